@@ -1,0 +1,64 @@
+# Every verb does its own set-up; `make help` lists them.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+
+.PHONY: help setup demo demo-down test test-unit lint fix generate verify bench scenarios lock
+
+help: ## list the verbs
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
+
+setup: $(STAMP) ## the virtual environment with everything pinned
+
+$(STAMP): pyproject.toml requirements/dev.txt
+	@echo "setup: creating $(VENV) from requirements/dev.txt"
+	@rm -f $(STAMP)
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(STAMP)
+
+demo: setup ## two people change a cluster; their commits appear in Git
+	@$(BIN)/windlass dev demo
+
+demo-down: setup ## end what the demo left running
+	@$(BIN)/windlass dev demo --down
+
+test: lint verify ## all that CI runs
+	@$(BIN)/windlass dev binaries
+	@$(BIN)/pytest
+
+test-unit: setup ## pure tests, seconds
+	@$(BIN)/pytest tests/unit tests/property tests/docs
+
+lint: setup ## formatting, types, room borders
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+fix: setup ## repair what a tool can repair
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+generate: setup ## CRDs, RBAC, samples, reference pages
+	@$(BIN)/windlass dev generate
+
+verify: setup ## fail where generated files differ from their declarations
+	@$(BIN)/windlass dev generate --check
+
+bench: setup ## ratios, side by side in one run
+	@$(BIN)/python -m bench
+
+scenarios: setup ## acceptance scenarios: id, test, result
+	@$(BIN)/windlass dev binaries
+	@$(BIN)/pytest --scenarios -q
+
+lock: setup ## pin the requirements anew
+	@$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
+	  --no-emit-index-url --no-emit-find-links --extra dev --extra bench \
+	  --output-file requirements/dev.txt pyproject.toml

@@ -1,0 +1,1 @@
+"""Every custom resource as a typed value with its schema."""

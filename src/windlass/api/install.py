@@ -1,0 +1,47 @@
+"""Names of the things an installation consists of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windlass.objects.json import Object
+
+
+@dataclass(frozen=True, slots=True)
+class Install:
+    """A release in its namespace; every other name follows from these two."""
+
+    release: str = "windlass"
+    namespace: str = "windlass-system"
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {
+            "app.kubernetes.io/name": "windlass",
+            "app.kubernetes.io/instance": self.release,
+        }
+
+    @property
+    def reverser(self) -> str:
+        return f"{self.release}-reverser"
+
+    @property
+    def lease(self) -> str:
+        return f"{self.release}-leader"
+
+    @property
+    def salt_secret(self) -> str:
+        return f"{self.release}-mirror-salt"
+
+    @property
+    def leader_service(self) -> str:
+        return f"{self.release}-leader-only"
+
+    @property
+    def webhook_configuration(self) -> str:
+        return f"{self.release}-validating-webhook-configuration"
+
+    @property
+    def service_account(self) -> Object:
+        """The subject that acts, where nobody else is named."""
+        return {"kind": "ServiceAccount", "name": self.release, "namespace": self.namespace}

@@ -1,0 +1,75 @@
+"""What the API server must know about a kind besides its fields."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from windlass.api.resource import GROUP, VERSION, Resource
+from windlass.objects.gvr import GVK, GVR
+from windlass.objects.json import Object
+
+CATEGORIES = ("windlass", "configbutler")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of `kubectl get`; `wide` ones show with `-o wide` only."""
+
+    name: str
+    path: str
+    description: str
+    type: Literal["string", "integer", "date"] = "string"
+    wide: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A declared kind."""
+
+    resource: type[Resource]
+    plural: str
+    short_names: tuple[str, ...]
+    namespaced: bool
+    columns: tuple[Column, ...]
+    description: str
+    sample: Object
+
+    @property
+    def name(self) -> str:
+        return self.resource.__name__
+
+    @property
+    def singular(self) -> str:
+        return self.name.lower()
+
+    @property
+    def gvr(self) -> GVR:
+        return GVR(GROUP, VERSION, self.plural)
+
+    @property
+    def gvk(self) -> GVK:
+        return GVK(GROUP, VERSION, self.name)
+
+    @property
+    def crd_name(self) -> str:
+        return f"{self.plural}.{GROUP}"
+
+
+READY = Column(
+    "Ready",
+    '.status.conditions[?(@.type=="Ready")].status',
+    "Whether the object does its work.",
+)
+AGE = Column("Age", ".metadata.creationTimestamp", "Time since creation.", type="date")
+
+
+def message_column(*, wide: bool) -> Column:
+    """The message of Ready."""
+    path = '.status.conditions[?(@.type=="Ready")].message'
+    return Column("Status", path, "Why, in words.", wide=wide)
+
+
+def objects_column(description: str) -> Column:
+    """A count of objects."""
+    return Column("Objects", ".status.objects", description, type="integer")

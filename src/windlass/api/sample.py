@@ -1,0 +1,11 @@
+"""A complete minimal object of each kind."""
+
+from __future__ import annotations
+
+from windlass.api.kind import Kind
+from windlass.objects.json import Object
+
+
+def document(kind: Kind) -> Object:
+    """The sample; the four together mirror a cluster."""
+    return {"apiVersion": kind.gvk.api_version, "kind": kind.name} | kind.sample

@@ -1,0 +1,116 @@
+"""Judges a spec by the rules of its declaration, as the API server does.
+
+For objects that came past the CRD (an older schema, a hand-edited store). Pure; every
+problem is listed, in the order of the fields; no message repeats a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from msgspec import Struct, inspect
+
+from windlass.api.constraint import Constraint, camel, compiled
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One thing that is wrong, and where."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
+
+
+def validate(spec: Struct) -> list[FieldError]:
+    """All that is wrong with `spec`; an empty list if nothing is."""
+    return list(_problems(_declaration(type(spec)), spec, "spec"))
+
+
+@cache
+def _declaration(struct: type[Struct]) -> inspect.Type:
+    return inspect.type_info(struct)
+
+
+_pattern = cache(compiled)
+
+
+def _problems(kind: Any, value: Any, path: str) -> Iterator[FieldError]:
+    judge = _JUDGES.get(type(kind))
+    if judge is not None:
+        yield from judge(kind, value, path)
+
+
+def _annotated(kind: inspect.Metadata, value: Any, path: str) -> Iterator[FieldError]:
+    yield from _problems(kind.type, value, path)
+    extra = kind.extra or {}
+    yield from _broken(extra.get("constraints", ()), value, path)
+    if extra.get("list_type") == "set":
+        yield from _repeated(value, path)
+
+
+def _optional(kind: inspect.UnionType, value: Any, path: str) -> Iterator[FieldError]:
+    if value is None:
+        return
+    for member in kind.types:
+        yield from _problems(member, value, path)
+
+
+def _struct(kind: inspect.StructType, value: Any, path: str) -> Iterator[FieldError]:
+    for field in kind.fields:
+        yield from _problems(field.type, getattr(value, field.name), f"{path}.{field.encode_name}")
+    yield from _broken(getattr(kind.cls, "CONSTRAINTS", ()), value, path)
+
+
+def _list(kind: inspect.VarTupleType, value: Any, path: str) -> Iterator[FieldError]:
+    yield from _length(kind, value, path, "entries")
+    for index, item in enumerate(value):
+        yield from _problems(kind.item_type, item, f"{path}[{index}]")
+
+
+def _text(kind: inspect.StrType, value: Any, path: str) -> Iterator[FieldError]:
+    yield from _length(kind, value, path, "characters")
+    if kind.pattern is not None and _pattern(kind.pattern).search(value) is None:
+        yield FieldError(path, f"must match {kind.pattern}")
+
+
+def _choice(kind: inspect.LiteralType, value: Any, path: str) -> Iterator[FieldError]:
+    if value not in kind.values:
+        yield FieldError(path, "must be one of " + ", ".join(map(str, kind.values)))
+
+
+def _length(
+    kind: inspect.VarTupleType | inspect.StrType, value: Any, path: str, unit: str
+) -> Iterator[FieldError]:
+    if kind.min_length is not None and len(value) < kind.min_length:
+        yield FieldError(path, f"must have at least {kind.min_length} {unit}")
+    if kind.max_length is not None and len(value) > kind.max_length:
+        yield FieldError(path, f"must have at most {kind.max_length} {unit}")
+
+
+def _broken(constraints: tuple[Constraint, ...], value: Any, path: str) -> Iterator[FieldError]:
+    for constraint in constraints:
+        if not constraint.holds(value):
+            where = f"{path}.{camel(constraint.field)}" if constraint.field else path
+            yield FieldError(where, constraint.message)
+
+
+def _repeated(value: tuple[Any, ...], path: str) -> Iterator[FieldError]:
+    for index, item in enumerate(value):
+        if item in value[:index]:
+            yield FieldError(f"{path}[{index}]", "stands in the list twice")
+
+
+_JUDGES: dict[type, Callable[[Any, Any, str], Iterator[FieldError]]] = {
+    inspect.Metadata: _annotated,
+    inspect.UnionType: _optional,
+    inspect.StructType: _struct,
+    inspect.VarTupleType: _list,
+    inspect.StrType: _text,
+    inspect.LiteralType: _choice,
+}

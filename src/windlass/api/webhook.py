@@ -1,0 +1,120 @@
+"""The webhook through which the API server tells who makes a change.
+
+It only listens: its failure policy is Ignore and its deadline one second, so a missing
+or slow answer costs an author's name and never a write. What cannot be mirrored, and
+what nodes do, is left out by the server itself and costs nothing. `*` does not cover
+subresources, so status writes are never sent.
+"""
+
+from __future__ import annotations
+
+import base64
+
+from windlass.api.install import Install
+from windlass.objects.json import Object
+
+PATH = "/process-validating-webhook"
+NAME = "gitops-reverser.configbutler.ai"
+PORT = 9443
+
+LEADER_LABEL = {"role": "leader"}
+
+_SYSTEM_NAMESPACES = ("kube-system", "kube-public", "kube-node-lease")
+
+_MATCH_CONDITIONS = (
+    ("not-a-dry-run", "!has(request.dryRun) || !request.dryRun"),
+    (
+        "not-an-event",
+        "request.resource.resource != 'events' "
+        "|| !(request.resource.group in ['', 'events.k8s.io'])",
+    ),
+    (
+        "not-a-lease",
+        "request.resource.resource != 'leases' || request.resource.group != 'coordination.k8s.io'",
+    ),
+    (
+        "not-a-review",
+        "!(request.resource.group in ['authentication.k8s.io', 'authorization.k8s.io'])",
+    ),
+    (
+        "not-a-node",
+        "!request.userInfo.username.startsWith('system:node:') "
+        "&& !(has(request.userInfo.groups) && 'system:nodes' in request.userInfo.groups)",
+    ),
+)
+
+
+def document(release: str, namespace: str, ca_bundle: bytes, url: str | None) -> Object:
+    """The configuration; `url` is the root of a server at the desk, None the leader's Service.
+
+    Without a `ca_bundle` the field is left out: the operator fills it in when it serves.
+    """
+    install = Install(release, namespace)
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": install.webhook_configuration, "labels": install.labels},
+        "webhooks": [_webhook(install, _client(install, ca_bundle, url))],
+    }
+
+
+def service(release: str, namespace: str) -> Object:
+    """The Service that leads to the leader of this release and to nobody else."""
+    install = Install(release, namespace)
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": install.leader_service,
+            "namespace": namespace,
+            "labels": install.labels,
+        },
+        "spec": {
+            "selector": install.labels | LEADER_LABEL,
+            "ports": [{"name": "admission", "port": 443, "targetPort": PORT}],
+        },
+    }
+
+
+def _client(install: Install, ca_bundle: bytes, url: str | None) -> Object:
+    place: Object
+    if url is None:
+        named = {"name": install.leader_service, "namespace": install.namespace}
+        place = {"service": named | {"port": 443, "path": PATH}}
+    else:
+        place = {"url": url.rstrip("/") + PATH}
+    bundle = {"caBundle": base64.b64encode(ca_bundle).decode("ascii")} if ca_bundle else {}
+    return place | bundle
+
+
+def _webhook(install: Install, client: Object) -> Object:
+    return {
+        "name": NAME,
+        "clientConfig": client,
+        "admissionReviewVersions": ["v1"],
+        "failurePolicy": "Ignore",
+        "matchPolicy": "Equivalent",
+        "sideEffects": "None",
+        "timeoutSeconds": 1,
+        "rules": [
+            {
+                "apiGroups": ["*"],
+                "apiVersions": ["*"],
+                "resources": ["*", "*/scale"],
+                "operations": ["CREATE", "UPDATE", "DELETE"],
+                "scope": "*",
+            }
+        ],
+        "namespaceSelector": {"matchExpressions": [_outside(install.namespace)]},
+        "matchConditions": [
+            {"name": name, "expression": expression} for name, expression in _MATCH_CONDITIONS
+        ],
+    }
+
+
+def _outside(namespace: str) -> Object:
+    return {
+        "key": "kubernetes.io/metadata.name",
+        "operator": "NotIn",
+        "values": [*_SYSTEM_NAMESPACES, namespace],
+    }

@@ -1,0 +1,1 @@
+"""Joins rooms into a process."""

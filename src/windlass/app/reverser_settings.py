@@ -1,0 +1,55 @@
+"""The reverser's settings out of those of the process."""
+
+from __future__ import annotations
+
+from windlass.api.install import Install
+from windlass.app.settings import Settings
+from windlass.git.settings import GitSettings
+from windlass.kube.follow import FollowSettings
+from windlass.reverser.controller import ReverserSettings
+from windlass.reverser.decide.cadence import Limits
+
+_MIB = 1 << 20
+
+
+def of(settings: Settings, instance: str, at_desk: bool) -> ReverserSettings:
+    """At the desk, repositories may be files and servers may be on loopback."""
+    return ReverserSettings(
+        install=Install(settings.release, settings.namespace),
+        instance=instance,
+        work_directory=settings.work_dir,
+        git=_git(settings, at_desk),
+        follow=FollowSettings(
+            page_size=settings.page_size, idle_seconds=settings.watch_idle_timeout
+        ),
+        limits=Limits(
+            files=settings.git_batch_max_files,
+            size_bytes=settings.git_batch_max_bytes_mib * _MIB,
+            wait_seconds=float(settings.git_batch_max_wait_sec),
+        ),
+        discovery_refresh_seconds=settings.discovery_refresh,
+        excluded=frozenset(settings.discovery_exclude),
+        sensitive=frozenset(settings.sensitive_resource),
+        watch_all=settings.watch_all,
+        noise_filter=settings.noise_filter == "default",
+        ingests=settings.enable_watch_ingestion,
+        remote_check_seconds=settings.remote_check_interval,
+        pending_max_bytes=settings.pending_max_mib * _MIB,
+        workers_at_once=settings.workers_max_global,
+        workers_per_repository=settings.workers_max_per_repo,
+        cluster_uid=settings.cluster_uid,
+        cluster_destination_namespaces=frozenset(settings.cluster_destination_namespaces),
+        attribution_ttl_seconds=settings.attribution_ttl,
+        attribution_max_entries=settings.attribution_max_entries,
+        attribution_depth=settings.attribution_depth,
+    )
+
+
+def _git(settings: Settings, at_desk: bool) -> GitSettings:
+    desk = frozenset({"127.0.0.1", "localhost"} if at_desk else ())
+    return GitSettings(
+        insecure_hosts=frozenset(settings.git_insecure_hosts) | desk,
+        allow_file=at_desk,
+        fetch_timeout_seconds=settings.git_fetch_timeout,
+        push_timeout_seconds=settings.git_push_timeout,
+    )

@@ -1,0 +1,188 @@
+"""The one table of settings.
+
+Each field of `Settings` declares a setting: its form, default, meaning. From it come
+the flag `--discovery-refresh`, the variable `WINDLASS_DISCOVERY_REFRESH` and the key
+`discovery-refresh` of the file given by `--config`. A flag wins over a variable, a
+variable over the file, the file over the default.
+"""
+
+# ruff: noqa: RUF009 - _declare makes dataclass fields
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args
+
+from windlass.app import settings_forms as forms
+from windlass.app.settings_forms import Address, Form
+from windlass.telemetry.logs import LogFormat, LogLevel
+
+T = TypeVar("T")
+
+NoiseFilter = Literal["default", "off"]
+
+PREFIX = "WINDLASS_"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One line of the table."""
+
+    attribute: str
+    form: Form[Any]
+    default: Any
+    help: str
+
+    @property
+    def name(self) -> str:
+        return self.attribute.replace("_", "-")
+
+    @property
+    def flag(self) -> str:
+        return f"--{self.name}"
+
+    @property
+    def variable(self) -> str:
+        return PREFIX + self.attribute.upper()
+
+    @property
+    def repeated(self) -> bool:
+        return isinstance(self.form, forms.Several)
+
+
+def _declare(form: Form[T], default: str, help: str) -> T:  # noqa: A002
+    return dataclasses.field(default=form.read(default), metadata={"form": form, "help": help})
+
+
+_RESOURCES = forms.Several(forms.RESOURCE)
+_NOISE_FILTERS: forms.Choice[NoiseFilter] = forms.Choice(get_args(NoiseFilter))
+_LOG_FORMATS: forms.Choice[LogFormat] = forms.Choice(get_args(LogFormat))
+_LOG_LEVELS: forms.Choice[LogLevel] = forms.Choice(get_args(LogLevel))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Every setting of a process, resolved."""
+
+    enable_watch_ingestion: bool = _declare(
+        forms.Bool(), "true", "Mirror objects; false only checks our own resources."
+    )
+    discovery_refresh: float = _declare(
+        forms.Duration(), "5m", "Time between full scans of the served types, as a safety net."
+    )
+    watch_all: bool = _declare(
+        forms.Bool(),
+        "false",
+        "Let a rule item without resources mean every type that can be followed.",
+    )
+    discovery_exclude: tuple[str, ...] = _declare(
+        _RESOURCES, "", "Types never mirrored, whatever a rule says."
+    )
+    git_batch_max_files: int = _declare(
+        forms.Int(1, 100_000), "200", "Files after which a window is pushed."
+    )
+    git_batch_max_bytes_mib: int = _declare(
+        forms.Int(1, 1024), "1", "MiB after which a window is pushed."
+    )
+    git_batch_max_wait_sec: int = _declare(
+        forms.Int(0, 3600), "20", "Seconds after which a window is pushed."
+    )
+    workers_max_global: int = _declare(
+        forms.Int(1, 1000), "24", "Workers doing Git I/O at the same time."
+    )
+    workers_max_per_repo: int = _declare(
+        forms.Int(1, 1000), "5", "Workers doing Git I/O with one repository at the same time."
+    )
+    work_dir: Path = _declare(
+        forms.Directory(), "/var/cache/gitops-reverser", "Where bare stores live; disposable."
+    )
+    removal_grace: float = _declare(
+        forms.Duration(0), "60s", "How long a type may be absent before its files go."
+    )
+    page_size: int = _declare(forms.Int(1, 10_000), "500", "Objects asked for in one list page.")
+    watch_idle_timeout: float = _declare(
+        forms.Duration(), "80s", "Silence after which a watch is begun again."
+    )
+    remote_check_interval: float = _declare(
+        forms.Duration(or_off=True), "60s", "Time between looks at each remote branch."
+    )
+    git_push_timeout: float = _declare(forms.Duration(), "60s", "Hard deadline of a push.")
+    git_fetch_timeout: float = _declare(forms.Duration(), "5m", "Hard deadline of a fetch.")
+    cluster_uid: str = _declare(
+        forms.UID, "", "Name of this cluster; empty takes the uid of namespace kube-system."
+    )
+    pending_max_mib: int = _declare(
+        forms.Int(1, 1_048_576), "512", "MiB not yet pushed that a store may hold."
+    )
+    attribution_ttl: float = _declare(
+        forms.Duration(), "60s", "How long an admission record is kept."
+    )
+    attribution_max_entries: int = _declare(
+        forms.Int(1, 10_000_000), "10000", "Objects for which admission records are kept."
+    )
+    attribution_depth: int = _declare(
+        forms.Int(1, 1000), "10", "Admission records kept for one object."
+    )
+    sensitive_resource: tuple[str, ...] = _declare(
+        _RESOURCES, "", "Further types whose values are treated like those of Secrets."
+    )
+    noise_filter: NoiseFilter = _declare(
+        _NOISE_FILTERS,
+        "default",
+        "Skip objects that a cluster makes and rewrites by itself; off mirrors them too.",
+    )
+    git_insecure_hosts: tuple[str, ...] = _declare(
+        forms.Several(forms.HOST), "", "Hosts that may be reached without encryption."
+    )
+    cluster_destination_namespaces: tuple[str, ...] = _declare(
+        forms.Several(forms.LABEL),
+        "",
+        "Namespaces, beside our own, whose destinations cluster rules may name.",
+    )
+    namespace: str = _declare(forms.LABEL, "windlass-system", "Namespace windlass runs in.")
+    release: str = _declare(
+        forms.LABEL, "windlass", "Name of the installation, the prefix of its objects."
+    )
+    leader_elect: bool = _declare(
+        forms.Bool(), "true", "Let only one of several replicas do the work."
+    )
+    webhook_bind_address: Address = _declare(
+        forms.Listen(), "0.0.0.0:9443", "Where admission is answered."
+    )
+    metrics_bind_address: Address = _declare(forms.Listen(), ":8080", "Where metrics are served.")
+    health_probe_bind_address: Address = _declare(
+        forms.Listen(), ":8081", "Where /healthz and /readyz are served."
+    )
+    log_format: LogFormat = _declare(
+        _LOG_FORMATS,
+        "auto",
+        "Form of log lines; auto is text on a terminal and JSON otherwise.",
+    )
+    log_level: LogLevel = _declare(_LOG_LEVELS, "info", "Least important records to write.")
+
+
+TABLE: tuple[Setting, ...] = tuple(
+    Setting(field.name, field.metadata["form"], field.default, field.metadata["help"])
+    for field in dataclasses.fields(Settings)
+)
+
+
+def reference() -> str:
+    """The table as Markdown."""
+    rows = [
+        "| Flag and file key | Variable | Default | Value | Meaning |",
+        "|---|---|---|---|---|",
+        *(_row(setting) for setting in TABLE),
+    ]
+    return "\n".join(rows) + "\n"
+
+
+def _row(setting: Setting) -> str:
+    default = setting.form.write(setting.default)
+    shown = f"`{default}`" if default else ""
+    return (
+        f"| `{setting.flag}` | `{setting.variable}` | {shown} "
+        f"| {setting.form.expected} | {setting.help} |"
+    )

@@ -1,0 +1,81 @@
+"""Makes the table of settings into options of a typer command.
+
+`@accepts_settings` puts every setting, with `--config`, among a command's options and
+hands the command one resolved `Settings` as its argument `settings`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from windlass.app import settings_forms as forms
+from windlass.app import settings_sources as sources
+from windlass.app.settings import TABLE, Setting
+
+R = TypeVar("R")
+
+_PANEL = "Settings"
+
+
+def accepts_settings(command: Callable[..., R]) -> Callable[..., R]:
+    """The command with every setting as an option; its own options stay."""
+    own = [p for p in _parameters(command) if p.name != "settings"]
+
+    def run(config: Path | None = None, **options: Any) -> R:
+        flags = {line.name: options.pop(line.attribute) for line in TABLE}
+        given = {name: _as_text(value) for name, value in flags.items() if value not in (None, [])}
+        settings = sources.resolve(flags=given, environment=os.environ, file=config)
+        return command(settings=settings, **options)
+
+    parameters = [*own, _config_option(), *(_option(line) for line in TABLE)]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    return run
+
+
+def _parameters(command: Callable[..., Any]) -> list[inspect.Parameter]:
+    found = inspect.signature(command, eval_str=True).parameters.values()
+    return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in found]
+
+
+def _as_text(value: bool | str | Sequence[str]) -> str | Sequence[str]:
+    return forms.Bool().write(value) if isinstance(value, bool) else value
+
+
+def _config_option() -> inspect.Parameter:
+    option = typer.Option("--config", help="YAML file of settings.", rich_help_panel=_PANEL)
+    return _parameter("config", Annotated[Path | None, option], None)
+
+
+def _option(line: Setting) -> inspect.Parameter:
+    default = line.form.write(line.default) or "none"
+    shown: dict[str, Any] = {
+        "help": f"{line.help} (default {default})",
+        "show_default": False,
+        "rich_help_panel": _PANEL,
+    }
+    if isinstance(line.form, forms.Bool):
+        both = typer.Option(f"{line.flag}/--no-{line.name}", **shown)
+        return _parameter(line.attribute, Annotated[bool | None, both], None)
+    option = typer.Option(line.flag, metavar=_metavar(line), **shown)
+    if line.repeated:
+        return _parameter(line.attribute, Annotated[list[str] | None, option], None)
+    return _parameter(line.attribute, Annotated[str | None, option], None)
+
+
+def _metavar(line: Setting) -> str:
+    if isinstance(line.form, forms.Choice):
+        return "|".join(line.form.words)
+    return type(line.form).__name__.upper()
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, annotation=annotation, default=default)

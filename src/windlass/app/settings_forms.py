@@ -1,0 +1,197 @@
+"""The forms a setting's value may have.
+
+A form reads text, whichever source it comes from, and writes a value back so that
+reading it again gives the same value. `expected` ends the sentence "expected ...".
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from windlass.base import duration
+
+T = TypeVar("T")
+L = TypeVar("L", bound=str)
+
+
+class Form(Protocol[T]):
+    """Text to value and back; `read` raises ValueError for anything else."""
+
+    @property
+    def expected(self) -> str: ...
+
+    def read(self, text: str) -> T: ...
+
+    def write(self, value: T) -> str: ...
+
+
+class Address(NamedTuple):
+    """Where a server listens; the empty host is every address, port 0 a free port."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bool:
+    """true or false."""
+
+    expected: str = "true or false"
+
+    def read(self, text: str) -> bool:
+        lowered = text.lower()
+        if lowered not in {"true", "false"}:
+            raise ValueError(text)
+        return lowered == "true"
+
+    def write(self, value: bool) -> str:
+        return "true" if value else "false"
+
+
+@dataclass(frozen=True, slots=True)
+class Int:
+    """A whole number within bounds."""
+
+    least: int
+    most: int
+
+    @property
+    def expected(self) -> str:
+        return f"a whole number from {self.least} to {self.most}"
+
+    def read(self, text: str) -> int:
+        if not re.fullmatch(r"-?[0-9]{1,18}", text):
+            raise ValueError(text)
+        value = int(text)
+        if not self.least <= value <= self.most:
+            raise ValueError(text)
+        return value
+
+    def write(self, value: int) -> str:
+        return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """A length of time in seconds; where `or_off`, 0 turns the thing off."""
+
+    least: float = 1.0
+    or_off: bool = False
+
+    @property
+    def expected(self) -> str:
+        off = ", or 0 for off" if self.or_off else ""
+        return f"a duration like 90s, 5m or 1h30m, at least {self.least:g}s{off}"
+
+    def read(self, text: str) -> float:
+        seconds = 0.0 if text == "0" else duration.seconds(text)
+        if seconds < self.least and not (self.or_off and seconds == 0):
+            raise ValueError(text)
+        return seconds
+
+    def write(self, value: float) -> str:
+        millis = round(value * 1000)
+        for unit, size in (("h", 3_600_000), ("m", 60_000), ("s", 1000)):
+            if millis and millis % size == 0:
+                return f"{millis // size}{unit}"
+        return f"{millis}ms" if millis else "0"
+
+
+@dataclass(frozen=True)
+class Choice(Generic[L]):
+    """One of a few words."""
+
+    words: tuple[L, ...]
+
+    @property
+    def expected(self) -> str:
+        return f"one of {', '.join(self.words)}"
+
+    def read(self, text: str) -> L:
+        return self.words[self.words.index(text)]
+
+    def write(self, value: L) -> str:
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text of a given shape."""
+
+    pattern: str
+    expected: str
+
+    def read(self, text: str) -> str:
+        if not re.fullmatch(self.pattern, text):
+            raise ValueError(text)
+        return text
+
+    def write(self, value: str) -> str:
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """The absolute path of a directory."""
+
+    expected: str = "an absolute path"
+
+    def read(self, text: str) -> Path:
+        path = Path(text)
+        if not path.is_absolute() or "\0" in text:
+            raise ValueError(text)
+        return path
+
+    def write(self, value: Path) -> str:
+        return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """host:port, with brackets around an IPv6 address."""
+
+    expected: str = "host:port or :port, like 127.0.0.1:8080, [::1]:8080 or :8080"
+
+    def read(self, text: str) -> Address:
+        found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9A-Za-z.-]*)):([0-9]{1,5})", text)
+        if found is None or int(found[3]) > 65535:
+            raise ValueError(text)
+        return Address(found[1] or found[2], int(found[3]))
+
+    def write(self, value: Address) -> str:
+        host = f"[{value.host}]" if ":" in value.host else value.host
+        return f"{host}:{value.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Several(Generic[T]):
+    """Any number of values; read from one text they are separated by commas."""
+
+    item: Form[T]
+
+    @property
+    def expected(self) -> str:
+        return f"a list, each {self.item.expected}"
+
+    def read(self, text: str) -> tuple[T, ...]:
+        parts = [part.strip() for part in text.split(",")] if text.strip() else []
+        return tuple(self.item.read(part) for part in parts)
+
+    def write(self, value: tuple[T, ...]) -> str:
+        return ",".join(self.item.write(part) for part in value)
+
+
+_LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+
+LABEL = Text(_LABEL, "a name of lower-case letters, digits and dashes")
+RESOURCE = Text(
+    rf"({_LABEL}(\.{_LABEL})*/)?[a-z][a-z0-9]*",
+    "a plural resource, with its group before a slash, like events or apps/deployments",
+)
+HOST = Text(
+    r"([0-9A-Za-z.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?", "a host, where needed with its port"
+)
+UID = Text(r"[0-9A-Za-z-]{0,64}", "a uid of letters, digits and dashes, or nothing")

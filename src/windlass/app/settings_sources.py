@@ -1,0 +1,236 @@
+"""Resolves the table of settings from flags, variables, a file.
+
+All problems of all sources are reported together. Each names the setting, where the
+value stood, the value, and what was expected. A name nobody declared is an error with
+the nearest declared one: a misspelt setting would otherwise silently keep its default.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from windlass.app.settings import PREFIX, TABLE, Setting, Settings
+from windlass.app.settings_forms import Bool
+from windlass.base.errors import Fatal
+from windlass.base.redaction import process
+
+FILE_VARIABLE = PREFIX + "CONFIG"
+
+OTHER_VARIABLES = frozenset(
+    {
+        FILE_VARIABLE,
+        "WINDLASS_BINARIES",
+        "WINDLASS_DEV_PROTECT",
+        "WINDLASS_DEV_REJECT",
+        "WINDLASS_FAILPOINTS",
+        "WINDLASS_FAILPOINT_LOG",
+    }
+)
+"""Variables that begin like ours and are no settings."""
+
+_MAX_FILE_BYTES = 1024 * 1024
+_MAX_SHOWN = 80
+_SERVICE = re.compile(rf"({PREFIX}[A-Z0-9_]+)_SERVICE_HOST")
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value as it stood in a source; a list stays a list of texts."""
+
+    value: str | Sequence[str]
+    source: str
+
+
+def resolve(
+    *,
+    flags: Mapping[str, str | Sequence[str]],
+    environment: Mapping[str, str],
+    file: Path | None = None,
+) -> Settings:
+    """The settings in force; Fatal lists everything that is wrong with the sources.
+
+    `flags` has the given flags only, by the setting's name (`page-size`).
+    """
+    named = environment.get(FILE_VARIABLE, "")
+    path = file or (Path(named) if named else None)
+    text = _read(path) if path else ""
+    return resolve_texts(flags=flags, environment=environment, text=text, file_name=str(path))
+
+
+def resolve_texts(
+    *,
+    flags: Mapping[str, str | Sequence[str]],
+    environment: Mapping[str, str],
+    text: str = "",
+    file_name: str = "",
+) -> Settings:
+    """Like `resolve`, with the file's content instead of its path."""
+    problems: list[str] = []
+    layers = (
+        _from_flags(flags, problems),
+        _from_environment(environment, problems),
+        _from_file(text, file_name, problems),
+    )
+    values: dict[str, Any] = {}
+    for setting in TABLE:
+        # Every source is read, so that a bad value hidden by a better source is found too.
+        for layer in reversed(layers):
+            if setting.name in layer:
+                _take(setting, layer[setting.name], values, problems)
+    if problems:
+        raise Fatal("SettingsInvalid", "\n".join(problems))
+    return Settings(**values)
+
+
+def as_flags(settings: Settings) -> list[str]:
+    """The flags that give these settings."""
+    return [_as_flag(line, text) for line, texts in _written(settings) for text in texts]
+
+
+def as_environment(settings: Settings) -> dict[str, str]:
+    """The variables that give these settings, as a child process needs them."""
+    return {line.variable: ",".join(texts) for line, texts in _written(settings)}
+
+
+def as_file(settings: Settings) -> str:
+    """The file that gives these settings."""
+    content = {
+        line.name: texts if line.repeated else texts[0] for line, texts in _written(settings)
+    }
+    return yaml.safe_dump(content, sort_keys=False)
+
+
+def _written(settings: Settings) -> Iterator[tuple[Setting, list[str]]]:
+    for line in TABLE:
+        value = getattr(settings, line.attribute)
+        if line.repeated:
+            yield line, [line.form.write((item,)) for item in value]
+        else:
+            yield line, [line.form.write(value)]
+
+
+def _as_flag(line: Setting, text: str) -> str:
+    if isinstance(line.form, Bool):
+        return line.flag if text == "true" else f"--no-{line.name}"
+    return f"{line.flag}={text}"
+
+
+def _take(setting: Setting, given: Given, values: dict[str, Any], problems: list[str]) -> None:
+    if not isinstance(given.value, str) and not setting.repeated:
+        problems.append(f"{given.source}: one value is needed, {setting.form.expected}")
+        return
+    try:
+        values[setting.attribute] = _parsed(setting, given.value)
+    except ValueError:
+        shown = process.clean(_shown(given.value), limit=_MAX_SHOWN)
+        problems.append(f"{given.source}: {shown!r} is not {setting.form.expected}")
+
+
+def _parsed(setting: Setting, value: str | Sequence[str]) -> Any:
+    if isinstance(value, str):
+        return setting.form.read(value.strip())
+    return tuple(item for text in value for item in setting.form.read(text))
+
+
+def _shown(value: str | Sequence[str]) -> str:
+    return value if isinstance(value, str) else ", ".join(value)
+
+
+def _from_flags(flags: Mapping[str, str | Sequence[str]], problems: list[str]) -> dict[str, Given]:
+    known = {setting.name for setting in TABLE}
+    problems += [_unknown(f"--{name}", (f"--{k}" for k in known)) for name in flags.keys() - known]
+    return {name: Given(value, f"flag --{name}") for name, value in flags.items()}
+
+
+def _from_environment(environment: Mapping[str, str], problems: list[str]) -> dict[str, Given]:
+    by_variable = {setting.variable: setting.name for setting in TABLE}
+    ours = {name for name in environment if name.startswith(PREFIX)}
+    strange = ours - by_variable.keys() - OTHER_VARIABLES - _links(environment)
+    problems += [_unknown(f"variable {n}", by_variable, n) for n in sorted(strange)]
+    return {
+        by_variable[name]: Given(environment[name], f"variable {name}")
+        for name in sorted(ours & by_variable.keys())
+    }
+
+
+def _links(environment: Mapping[str, str]) -> set[str]:
+    """Variables the kubelet sets in every pod for Services whose names begin like ours."""
+    services = [found[1] for name in environment if (found := _SERVICE.fullmatch(name))]
+    return {
+        name
+        for name in environment
+        for service in services
+        if name == f"{service}_PORT" or name.startswith((f"{service}_PORT_", f"{service}_SERVICE_"))
+    }
+
+
+def _from_file(text: str, file_name: str, problems: list[str]) -> dict[str, Given]:
+    try:
+        root = yaml.compose(text, Loader=yaml.BaseLoader)
+    except yaml.YAMLError as error:
+        problems.append(f"{file_name}: not YAML{_place(error)}")
+        return {}
+    if root is None:
+        return {}
+    if not isinstance(root, yaml.MappingNode):
+        problems.append(f"{file_name}: a list of `setting: value` lines is needed")
+        return {}
+    return _from_mapping(root, file_name, problems)
+
+
+def _from_mapping(root: yaml.MappingNode, file_name: str, problems: list[str]) -> dict[str, Given]:
+    known = {setting.name for setting in TABLE}
+    layer: dict[str, Given] = {}
+    for key, value in root.value:
+        name = str(key.value)
+        source = f"{file_name} line {key.start_mark.line + 1}, {name}"
+        if name not in known:
+            problems.append(_unknown(source, known, name))
+        elif name in layer:
+            problems.append(f"{source}: given a second time")
+        elif (given := _plain(value)) is None:
+            problems.append(f"{source}: a plain value or a list of plain values is needed")
+        else:
+            layer[name] = Given(given, source)
+    return layer
+
+
+def _plain(node: yaml.Node) -> str | list[str] | None:
+    if isinstance(node, yaml.ScalarNode):
+        return str(node.value)
+    if isinstance(node, yaml.SequenceNode) and all(
+        isinstance(item, yaml.ScalarNode) for item in node.value
+    ):
+        return [str(item.value) for item in node.value]
+    return None
+
+
+def _unknown(what: str, known: Iterable[str], name: str = "") -> str:
+    nearest = difflib.get_close_matches(name or what, list(known), n=1, cutoff=0.5)
+    advice = f"; did you mean {nearest[0]}?" if nearest else ""
+    return f"{process.clean(what, limit=2 * _MAX_SHOWN)}: there is no such setting{advice}"
+
+
+def _place(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    return f" near line {mark.line + 1}" if mark is not None else ""
+
+
+def _read(path: Path) -> str:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise Fatal("SettingsInvalid", f"{path} cannot be read: {error.strerror}") from error
+    if len(content) > _MAX_FILE_BYTES:
+        raise Fatal("SettingsInvalid", f"{path} is larger than {_MAX_FILE_BYTES} bytes")
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise Fatal("SettingsInvalid", f"{path} is not UTF-8 text") from error

@@ -1,0 +1,1 @@
+"""What the standard library forgot."""

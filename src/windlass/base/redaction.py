@@ -1,0 +1,58 @@
+"""Takes secrets out of text before anybody reads it.
+
+One `Redactor` per process knows the secret values in use. Text that leaves the
+process (log, event, status, commit message, error) goes through `clean`. URL
+userinfo and authorization headers are taken out by shape, also when the value is
+unknown. Short values are not registered: they would blank ordinary words.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from urllib.parse import quote
+
+PLACEHOLDER = "[redacted]"
+
+_SHORTEST = 4
+_USERINFO = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)[^/\s@'\"]+@")
+_HEADER = re.compile(r"(?i)(authorization:\s*\w+\s+)\S+")
+
+
+class Redactor:
+    """Secret values in use, and their usual disguises (base64, percent encoding)."""
+
+    def __init__(self) -> None:
+        self._secrets: dict[str, int] = {}
+
+    def add(self, value: str) -> None:
+        for form in _disguises(value):
+            self._secrets[form] = self._secrets.get(form, 0) + 1
+
+    def discard(self, value: str) -> None:
+        for form in _disguises(value):
+            left = self._secrets.get(form, 0) - 1
+            if left > 0:
+                self._secrets[form] = left
+            else:
+                self._secrets.pop(form, None)
+
+    def clean(self, text: str, *, limit: int = 4096) -> str:
+        """`text` without secrets, cut to `limit` characters."""
+        for secret in sorted(self._secrets, key=len, reverse=True):
+            text = text.replace(secret, PLACEHOLDER)
+        text = _USERINFO.sub(rf"\g<scheme>{PLACEHOLDER}@", text)
+        text = _HEADER.sub(rf"\g<1>{PLACEHOLDER}", text)
+        return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _disguises(value: str) -> set[str]:
+    if len(value) < _SHORTEST:
+        return set()
+    raw = value.encode("utf-8", "surrogateescape")
+    forms = {value, quote(value, safe=""), base64.b64encode(raw).decode("ascii")}
+    return {form for form in forms if len(form) >= _SHORTEST}
+
+
+process = Redactor()
+"""The redactor of this process; credentials are registered here as they are read."""

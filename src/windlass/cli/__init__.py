@@ -1,0 +1,1 @@
+"""Turns a command line into something to run."""

@@ -1,0 +1,58 @@
+"""The `windlass` command.
+
+Only typer is imported up here; each command brings what it needs when it runs, so that
+asking for help stays fast.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from windlass.cli import dev, mirror, run
+
+app = typer.Typer(
+    name="windlass",
+    help="Winds Git and Kubernetes together, in both directions.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(dev.app, name="dev")
+app.command("mirror")(mirror.mirror)
+app.command("run")(run.run)
+app.command("controller")(run.controller)
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    from windlass import __version__
+
+    typer.echo(__version__)
+
+
+@dev.app.command("generate")
+def generate(
+    check: Annotated[
+        bool, typer.Option("--check", help="Only compare, fail on a difference.")
+    ] = False,
+) -> None:
+    """Write CRDs, roles, samples and reference pages from their declarations."""
+    from windlass.cli import generate as generating
+
+    sys.exit(generating.generate(Path.cwd(), check))
+
+
+def main() -> None:
+    """Run the command line; our own errors are told in one line."""
+    from windlass.base.errors import WindlassError
+
+    try:
+        app()
+    except WindlassError as error:
+        typer.echo(f"windlass: {error.message} ({error.reason})", err=True)
+        sys.exit(1)

@@ -1,0 +1,152 @@
+"""`windlass mirror`: dump a cluster into a directory, without installing anything."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from windlass.reverser.once import Choice, Difference
+
+
+def mirror(
+    to: Annotated[Path, typer.Option(metavar="DIR", help="Where the files go.")],
+    once: Annotated[bool, typer.Option("--once", help="One snapshot, then stop.")],
+    kubeconfig: Annotated[Path | None, typer.Option(help="Which cluster.")] = None,
+    context: Annotated[str | None, typer.Option(help="Which context of the kubeconfig.")] = None,
+    namespace: Annotated[
+        list[str] | None, typer.Option("--namespace", "-n", help="Only this one; repeatable.")
+    ] = None,
+    include: Annotated[
+        list[str] | None, typer.Option(help="[group/]resource instead of the preset; repeatable.")
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(help="[group/]resource to leave out; repeatable.")
+    ] = None,
+    preset: Annotated[str, typer.Option(help="seed: the usual types; all: every type.")] = "seed",
+    include_owned: Annotated[
+        bool, typer.Option("--include-owned", help="Also objects that a controller owns.")
+    ] = False,
+    noise_filter: Annotated[
+        bool, typer.Option(help="Leave out objects that machinery makes and remakes.")
+    ] = True,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Remove our files whose object is gone.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Write nothing; exit 2 if there are differences.")
+    ] = False,
+    output: Annotated[str, typer.Option("--output", "-o", help="text or json.")] = "text",
+) -> None:
+    """Write every selected object as one clean YAML file; values of Secrets are redacted."""
+    import asyncio
+
+    from windlass.base.errors import WindlassError
+    from windlass.reverser.once import Choice
+
+    if not once:
+        raise WindlassError("Usage", "say --once: one snapshot is what this version can do")
+    if preset not in ("seed", "all") or output not in ("text", "json"):
+        raise WindlassError("Usage", "--preset is seed or all, --output is text or json")
+    choice = Choice(
+        namespaces=tuple(namespace or ()),
+        include=tuple(include or ()),
+        exclude=frozenset(exclude or ()),
+        everything=preset == "all",
+        include_owned=include_owned,
+    )
+    found = asyncio.run(
+        _dump(
+            choice,
+            to,
+            kubeconfig,
+            context,
+            noise_filter=noise_filter,
+            writes=not dry_run,
+            prunes=prune,
+        )
+    )
+    typer.echo(_as_json(found) if output == "json" else _as_text(found, to, dry_run))
+    if found.unread:
+        sys.exit(1)
+    if dry_run and found:
+        sys.exit(2)
+
+
+async def _dump(
+    choice: Choice,
+    to: Path,
+    kubeconfig: Path | None,
+    context: str | None,
+    *,
+    noise_filter: bool,
+    writes: bool,
+    prunes: bool,
+) -> Difference:
+    from windlass.base.below import Below
+    from windlass.kube.api import Api
+    from windlass.kube.connection import Connection
+    from windlass.objects.gvr import GVR
+    from windlass.reverser.decide import secrets
+    from windlass.reverser.once import DESTINATION, Dump
+    from windlass.reverser.sighting import Lens
+
+    salt = _salt()
+    async with Connection.open(kubeconfig=kubeconfig, context=context) as connection:
+        api = Api(connection)
+        system = await api.get(GVR("", "v1", "namespaces"), "kube-system")
+        dump = Dump(
+            api,
+            Below(to),
+            Lens(secrets.digest_key(salt), frozenset(), noise_filter=noise_filter),
+            salt=secrets.destination_salt(salt, DESTINATION),
+            cluster_uid=system["metadata"]["uid"],
+            writes=writes,
+            prunes=prunes,
+            progress=lambda text: typer.echo(text, err=True),
+        )
+        return await dump.run(choice)
+
+
+def _salt() -> bytes:
+    """The salt of this user, made once; it never lies in the dump."""
+    import os
+    import secrets
+
+    from windlass.base import atomic
+
+    config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    file = config / "windlass" / "mirror-salt"
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        atomic.write_bytes(file, secrets.token_bytes(32), mode=0o600)
+    return file.read_bytes()
+
+
+def _as_text(found: Difference, to: Path, dry_run: bool) -> str:
+    would = "would be " if dry_run else ""
+    lines = [
+        f"{to}: {len(found.created)} {would}created, {len(found.updated)} {would}updated, "
+        f"{len(found.removed)} {would}removed, {found.unchanged} unchanged"
+    ]
+    lines += [f"  left out: {count} {reason}" for reason, count in sorted(found.skipped.items())]
+    lines += [f"  not read: {text}" for text in found.unread]
+    return "\n".join(lines)
+
+
+def _as_json(found: Difference) -> str:
+    return json.dumps(
+        {
+            "created": found.created,
+            "updated": found.updated,
+            "removed": found.removed,
+            "unchanged": found.unchanged,
+            "skipped": found.skipped,
+            "unread": found.unread,
+        },
+        indent=2,
+    )

@@ -1,0 +1,101 @@
+"""`windlass controller` and `windlass run`: the long-running roles."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from windlass.app.settings import Settings
+from windlass.app.settings_flags import accepts_settings
+
+if TYPE_CHECKING:
+    from windlass.dev.desk import Desk
+
+Kubeconfig = Annotated[
+    Path | None,
+    typer.Option(help="Which cluster; KUBECONFIG, ~/.kube/config or the pod's own otherwise."),
+]
+
+
+@accepts_settings
+def controller(settings: Settings, kubeconfig: Kubeconfig = None) -> None:
+    """Run all controllers and the admission witness, leader-elected."""
+    import asyncio
+
+    from windlass.app import controller as role
+    from windlass.telemetry import logs
+
+    logs.configure(format=settings.log_format, level=settings.log_level)
+    asyncio.run(role.run(settings, kubeconfig))
+
+
+@accepts_settings
+def run(
+    settings: Settings,
+    kubeconfig: Kubeconfig = None,
+    dev: Annotated[
+        bool, typer.Option("--dev", help="Install into a cluster of `windlass dev up`, then run.")
+    ] = False,
+    name: Annotated[str, typer.Option(metavar="NAME", help="Which desk cluster.")] = "dev",
+) -> None:
+    """Run windlass at the desk: installs CRDs and roles, then acts as a user with those roles."""
+    import asyncio
+
+    from windlass.api.install import Install
+    from windlass.app import controller as role
+    from windlass.base.errors import WindlassError
+    from windlass.dev import install as installing
+    from windlass.telemetry import logs
+
+    if not dev:
+        raise WindlassError(
+            "NotADesk", "run needs --dev; in a cluster, `windlass controller` is the role to start"
+        )
+    logs.configure(format=settings.log_format, level=settings.log_level)
+    place = Install(settings.release, settings.namespace)
+    installed = asyncio.run(installing.install(_desk(kubeconfig, name), place))
+    typer.echo(f"installed; acting as {installing.OPERATOR}", err=True)
+    asyncio.run(role.run(_at_desk(settings, installed), installed.kubeconfig, at_desk=True))
+
+
+def _desk(kubeconfig: Path | None, name: str) -> Desk:
+    """The desk meant; a kubeconfig that leads elsewhere is refused, not overlooked."""
+    from windlass.base.errors import WindlassError
+    from windlass.dev import desk
+    from windlass.dev.kubeconfig import desk_mark
+
+    given = kubeconfig or (Path(os.environ["KUBECONFIG"]) if os.environ.get("KUBECONFIG") else None)
+    if given is None:
+        return desk.named(name)
+    mark = desk_mark(given)
+    if mark is None:
+        raise WindlassError(
+            "NotADesk",
+            f"{given} does not lead to a cluster that `windlass dev up` made; --dev installs "
+            "cluster-wide things and refuses any other. Unset KUBECONFIG, or run "
+            '`eval "$(windlass dev env)"`',
+        )
+    return desk.named(mark.name)
+
+
+def _at_desk(settings: Settings, installed: object) -> Settings:
+    """Loopback only, on ports that disturb nobody; stores go with the cluster."""
+    from windlass.app.settings import Settings as Table
+    from windlass.app.settings_forms import Address
+    from windlass.dev.install import Installed
+
+    assert isinstance(installed, Installed), "the installer said so"
+    untouched = Table()
+    changes: dict[str, object] = {
+        "webhook_bind_address": Address("127.0.0.1", installed.webhook_port)
+    }
+    for attribute, port in (("metrics_bind_address", 0), ("health_probe_bind_address", 0)):
+        if getattr(settings, attribute) == getattr(untouched, attribute):
+            changes[attribute] = Address("127.0.0.1", port)
+    if settings.work_dir == untouched.work_dir:
+        changes["work_dir"] = installed.work_directory
+    return replace(settings, **changes)  # type: ignore[arg-type]

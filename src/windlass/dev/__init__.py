@@ -1,0 +1,1 @@
+"""What a desk needs: a cluster, a git server, a demo."""

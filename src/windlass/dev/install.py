@@ -1,0 +1,114 @@
+"""Installs windlass into a desk cluster, the way an administrator would.
+
+Namespace, CRDs, roles and webhook configuration are those that `make generate` writes;
+only the subject of the bindings (a user with a certificate) and the address of the
+webhook (loopback) differ. The operator then acts as that user, never as administrator,
+so its rights are real from the first day.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from windlass.api import crd, rbac, webhook
+from windlass.api.install import Install
+from windlass.api.registry import KINDS
+from windlass.base.errors import WindlassError
+from windlass.dev import kubeconfig, ports
+from windlass.dev.desk import Desk
+from windlass.kube.api import Api
+from windlass.kube.connection import Connection
+from windlass.objects.gvr import GVR
+from windlass.objects.json import Object
+
+OPERATOR = "windlass-operator"
+
+_FIELD_MANAGER = "windlass-dev"
+_DEFINITIONS = GVR("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+_ESTABLISH_SECONDS = 30.0
+_PLURALS = {
+    "Namespace": GVR("", "v1", "namespaces"),
+    "ServiceAccount": GVR("", "v1", "serviceaccounts"),
+    "ClusterRole": GVR("rbac.authorization.k8s.io", "v1", "clusterroles"),
+    "ClusterRoleBinding": GVR("rbac.authorization.k8s.io", "v1", "clusterrolebindings"),
+    "Role": GVR("rbac.authorization.k8s.io", "v1", "roles"),
+    "RoleBinding": GVR("rbac.authorization.k8s.io", "v1", "rolebindings"),
+    "CustomResourceDefinition": _DEFINITIONS,
+    "ValidatingWebhookConfiguration": GVR(
+        "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """What the operator of a desk needs to run."""
+
+    kubeconfig: Path
+    webhook_port: int
+    work_directory: Path
+
+
+async def install(
+    desk: Desk, place: Install, *, watch: Literal["selected", "any"] = "any"
+) -> Installed:
+    """Apply everything and wait until the CRDs are served; running it again changes nothing."""
+    mark = kubeconfig.desk_mark(desk.admin_kubeconfig)
+    if mark is None:
+        raise WindlassError(
+            "NotADesk",
+            f"{desk.admin_kubeconfig} does not lead to a cluster that `windlass dev up` made; "
+            "--dev changes cluster-wide things and refuses any other",
+        )
+    port = await asyncio.to_thread(_webhook_port, desk)
+    url = f"https://{mark.webhook_host}:{port}"
+    documents = [
+        *rbac.documents([rbac.user(OPERATOR)], install=place, watch=watch),
+        *(crd.document(kind) for kind in KINDS),
+        webhook.document(place.release, place.namespace, b"", url),
+    ]
+    async with Connection.open(kubeconfig=desk.admin_kubeconfig) as connection:
+        api = Api(connection)
+        for document in documents:
+            await api.apply(_PLURALS[document["kind"]], document, field_manager=_FIELD_MANAGER)
+        await _established(api)
+    user = await asyncio.to_thread(desk.user_kubeconfig, OPERATOR)
+    return Installed(user, port, desk.directory / "stores")
+
+
+def _webhook_port(desk: Desk) -> int:
+    """A free port, chosen once: the webhook configuration names it."""
+    remembered = desk.directory / "webhook-port"
+    if remembered.exists():
+        return int(remembered.read_text())
+    (port,) = ports.choose(
+        1, taken=(), ceiling=ports.ceiling(), is_free=ports.is_free, rng=random.Random()
+    )
+    remembered.write_text(str(port))
+    return port
+
+
+async def _established(api: Api) -> None:
+    """Wait until the API server serves every kind of ours."""
+    try:
+        async with asyncio.timeout(_ESTABLISH_SECONDS):
+            for kind in KINDS:
+                while not _is_established(await api.get(_DEFINITIONS, _name(kind.plural))):  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+    except TimeoutError as error:
+        raise WindlassError(
+            "NotEstablished", f"the CRDs are not served after {_ESTABLISH_SECONDS:g} s"
+        ) from error
+
+
+def _name(plural: str) -> str:
+    return f"{plural}.configbutler.ai"
+
+
+def _is_established(definition: Object) -> bool:
+    conditions = definition.get("status", {}).get("conditions", [])
+    return any(row["type"] == "Established" and row["status"] == "True" for row in conditions)

@@ -1,0 +1,134 @@
+"""Starts, awaits and ends one component of a cluster, and remembers it.
+
+A process is recorded right after it was started. Dying between the two loses nothing:
+its command line names the cluster's directory, and `strays` looks for that.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from windlass.base import failpoint
+from windlass.base.errors import WindlassError
+from windlass.base.redaction import process as redactor
+from windlass.dev import components, ports, probe, processes, state
+from windlass.dev.state import Process, State
+
+READY_SECONDS = 120.0
+
+_POLL_SECONDS = 0.05
+_PORT_SECONDS = 5.0
+_DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
+
+
+def log_file(directory: Path, component: str) -> Path:
+    """Where a component writes what it has to say."""
+    return directory / "logs" / f"{component}.log"
+
+
+def is_running(now: State, component: str, directory: Path) -> bool:
+    """Whether the recorded process of `component` lives."""
+    process = now.processes.get(component)
+    return process is not None and processes.is_alive(process, directory)
+
+
+def start(now: State, component: str, directory: Path) -> State:
+    """Start `component` on its port; the state that records it is saved."""
+    _await_free_port(now, component)
+    log = log_file(directory, component)
+    log.parent.mkdir(mode=0o700, exist_ok=True)
+    failpoint.reach(f"dev.spawn.{component}.before")
+    process = processes.spawn(
+        components.command(component, now, directory), directory=directory, log=log
+    )
+    failpoint.reach(f"dev.spawn.{component}.after")
+    now = now.with_process(component, process)
+    state.save(directory, now)
+    failpoint.reach(f"dev.record.{component}.after")
+    return now
+
+
+def _await_free_port(now: State, component: str) -> None:
+    # A killed process shows as a zombie while its threads still hold the socket.
+    port, deadline = now.ports[component], time.monotonic() + _PORT_SECONDS
+    while not ports.is_free(port):
+        if time.monotonic() > deadline:
+            raise WindlassError(
+                "PortTaken",
+                f"port {port} of {component} is used by another program; end that one, or run "
+                f"`windlass dev down --name {now.name}` and `up` again to get other ports",
+            )
+        time.sleep(_POLL_SECONDS)
+
+
+def revive(now: State, component: str, directory: Path) -> State:
+    """Start `component` unless it runs, and wait until it is ready."""
+    if not is_running(now, component, directory):
+        # Whoever was killed between starting and recording left an unrecorded one.
+        now = stop(now, component, directory)
+        now = start(now, component, directory)
+    await_ready(now, component, directory)
+    return now
+
+
+def stop(now: State, component: str, directory: Path) -> State:
+    """SIGKILL `component` and wait for its end; its port and data stay."""
+    process = now.processes.get(component)
+    victims = [] if process is None else [process]
+    processes.end([*victims, *strays(component, directory)], directory)
+    now = now.with_process(component, None)
+    state.save(directory, now)
+    return now
+
+
+def strays(component: str, directory: Path) -> list[Process]:
+    """Processes of `component` that belong to the cluster, recorded or not."""
+    return list(processes.find(directory, [component]))
+
+
+def is_ready(now: State, component: str, directory: Path) -> bool:
+    """Whether `component` does what the next one needs of it."""
+    if component == components.ETCD:
+        return probe.etcd_is_healthy(components.etcd_url(now))
+    api = probe.ApiProbe(components.server(now), directory / "pki")
+    path = "/readyz" if component == components.API_SERVER else _DEFAULT_ACCOUNT
+    return api.ask(path).ok
+
+
+def await_ready(now: State, component: str, directory: Path) -> None:
+    """Wait until `component` is ready; an early death is told with its last words."""
+    _await(lambda: is_ready(now, component, directory), now, component, directory)
+
+
+def _await(ready: Callable[[], bool], now: State, component: str, directory: Path) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    while not ready():
+        if not is_running(now, component, directory):
+            raise _failed(f"{component} ended while it was starting", component, directory)
+        if time.monotonic() > deadline:
+            problem = f"{component} was not ready after {READY_SECONDS:.0f} s"
+            raise _failed(problem, component, directory)
+        time.sleep(_POLL_SECONDS)
+
+
+def _failed(problem: str, component: str, directory: Path) -> WindlassError:
+    words = "\n".join(last_lines(log_file(directory, component), 8))
+    return WindlassError(
+        "ComponentFailed",
+        f"{problem}. `windlass dev down` and `up` start afresh. Its last words:\n"
+        f"{redactor.clean(words)}",
+    )
+
+
+def last_lines(log: Path, count: int) -> list[str]:
+    """The last `count` lines of `log`, without reading all of a long one."""
+    try:
+        with log.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - count * 4096))
+            text = file.read().decode("utf-8", "replace")
+    except FileNotFoundError:
+        return []
+    return text.splitlines()[-count:] if count else []

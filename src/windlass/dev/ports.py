@@ -1,0 +1,60 @@
+"""Chooses ports that stay ours.
+
+Only ports below the range the kernel hands to outgoing connections are taken: while a
+component is down, no client can be given its port by chance, and a client that keeps
+dialling it cannot end up connected to itself.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from windlass.base.errors import WindlassError
+
+_LOWEST = 20_000
+_EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
+
+
+def choose(
+    count: int,
+    *,
+    taken: Collection[int],
+    ceiling: int,
+    is_free: Callable[[int], bool],
+    rng: random.Random,
+) -> list[int]:
+    """`count` different free ports under `ceiling`, none of them in `taken`."""
+    chosen: list[int] = []
+    for port in rng.sample(range(_LOWEST, ceiling), ceiling - _LOWEST):
+        if len(chosen) == count:
+            return chosen
+        if port not in taken and is_free(port):
+            chosen.append(port)
+    raise WindlassError(
+        "PortsExhausted", f"no {count} free ports between {_LOWEST} and {ceiling} on 127.0.0.1"
+    )
+
+
+def ceiling() -> int:
+    """The first port that the kernel may hand to an outgoing connection."""
+    try:
+        first = int(_EPHEMERAL.read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        first = 32_768
+    # A machine that hands out nearly all ports leaves no safe range; then any will do.
+    return first if first > _LOWEST + 1000 else 60_000
+
+
+def is_free(port: int) -> bool:
+    """Whether nothing listens on `port` of loopback now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+            probe.listen(1)
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,77 @@
+"""Asks a desk's own servers how they are, with nothing but the standard library.
+
+It is not a Kubernetes client: it serves the moments before one could be built, and the
+few requests the desk itself makes.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A status, 0 when nobody answered, and the text that came with it."""
+
+    status: int
+    text: str
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.status < 300
+
+
+class ApiProbe:
+    """Asks the API server as the cluster's administrator."""
+
+    def __init__(self, server: str, pki: Path) -> None:
+        self._server = server
+        self._context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
+        self._context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
+
+    def ask(self, path: str, *, method: str = "GET", body: Any = None) -> Answer:
+        return _ask(self._server, path, method, body, self._context)
+
+
+def etcd_is_healthy(url: str) -> bool:
+    """Whether the etcd at `url` can serve."""
+    return '"true"' in _ask(url, "/health", "GET", None, None).text
+
+
+def forget_etcd_prefix(url: str, prefix: str) -> None:
+    """Delete all keys under `prefix`; an etcd that is gone has nothing left to forget."""
+    first = prefix.rstrip("/").encode() + b"/"
+    end = first[:-1] + bytes([first[-1] + 1])
+    body = {"key": _base64(first), "range_end": _base64(end)}
+    _ask(url, "/v3/kv/deleterange", "POST", body, None)
+
+
+def _ask(url: str, path: str, method: str, body: Any, context: ssl.SSLContext | None) -> Answer:
+    host = urlsplit(url).netloc
+    connection: http.client.HTTPConnection
+    if context is None:
+        connection = http.client.HTTPConnection(host, timeout=_SECONDS)
+    else:
+        connection = http.client.HTTPSConnection(host, timeout=_SECONDS, context=context)
+    content = None if body is None else json.dumps(body).encode()
+    try:
+        connection.request(method, path, content, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        return Answer(response.status, response.read().decode("utf-8", "replace"))
+    except (OSError, http.client.HTTPException) as fault:
+        return Answer(0, str(fault))
+    finally:
+        connection.close()
+
+
+def _base64(text: bytes) -> str:
+    return base64.b64encode(text).decode("ascii")

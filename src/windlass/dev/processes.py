@@ -1,0 +1,159 @@
+"""Starts, recognises and ends processes, with pids that may have been reused.
+
+A recorded process is itself only if the kernel's start time fits and it still runs our
+program or names our directory. Ending goes through a pidfd: the check and the signal
+meet the same process. A zombie counts as dead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from windlass.base.errors import WindlassError
+from windlass.dev.state import Process
+
+_PROC = Path("/proc")
+_START_TICKS_FIELD = 19
+_DELETED = " (deleted)"
+
+_children: dict[int, subprocess.Popen[bytes]] = {}
+"""What this very process started; it must be waited for here or it stays a zombie."""
+
+
+def spawn(command: Sequence[str], *, directory: Path, log: Path) -> Process:
+    """Start `command` detached, in a session of its own, with output appended to `log`.
+
+    It inherits next to no environment: etcd and Kubernetes read settings from there.
+    """
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(directory)}
+    with log.open("ab") as output:
+        child = subprocess.Popen(
+            command,
+            cwd=directory,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    _children[child.pid] = child
+    since = datetime.now(UTC).isoformat(timespec="seconds")
+    ticks = _start_ticks(child.pid)
+    return Process(child.pid, ticks or 0, os.path.realpath(command[0]), since)
+
+
+def is_alive(process: Process, directory: Path) -> bool:
+    """Whether `process` still runs and still is the one that was recorded."""
+    child = _children.get(process.pid)
+    if child is not None and child.poll() is not None:
+        del _children[process.pid]
+    if _start_ticks(process.pid) != process.started_ticks:
+        return False
+    return executable(process.pid) == process.executable or _names(process.pid, directory)
+
+
+def find(directory: Path, programs: Iterable[str]) -> Iterator[Process]:
+    """Every live process that runs one of `programs` and names a file in `directory`."""
+    wanted = frozenset(programs)
+    for entry in _PROC.iterdir():
+        if not entry.name.isdigit():
+            continue
+        pid = int(entry.name)
+        if _names(pid, directory) and _program_names(pid) & wanted:
+            ticks = _start_ticks(pid)
+            if ticks is not None:
+                yield Process(pid, ticks, executable(pid), "")
+
+
+def end(victims: Iterable[Process], directory: Path, *, seconds: float = 15.0) -> None:
+    """SIGKILL all of `victims` at once, then wait until every one is gone."""
+    deadline = time.monotonic() + seconds
+    with contextlib.ExitStack() as stack:
+        doomed = [_signal(victim, directory, stack) for victim in victims]
+        for pid, descriptor in filter(None, doomed):
+            _await_end(pid, descriptor, deadline)
+
+
+def program_name(process: Process) -> str:
+    """The file name of the program that `process` runs."""
+    return Path(process.executable).name
+
+
+def resident_bytes(pid: int) -> int:
+    """How much memory `pid` holds, 0 if it is gone."""
+    try:
+        pages = int((_PROC / str(pid) / "statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _signal(
+    victim: Process, directory: Path, stack: contextlib.ExitStack
+) -> tuple[int, int] | None:
+    try:
+        descriptor = os.pidfd_open(victim.pid)
+    except ProcessLookupError:
+        return None
+    stack.callback(os.close, descriptor)
+    if not is_alive(victim, directory):
+        return None
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    return victim.pid, descriptor
+
+
+def _await_end(pid: int, descriptor: int, deadline: float) -> None:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        raise WindlassError(
+            "ProcessStuck", f"process {pid} does not end after SIGKILL; the kernel holds it"
+        )
+    child = _children.pop(pid, None)
+    if child is not None:
+        child.wait()
+
+
+def _start_ticks(pid: int) -> int | None:
+    try:
+        stat = (_PROC / str(pid) / "stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else int(fields[_START_TICKS_FIELD])
+
+
+def executable(pid: int) -> str:
+    """The path of the program that `pid` runs, empty if that cannot be known."""
+    try:
+        return str((_PROC / str(pid) / "exe").readlink()).removesuffix(_DELETED)
+    except OSError:
+        return ""
+
+
+def _command_line(pid: int) -> list[str]:
+    try:
+        line = (_PROC / str(pid) / "cmdline").read_bytes()
+    except OSError:
+        return []
+    return [os.fsdecode(argument) for argument in line.split(b"\0")]
+
+
+def _names(pid: int, directory: Path) -> bool:
+    return any(f"{directory}/" in argument for argument in _command_line(pid))
+
+
+def _program_names(pid: int) -> set[str]:
+    # A wrapper script that did not `exec` shows its interpreter as the program; the
+    # script is then one of the first arguments.
+    candidates = [executable(pid), *_command_line(pid)[:2]]
+    return {Path(candidate).name for candidate in candidates if candidate}

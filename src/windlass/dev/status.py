@@ -1,0 +1,91 @@
+"""What is running: one report per cluster, one row per component."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from windlass.dev import cluster, components, launch, places, processes, state, tools
+from windlass.dev.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentStatus:
+    """A component: alive or dead, and if alive since when and how large."""
+
+    name: str
+    running: bool
+    pid: int | None
+    port: int
+    since: str
+    resident_bytes: int
+    log: Path
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """A cluster: ready means that every component lives and the API server says so."""
+
+    name: str
+    ready: bool
+    server: str
+    directory: Path
+    components: tuple[ComponentStatus, ...]
+
+
+def of(name: str) -> ClusterStatus | None:
+    """The status of the cluster `name`, None if there is none."""
+    directory = places.directory(name)
+    now = state.load(directory)
+    if now is None:
+        return None
+    rows = tuple(_component(now, component, directory) for component in components.of(now))
+    ready = cluster.is_ready(now, directory)
+    return ClusterStatus(name, ready, components.server(now), directory, rows)
+
+
+def every() -> list[ClusterStatus]:
+    """The status of all clusters of this user."""
+    return [status for name in places.names() if (status := of(name)) is not None]
+
+
+def document(statuses: list[ClusterStatus]) -> dict[str, Any]:
+    """What `windlass dev status -o json` prints."""
+    return {"clusters": [_cluster_document(status) for status in statuses]}
+
+
+def _component(now: State, component: str, directory: Path) -> ComponentStatus:
+    process = now.processes.get(component)
+    alive = process is not None and processes.is_alive(process, directory)
+    return ComponentStatus(
+        name=component,
+        running=alive,
+        pid=process.pid if process and alive else None,
+        port=now.ports[component],
+        since=process.since if process and alive else "",
+        resident_bytes=processes.resident_bytes(process.pid) if process and alive else 0,
+        log=launch.log_file(directory, component),
+    )
+
+
+def _cluster_document(status: ClusterStatus) -> dict[str, Any]:
+    return {
+        "name": status.name,
+        "ready": status.ready,
+        "server": status.server,
+        "kubernetes": tools.KUBERNETES_VERSION,
+        "directory": str(status.directory),
+        "components": [
+            {
+                "name": one.name,
+                "state": "running" if one.running else "dead",
+                "pid": one.pid,
+                "port": one.port,
+                "since": one.since or None,
+                "rssBytes": one.resident_bytes,
+                "log": str(one.log),
+            }
+            for one in status.components
+        ],
+    }

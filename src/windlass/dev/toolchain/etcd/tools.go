@@ -1,0 +1,9 @@
+//go:build tools
+
+// Package tools names the command that stores a desk cluster's objects, so
+// that go.mod and go.sum pin every module it needs.
+package tools
+
+import (
+	_ "go.etcd.io/etcd/server/v3"
+)

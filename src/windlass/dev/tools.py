@@ -1,0 +1,74 @@
+"""The programs a control plane is made of, and the one version of each we accept.
+
+Pure: the table, how each program is asked for its version, how it is built.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+KUBERNETES_VERSION = "v1.35.4"
+ETCD_VERSION = "3.6.16"
+
+_VERSION_PACKAGE = "k8s.io/component-base/version"
+_ANSWER = re.compile(
+    r"^(?:etcd Version|Client Version|Kubernetes):?\s+(?P<version>v?\d+\.\d+\.\d+\S*)",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One program: its exact version, the Go module directory and package it is built from."""
+
+    name: str
+    version: str
+    module: str
+    package: str
+    version_arguments: tuple[str, ...] = ("--version",)
+
+
+ETCD = Tool("etcd", ETCD_VERSION, "etcd", "go.etcd.io/etcd/server/v3")
+API_SERVER = Tool(
+    "kube-apiserver", KUBERNETES_VERSION, "kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver"
+)
+CONTROLLER_MANAGER = Tool(
+    "kube-controller-manager",
+    KUBERNETES_VERSION,
+    "kubernetes",
+    "k8s.io/kubernetes/cmd/kube-controller-manager",
+)
+KUBECTL = Tool(
+    "kubectl",
+    KUBERNETES_VERSION,
+    "kubernetes",
+    "k8s.io/kubernetes/cmd/kubectl",
+    ("version", "--client"),
+)
+
+TOOLS = (ETCD, API_SERVER, CONTROLLER_MANAGER, KUBECTL)
+
+BUNDLE = f"kubernetes-{KUBERNETES_VERSION}-etcd-{ETCD_VERSION}"
+"""The name under which a set of these exact versions is cached."""
+
+
+def version_in(answer: str) -> str | None:
+    """The version a program says it is, or None if it says nothing we understand."""
+    match = _ANSWER.search(answer)
+    return match["version"] if match else None
+
+
+def link_flags(tool: Tool) -> str:
+    """What the linker is told; a Kubernetes without it calls itself v0.0.0."""
+    if tool.module != "kubernetes":
+        return "-s -w"
+    major, minor, _ = tool.version.removeprefix("v").split(".")
+    values = {"gitVersion": tool.version, "gitMajor": major, "gitMinor": minor}
+    settings = [f"-X {_VERSION_PACKAGE}.{name}={value}" for name, value in values.items()]
+    return " ".join(["-s -w", *settings])
+
+
+def build_arguments(tool: Tool, output: str) -> list[str]:
+    """The arguments of `go` that build `tool` into `output`."""
+    return ["build", "-trimpath", "-ldflags", link_flags(tool), "-o", output, tool.package]

@@ -1,0 +1,196 @@
+"""The one hardened git child: nothing else in the project starts git.
+
+`Git.run` checks the transport and the address, gives the child an environment made from
+nothing, hands credentials over by inherited descriptor or 0600 file, and ends the whole
+process group at the deadline, on cancellation and when it talks too much. What comes
+back is output or a `GitError` with one of the closed reasons and redacted words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Coroutine, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from windlass.base import redaction
+from windlass.git import address, environment, private, process, ssh
+from windlass.git.credentials import ANONYMOUS, Credentials
+from windlass.git.errors import GitError, InsecureTransport
+from windlass.git.format import failures, known_hosts
+from windlass.git.format.remote import Remote
+from windlass.git.settings import GitSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """What a child printed; `stderr` is redacted."""
+
+    stdout: bytes
+    stderr: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    variables: dict[str, str]
+    directory: Path
+    descriptors: tuple[int, ...]
+
+
+class Git:
+    """Starts git children under one set of settings."""
+
+    def __init__(self, settings: GitSettings | None = None) -> None:
+        self.settings = settings if settings is not None else GitSettings()
+        self._base = private.base_directory(self.settings.run_directory)
+        private.sweep(self._base)
+
+    async def run(
+        self,
+        args: Sequence[str],
+        *,
+        credentials: Credentials = ANONYMOUS,
+        remote: Remote | None = None,
+        cwd: Path | None = None,
+        deadline_seconds: float,
+        stdin: bytes = b"",
+        config: Sequence[tuple[str, str]] = (),
+    ) -> Completed:
+        """Run `git args`; GitError where it fails, with the child's redacted words."""
+        if remote is not None:
+            check_transport(remote, self.settings)
+            if remote.scheme == "ssh":
+                ssh.check(remote, credentials)
+        addresses = await self._addresses(remote, credentials)
+        with credentials.in_use(), contextlib.ExitStack() as stack:
+            prepared = await _to_its_end(
+                asyncio.to_thread(self._prepare, stack, remote, credentials, addresses, config)
+            )
+            try:
+                ended = await process.run(
+                    [self.settings.program, *args],
+                    environment=prepared.variables | _location(cwd),
+                    cwd=cwd if cwd is not None else prepared.directory,
+                    stdin=stdin,
+                    descriptors=prepared.descriptors,
+                    limits=self._limits(deadline_seconds),
+                )
+            except TimeoutError as error:
+                text = f"git {args[0]} did not end within {deadline_seconds:g} s and was stopped"
+                raise GitError("Timeout", text) from error
+            except FileNotFoundError as error:
+                raise _cannot_start(self.settings.program, cwd, error) from error
+            return _completed(args[0], ended, remote, credentials)
+
+    async def _addresses(self, remote: Remote | None, credentials: Credentials) -> tuple[str, ...]:
+        """Where the child may connect to; a proxy is looked up in the remote's place."""
+        if remote is None or remote.scheme == "file":
+            return ()
+        if credentials.proxy is not None and remote.scheme != "ssh":
+            parts = urlsplit(credentials.proxy.address)
+            await address.resolve(parts.hostname or "", parts.port or 0, self.settings)
+            return ()
+        found = await address.resolve(remote.host, remote.port, self.settings)
+        return () if address.is_literal(remote.host) else found
+
+    def _prepare(
+        self,
+        stack: contextlib.ExitStack,
+        remote: Remote | None,
+        credentials: Credentials,
+        addresses: tuple[str, ...],
+        config: Sequence[tuple[str, str]],
+    ) -> _Prepared:
+        """Files, descriptor and variables of one call; the stack removes them."""
+        directory = stack.enter_context(private.PrivateDirectory(self._base))
+        pairs = environment.base_pairs(self.settings, directory.make_empty("hooks"))
+        variables = environment.fixed_variables(directory, os.devnull)
+        descriptors: tuple[int, ...] = ()
+        if remote is not None:
+            pairs.append((f"protocol.{remote.scheme}.allow", "always"))
+            variables["GIT_ALLOW_PROTOCOL"] = remote.scheme
+        if remote is not None and remote.scheme in {"http", "https"}:
+            descriptors = tuple(stack.enter_context(self._helper(remote, credentials)))
+            if credentials.bearer:
+                content = environment.bearer_config(remote, credentials)
+                variables["GIT_CONFIG_GLOBAL"] = str(directory.write("config", content))
+            helper = descriptors[0] if descriptors else None
+            pairs += environment.http_pairs(remote, credentials, directory, addresses, helper)
+        if remote is not None and remote.scheme == "ssh":
+            pinned = addresses[0] if addresses else None
+            command = ssh.command(self.settings, remote, credentials, directory, pinned)
+            variables |= {"GIT_SSH_COMMAND": command, "GIT_SSH_VARIANT": "ssh"}
+        variables |= environment.configuration_variables([*pairs, *config])
+        return _Prepared(variables, directory.path, descriptors)
+
+    @contextlib.contextmanager
+    def _helper(self, remote: Remote, credentials: Credentials) -> Iterator[list[int]]:
+        content = environment.helper_content(remote, credentials)
+        if not content:
+            yield []
+            return
+        descriptor = private.secret_descriptor(content, self._base)
+        try:
+            yield [descriptor]
+        finally:
+            os.close(descriptor)
+
+    def _limits(self, deadline_seconds: float) -> process.Limits:
+        return process.Limits(
+            deadline_seconds=deadline_seconds,
+            stdout_bytes=self.settings.stdout_limit_bytes,
+            stderr_bytes=self.settings.stderr_limit_bytes,
+            memory_bytes=self.settings.memory_limit_bytes,
+            file_bytes=self.settings.file_limit_bytes,
+        )
+
+
+async def _to_its_end(work: Coroutine[None, None, _Prepared]) -> _Prepared:
+    """Also when cancelled, wait for the thread: it may be just making what must be removed."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
+
+
+def check_transport(remote: Remote, settings: GitSettings) -> None:
+    """Refuse transports without protection, unless they are allowed for the host."""
+    if remote.scheme in {"http", "git"} and remote.host not in settings.insecure_hosts:
+        raise InsecureTransport(
+            f"{remote.scheme} is refused for host {remote.host}: use https or ssh,"
+            " or list the host in --git-insecure-hosts"
+        )
+    if remote.scheme == "file" and not settings.allow_file:
+        raise InsecureTransport("file URLs are for development only: use https or ssh")
+
+
+def _location(cwd: Path | None) -> dict[str, str]:
+    """Named outright, so that a broken store never makes git look in the directories above."""
+    return {"GIT_DIR": str(cwd)} if cwd is not None else {}
+
+
+def _completed(
+    command: str, ended: process.Ended, remote: Remote | None, credentials: Credentials
+) -> Completed:
+    stderr = redaction.process.clean(ended.stderr.decode("utf-8", "replace"), limit=64 * 1024)
+    if ended.overflowed:
+        raise GitError("TooLarge", f"git {command} was stopped: it printed more than is allowed")
+    if ended.returncode == 0:
+        return Completed(ended.stdout, stderr)
+    reason = failures.reason(stderr, ended.stdout.decode("utf-8", "replace"))
+    words = failures.readable(stderr) or f"exit status {ended.returncode}"
+    if reason == "HostKeyMismatch" and remote is not None:
+        expected = known_hosts.fingerprints(credentials.known_hosts, remote.host, remote.port)
+        words = f"{words}; expected {', '.join(expected)}"
+    raise GitError(reason, f"git {command}: {words}", stdout=ended.stdout)
+
+
+def _cannot_start(program: str, cwd: Path | None, error: FileNotFoundError) -> GitError:
+    if cwd is not None and not cwd.is_dir():
+        return GitError("Corrupt", "the store's directory is gone")
+    return GitError("Unavailable", f"the program {program} cannot be started: {error.strerror}")

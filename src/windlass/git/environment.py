@@ -1,0 +1,153 @@
+"""The environment and configuration a git child gets, made from nothing.
+
+Nothing of the user's, the machine's or our own environment reaches git but the search
+path. What is not secret goes as command configuration, which overrules whatever lies in
+a repository. Secrets go elsewhere:
+
+- user and password (also a token, also the proxy's) through the credential helper, which
+  reads an inherited descriptor and answers for one exact place;
+- a bearer header through a 0600 file in the private directory, scoped to the remote's
+  own address: git 2.39 has no other way that keeps it out of argv and environment.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import ssl
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+from windlass.git import credential_helper
+from windlass.git.credentials import Credentials, Proxy
+from windlass.git.format.remote import Remote
+from windlass.git.private import PrivateDirectory
+from windlass.git.settings import GitSettings
+
+_FIXED: tuple[tuple[str, str], ...] = (
+    ("protocol.allow", "never"),
+    ("core.fsmonitor", "false"),
+    ("core.symlinks", "false"),
+    ("core.protectNTFS", "true"),
+    ("core.protectHFS", "true"),
+    ("core.askPass", ""),
+    ("credential.helper", ""),
+    ("credential.interactive", "false"),
+    ("transfer.fsckObjects", "true"),
+    # Old repositories are full of these two, and neither can hurt a bare store.
+    ("fetch.fsck.zeroPaddedFilemode", "ignore"),
+    ("fetch.fsck.badTimezone", "ignore"),
+    ("transfer.bundleURI", "false"),
+    ("fetch.recurseSubmodules", "false"),
+    ("submodule.recurse", "false"),
+    ("push.recurseSubmodules", "no"),
+    ("http.followRedirects", "false"),
+    ("http.sslVerify", "true"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("pack.threads", "1"),
+    ("pack.windowMemory", "64m"),
+    ("advice.pushUpdateRejected", "false"),
+)
+
+
+def fixed_variables(directory: PrivateDirectory, global_config: Path | str) -> dict[str, str]:
+    """The variables every child gets."""
+    return {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "HOME": str(directory.path),
+        "TMPDIR": str(directory.path),
+        "LC_ALL": "C",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": str(global_config),
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_CEILING_DIRECTORIES": str(directory.path.parent),
+    }
+
+
+def configuration_variables(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Configuration as git reads it from its environment."""
+    variables = {"GIT_CONFIG_COUNT": str(len(pairs))}
+    for number, (key, value) in enumerate(pairs):
+        variables[f"GIT_CONFIG_KEY_{number}"] = key
+        variables[f"GIT_CONFIG_VALUE_{number}"] = value
+    return variables
+
+
+def base_pairs(settings: GitSettings, hooks: Path) -> list[tuple[str, str]]:
+    """Configuration of every child, with or without a remote."""
+    return [
+        *_FIXED,
+        ("core.hooksPath", str(hooks)),
+        ("http.lowSpeedLimit", str(settings.low_speed_bytes)),
+        ("http.lowSpeedTime", str(settings.low_speed_seconds)),
+    ]
+
+
+def http_pairs(
+    remote: Remote,
+    credentials: Credentials,
+    directory: PrivateDirectory,
+    addresses: Sequence[str],
+    helper_descriptor: int | None,
+) -> list[tuple[str, str]]:
+    """Configuration for http and https: trust, proxy, pinned address, helper."""
+    pairs: list[tuple[str, str]] = []
+    if credentials.ca:
+        bundle = directory.write("ca.pem", credentials.ca.rstrip() + b"\n" + _system_authorities())
+        pairs.append(("http.sslCAInfo", str(bundle)))
+    if credentials.proxy is not None:
+        pairs.append(("http.proxy", _proxy_address(credentials.proxy)))
+        pairs.append(("http.proxyAuthMethod", "basic"))
+    elif addresses:
+        where = ",".join(f"[{each}]" if ":" in each else each for each in addresses)
+        pairs.append(("http.curloptResolve", f"{remote.host}:{remote.port}:{where}"))
+    if helper_descriptor is not None:
+        pairs.append(("credential.helper", _helper_command(helper_descriptor)))
+    return pairs
+
+
+def helper_content(remote: Remote, credentials: Credentials) -> bytes:
+    """What the credential helper may answer; empty = no helper is needed."""
+    blocks: list[str] = []
+    if remote.scheme in {"http", "https"} and credentials.basic is not None:
+        blocks.append(_block(remote.scheme, remote.authority, *credentials.basic))
+    proxy = credentials.proxy
+    if proxy is not None and proxy.username:
+        parts = urlsplit(proxy.address)
+        blocks.append(_block(parts.scheme, parts.netloc, proxy.username, proxy.password))
+    return "\n".join(blocks).encode()
+
+
+def bearer_config(remote: Remote, credentials: Credentials) -> bytes:
+    """The configuration file with the bearer header, for this remote's address only."""
+    place = f"{remote.scheme}://{remote.authority}/"
+    value = credentials.bearer.replace("\\", "\\\\").replace('"', '\\"')
+    return f'[http "{place}"]\n\textraHeader = "Authorization: Bearer {value}"\n'.encode()
+
+
+def _block(protocol: str, host: str, username: str, password: str) -> str:
+    return f"protocol={protocol}\nhost={host}\nusername={username}\npassword={password}\n"
+
+
+def _helper_command(descriptor: int) -> str:
+    program = [sys.executable, "-I", "-S", str(Path(credential_helper.__file__)), str(descriptor)]
+    return "!exec " + shlex.join(program)
+
+
+def _proxy_address(proxy: Proxy) -> str:
+    if not proxy.username:
+        return proxy.address
+    scheme, _, place = proxy.address.partition("://")
+    return f"{scheme}://{quote(proxy.username, safe='')}@{place}"
+
+
+def _system_authorities() -> bytes:
+    """The machine's own authorities: a CA of ours is extra, not instead."""
+    bundle = ssl.get_default_verify_paths().cafile
+    return Path(bundle).read_bytes() if bundle is not None else b""

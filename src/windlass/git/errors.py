@@ -1,0 +1,72 @@
+"""What can go wrong with git, as a closed set of reasons.
+
+A `GitError` says which; its message is redacted before it is made. `is_transient` tells
+whether the same call may work later without anybody doing anything.
+"""
+
+from __future__ import annotations
+
+from windlass.base.errors import Stalled, WindlassError
+
+REASONS = frozenset(
+    {
+        "AuthFailed",
+        "HostKeyMismatch",
+        "NotFound",
+        "RefNotFound",
+        "NonFastForward",
+        "Rejected",
+        "Timeout",
+        "TooLarge",
+        "Corrupt",
+        "Unavailable",
+        "DiskFull",
+        "UnsupportedObjectFormat",
+        "AddressRefused",
+        "StoreCorrupt",
+        "PathOccupied",
+    }
+)
+_TRANSIENT = frozenset({"Timeout", "Unavailable", "NonFastForward", "DiskFull", "Corrupt"})
+
+
+class GitError(WindlassError):
+    """A failed git operation; `stdout` is what the child printed before it failed."""
+
+    def __init__(self, reason: str, message: str, *, stdout: bytes = b"") -> None:
+        assert reason in REASONS, reason
+        super().__init__(reason, message)
+        self.stdout = stdout
+
+    @property
+    def is_transient(self) -> bool:
+        return self.reason in _TRANSIENT
+
+
+class StoreCorrupt(GitError):
+    """The local store cannot be trusted any more: discard it and fetch again."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("StoreCorrupt", message)
+
+
+class PathOccupied(GitError):
+    """A file stands where a directory is needed, or the reverse, or something is no file."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("PathOccupied", f"{path} is taken by something that is not a plain file")
+        self.path = path
+
+
+class SecretMalformed(Stalled):
+    """A Secret that holds no usable credential; the message names keys, never values."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("SecretMalformed", message)
+
+
+class InsecureTransport(Stalled):
+    """A transport that nobody allowed for this host."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("InsecureTransport", message)

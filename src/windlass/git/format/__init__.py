@@ -1,0 +1,1 @@
+"""Git's nouns as pure values."""

@@ -1,0 +1,82 @@
+"""What a failed git child's words mean, as one of a closed set of reasons.
+
+The words decide only between reasons; whether a push took effect is never decided here
+but by reading the remote ref again. Lines that begin with `remote:` are the server's:
+its full disk is not ours, so they count only where a server refuses.
+"""
+
+from __future__ import annotations
+
+import re
+
+HINTS = ("hint:", "warning: redirecting")
+
+_OURS: tuple[tuple[str, str], ...] = (
+    (
+        "HostKeyMismatch",
+        r"host key verification failed|identification has changed|host key is known",
+    ),
+    ("DiskFull", r"no space left on device|disk quota exceeded"),
+    (
+        "TooLarge",
+        r"out of memory|file too large|signal 25|exceeds maximum allowed size|mmap failed",
+    ),
+    (
+        "AuthFailed",
+        r"authentication failed|could not read (username|password)|permission denied \("
+        r"|returned error: 40[137]|terminal prompts disabled|invalid credentials|access denied"
+        r"|too many authentication failures|load key .*: (invalid format|error in libcrypto)",
+    ),
+    ("UnsupportedObjectFormat", r"mismatched algorithms|unsupported object.format"),
+    (
+        "RefNotFound",
+        r"couldn't find remote ref|remote branch .* not found|not our ref|no such remote ref"
+        r"|request for unadvertised object",
+    ),
+    (
+        "NotFound",
+        r"repository .*not found|does not appear to be a git repository|returned error: 404"
+        r"|not exported|no such repository",
+    ),
+    (
+        "Corrupt",
+        r"fsck error|corrupt|bad object|bad tree|bad signature|inflate|not a git repository"
+        r"|unable to read [0-9a-f]{7,}|missing (blob|tree|commit)|unresolved deltas|bad config"
+        r"|failed to (parse|read) (commit|tree|object)|pack has bad|invalid object|sha1 mismatch"
+        r"|index file .* is too small|not a valid object|could not read [0-9a-f]{40}"
+        r"|unable to parse object|did not send all necessary objects|could not parse commit",
+    ),
+)
+_RACE = (
+    r"stale info|fetch first|non-fast-forward|cannot lock ref|incorrect old value"
+    r"|failed to update ref|reference already exists|remote ref updated since checkout"
+)
+_REFUSAL = (
+    r"remote rejected|hook declined|protected branch|quota|exceeds|pre-receive|not permitted"
+    r"|permission|denied|prohibited|unpacker error|shallow update not allowed|gh0\d\d"
+)
+
+_OURS_COMPILED = tuple((name, re.compile(text, re.IGNORECASE)) for name, text in _OURS)
+_RACE_COMPILED = re.compile(_RACE, re.IGNORECASE)
+_REFUSAL_COMPILED = re.compile(_REFUSAL, re.IGNORECASE)
+
+
+def reason(stderr: str, stdout: str = "") -> str:
+    """Why git failed; `Unavailable` where the words say nothing more."""
+    ours = "\n".join(line for line in stderr.splitlines() if not line.startswith("remote:"))
+    for name, pattern in _OURS_COMPILED:
+        if pattern.search(ours):
+            return name
+    if _RACE_COMPILED.search(ours) or _RACE_COMPILED.search(stdout):
+        return "NonFastForward"
+    if "[remote rejected]" in stdout or _REFUSAL_COMPILED.search(stdout + stderr):
+        return "Rejected"
+    return "Unavailable"
+
+
+def readable(stderr: str, limit: int = 2000) -> str:
+    """The words a person needs: no hints, no advice, one line, the end rather than the start."""
+    lines = [line.strip() for line in stderr.replace("\r", "\n").splitlines()]
+    kept = [line for line in lines if line and not line.lower().startswith(HINTS)]
+    text = "; ".join(dict.fromkeys(kept))
+    return text if len(text) <= limit else "…" + text[-limit:]

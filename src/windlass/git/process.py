@@ -1,0 +1,130 @@
+"""One child process in a group of its own, with an end in every direction.
+
+Time, output, memory and file size are bounded. Whatever happens (deadline, cancellation,
+too much output, normal end), no process of the group is alive afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import resource
+import signal
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_CHUNK = 64 * 1024
+_DRAIN_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a child may take."""
+
+    deadline_seconds: float
+    stdout_bytes: int
+    stderr_bytes: int
+    memory_bytes: int
+    file_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a child ended; `overflowed` = it was killed for talking too much."""
+
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+    overflowed: bool
+
+
+async def run(
+    argv: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    cwd: Path,
+    stdin: bytes,
+    descriptors: Sequence[int],
+    limits: Limits,
+) -> Ended:
+    """Run to the end; TimeoutError where the deadline came first."""
+    async with asyncio.timeout(limits.deadline_seconds):
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            env=dict(environment),
+            cwd=cwd,
+            pass_fds=tuple(descriptors),
+            start_new_session=True,
+        )
+        try:
+            return await _converse(process, stdin, limits)
+        finally:
+            await _end(process)
+
+
+async def _converse(process: Process, stdin: bytes, limits: Limits) -> Ended:
+    assert process.stdout is not None
+    assert process.stderr is not None
+    _limit(process.pid, limits)
+    (stdout, loud), (stderr, noisy), _, returncode = await asyncio.gather(
+        _read(process, process.stdout, limits.stdout_bytes),
+        _read(process, process.stderr, limits.stderr_bytes),
+        _feed(process, stdin),
+        process.wait(),
+    )
+    return Ended(returncode, stdout, stderr, loud or noisy)
+
+
+def _limit(pid: int, limits: Limits) -> None:
+    """Limits set from outside, as running code between fork and exec is unsafe with threads."""
+    if not hasattr(resource, "prlimit"):
+        return
+    for kind, value in (
+        (resource.RLIMIT_AS, limits.memory_bytes),
+        (resource.RLIMIT_FSIZE, limits.file_bytes),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        # A child that has already ended, or a lower limit that stands, is no fault.
+        with contextlib.suppress(ProcessLookupError, ValueError, PermissionError):
+            resource.prlimit(pid, kind, (value, value))
+
+
+async def _read(process: Process, stream: asyncio.StreamReader, cap: int) -> tuple[bytes, bool]:
+    kept = bytearray()
+    overflowed = False
+    while chunk := await stream.read(_CHUNK):
+        if len(kept) + len(chunk) > cap:
+            overflowed = True
+            _kill_group(process.pid)
+        else:
+            kept += chunk
+    return bytes(kept), overflowed
+
+
+async def _feed(process: Process, content: bytes) -> None:
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        if content:
+            process.stdin.write(content)
+            await process.stdin.drain()
+        process.stdin.close()
+        await process.stdin.wait_closed()
+
+
+async def _end(process: Process) -> None:
+    """No member of the group stays; what is left in the pipes is read, so that they close."""
+    _kill_group(process.pid)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_DRAIN_SECONDS):
+            await process.communicate()
+
+
+def _kill_group(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)

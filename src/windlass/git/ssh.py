@@ -1,0 +1,136 @@
+"""The ssh side of a call: key, known hosts and a configuration of our own.
+
+Nothing of the user's or the machine's ssh configuration is read. Without known host
+keys and with verification on, nothing is connected at all. Keys with a passphrase are
+opened here, because ssh could only ask for it; the open key lies in the private
+directory for the time of the call.
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import cast, get_args
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import dsa, rsa
+from cryptography.hazmat.primitives.serialization import SSHPrivateKeyTypes
+
+from windlass.git.credentials import Credentials
+from windlass.git.errors import GitError, SecretMalformed
+from windlass.git.format import known_hosts
+from windlass.git.format.remote import Remote
+from windlass.git.private import PrivateDirectory
+from windlass.git.settings import GitSettings
+
+_MIN_RSA_BITS = 2048
+_DEFAULT_USER = "git"
+
+
+def command(
+    settings: GitSettings,
+    remote: Remote,
+    credentials: Credentials,
+    directory: PrivateDirectory,
+    address: str | None,
+) -> str:
+    """The ssh command for git; the private directory then holds all it reads."""
+    check(remote, credentials)
+    key = directory.write("identity", open_key(credentials.ssh_key, credentials.ssh_passphrase))
+    hosts = directory.write("known_hosts", credentials.known_hosts)
+    text = configuration(settings, remote, credentials, key, hosts, address)
+    path = directory.write("ssh_config", text.encode())
+    return shlex.join([settings.ssh_program, "-F", str(path)])
+
+
+def check(remote: Remote, credentials: Credentials) -> None:
+    """Refuse what could only fail, before anything is connected."""
+    if credentials.host_key_verification:
+        if not credentials.known_hosts.strip():
+            raise GitError(
+                "HostKeyMismatch",
+                f"no known_hosts for {remote.host}: give its host key, or disable verification",
+            )
+        if not known_hosts.fingerprints(credentials.known_hosts, remote.host, remote.port):
+            name = known_hosts.lookup_name(remote.host, remote.port)
+            raise GitError("HostKeyMismatch", f"known_hosts has no usable entry for {name}")
+    if not credentials.ssh_key:
+        raise GitError("AuthFailed", f"{remote.host} is reached by ssh and there is no SSH key")
+
+
+def configuration(
+    settings: GitSettings,
+    remote: Remote,
+    credentials: Credentials,
+    key: Path,
+    hosts: Path,
+    address: str | None,
+) -> str:
+    """The whole ssh_config of one call."""
+    verified = credentials.host_key_verification
+    lines = [
+        "Host *",
+        f"User {_DEFAULT_USER}",
+        f"StrictHostKeyChecking {'yes' if verified else 'no'}",
+        f'UserKnownHostsFile "{hosts if verified else "/dev/null"}"',
+        "GlobalKnownHostsFile /dev/null",
+        f"HostKeyAlias {known_hosts.lookup_name(remote.host, remote.port)}",
+        "UpdateHostKeys no",
+        "CheckHostIP no",
+        f'IdentityFile "{key}"',
+        "IdentitiesOnly yes",
+        "IdentityAgent none",
+        "AddKeysToAgent no",
+        "PreferredAuthentications publickey",
+        "BatchMode yes",
+        "ForwardAgent no",
+        "ClearAllForwardings yes",
+        "PermitLocalCommand no",
+        "ControlMaster no",
+        "ControlPath none",
+        f"ConnectTimeout {settings.connect_timeout_seconds}",
+        "ServerAliveInterval 10",
+        "ServerAliveCountMax 3",
+    ]
+    if address is not None:
+        lines.append(f"HostName {address}")
+    return "\n".join(lines) + "\n"
+
+
+def open_key(key: bytes, passphrase: str) -> bytes:
+    """The private key without its passphrase; SecretMalformed says what is wrong with it."""
+    loaded = _load(key, passphrase.encode() or None)
+    if isinstance(loaded, dsa.DSAPrivateKey):
+        raise SecretMalformed("the SSH key is a DSA key, which no server takes; use ed25519")
+    if isinstance(loaded, rsa.RSAPrivateKey) and loaded.key_size < _MIN_RSA_BITS:
+        raise SecretMalformed(f"the SSH key is RSA below {_MIN_RSA_BITS} bits; use ed25519")
+    return loaded.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.OpenSSH,
+        serialization.NoEncryption(),
+    )
+
+
+def _load(key: bytes, passphrase: bytes | None) -> SSHPrivateKeyTypes:
+    try:
+        return _parse(key, passphrase)
+    except UnsupportedAlgorithm as error:
+        raise SecretMalformed("the SSH key uses an encryption this build cannot open") from error
+    except (ValueError, TypeError) as error:
+        if passphrase is not None and isinstance(error, TypeError):
+            # A passphrase beside an open key is no fault: many Secrets carry a spare password.
+            return _load(key, None)
+        raise SecretMalformed(
+            "the SSH key cannot be read: it is damaged, or the passphrase (ssh-password or"
+            " password) is wrong or missing"
+        ) from error
+
+
+def _parse(key: bytes, passphrase: bytes | None) -> SSHPrivateKeyTypes:
+    if b"BEGIN OPENSSH PRIVATE KEY" in key:
+        return serialization.load_ssh_private_key(key, passphrase)
+    loaded = serialization.load_pem_private_key(key, passphrase)
+    if not isinstance(loaded, get_args(SSHPrivateKeyTypes)):
+        raise ValueError("no kind of key that ssh knows")
+    return cast("SSHPrivateKeyTypes", loaded)

@@ -1,0 +1,277 @@
+"""A bare object store: what we know of one remote repository.
+
+It holds the newest commit of a branch and its directories, blobs only where somebody
+asked for them, and what we are about to push. It is disposable: whatever is wrong with
+it becomes `StoreCorrupt`, the caller discards it and fetches again, and nothing is lost
+but time. Methods that are not `async` read or write the disk and belong in a thread;
+network calls on one store run one after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import uuid
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pygit2
+from pygit2.enums import ObjectType
+
+from windlass.base import atomic, failpoint
+from windlass.git import leftovers, objects_edge
+from windlass.git.child import Git
+from windlass.git.credentials import Credentials
+from windlass.git.errors import GitError, StoreCorrupt
+from windlass.git.fetching import Fetching
+from windlass.git.format import commit, objects, pack, tree
+from windlass.git.format.remote import Remote
+
+MAX_ENTRIES = 500_000
+MAX_PATH_BYTES = 4096
+PACK_FROM_OBJECTS = 100
+
+_MAX_DEPTH = 512
+_MAX_WALK = 100_000
+_KINDS = {"blob": ObjectType.BLOB, "tree": ObjectType.TREE, "commit": ObjectType.COMMIT}
+
+# Trees may name blobs that a blobless store does not hold.
+pygit2.settings.enable_strict_object_creation(False)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file in a commit: its mode and the id of its content."""
+
+    mode: int
+    blob: str
+
+
+class Store:
+    """One bare repository in `directory`."""
+
+    def __init__(self, directory: Path, repository: pygit2.Repository) -> None:
+        self.directory = directory
+        self._repository = repository
+        self._odb = repository.odb
+        self._network = asyncio.Lock()
+
+    @classmethod
+    def open(cls, directory: Path) -> Store:
+        """The store there, or a new one where there is none or where it is beyond repair."""
+        with objects_edge.translated():
+            _bury(directory)
+            leftovers.remove_all(directory)
+            return cls(directory, _open_or_create(directory))
+
+    def discard(self) -> None:
+        """Delete everything and begin anew; for a store that is corrupt or too large."""
+        with objects_edge.translated():
+            self._repository.free()
+            _delete(self.directory)
+            self._repository = _open_or_create(self.directory)
+            self._odb = self._repository.odb
+
+    def remove_locks(self) -> None:
+        """Remove what a killed child left."""
+        with objects_edge.translated():
+            leftovers.remove_locks(self.directory)
+
+    async def fetch(
+        self,
+        git: Git,
+        remote: Remote,
+        credentials: Credentials,
+        ref: str,
+        *,
+        depth: int = 1,
+        blobless: bool = True,
+    ) -> str:
+        """Get the newest `depth` commits of `ref` (or of a commit id); the id of the newest."""
+        async with self._network:
+            return await self._fetching(git, remote, credentials).fetch(
+                ref, depth=depth, blobless=blobless
+            )
+
+    async def read_blobs(
+        self, git: Git, remote: Remote, credentials: Credentials, ids: Iterable[str]
+    ) -> dict[str, bytes]:
+        """The content of blobs; all that are missing come with one fetch."""
+        wanted = list(dict.fromkeys(ids))
+        missing = await asyncio.to_thread(self.missing, wanted)
+        if missing:
+            async with self._network:
+                await self._fetching(git, remote, credentials).fetch_objects(missing)
+        return await asyncio.to_thread(lambda: {each: self.read_blob(each) for each in wanted})
+
+    async def repack(self, git: Git) -> None:
+        """Many small files into one; nothing is dropped, also what no ref leads to."""
+        async with self._network:
+            await Fetching.repack(git, self.directory)
+
+    def clutter(self) -> int:
+        """About how many loose objects there are, by one sample directory, plus packs."""
+        with objects_edge.translated():
+            sample = len(list((self.directory / "objects" / "17").glob("*")))
+            return sample * 256 + len(list((self.directory / "objects" / "pack").glob("*.pack")))
+
+    def tip(self, ref: str) -> str | None:
+        """The commit last fetched or pushed for `ref`."""
+        with objects_edge.translated():
+            found = self._repository.references.get(Fetching.local_ref(ref))
+            return str(found.target) if found is not None else None
+
+    def remember(self, ref: str, commit_id: str) -> None:
+        """Note that the remote's `ref` is at a commit we hold."""
+        with objects_edge.translated():
+            name = Fetching.local_ref(ref)
+            self._repository.references.create(name, pygit2.Oid(hex=commit_id), force=True)
+
+    def tree_of(self, commit_id: str) -> str:
+        return self._header(commit_id).tree
+
+    def committed_at(self, commit_id: str) -> int:
+        """When a commit was made, in seconds since 1970."""
+        return self._header(commit_id).committed
+
+    def tree_entries(self, commit_id: str, folder: str = "") -> dict[str, Entry]:
+        """All files below `folder` by their path from the root; bounded, no blob is read."""
+        start = self._subtree(self.tree_of(commit_id), folder)
+        found: dict[str, Entry] = {}
+        if start is None:
+            return found
+        pending = [(folder.strip("/").encode("utf-8", "surrogateescape"), start, 0)]
+        while pending:
+            prefix, tree_id, depth = pending.pop()
+            for name, entry in self.read_tree(tree_id).items():
+                path = prefix + b"/" + name if prefix else name
+                _check_bounds(path, depth, len(found) + len(pending))
+                if entry.is_directory:
+                    pending.append((path, entry.id, depth + 1))
+                else:
+                    found[path.decode("utf-8", "surrogateescape")] = Entry(entry.mode, entry.id)
+        return found
+
+    def read_tree(self, tree_id: str) -> dict[bytes, tree.TreeEntry]:
+        with objects_edge.translated():
+            return tree.parse(self._read(tree_id, "tree"))
+
+    def read_blob(self, blob_id: str) -> bytes:
+        with objects_edge.translated():
+            return self._read(blob_id, "blob")
+
+    def blob_id(self, content: bytes) -> str:
+        """The id the content has, written or not."""
+        return objects.blob_id(content)
+
+    def write_blob(self, content: bytes) -> str:
+        identifier = objects.blob_id(content)
+        self.write_objects({identifier: ("blob", content)})
+        return identifier
+
+    def has(self, identifier: str) -> bool:
+        return not self.missing([identifier])
+
+    def missing(self, ids: Iterable[str]) -> list[str]:
+        """Those of `ids` that are not here."""
+        with objects_edge.translated():
+            return [each for each in ids if pygit2.Oid(hex=each) not in self._odb]
+
+    def contains(self, commit_id: str, ancestor: str) -> bool:
+        """Whether `ancestor` is `commit_id` or one of its ancestors, as far as history is here."""
+        return any(found == ancestor for found in self._history(commit_id))
+
+    def is_complete(self, commit_id: str) -> bool:
+        """Whether the whole history of `commit_id` is here, down to its roots."""
+        return not self.missing(self._history(commit_id))
+
+    def write_objects(self, new: Mapping[str, tuple[str, bytes]]) -> None:
+        """Write new objects: few of them loose, many as one pack."""
+        with objects_edge.translated():
+            failpoint.reach("git.store.write.before")
+            if len(new) < PACK_FROM_OBJECTS:
+                for kind, data in new.values():
+                    self._odb.write(_KINDS[kind], data)
+            else:
+                self._write_pack(pack.build(new))
+            failpoint.reach("git.store.write.after")
+
+    def _write_pack(self, built: pack.Pack) -> None:
+        """The index goes last: without it nobody sees the pack."""
+        directory = self.directory / "objects" / "pack"
+        atomic.write_bytes(directory / f"{built.name}.pack", built.pack, mode=0o444)
+        atomic.write_bytes(directory / f"{built.name}.idx", built.index, mode=0o444)
+
+    def _history(self, commit_id: str) -> Iterator[str]:
+        """Commit ids from `commit_id` back; the ids just beyond what is here come too."""
+        seen = {commit_id}
+        pending = deque([commit_id])
+        while pending and len(seen) < _MAX_WALK:
+            current = pending.popleft()
+            yield current
+            if self.missing([current]):
+                continue
+            new = [parent for parent in self._header(current).parents if parent not in seen]
+            seen.update(new)
+            pending.extend(new)
+
+    def _header(self, commit_id: str) -> commit.CommitHeader:
+        with objects_edge.translated():
+            return commit.header(self._read(commit_id, "commit"))
+
+    def _subtree(self, root: str, folder: str) -> str | None:
+        current = root
+        for part in filter(None, folder.split("/")):
+            entry = self.read_tree(current).get(part.encode("utf-8", "surrogateescape"))
+            if entry is None or not entry.is_directory:
+                return None
+            current = entry.id
+        return current
+
+    def _read(self, identifier: str, kind: str) -> bytes:
+        if kind == "tree" and identifier == objects.EMPTY_TREE:
+            return b""
+        found, data = self._odb.read(pygit2.Oid(hex=identifier))
+        if found != _KINDS[kind] or objects.object_id(kind, data) != identifier:
+            raise StoreCorrupt(f"the store's object {identifier} is not what its name says")
+        return bytes(data)
+
+    def _fetching(self, git: Git, remote: Remote, credentials: Credentials) -> Fetching:
+        return Fetching(git, self.directory, remote, credentials)
+
+
+def _check_bounds(path: bytes, depth: int, entries: int) -> None:
+    if entries >= MAX_ENTRIES:
+        raise GitError("TooLarge", f"the folder has more than {MAX_ENTRIES} entries")
+    if len(path) > MAX_PATH_BYTES or depth > _MAX_DEPTH:
+        raise GitError("TooLarge", f"the folder has a path beyond {MAX_PATH_BYTES} bytes")
+
+
+def _open_or_create(directory: Path) -> pygit2.Repository:
+    try:
+        repository = pygit2.Repository(str(directory))
+        # libgit2 opens with any HEAD, git does not.
+        if repository.is_bare and (directory / "HEAD").read_bytes().startswith(b"ref: refs/"):
+            return repository
+    except (pygit2.GitError, KeyError, ValueError, FileNotFoundError):
+        pass
+    _delete(directory)
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    return pygit2.init_repository(str(directory), bare=True)
+
+
+def _delete(directory: Path) -> None:
+    """Out of the way in one step, then gone: a crash in between leaves no half store."""
+    if not directory.exists():
+        return
+    grave = directory.with_name(f".{directory.name}.{uuid.uuid4().hex}")
+    directory.rename(grave)
+    shutil.rmtree(grave, ignore_errors=True)
+
+
+def _bury(directory: Path) -> None:
+    """Finish deletions that a crash cut short."""
+    for grave in directory.parent.glob(f".{directory.name}.*"):
+        shutil.rmtree(grave, ignore_errors=True)

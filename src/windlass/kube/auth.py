@@ -1,0 +1,107 @@
+"""Credentials that a plugin prints.
+
+lightkube runs exec plugins; this adds what hundreds of streams and today's plugins
+need: one run of the plugin serves everybody who waits for it, the version
+`client.authentication.k8s.io/v1` is spoken, the plugin is told through
+KUBERNETES_EXEC_INFO what is expected of it, and its failures are our errors. A token
+is printed anew only after the server refused the last one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator
+
+import httpx2
+import msgspec
+from lightkube.config.client_adapter import ExecAuth, async_check_output, user_auth
+from lightkube.config.models import User, UserExec
+from lightkube.core.exceptions import ConfigError
+
+from windlass.base import redaction
+from windlass.base.errors import Retryable, Stalled
+from windlass.kube.errors import clean
+
+_VERSIONS = frozenset(
+    f"client.authentication.k8s.io/{version}" for version in ("v1alpha1", "v1beta1", "v1")
+)
+
+
+class _Credential(msgspec.Struct):
+    token: str
+
+
+class _Answer(msgspec.Struct):
+    status: _Credential
+
+
+class ExecPlugin(ExecAuth):
+    """A bearer token from a plugin, shared by every request of a connection."""
+
+    def __init__(self, plugin: UserExec) -> None:
+        super().__init__(plugin)
+        if plugin.apiVersion not in _VERSIONS:
+            raise Stalled(
+                "KubeconfigInvalid",
+                f"users[].user.exec.apiVersion is {plugin.apiVersion[:64]!r}; "
+                f"use client.authentication.k8s.io/v1",
+            )
+        self._turn = asyncio.Lock()
+        self._token = ""
+
+    async def async_auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        used = self._token or await self._renewed("")
+        request.headers["Authorization"] = f"Bearer {used}"
+        response = yield request
+        if response.status_code != 401:
+            return
+        request.headers["Authorization"] = f"Bearer {await self._renewed(used)}"
+        yield request
+
+    async def _renewed(self, refused: str) -> str:
+        """A token other than `refused`; whoever comes second finds the first one's."""
+        async with self._turn:
+            if self._token == refused:
+                self._token = await self._printed()
+                redaction.process.add(self._token)
+                if refused:
+                    redaction.process.discard(refused)
+            return self._token
+
+    async def _printed(self) -> str:
+        plugin = self._exec
+        command = [plugin.command, *(plugin.args or [])]
+        try:
+            output = await async_check_output(command, env=_environment(plugin))
+            return msgspec.json.decode(output, type=_Answer).status.token
+        except (ConfigError, OSError) as error:
+            raise Retryable("CredentialPluginFailed", clean(str(error))) from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise Retryable(
+                "CredentialPluginFailed",
+                f"the credential plugin {plugin.command!r} printed no ExecCredential with a token",
+            ) from error
+
+
+def authentication(user: User) -> httpx2.Auth | None:
+    """How requests of this user are authenticated; None where a client certificate does it."""
+    if user.token:
+        redaction.process.add(user.token.strip())
+    if user.password:
+        redaction.process.add(user.password)
+    if user.exec and not (user.token or user.token_file):
+        return ExecPlugin(user.exec)
+    return user_auth(user)
+
+
+def _environment(plugin: UserExec) -> dict[str, str]:
+    info = {
+        "apiVersion": plugin.apiVersion,
+        "kind": "ExecCredential",
+        "spec": {"interactive": False},
+    }
+    told = {"KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode()}
+    return {**os.environ, **told, **{var.name: var.value for var in plugin.env or []}}

@@ -1,0 +1,156 @@
+"""The way to one API server, as one user.
+
+Configuration and credentials are lightkube's. There are two HTTP clients over one TLS
+context and one authentication: `requests` for questions with an answer, with a bounded
+pool, and `streams` for watches, each of which has a connection of its own for minutes.
+So hundreds of watches never keep a request waiting. Every error that leaves is ours.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx2
+from lightkube.config.client_adapter import verify_cluster
+from lightkube.config.kubeconfig import SingleConfig
+from lightkube.config.models import User
+from lightkube.core.exceptions import ConfigError
+
+from windlass.base.errors import Stalled
+from windlass.kube import auth, configuration, errors
+from windlass.kube.transport import StreamTransport
+from windlass.objects.gvr import GVR
+
+CONNECT_SECONDS = 10.0
+ANSWER_SECONDS = 65.0
+"""The API server gives a request up after 60 s; its own answer says more than our timeout."""
+QUEUE_SECONDS = 30.0
+
+_FAULTS = (httpx2.HTTPError, httpx2.InvalidURL, OSError, ConfigError)
+_LIMITS = httpx2.Limits(max_connections=64, max_keepalive_connections=16, keepalive_expiry=30)
+_STREAM_LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=0)
+
+
+class Connection:
+    """An authenticated way to one API server; close it, or use it as a context manager."""
+
+    def __init__(self, config: SingleConfig, *, user_agent: str) -> None:
+        user = config.user or User()
+        self.server = config.cluster.server.rstrip("/")
+        self.namespace = config.namespace
+        self.context_name = config.context_name
+        self.without_watchlist: set[GVR] = set()
+        """Types whose server refused to stream its initial state; they are listed instead."""
+        shared: dict[str, Any] = {
+            "base_url": self.server,
+            "auth": auth.authentication(user),
+            "headers": {"User-Agent": user_agent, "Accept": "application/json"},
+            "verify": _tls(config, user),
+            "trust_env": False,
+            "proxy": configuration.proxy_for(self.server),
+        }
+        self.requests = httpx2.AsyncClient(
+            **shared,
+            limits=_LIMITS,
+            timeout=httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS, pool=QUEUE_SECONDS),
+        )
+        self.streams = _stream_client(shared)
+
+    @classmethod
+    def open(
+        cls,
+        *,
+        kubeconfig: Path | None = None,
+        context: str | None = None,
+        user_agent: str = "windlass",
+    ) -> Connection:
+        """Read the configuration; the first request proves whether it is right."""
+        return cls(configuration.load(kubeconfig, context), user_agent=user_agent)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx2.Response:
+        """The whole answer to one request; an ApiError unless it is a success."""
+        try:
+            response = await self.requests.request(
+                method, path, params=params, content=content, headers=headers
+            )
+        except _FAULTS as error:
+            raise errors.from_transport(error) from error
+        if not response.is_success:
+            raise errors.from_response(response.status_code, response.content, response.headers)
+        return response
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, *, params: Mapping[str, str], idle_seconds: float
+    ) -> AsyncIterator[httpx2.AsyncByteStream]:
+        """The body of one GET as it arrives; Idle after `idle_seconds` without a byte."""
+        timeout = httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS, read=idle_seconds)
+        request = self.streams.build_request(
+            "GET", path, params=params, timeout=timeout, headers={"Accept-Encoding": "identity"}
+        )
+        try:
+            response = await self.streams.send(request, stream=True)
+        except _FAULTS as error:
+            raise errors.from_transport(error) from error
+        try:
+            await _refuse_failure(response)
+            assert isinstance(response.stream, httpx2.AsyncByteStream)
+            yield response.stream
+        except httpx2.ReadTimeout as error:
+            raise errors.Idle(0, "Idle", f"no byte for {idle_seconds:g} s") from error
+        except (httpx2.HTTPError, OSError) as error:
+            raise errors.from_transport(error) from error
+        finally:
+            await response.aclose()
+
+    async def close(self) -> None:
+        await self.streams.aclose()
+        await self.requests.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+def _stream_client(shared: dict[str, Any]) -> httpx2.AsyncClient:
+    if shared["proxy"] is not None:
+        timeout = httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
+        return httpx2.AsyncClient(**shared, limits=_STREAM_LIMITS, timeout=timeout)
+    return httpx2.AsyncClient(**shared, transport=StreamTransport(shared["verify"]))
+
+
+def _tls(config: SingleConfig, user: User) -> ssl.SSLContext:
+    try:
+        return verify_cluster(config.cluster, user, config.abs_file)
+    except (OSError, ValueError, TypeError) as error:
+        raise Stalled(
+            "KubeconfigInvalid",
+            f"the certificates of context {config.context_name!r} cannot be used: "
+            f"{errors.clean(str(error))}",
+        ) from error
+
+
+async def _refuse_failure(response: httpx2.Response) -> None:
+    if response.status_code != 200:
+        body = await response.aread()
+        raise errors.from_response(response.status_code, body, response.headers)

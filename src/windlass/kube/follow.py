@@ -1,0 +1,264 @@
+"""An endless, gap-free view of one scope: what is there, then what changes.
+
+This is the acting half; `cursor` holds the rules and the transition table. What a
+consumer may rely on:
+
+1. SnapshotStarted ... SnapshotComplete holds every live object once as Observed with
+   `initial`; a DELETED in between takes one away again. SnapshotAbandoned in its place
+   means that nothing may be concluded, least of all an absence.
+2. Every change after a complete snapshot is Observed, or a new snapshot begins.
+3. An object may be seen twice (after a resume), never in a wrong order.
+4. Interrupted comes after every ending, with the wait before the next attempt; objects
+   are bytes as the server sent them, also when no parser will read them.
+5. Scopes share nothing but the knowledge which types must be listed, so a failing scope
+   delays no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, cast
+
+import msgspec
+
+from windlass.base.clock import Clock, SystemClock
+from windlass.base.errors import Retryable
+from windlass.kube import cursor, envelope
+from windlass.kube.api import Api
+from windlass.kube.connection import Connection
+from windlass.kube.cursor import Cursor, Ending, FollowSettings, Reason, State, Verdict
+from windlass.kube.envelope import EnvelopeBroken, WatchLine
+from windlass.kube.errors import ApiError, Unavailable
+from windlass.kube.watch import WatchStream, open_watch
+from windlass.objects.gvr import GVR
+
+__all__ = [
+    "FollowItem",
+    "FollowSettings",
+    "Interrupted",
+    "Observed",
+    "Scope",
+    "SnapshotAbandoned",
+    "SnapshotComplete",
+    "SnapshotStarted",
+    "follow",
+]
+
+ChangeType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"]
+
+_CHANGES = frozenset({"ADDED", "MODIFIED", "DELETED"})
+_LARGE = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A type in one namespace; an empty namespace is all of them, or none to have."""
+
+    gvr: GVR
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.gvr} in {self.namespace}" if self.namespace else str(self.gvr)
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotStarted:
+    """A complete snapshot begins: every live object follows as Observed(initial=True)."""
+
+
+class Observed(msgspec.Struct, frozen=True, gc=False):
+    """One object as the server sent it. A Struct, because there are many."""
+
+    type: ChangeType
+    object: bytes
+    initial: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotComplete:
+    """Every live object of the scope has been seen since SnapshotStarted."""
+
+    resource_version: str
+    objects: int
+    via: Literal["watchlist", "list"]
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotAbandoned:
+    """It broke before the end: nothing may be concluded from it."""
+
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """The stream ended; the next attempt starts after `retry_seconds`. `status` is HTTP's or 0."""
+
+    reason: Reason
+    message: str
+    retry_seconds: float
+    status: int = 0
+
+
+FollowItem: TypeAlias = (
+    SnapshotStarted | Observed | SnapshotComplete | SnapshotAbandoned | Interrupted
+)
+
+_DEFAULTS = FollowSettings()
+
+
+async def follow(
+    connection: Connection,
+    scope: Scope,
+    settings: FollowSettings = _DEFAULTS,
+    *,
+    clock: Clock | None = None,
+    rng: random.Random | None = None,
+) -> AsyncGenerator[FollowItem, None]:
+    """Everything that is and happens in `scope`, until the consumer closes it."""
+    follower = _Follower(
+        connection, scope, settings, clock or SystemClock(), rng or random.Random()
+    )
+    while True:
+        async with aclosing(follower.attempt()) as items:
+            async for item in items:
+                yield item
+        verdict = follower.verdict
+        if verdict.abandons_snapshot:
+            yield SnapshotAbandoned(verdict.ending.message)
+        if not verdict.is_silent:
+            ending = verdict.ending
+            yield Interrupted(ending.reason, ending.message, verdict.wait_seconds, ending.status)
+        await asyncio.sleep(verdict.wait_seconds)
+
+
+class _Follower:
+    """One scope: runs attempts, each of which ends in a verdict."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        scope: Scope,
+        settings: FollowSettings,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self._connection = connection
+        self._scope = scope
+        self._settings = settings
+        self._clock = clock
+        self._cursor = Cursor(settings, rng, watchlist=self._may_watchlist())
+        self._last = b""
+        self._live = 0
+        self.verdict: Verdict
+
+    async def attempt(self) -> AsyncGenerator[FollowItem, None]:
+        """Snapshot or resume, then follow until the stream ends; sets `verdict`."""
+        if not self._may_watchlist():
+            self._cursor.prefer_list()
+        try:
+            if self._cursor.state is State.LIST:
+                async with aclosing(self._list()) as items:
+                    async for item in items:
+                        yield item
+            async with aclosing(self._watch()) as items:
+                async for item in items:
+                    yield item
+            ending = cursor.CLOSED
+        except (ApiError, EnvelopeBroken) as error:
+            ending = cursor.classify(error)
+        except Retryable as error:
+            ending = Ending("error", str(error))
+        self._settle(ending)
+
+    def _settle(self, ending: Ending) -> None:
+        self._read_last()
+        self.verdict = self._cursor.ended(ending, self._clock.monotonic())
+        if not self._cursor.uses_watchlist:
+            self._connection.without_watchlist.add(self._scope.gvr)
+
+    def _may_watchlist(self) -> bool:
+        return self._scope.gvr not in self._connection.without_watchlist
+
+    async def _list(self) -> AsyncGenerator[FollowItem, None]:
+        pages = Api(self._connection).pages(
+            self._scope.gvr, self._scope.namespace, limit=self._settings.page_size
+        )
+        version, objects = None, 0
+        async with aclosing(pages):
+            async for page in pages:
+                if version is None:
+                    # All pages show the state at the first one's version.
+                    version = page.resource_version
+                    self._cursor.opened(self._clock.monotonic())
+                    yield SnapshotStarted()
+                for item in page.items:
+                    yield Observed("ADDED", item, True)
+                objects += len(page.items)
+        if version is None:
+            raise Unavailable(0, "Incomplete", "the list had no page")
+        self._cursor.synced(version)
+        yield SnapshotComplete(version, objects, "list")
+
+    async def _watch(self) -> AsyncGenerator[FollowItem, None]:
+        opened = open_watch(
+            self._connection,
+            self._scope.gvr,
+            self._scope.namespace,
+            resource_version=self._cursor.version,
+            initial_events=self._cursor.state is State.WATCHLIST,
+            timeout_seconds=self._cursor.watch_seconds(),
+            idle_seconds=self._settings.idle_seconds,
+        )
+        async with opened as stream:
+            self._cursor.opened(self._clock.monotonic())
+            if self._cursor.in_snapshot:
+                self._live = 0
+                yield SnapshotStarted()
+            async with aclosing(self._events(stream)) as items:
+                async for item in items:
+                    yield item
+
+    async def _events(self, stream: WatchStream) -> AsyncGenerator[FollowItem, None]:
+        async with aclosing(stream.batches()) as batches:
+            async for events in batches:
+                for event in events:
+                    if event.type in _CHANGES:
+                        yield self._observed(event)
+                    elif complete := self._notice(event):
+                        yield complete
+
+    def _observed(self, event: WatchLine) -> Observed:
+        initial = self._cursor.in_snapshot
+        if initial:
+            self._live += (event.type == "ADDED") - (event.type == "DELETED")
+        else:
+            # The version is read when it is needed: at the end of the stream.
+            self._last = event.object
+            if len(event.object) > _LARGE:
+                self._read_last()
+        return Observed(cast("ChangeType", event.type), event.object, initial)
+
+    def _notice(self, event: WatchLine) -> SnapshotComplete | None:
+        if event.type == "ERROR":
+            raise envelope.failure(event.object)
+        if event.type != "BOOKMARK":
+            raise EnvelopeBroken(f"an event of the unknown type {event.type[:16]!r}")
+        version, ends = envelope.bookmark(event.object)
+        if self._cursor.in_snapshot:
+            if not ends:
+                return None
+            self._cursor.synced(version)
+            return SnapshotComplete(version, self._live, "watchlist")
+        self._last = b""
+        self._cursor.moved(version)
+        return None
+
+    def _read_last(self) -> None:
+        if self._last:
+            self._cursor.moved(envelope.resource_version(self._last))
+            self._last = b""

@@ -1,0 +1,1 @@
+"""Kubernetes nouns as plain data."""

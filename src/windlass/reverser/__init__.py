@@ -1,0 +1,1 @@
+"""Writes the live cluster into Git."""

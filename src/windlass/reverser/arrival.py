@@ -1,0 +1,49 @@
+"""What intake hands to a destination's folder: wanted states, and sweeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from windlass.objects.gvr import GVR
+from windlass.objects.identity import Identity
+from windlass.reverser.decide.attribution import Observation
+from windlass.reverser.decide.transition import Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One path and the content it should have; no blob means no file.
+
+    `content` is dropped once the store holds the blob. Without an observation the
+    state comes from a snapshot and has no actor.
+    """
+
+    identity: Identity
+    kind: str
+    path: str
+    blob: str | None
+    content: bytes | None
+    mask: frozenset[Operation]
+    observation: Observation | None
+    received: datetime
+
+    @property
+    def size(self) -> int:
+        return len(self.content) if self.content is not None else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A complete snapshot of one type in one namespace, or in all of them.
+
+    Files of it that are not in `live` lost their object while nobody watched.
+    `empty` says that the whole answer held nothing, which is not proof enough.
+    """
+
+    gvr: GVR
+    kind: str
+    namespace: str
+    live: frozenset[str]
+    empty: bool
+    mask: frozenset[Operation]

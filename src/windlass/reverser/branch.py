@@ -1,0 +1,113 @@
+"""The tip that commits are built on, in a disposable bare store.
+
+| Remote | Base of the next commit | Expected by the push |
+|---|---|---|
+| branch exists | its tip | its tip |
+| no refs at all | none: a root commit | absence |
+| branch missing, createBranch | tip of the default branch | absence |
+| branch missing | BranchNotFound | - |
+
+The store holds no truth: damage of any kind ends in deleting it and fetching again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from windlass.base.errors import Stalled
+from windlass.git.child import Git
+from windlass.git.errors import StoreCorrupt
+from windlass.git.format import refs
+from windlass.git.listing import Listing, Listings
+from windlass.git.store import Entry, Store
+from windlass.reverser.target import Target
+
+
+class Branch:
+    """One branch of one remote as we last saw it."""
+
+    def __init__(self, name: str, directory: Path, git: Git, listings: Listings) -> None:
+        self.name = name
+        self.base: str | None = None
+        self.expected: str | None = None
+        self.known = False
+        self._directory = directory
+        self._git = git
+        self._listings = listings
+        self._store: Store | None = None
+
+    @property
+    def store(self) -> Store:
+        assert self._store is not None, "the branch was not refreshed"
+        return self._store
+
+    async def refresh(self, target: Target) -> bool:
+        """Look at the remote, fetch what is new; whether the base moved."""
+        listing = await self._listings.get(target.remote, target.credentials, max_age_seconds=0.0)
+        expected, ref = self._place(listing, target)
+        base = listing.refs[ref] if ref is not None else None
+        if self.known and (base, expected) == (self.base, self.expected):
+            return False
+        self.base = await self._fetched(target, ref)
+        # Somebody may have pushed between the listing and the fetch: the fetch decides.
+        self.expected = self.base if expected is not None else None
+        self.known = True
+        return True
+
+    def _place(self, listing: Listing, target: Target) -> tuple[str | None, str | None]:
+        """What the push expects at the branch, and the ref to build on."""
+        if listing.object_format != "sha1":
+            raise Stalled(
+                "UnsupportedObjectFormat",
+                f"{target.remote.display} uses {listing.object_format} object ids; "
+                "use a repository with SHA-1 ids",
+            )
+        ref = refs.branch_ref(self.name)
+        if ref in listing.refs:
+            return listing.refs[ref], ref
+        if not listing.refs:
+            return None, None
+        if target.create_branch and listing.default_branch is not None:
+            return None, refs.branch_ref(listing.default_branch)
+        raise Stalled(
+            "BranchNotFound",
+            f"{target.remote.display} has no branch {self.name}; create it, or set "
+            "spec.createBranch to start it from the default branch",
+        )
+
+    async def _fetched(self, target: Target, ref: str | None) -> str | None:
+        store = await self._opened()
+        if ref is None:
+            return None
+        try:
+            return await store.fetch(self._git, target.remote, target.credentials, ref)
+        except StoreCorrupt:
+            store = await self.start_over()
+            return await store.fetch(self._git, target.remote, target.credentials, ref)
+
+    async def _opened(self) -> Store:
+        if self._store is None:
+            self._store = await asyncio.to_thread(Store.open, self._directory)
+        return self._store
+
+    async def start_over(self) -> Store:
+        """Throw the store away; everything in it can be had again."""
+        if self._store is not None:
+            await asyncio.to_thread(self._store.discard)
+        self._store, self.known = None, False
+        return await self._opened()
+
+    async def entries(self, folder: str) -> dict[str, Entry]:
+        if self.base is None:
+            return {}
+        return await asyncio.to_thread(self.store.tree_entries, self.base, folder)
+
+    async def blobs(self, target: Target, ids: list[str]) -> dict[str, bytes]:
+        if not ids:
+            return {}
+        return await self.store.read_blobs(self._git, target.remote, target.credentials, ids)
+
+    def advanced(self, commit: str) -> None:
+        """The server acknowledged `commit` as the new tip."""
+        self.base = self.expected = commit

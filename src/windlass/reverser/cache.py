@@ -1,0 +1,90 @@
+"""Our own objects as the informers hold them, decoded on use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from windlass.api.clusterwatchrule import ClusterWatchRule
+from windlass.api.gitdestination import GitDestination
+from windlass.api.gitrepoconfig import GitRepoConfig
+from windlass.api.watchrule import WatchRule
+from windlass.base.errors import Stalled
+from windlass.objects.key import Key
+from windlass.runtime.informer import Informer
+
+Rule = WatchRule | ClusterWatchRule
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """Four kinds; what does not decode counts as absent for everyone but its own pass."""
+
+    repositories: Informer
+    destinations: Informer
+    watch_rules: Informer
+    cluster_watch_rules: Informer
+
+    def informers(self) -> tuple[Informer, ...]:
+        return (
+            self.repositories,
+            self.destinations,
+            self.watch_rules,
+            self.cluster_watch_rules,
+        )
+
+    @property
+    def complete(self) -> bool:
+        return all(informer.synced.is_set() for informer in self.informers())
+
+    def repository(self, key: Key) -> GitRepoConfig | None:
+        raw = self.repositories.get(key)
+        try:
+            return GitRepoConfig.decode(raw) if raw is not None else None
+        except Stalled:
+            return None
+
+    def destination(self, key: Key) -> GitDestination | None:
+        raw = self.destinations.get(key)
+        try:
+            return GitDestination.decode(raw) if raw is not None else None
+        except Stalled:
+            return None
+
+    def destinations_of(self, repository: Key) -> Iterator[Key]:
+        """Destinations that name a repository."""
+        for key in tuple(self.destinations.keys()):
+            found = self.destination(key)
+            if found is not None and repository_key(found) == repository:
+                yield key
+
+    def rules_of(self, destination: Key) -> Iterator[tuple[str, Key]]:
+        """Rules that name a destination, with their kind."""
+        for kind, key, rule in self._rules():
+            if destination_key(rule) == destination:
+                yield kind, key
+
+    def _rules(self) -> Iterable[tuple[str, Key, Rule]]:
+        for kind, informer, decode in (
+            ("WatchRule", self.watch_rules, WatchRule.decode),
+            ("ClusterWatchRule", self.cluster_watch_rules, ClusterWatchRule.decode),
+        ):
+            for key in tuple(informer.keys()):
+                raw = informer.get(key)
+                try:
+                    if raw is not None:
+                        yield kind, key, decode(raw)
+                except Stalled:
+                    continue
+
+
+def repository_key(destination: GitDestination) -> Key:
+    """The repository that a destination names."""
+    ref = destination.spec.repo_ref
+    return Key(ref.namespace_from(destination.metadata.namespace), ref.name)
+
+
+def destination_key(rule: Rule) -> Key:
+    """The destination that a rule names."""
+    ref = rule.spec.destination_ref
+    return Key(ref.namespace_from(rule.metadata.namespace), ref.name)

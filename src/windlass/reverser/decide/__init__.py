@@ -1,0 +1,1 @@
+"""Every decision of the reverser, free of I/O."""

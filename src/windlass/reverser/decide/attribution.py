@@ -1,0 +1,178 @@
+"""Who made a change, if the admission records prove it: tier 1, the exact join.
+
+A wrong author is worse than none (P6). The table of ATT-4, and nothing else:
+
+| change | candidates | verdict |
+|---|---|---|
+| update | (uid, tracked version), UPDATE | content equal, one user: exact |
+| update in another API version | same | one user in all candidates, <= 10 s old: chain |
+| scale | same, subresource scale | replicas equal, one user: exact |
+| create | (uid), CREATE | content equal: exact; other version, one user: chain |
+| delete or its intent | (uid, tracked version), DELETE, <= 10 s old | one user: exact |
+| any, several users left | | unresolved, Ambiguous |
+| any, comparable but none equal | | unresolved, ContentMismatch |
+
+The true record of a change is among the candidates unless it was lost. It is one that
+matches or one that cannot be compared; so a verdict is given only where both kinds name
+one user, and none at all where records were lost (ATT-3). Names, nearness in time and
+managedFields prove nothing (ATT-6).
+
+A change is judged on arrival and again when its window closes (ATT-7); the later verdict
+counts, because records may come after the event they explain. Deletion is judged once,
+when it is first seen to be intended (ATT-8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from windlass.reverser.decide.author import Actor
+from windlass.reverser.decide.records import Link, Record, Records
+from windlass.reverser.decide.transition import Operation
+
+Tier = Literal["exact", "chain", "content", "sync", "unresolved", "disabled"]
+Miss = Literal["", "NoRecord", "Ambiguous", "ContentMismatch", "RecordsLost", "VersionUnknown"]
+_Match = Literal["equal", "different", "foreign", "blank"]
+
+FRESH_SECONDS = 10.0
+# How long before a change, or before another attempt on its predecessor, its record may
+# have been made. Other webhooks may hold a write longer, but a wrong author also needs two
+# users with equal content on one version.
+REACH_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A change seen in a stream, with what was tracked of the object before it.
+
+    `version` is the apiVersion of the stream (`apps/v1`). `previous_replicas` is the
+    tracked count before the change: a scale record explains only a change that moved it,
+    so without it no scale record can win.
+    """
+
+    uid: str
+    operation: Operation
+    previous_resource_version: str | None
+    version: str
+    content: bytes | None
+    received: float
+    replicas: int | None = None
+    previous_replicas: int | None = None
+
+    @property
+    def link(self) -> Link:
+        creating = self.operation == "CREATE"
+        return self.uid, "" if creating else self.previous_resource_version or ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Who did it and how well that is proven, or why it cannot be told."""
+
+    tier: Tier
+    actor: Actor | None = None
+    reason: Miss = ""
+
+
+def attributed(observation: Observation, records: Records, *, now: float) -> Verdict:
+    """The verdict from all records held, mindful of those that were lost.
+
+    Losses count from the oldest attempt on the same predecessor: a stream may lag far
+    behind, so the receipt of a change does not tell when its record was made.
+    """
+    found = records.candidates(observation.uid, now)
+    attempts = [one.time for one in found if one.link == observation.link]
+    since = min(observation.received, *attempts, now) - REACH_SECONDS
+    return judge(observation, found, lost=records.was_lost(since, now, observation.link))
+
+
+def judge(observation: Observation, records: Sequence[Record], *, lost: bool) -> Verdict:
+    """ATT-4 by the table above; `lost` says that the true record may be missing."""
+    if not _version_known(observation):
+        return _unresolved("VersionUnknown")
+    if lost:
+        return _unresolved("RecordsLost")
+    found = [record for record in records if _is_candidate(observation, record)]
+    if not found:
+        return _unresolved("NoRecord")
+    if observation.operation == "DELETE":
+        return _judged_by_time(observation, found)
+    return _judged_by_content(observation, found)
+
+
+def _judged_by_time(observation: Observation, found: Sequence[Record]) -> Verdict:
+    """Deletes: the newest attempt must be fresh, and nobody else have tried just before it.
+
+    The window of candidates hangs on the newest one, so two deletes of the same moment
+    are weighed together however late the change arrives.
+    """
+    newest = max(record.time for record in found)
+    if observation.received - newest > FRESH_SECONDS:
+        return _unresolved("NoRecord")
+    return _verdict("exact", [one for one in found if newest - one.time <= FRESH_SECONDS])
+
+
+def _judged_by_content(observation: Observation, found: Sequence[Record]) -> Verdict:
+    sorts = {record: _match(observation, record) for record in found}
+    equal = [record for record in found if sorts[record] == "equal"]
+    foreign = [record for record in found if sorts[record] == "foreign"]
+    if equal:
+        unknown = [record for record in found if sorts[record] == "blank"]
+        return _verdict("exact", equal, also=foreign + unknown)
+    if not foreign:
+        return _unresolved("ContentMismatch")
+    if observation.operation == "UPDATE" and not _any_fresh(observation, foreign):
+        return _unresolved("NoRecord")
+    return _verdict("chain", foreign, also=found)
+
+
+def _version_known(observation: Observation) -> bool:
+    return observation.operation == "CREATE" or bool(observation.previous_resource_version)
+
+
+def _is_candidate(observation: Observation, record: Record) -> bool:
+    if record.uid != observation.uid or record.operation != observation.operation:
+        return False
+    if observation.operation == "CREATE":
+        return not record.subresource
+    if record.old_resource_version != observation.previous_resource_version:
+        return False
+    if observation.operation == "DELETE":
+        return not record.subresource
+    return record.subresource in ("", "scale")
+
+
+def _match(observation: Observation, record: Record) -> _Match:
+    """How a record compares: `foreign` is another API version, `blank` has no content."""
+    if record.subresource == "scale":
+        return _match_scale(observation, record)
+    if record.gvr.api_version != observation.version:
+        return "foreign"
+    if record.content is None or observation.content is None:
+        return "blank"
+    return "equal" if record.content == observation.content else "different"
+
+
+def _match_scale(observation: Observation, record: Record) -> _Match:
+    if None in (record.replicas, observation.replicas, observation.previous_replicas):
+        return "blank"
+    moved = observation.replicas != observation.previous_replicas
+    return "equal" if moved and record.replicas == observation.replicas else "different"
+
+
+def _any_fresh(observation: Observation, records: Iterable[Record]) -> bool:
+    # Measured to the change and not to now: a window may close much later (ATT-7).
+    return any(observation.received - one.time <= FRESH_SECONDS for one in records)
+
+
+def _verdict(tier: Tier, winners: Sequence[Record], *, also: Sequence[Record] = ()) -> Verdict:
+    if len({record.user for record in (*winners, *also)}) > 1:
+        return _unresolved("Ambiguous")
+    newest = max(winners, key=lambda record: record.time)
+    return Verdict(tier, Actor(newest.user, newest.email, newest.display_name))
+
+
+def _unresolved(reason: Miss) -> Verdict:
+    return Verdict("unresolved", None, reason)

@@ -1,0 +1,110 @@
+"""Who a commit names as its author, from the user an admission call reported.
+
+User names are foreign text: whatever comes in, name and e-mail are one clean line of at
+most 128 bytes each, fit for a commit header. Nothing is guessed: without a usable user
+name the author is `UNRESOLVED`, and no user can take that name.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+from windlass.objects.json import JSON, Object
+
+DOMAIN = "windlass.invalid"
+EMAIL_CLAIM = "configbutler.ai/claims/email"
+DISPLAY_NAME_CLAIM = "configbutler.ai/claims/display-name"
+LONGEST_BYTES = 128
+
+# Controls, format characters (bidi marks among them), surrogates, line and paragraph ends.
+_HIDDEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
+# Git cuts these off both ends of a name, and refuses a name of nothing else.
+_EDGES = " .,:;\"'\\"
+_EMAIL = re.compile(
+    r"[A-Za-z0-9_](?:[A-Za-z0-9.!#$%&*+/=?^_`{|}~-]*[A-Za-z0-9_+-])?"
+    r"@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?"
+)
+_NOT_IN_SLUG = re.compile(r"[^a-z0-9_]+")
+_RESERVED = "unresolved"
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """The user of an admission call, as reported."""
+
+    user: str
+    email: str = ""
+    display_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Name and e-mail, clean enough for a commit header."""
+
+    name: str
+    email: str
+
+
+UNRESOLVED = Author(f"({_RESERVED})", f"{_RESERVED}@{DOMAIN}")
+
+
+def actor_of(user_info: Object) -> Actor:
+    """The actor in the `userInfo` of an admission request; strange shapes count as absent."""
+    user = user_info.get("username")
+    extra = user_info.get("extra")
+    claims = extra if isinstance(extra, dict) else {}
+    return Actor(
+        user=user if isinstance(user, str) else "",
+        email=_first(claims.get(EMAIL_CLAIM)),
+        display_name=_first(claims.get(DISPLAY_NAME_CLAIM)),
+    )
+
+
+def author_of(actor: Actor | None) -> Author:
+    """The author for `actor`; `UNRESOLVED` where there is none or nothing is left of it."""
+    user = user_text(actor)
+    if actor is None or user == UNRESOLVED.name:
+        return UNRESOLVED
+    name = cleaned(actor.display_name)
+    if name in ("", UNRESOLVED.name):
+        name = user
+    email = actor.email if _well_formed(actor.email) else f"{slug(user)}@{DOMAIN}"
+    return Author(name, email)
+
+
+def user_text(actor: Actor | None) -> str:
+    """The user name for subjects and trailers, cleaned; `(unresolved)` where there is none."""
+    return (cleaned(actor.user) if actor is not None else "") or UNRESOLVED.name
+
+
+def cleaned(text: str, *, limit: int = LONGEST_BYTES) -> str:
+    """`text` as one visible line without angle brackets, at most `limit` bytes."""
+    visible = one_line(text[: limit * 4]).replace("<", "").replace(">", "").strip(_EDGES)
+    short = visible.encode()[:limit].decode("utf-8", "ignore")
+    return short.strip(_EDGES)
+
+
+def one_line(text: str) -> str:
+    """`text` without controls, line ends, bidirectional and other invisible characters."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(char for char in text if unicodedata.category(char) not in _HIDDEN)
+
+
+def slug(user: str) -> str:
+    """`user` as the local part of an address: lower case, `-` for all that is not a word."""
+    text = _NOT_IN_SLUG.sub("-", user.lower())[: LONGEST_BYTES - len(DOMAIN) - 1].strip("-")
+    return f"user-{text}".strip("-") if text in ("", _RESERVED) else text
+
+
+def _first(values: JSON) -> str:
+    first = values[0] if isinstance(values, list) and values else ""
+    return first if isinstance(first, str) else ""
+
+
+def _well_formed(email: str) -> bool:
+    if len(email) > LONGEST_BYTES or email == UNRESOLVED.email:
+        return False
+    return _EMAIL.fullmatch(email) is not None and ".." not in email

@@ -1,0 +1,137 @@
+"""The text of a commit: subject, what it touched, and trailers nobody can forge.
+
+Names of objects and users are foreign text and are made one line before they enter.
+The trailers are always all there and always the last paragraph, so nothing above them
+can pass for one.
+
+| Commit                    | Subject                                                        |
+|---------------------------|----------------------------------------------------------------|
+| one file                  | `[{operation}] {identifier} by user/{user}`                     |
+| several files             | `[BATCH] {n} objects ({top 3 resources}) by user/{user}`       |
+| snapshot                  | `[SYNC] {n} objects (+a ~m -d) in {baseFolder}`                |
+| restore after foreign edit| `[RESTORE] {identifier or count} changed in {sha8}`            |
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from windlass.objects.identity import Identity
+from windlass.reverser.decide import author
+
+Operation = Literal["CREATE", "UPDATE", "DELETE"]
+Kind = Literal["changes", "sync", "restore"]
+Attribution = Literal["exact", "chain", "content", "sync", "unresolved", "disabled"]
+
+MOST_LINES = 50
+
+_TOP_RESOURCES = 3
+_PREFIX = "X-ConfigButler-"
+_NOBODY = "(none)"
+
+
+class Touched(Protocol):
+    """Anything that says which file it touched, and how."""
+
+    @property
+    def op(self) -> Operation: ...
+    @property
+    def identity(self) -> Identity: ...
+    @property
+    def path(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """One file of a commit; `path` is from the root of the repository."""
+
+    op: Operation
+    identity: Identity
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trailers:
+    """What every commit says about its origin; an empty user means a snapshot's."""
+
+    cluster_uid: str
+    controller_namespace: str
+    controller_name: str
+    instance_id: str
+    destination: str
+    user: str
+    attribution: Attribution
+
+    def lines(self) -> list[str]:
+        rows = (
+            ("ClusterUID", self.cluster_uid),
+            ("ControllerNS", self.controller_namespace),
+            ("ControllerName", self.controller_name),
+            ("InstanceID", self.instance_id),
+            ("Destination", self.destination),
+            ("User", self.user),
+            ("Attribution", self.attribution),
+        )
+        return [
+            f"{_PREFIX}{name}: {author.one_line(text).strip() or _NOBODY}" for name, text in rows
+        ]
+
+
+def commit_message(
+    changes: Sequence[Touched],
+    trailers: Trailers,
+    *,
+    kind: Kind = "changes",
+    base_folder: str = "",
+    changed_in: str = "",
+    subject: str = "",
+) -> str:
+    """The whole message; `subject` (from a template) replaces the usual first line."""
+    first = subject or subject_of(
+        changes, trailers.user, kind=kind, base_folder=base_folder, changed_in=changed_in
+    )
+    paragraphs = [author.one_line(first).strip()]
+    if len(changes) > 1:
+        paragraphs.append("\n".join(_listing(changes)))
+    paragraphs.append("\n".join(trailers.lines()))
+    return "\n\n".join(paragraphs) + "\n"
+
+
+def subject_of(
+    changes: Sequence[Touched], user: str, *, kind: Kind, base_folder: str, changed_in: str
+) -> str:
+    """The usual subject of a commit of `kind`."""
+    if kind == "sync":
+        return f"[SYNC] {len(changes)} objects ({_balance(changes)}) in {base_folder}"
+    if kind == "restore":
+        return f"[RESTORE] {_what(changes)} changed in {changed_in[:8]}"
+    by = f"by user/{user or author.UNRESOLVED.name}"
+    if len(changes) == 1:
+        return f"[{changes[0].op}] {_what(changes)} {by}"
+    return f"[BATCH] {len(changes)} objects ({_top_resources(changes)}) {by}"
+
+
+def _what(changes: Sequence[Touched]) -> str:
+    if len(changes) == 1:
+        return author.one_line(changes[0].identity.identifier)
+    return f"{len(changes)} objects"
+
+
+def _balance(changes: Sequence[Touched]) -> str:
+    count = Counter(change.op for change in changes)
+    return f"+{count['CREATE']} ~{count['UPDATE']} -{count['DELETE']}"
+
+
+def _top_resources(changes: Sequence[Touched]) -> str:
+    count = Counter(change.identity.gvr.resource for change in changes)
+    ranked = sorted(count.items(), key=lambda row: (-row[1], row[0]))
+    return ", ".join(f"{number} {resource}" for resource, number in ranked[:_TOP_RESOURCES])
+
+
+def _listing(changes: Sequence[Touched]) -> list[str]:
+    lines = [f"{change.op} {author.one_line(change.path)}" for change in changes[:MOST_LINES]]
+    left = len(changes) - MOST_LINES
+    return [*lines, f"and {left} more"] if left > 0 else lines

@@ -1,0 +1,163 @@
+"""The compiled plan: what is streamed, and where an object of a stream goes.
+
+The plan is a dictionary, so finding the routes of an event costs as much as there are
+destinations for that type in that namespace, however many rules exist (RUL-8). A rule for
+one namespace and a rule for all never hide each other (RUL-10): the routes of a namespace
+are already united with those of `*` when the plan is built.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from windlass.objects.gvr import GVR
+from windlass.objects.key import Key
+from windlass.reverser.decide.rules import Resolution
+from windlass.reverser.decide.transition import Operation
+
+PlannedScope: TypeAlias = tuple[GVR, str]
+Mask: TypeAlias = frozenset[Operation]
+_Masks: TypeAlias = dict[Key, "Route"]
+_NOTHING: frozenset[Operation] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One destination of an object: the masks of all rules that hit it, united (RUL-7).
+
+    Controller-owned objects are hit only by rules with `includeOwned` (SAN-9), so those
+    have a mask of their own.
+    """
+
+    destination: Key
+    mask: frozenset[Operation]
+    owned_mask: frozenset[Operation] = _NOTHING
+
+    @property
+    def include_owned(self) -> bool:
+        return bool(self.owned_mask)
+
+    def mask_for(self, *, owned: bool) -> frozenset[Operation]:
+        return self.owned_mask if owned else self.mask
+
+    def united(self, other: Route) -> Route:
+        return Route(self.destination, self.mask | other.mask, self.owned_mask | other.owned_mask)
+
+
+class Plan:
+    """Which scopes are followed for which destinations; never changed once built."""
+
+    def __init__(
+        self,
+        resolved: Iterable[tuple[Key, Resolution]] = (),
+        *,
+        collapse_above: int | None = None,
+        cluster_wide: frozenset[GVR] = frozenset(),
+    ) -> None:
+        """`collapse_above` namespaces become one stream if the type is in `cluster_wide`.
+
+        `cluster_wide` holds the types we may list and watch in all namespaces (ING-2).
+        """
+        table = _united(resolved)
+        self._routes = _spread(table)
+        self._namespaces = {gvr: frozenset(namespaces) for gvr, namespaces in table.items()}
+        self._selected = _by_destination(table)
+        self._scopes = frozenset(
+            scope
+            for gvr, namespaces in table.items()
+            for scope in _streams(gvr, namespaces, collapse_above, cluster_wide)
+        )
+
+    def scopes(self) -> frozenset[PlannedScope]:
+        """The streams: a cluster-wide one replaces those of namespaces (ING-1, ING-2)."""
+        return self._scopes
+
+    def routes(self, gvr: GVR, namespace: str) -> tuple[Route, ...]:
+        """Where objects of that type in that namespace go, one row a destination."""
+        found = self._routes.get((gvr, namespace))
+        return found if found is not None else self._routes.get((gvr, ""), ())
+
+    def covers(self, destination: Key, gvr: GVR, namespace: str) -> bool:
+        """Whether a rule of the destination selects that type there, whatever its mask."""
+        return any(route.destination == destination for route in self.routes(gvr, namespace))
+
+    def covered(self, gvr: GVR, namespace: str) -> tuple[tuple[Key, str, Mask], ...]:
+        """The sweeps that a snapshot of that stream allows: destination, namespace, mask.
+
+        A stream of all namespaces serves the rules of single ones too, each as its own row.
+        """
+        return tuple(
+            (route.destination, row, route.mask)
+            for row in sorted(self._namespaces.get(gvr, ()))
+            if namespace in ("", row)
+            for route in self._routes[gvr, row]
+            if (gvr, row) in self._selected[route.destination]
+        )
+
+    def selected(self, destination: Key) -> frozenset[PlannedScope]:
+        """The scopes that one destination needs complete, as its rules state them."""
+        return self._selected.get(destination, frozenset())
+
+    def destinations(self) -> frozenset[Key]:
+        return frozenset(self._selected)
+
+    def difference(self, previous: Plan) -> tuple[frozenset[PlannedScope], frozenset[PlannedScope]]:
+        """RUL-9: the scopes that start and those that stop when this follows `previous`."""
+        return self._scopes - previous._scopes, previous._scopes - self._scopes
+
+
+def _united(resolved: Iterable[tuple[Key, Resolution]]) -> Mapping[GVR, dict[str, _Masks]]:
+    table: defaultdict[GVR, dict[str, _Masks]] = defaultdict(dict)
+    for destination, resolution in resolved:
+        for one in resolution.scopes:
+            owned = one.mask if one.include_owned else _NOTHING
+            route = Route(destination, one.mask, owned)
+            _unite(table[one.gvr].setdefault(one.namespace, {}), route)
+    return table
+
+
+def _unite(masks: _Masks, route: Route) -> None:
+    known = masks.get(route.destination)
+    masks[route.destination] = route if known is None else known.united(route)
+
+
+def _spread(
+    table: Mapping[GVR, dict[str, _Masks]],
+) -> dict[PlannedScope, tuple[Route, ...]]:
+    routes: dict[PlannedScope, tuple[Route, ...]] = {}
+    for gvr, namespaces in table.items():
+        everywhere = namespaces.get("", {})
+        for namespace, masks in namespaces.items():
+            both = dict(masks)
+            if namespace:
+                for route in everywhere.values():
+                    _unite(both, route)
+            routes[gvr, namespace] = tuple(both[key] for key in sorted(both))
+    return routes
+
+
+def _by_destination(
+    table: Mapping[GVR, dict[str, _Masks]],
+) -> dict[Key, frozenset[PlannedScope]]:
+    selected: defaultdict[Key, set[PlannedScope]] = defaultdict(set)
+    for gvr, namespaces in table.items():
+        for namespace, masks in namespaces.items():
+            for destination in masks:
+                selected[destination].add((gvr, namespace))
+    return {key: frozenset(scopes) for key, scopes in selected.items()}
+
+
+def _streams(
+    gvr: GVR,
+    namespaces: Iterable[str],
+    collapse_above: int | None,
+    cluster_wide: frozenset[GVR],
+) -> Iterable[PlannedScope]:
+    names = set(namespaces)
+    many = collapse_above is not None and len(names) > collapse_above
+    if "" in names or (many and gvr in cluster_wide):
+        return [(gvr, "")]
+    return [(gvr, name) for name in names]

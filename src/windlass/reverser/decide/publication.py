@@ -1,0 +1,74 @@
+"""Which commits a closed window becomes.
+
+The operation is taken from the Git transition, not from the event: absent -> CREATE,
+present and different -> UPDATE, present and unwanted -> DELETE (RUL-7). So masks mean
+the same live, after a relist and after a restart. What changes nothing, or is masked,
+leaves the window here, with a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from windlass.objects.identity import Identity
+from windlass.reverser.decide import transition, window
+from windlass.reverser.decide.attribution import Tier
+from windlass.reverser.decide.transition import Operation
+from windlass.reverser.decide.window import Author, Change
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One judged arrival: the state a path should have, and who asked for it."""
+
+    path: str
+    identity: Identity
+    blob: str | None
+    size: int
+    mask: frozenset[Operation]
+    author: Author
+    tier: Tier
+    user: str
+    received: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """The commits, in order, and what was left out."""
+
+    commits: tuple[window.PlannedCommit, ...]
+    skipped: tuple[tuple[Identity, str], ...]
+
+
+def publication(wanted: Iterable[Wanted], index: Mapping[str, str]) -> Publication:
+    """Plan the commits that carry `wanted`, in order, onto a folder that holds `index`."""
+    changes: list[Change] = []
+    skipped: list[tuple[Identity, str]] = []
+    ahead: dict[str, str | None] = {}
+    for item in wanted:
+        present = ahead[item.path] if item.path in ahead else index.get(item.path)
+        operation = transition.between(present, item.blob)
+        if operation is None:
+            continue
+        if operation not in item.mask:
+            skipped.append((item.identity, "OperationMasked"))
+            continue
+        ahead[item.path] = item.blob
+        changes.append(_change(item, operation))
+    return Publication(window.commits(changes, index), tuple(skipped))
+
+
+def _change(item: Wanted, operation: Operation) -> Change:
+    return Change(
+        path=item.path,
+        identity=item.identity,
+        blob=item.blob,
+        size=item.size,
+        author=item.author,
+        tier=item.tier,
+        user=item.user,
+        received=item.received,
+        op=operation,
+    )

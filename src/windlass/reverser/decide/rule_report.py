@@ -1,0 +1,94 @@
+"""What a WatchRule or ClusterWatchRule says of its selection.
+
+| Found | Ready | Reason |
+|---|---|---|
+| nothing selected | False, reconciling | NoResourceResolved: the type may still come |
+| destination not in order | False, reconciling | GitDestinationNotReady |
+| else | True | Ready |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from windlass.objects.condition import Condition
+from windlass.objects.json import JSON
+from windlass.objects.key import Key
+from windlass.reverser.decide.rules import Resolution
+from windlass.runtime.outcome import Outcome, Verdict
+
+RESOURCES_RESOLVED = "ResourcesResolved"
+MOST_RESOLVED = 50
+MOST_UNRESOLVED = 20
+
+
+def report(
+    resolution: Resolution,
+    *,
+    states: Mapping[tuple[str, str], str],
+    objects: int,
+    destination: Key,
+    destination_ready: bool,
+    degraded: bool,
+) -> Outcome:
+    """The outcome of a pass over a rule whose references are in order."""
+    ready = _ready(resolution, destination, destination_ready)
+    return Outcome(
+        ready=ready,
+        reconciling=ready.status != "True",
+        conditions=(_resolved(resolution, degraded),),
+        fields={**_fields(resolution, states), "objects": objects},
+    )
+
+
+def disabled() -> Outcome:
+    """Rules are checked but nothing is ingested."""
+    text = "watch ingestion is off (--enable-watch-ingestion=false); nothing is mirrored"
+    return Outcome(ready=Verdict("False", "IngestionDisabled", text))
+
+
+def _ready(resolution: Resolution, destination: Key, destination_ready: bool) -> Verdict:
+    if not resolution.scopes:
+        return Verdict(
+            "False",
+            "NoResourceResolved",
+            "no entry selects a served type (see status.unresolved); one that appears is taken up",
+        )
+    if not destination_ready:
+        return Verdict(
+            "False",
+            "GitDestinationNotReady",
+            f"GitDestination {destination} is not Ready; see its status",
+        )
+    return Verdict("True", "Ready", f"selects {len(resolution.scopes)} types")
+
+
+def _resolved(resolution: Resolution, degraded: bool) -> Condition:
+    if not resolution.unresolved:
+        return Condition(RESOURCES_RESOLVED, "True", "AllResolved", "every entry selects a type")
+    rows = ", ".join(f"{row.entry} ({row.reason})" for row in resolution.unresolved[:5])
+    if degraded:
+        return Condition(RESOURCES_RESOLVED, "False", "DiscoveryDegraded", f"not resolved: {rows}")
+    reason = "PartlyResolved" if resolution.scopes else "NotServed"
+    return Condition(RESOURCES_RESOLVED, "False", reason, f"not resolved: {rows}")
+
+
+def _fields(resolution: Resolution, states: Mapping[tuple[str, str], str]) -> dict[str, JSON]:
+    resolved = [
+        {
+            "gvr": str(one.gvr),
+            "scope": one.namespace or "Cluster",
+            "state": _state(str(one.gvr), one.namespace, states),
+        }
+        for one in resolution.scopes[:MOST_RESOLVED]
+    ]
+    unresolved = [
+        {"entry": row.entry, "reason": row.reason}
+        for row in resolution.unresolved[:MOST_UNRESOLVED]
+    ]
+    return {"resolved": resolved or None, "unresolved": unresolved or None}
+
+
+def _state(gvr: str, namespace: str, states: Mapping[tuple[str, str], str]) -> str:
+    """A cluster-wide stream may stand in for that of a namespace."""
+    return states.get((gvr, namespace)) or states.get((gvr, "")) or "starting"

@@ -1,0 +1,87 @@
+"""What a change does to Git, which names its operation.
+
+The operation comes from the state of the file, never from the type of a watch event
+(RUL-7), so masks mean the same live, after a relist and after a restart:
+
+| file | object | bytes | operation |
+|---|---|---|---|
+| absent | live | any | CREATE |
+| present | live | different | UPDATE |
+| present | live | same | none |
+| present | gone | any | DELETE |
+| absent | gone | any | none |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from typing import Literal
+
+from windlass.reverser.decide.catalogue import TypeReason
+
+Operation = Literal["CREATE", "UPDATE", "DELETE"]
+OPERATIONS: tuple[Operation, ...] = ("CREATE", "UPDATE", "DELETE")
+Prune = Literal["Always", "OnEvent", "Never"]
+
+ObjectReason = Literal[
+    "NoRuleMatch",
+    "NamespaceNotCovered",
+    "OperationMasked",
+    "StatusOnly",
+    "ControllerOwned",
+    "Noise",
+    "SecretOmitted",
+    "SecretPolicyBlocked",
+    "Terminating",
+    "IgnoredUser",
+    "IgnoredFieldManager",
+    "PathCollision",
+    "PathOccupied",
+    "LayoutAmbiguous",
+    "Undecodable",
+    "OwnObject",
+    "Suspended",
+    "PruneRetained",
+    "Contested",
+]
+SkipReason = ObjectReason | TypeReason
+
+
+def operation(*, index_has: bool, same: bool, live: bool) -> Operation | None:
+    """RUL-7: the operation by the table above; None means that Git is right already."""
+    if not live:
+        return "DELETE" if index_has else None
+    if not index_has:
+        return "CREATE"
+    return None if same else "UPDATE"
+
+
+def between(before: str | None, after: str | None) -> Operation | None:
+    """RUL-7 for blob ids, where None means no file."""
+    return operation(index_has=before is not None, same=before == after, live=after is not None)
+
+
+def skip(
+    done: Operation | None,
+    mask: AbstractSet[Operation],
+    *,
+    prune: Prune = "Always",
+    inferred: bool = False,
+) -> ObjectReason | None:
+    """Why a transition is not written: RUL-7 masks first, then SNP-6; None means write it.
+
+    `inferred` marks a delete concluded from a snapshot, which OnEvent retains and a
+    DELETED event or a deletionTimestamp does not suffer.
+    """
+    if done is None:
+        return "StatusOnly"
+    if done not in mask:
+        return "OperationMasked"
+    if done == "DELETE" and retained(prune, inferred=inferred):
+        return "PruneRetained"
+    return None
+
+
+def retained(prune: Prune, *, inferred: bool) -> bool:
+    """SNP-6: whether the file of an object that is gone stays."""
+    return prune == "Never" or (prune == "OnEvent" and inferred)

@@ -1,0 +1,167 @@
+"""Reconciles GitDestination: references, branch, folder, and how far the mirror is."""
+
+from __future__ import annotations
+
+from windlass.api.gitdestination import GitDestination
+from windlass.base import duration
+from windlass.base.clock import Clock
+from windlass.base.errors import Stalled, Waiting, WindlassError
+from windlass.git.format.person import Person
+from windlass.objects.key import Key
+from windlass.reverser.cache import Cache, repository_key
+from windlass.reverser.decide import claim, destination_report, references, secrets
+from windlass.reverser.decide.destination_report import Progress, StreamCount
+from windlass.reverser.mirror import Mirror
+from windlass.reverser.repositories import Known, Repositories
+from windlass.reverser.stream import Stream
+from windlass.reverser.target import Target
+from windlass.runtime.outcome import Outcome
+from windlass.runtime.queue import KeyedQueue
+
+_REPORT_SECONDS = 10.0
+"""A busy destination's status moves at most this often."""
+
+
+class Destinations:
+    """Every GitDestination; what is in order is handed to the mirror."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        repositories: Repositories,
+        mirror: Mirror,
+        queue: KeyedQueue[Key],
+        clock: Clock,
+        *,
+        mirror_salt: bytes,
+    ) -> None:
+        self._cache = cache
+        self._repositories = repositories
+        self._mirror = mirror
+        self._queue = queue
+        self._clock = clock
+        self._mirror_salt = mirror_salt
+        self._told: dict[Key, tuple[Progress, float]] = {}
+        self._ready: dict[Key, bool] = {}
+
+    def is_ready(self, key: Key) -> bool:
+        """Whether the last pass over this destination found it in order."""
+        return self._ready.get(key, False)
+
+    def news(self, key: Key) -> None:
+        """The mirror moved: report soon, at once where something turned."""
+        told, at = self._told.get(key, (None, 0.0))
+        progress = self._progress(key)
+        if told is None or told.turns != progress.turns:
+            self._queue.add(key)
+        elif told != progress:
+            self._queue.add_after(key, max(0.0, at + _REPORT_SECONDS - self._clock.monotonic()))
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """One pass over one GitDestination."""
+        raw = self._cache.destinations.get(key)
+        if raw is None:
+            self._out_of_order(key)
+            self._told.pop(key, None)
+            return Outcome.gone()
+        try:
+            destination = GitDestination.decode(raw)
+            self._mirror.write_to(self._target(destination))
+        except WindlassError:
+            self._out_of_order(key)
+            raise
+        progress = self._progress(key)
+        outcome = destination_report.report(progress)
+        self._ready[key] = outcome.ready is not None and outcome.ready.status == "True"
+        self._told[key] = (progress, self._clock.monotonic())
+        return outcome
+
+    def _out_of_order(self, key: Key) -> None:
+        self._ready.pop(key, None)
+        self._mirror.stop_writing_to(key)
+
+    def _target(self, destination: GitDestination) -> Target:
+        key, spec = destination.key, destination.spec
+        repository = repository_key(destination)
+        known = self._known(destination, repository)
+        found = self._cache.repository(repository)
+        assert found is not None, "a known repository is in the cache"
+        committer = found.spec.commit.committer
+        return Target(
+            key=key,
+            uid=destination.metadata.uid,
+            repository=repository,
+            remote=known.remote,
+            branch=spec.branch,
+            base_folder=spec.base_folder,
+            create_branch=spec.create_branch,
+            window_seconds=duration.seconds(spec.commit_window) if spec.commit_window else None,
+            committer=Person(committer.name, committer.email),
+            credentials=known.credentials,
+            takeover=destination.metadata.annotations.get(claim.TAKEOVER_ANNOTATION),
+            salt=secrets.destination_salt(self._mirror_salt, str(key)),
+        )
+
+    def _known(self, destination: GitDestination, repository: Key) -> Known:
+        """The repository behind a destination, or why it may not or cannot be used."""
+        found = self._cache.repository(repository)
+        grants = found.spec.allowed_namespaces if found is not None else None
+        permission = references.repository(destination.key.namespace, repository, grants)
+        if not permission.allowed or found is None:
+            raise _refused(permission)
+        if destination.spec.branch not in found.spec.allowed_branches:
+            raise Stalled(
+                "BranchNotAllowed",
+                f"GitRepoConfig {repository} does not list branch {destination.spec.branch} in "
+                "spec.allowedBranches; add it there or choose another branch",
+            )
+        known = self._repositories.known(repository)
+        if known is None:
+            raise Waiting(
+                "GitRepoConfigNotReady",
+                f"GitRepoConfig {repository} has not reached its remote yet; see its status",
+                after=30.0,
+            )
+        return known
+
+    def _progress(self, key: Key) -> Progress:
+        found = self._mirror.workers.find(key)
+        if found is None:
+            return Progress()
+        party, folder = found
+        last = folder.last_push
+        return Progress(
+            placed=True,
+            is_open=folder.is_open,
+            trouble=folder.trouble or party.trouble,
+            objects=folder.objects,
+            pending=folder.pending,
+            last_commit=last.commit if last is not None else "",
+            last_time=last.time if last is not None else None,
+            last_files=last.files if last is not None else 0,
+            refused=tuple((str(identity), reason) for identity, reason in folder.refused.values())[
+                :10
+            ],
+            streams=_count(key, self._mirror.streams(key)),
+            waiting_for=tuple(
+                f"{stream.scope} ({stream.message or stream.state})"
+                for stream in self._mirror.streams(key)
+                if key not in stream.synced
+            )[:3],
+        )
+
+
+def _refused(permission: references.Permission) -> WindlassError:
+    assert permission.reason is not None, "an allowed reference to nothing is a missing one"
+    if permission.stalled:
+        return Stalled(permission.reason, permission.message)
+    return Waiting(permission.reason, permission.message, after=30.0)
+
+
+def _count(key: Key, streams: tuple[Stream, ...]) -> StreamCount:
+    return StreamCount(
+        total=len(streams),
+        synced=sum(key in stream.synced for stream in streams),
+        forbidden=sum(stream.state == "forbidden" for stream in streams),
+        restarting=sum(stream.state in ("restarting", "incomplete") for stream in streams),
+    )

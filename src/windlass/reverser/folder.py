@@ -1,0 +1,158 @@
+"""A destination's folder: as the branch has it, and what waits to be written to it.
+
+The index (path -> blob id) mirrors the last tree that the server acknowledged. An
+arrival that equals what the folder will hold anyway is dropped at once, so equal
+content costs no memory and no Git work. Nothing moves into the index before a push
+was acknowledged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from windlass.base.errors import WindlassError
+from windlass.git.store import Entry
+from windlass.objects.identity import Identity
+from windlass.reverser.arrival import Arrival, Sweep
+from windlass.reverser.decide import claim, occupancy
+from windlass.reverser.target import Target
+
+_REGULAR = frozenset({0o100644, 0o100755})
+
+
+@dataclass(frozen=True, slots=True)
+class LastPush:
+    """The newest commit of this folder that the server acknowledged."""
+
+    commit: str
+    time: datetime
+    files: int
+
+
+@dataclass(slots=True)
+class Waiting:
+    """What gathered in the present window, in order."""
+
+    arrivals: list[Arrival] = field(default_factory=list)
+    sweeps: list[Sweep] = field(default_factory=list)
+    opened: float = 0.0
+    newest: float = 0.0
+    size: int = 0
+    live: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.arrivals or self.sweeps)
+
+
+class Folder:
+    """One destination's files and its open window."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.is_open = False
+        self.claimed = False
+        self.trouble: WindlassError | None = None
+        self.last_push: LastPush | None = None
+        self.index: dict[str, str] = {}
+        self.irregular: set[str] = set()
+        self.directories: frozenset[str] = frozenset()
+        self.written: set[str] = set()
+        self.refused: dict[str, tuple[Identity, str]] = {}
+        self.dirty: dict[str, Arrival] = {}
+        self.waiting = Waiting()
+        self._next: dict[str, str | None] = {}
+
+    @property
+    def claim_path(self) -> str:
+        return f"{self.target.base_folder}/{claim.FILE_NAME}"
+
+    @property
+    def objects(self) -> int:
+        """Managed files, as the server has them."""
+        return len(self.written & self.index.keys())
+
+    @property
+    def pending(self) -> int:
+        return len(self._next) + len(self.dirty)
+
+    def load(self, entries: Mapping[str, Entry]) -> None:
+        """Take over the tree listing of a new tip."""
+        self.index = {path: entry.blob for path, entry in entries.items()}
+        self.irregular = {path for path, entry in entries.items() if entry.mode not in _REGULAR}
+        self.index.pop(self.claim_path, None)
+        # Only directories that came from elsewhere can stand in a file's way.
+        self.directories = occupancy.directories(self.index)
+
+    def expects(self, path: str) -> str | None:
+        """The blob that will stand at `path` when everything that waits is written."""
+        return self._next[path] if path in self._next else self.index.get(path)
+
+    def offer(self, arrival: Arrival, now: float) -> bool:
+        """Queue an arrival unless it changes nothing; whether it was queued."""
+        if arrival.blob is not None:
+            self.written.add(arrival.path)
+        if self.expects(arrival.path) == arrival.blob and arrival.path not in self.irregular:
+            return False
+        self._touch(now)
+        self.waiting.arrivals.append(arrival)
+        self.waiting.size += arrival.size
+        self.waiting.live += arrival.observation is not None
+        self._next[arrival.path] = arrival.blob
+        return True
+
+    def sweep(self, sweep: Sweep, now: float) -> None:
+        """Queue a sweep; it is judged against the index when the window closes."""
+        self._touch(now)
+        self.waiting.sweeps.append(sweep)
+
+    def _touch(self, now: float) -> None:
+        if not self.waiting:
+            self.waiting.opened = now
+        self.waiting.newest = now
+
+    def take(self) -> Waiting:
+        """Close the window: what waits becomes a batch, and a new window begins."""
+        taken, self.waiting = self.waiting, Waiting()
+        return taken
+
+    def put_back(self, taken: Waiting) -> None:
+        """Undo `take`: the batch did not reach the server, newer arrivals follow it."""
+        newer = self.waiting
+        self.waiting = replace(
+            taken,
+            arrivals=taken.arrivals + newer.arrivals,
+            sweeps=taken.sweeps + newer.sweeps,
+            newest=max(taken.newest, newer.newest),
+            size=taken.size + newer.size,
+            live=taken.live + newer.live,
+        )
+
+    def acknowledge(self, edits: Mapping[str, str | None]) -> None:
+        """The server has these edits now."""
+        for path, blob in edits.items():
+            self.irregular.discard(path)
+            if blob is None:
+                self.index.pop(path, None)
+            else:
+                self.index[path] = blob
+        self.settle()
+        self.written.difference_update(path for path in edits if self.expects(path) is None)
+
+    def settle(self) -> None:
+        """Recompute what the folder will hold from what still waits."""
+        self._next = {arrival.path: arrival.blob for arrival in self.waiting.arrivals}
+
+    def shed(self) -> int:
+        """Forget waiting content, keep which objects it belongs to; the bytes freed."""
+        freed = self.waiting.size
+        for arrival in self.waiting.arrivals:
+            self.dirty[arrival.path] = replace(arrival, content=None, observation=None)
+        self.waiting = Waiting(sweeps=self.waiting.sweeps, opened=self.waiting.opened)
+        self.settle()
+        return freed
+
+    def refuse(self, refusals: Iterable[tuple[str, Identity, str]]) -> None:
+        for path, identity, reason in refusals:
+            self.refused[path] = (identity, reason)

@@ -1,0 +1,323 @@
+"""The engine: joins the plan, the streams and the workers.
+
+What flows here: rules and open destinations become a plan, the plan becomes streams,
+streams deliver wanted states to the folders of their destinations. A change of the plan
+touches only what it changes: scopes that appear start, scopes that disappear stop, a
+scope that gains or changes a destination takes a new snapshot, all others run on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import msgspec
+import structlog
+
+from windlass.base.clock import Clock
+from windlass.git.format import objects
+from windlass.kube.api import Api
+from windlass.kube.connection import Connection
+from windlass.kube.errors import ApiError, NotFound
+from windlass.kube.follow import FollowSettings, Scope
+from windlass.objects import canonical
+from windlass.objects.gvr import GVR
+from windlass.objects.identity import Identity
+from windlass.objects.key import Key
+from windlass.reverser.arrival import Arrival, Sweep
+from windlass.reverser.decide import secrets
+from windlass.reverser.decide.catalogue import Catalogue
+from windlass.reverser.decide.plan import Plan, Route
+from windlass.reverser.decide.rules import Resolution
+from windlass.reverser.decide.transition import Operation
+from windlass.reverser.folder import Folder
+from windlass.reverser.sighting import Blurred, Lens
+from windlass.reverser.stream import Stream
+from windlass.reverser.tally import Tally
+from windlass.reverser.target import Target
+from windlass.reverser.workers import Workers
+
+_log = structlog.get_logger(__name__)
+
+_SETTLE_SECONDS = 0.05
+
+Coverage = frozenset[tuple[str, frozenset[Operation], frozenset[Operation]]]
+
+
+@dataclass(slots=True)
+class _Followed:
+    """A running stream, and for which destinations its last snapshot was taken."""
+
+    stream: Stream
+    task: asyncio.Task[None]
+    asked: dict[Key, Coverage]
+
+
+class Mirror:
+    """Everything that runs between the rules and Git."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        lens: Lens,
+        follow_settings: FollowSettings,
+        clock: Clock,
+        tally: Tally,
+        workers: Callable[[Mirror], Workers],
+        on_destination: Callable[[Key], None],
+        on_rules: Callable[[], None],
+    ) -> None:
+        self.plan = Plan()
+        self._connection = connection
+        self._api = Api(connection)
+        self._lens = lens
+        self._follow_settings = follow_settings
+        self._clock = clock
+        self._tally = tally
+        self._on_destination = on_destination
+        self._on_rules = on_rules
+        self._resolutions: dict[tuple[str, Key], tuple[Key, Resolution]] = {}
+        self._kinds: dict[GVR, str] = {}
+        self._followed: dict[Scope, _Followed] = {}
+        self._stale = asyncio.Event()
+        self.workers = workers(self)
+
+    # ---- what the controllers say
+
+    def know(self, catalogue: Catalogue) -> None:
+        """Learn the kinds of the served types."""
+        self._kinds = {one.gvr: one.kind for one in catalogue.types}
+
+    def write_to(self, target: Target) -> None:
+        """A destination is in order; its folder opens by itself."""
+        if self.workers.place(target):
+            self._forget_snapshots(target.key)
+            self.replan()
+
+    def stop_writing_to(self, destination: Key) -> None:
+        """A destination is out of order or gone; its files stay."""
+        if self.workers.find(destination) is not None:
+            self.workers.remove(destination)
+            self._forget_snapshots(destination)
+            self.replan()
+
+    def select(self, kind: str, rule: Key, destination: Key, resolution: Resolution) -> None:
+        """What a rule selects, and where it goes."""
+        if self._resolutions.get((kind, rule)) != (destination, resolution):
+            self._resolutions[kind, rule] = (destination, resolution)
+            self.replan()
+
+    def deselect(self, kind: str, rule: Key) -> None:
+        if self._resolutions.pop((kind, rule), None) is not None:
+            self.replan()
+
+    def replan(self) -> None:
+        """Something changed that the plan depends on."""
+        self._stale.set()
+
+    def destination_changed(self, key: Key) -> None:
+        """A worker has news of a destination; a folder that opened joins the plan."""
+        found = self.workers.find(key)
+        if found is not None and found[1].is_open and key not in self.plan.destinations():
+            self.replan()
+        self._on_destination(key)
+
+    # ---- the loop
+
+    async def run(self) -> None:
+        """Keep streams in step with the plan until cancelled."""
+        try:
+            while True:
+                await self._stale.wait()
+                await asyncio.sleep(_SETTLE_SECONDS)
+                self._stale.clear()
+                await self._follow_plan()
+        finally:
+            await self._stop(list(self._followed))
+
+    async def _follow_plan(self) -> None:
+        self.plan = Plan(
+            (destination, resolution)
+            for destination, resolution in self._resolutions.values()
+            if self.folder(destination) is not None
+        )
+        wanted = {Scope(gvr, namespace) for gvr, namespace in self.plan.scopes()}
+        await self._stop([scope for scope in self._followed if scope not in wanted])
+        for scope in wanted:
+            coverage = self._coverage(scope)
+            followed = self._followed.get(scope)
+            if followed is None:
+                self._start(scope, coverage)
+            elif followed.asked != coverage:
+                await self._snapshot_again(followed, coverage)
+        self._on_rules()
+
+    def _coverage(self, scope: Scope) -> dict[Key, Coverage]:
+        """Which parts of a scope each destination needs, and how."""
+        found: dict[Key, Coverage] = {}
+        for destination in self.plan.destinations():
+            rows = frozenset(
+                (namespace, route.mask, route.owned_mask)
+                for gvr, namespace in self.plan.selected(destination)
+                if gvr == scope.gvr and scope.namespace in ("", namespace)
+                for route in self.plan.routes(gvr, namespace)
+                if route.destination == destination
+            )
+            if rows:
+                found[destination] = rows
+        return found
+
+    def _start(self, scope: Scope, coverage: dict[Key, Coverage]) -> None:
+        stream = Stream(
+            scope,
+            kind=self._kinds.get(scope.gvr, ""),
+            connection=self._connection,
+            settings=self._follow_settings,
+            lens=self._lens,
+            desk=self,
+            clock=self._clock,
+        )
+        self._followed[scope] = _Followed(stream, self._run_stream(stream), coverage)
+
+    def _run_stream(self, stream: Stream) -> asyncio.Task[None]:
+        task = asyncio.create_task(stream.run(), name=f"stream {stream.scope}")
+        task.add_done_callback(_report_crash)
+        return task
+
+    async def _snapshot_again(self, followed: _Followed, coverage: dict[Key, Coverage]) -> None:
+        """The stream gained or changed a destination: one new snapshot serves it."""
+        gained = {key for key, rows in coverage.items() if followed.asked.get(key) != rows}
+        followed.asked = coverage
+        if gained:
+            await _cancelled(followed.task)
+            followed.stream.synced -= gained
+            followed.task = self._run_stream(followed.stream)
+
+    async def _stop(self, scopes: list[Scope]) -> None:
+        for scope in scopes:
+            await _cancelled(self._followed.pop(scope).task)
+
+    def _forget_snapshots(self, destination: Key) -> None:
+        """Its folder is another one now: every scope of it must be seen again."""
+        for followed in self._followed.values():
+            followed.asked.pop(destination, None)
+            followed.stream.synced.discard(destination)
+
+    # ---- what streams ask (stream.Desk)
+
+    def routes(self, gvr: GVR, namespace: str) -> tuple[Route, ...]:
+        return self.plan.routes(gvr, namespace)
+
+    def covered(self, scope: Scope) -> tuple[tuple[Key, str, frozenset[Operation]], ...]:
+        followed = self._followed.get(scope)
+        if followed is None:
+            return ()
+        return tuple(
+            (destination, namespace, mask)
+            for destination, rows in followed.asked.items()
+            for namespace, mask, _ in rows
+        )
+
+    def folder(self, destination: Key) -> Folder | None:
+        found = self.workers.find(destination)
+        return found[1] if found is not None and found[1].is_open else None
+
+    def offer(self, destination: Key, arrival: Arrival) -> None:
+        worker, folder = self.workers.worker(destination), self.folder(destination)
+        if worker is not None and folder is not None:
+            worker.offer(folder, arrival)
+
+    def sweep(self, destination: Key, sweep: Sweep) -> None:
+        worker, folder = self.workers.worker(destination), self.folder(destination)
+        if worker is not None and folder is not None:
+            worker.sweep(folder, sweep)
+
+    def skipped(self, identity: Identity | None, reason: str) -> None:
+        self._tally.skipped(identity, reason)
+
+    def counted(self, kind: str) -> None:
+        self._tally.counted(kind)
+
+    def stream_changed(self, stream: Stream) -> None:
+        self._tally.stream(stream)
+        for destination in self._followed_for(stream.scope):
+            self._on_destination(destination)
+            worker = self.workers.worker(destination)
+            if worker is not None:
+                worker.wake()
+
+    def _followed_for(self, scope: Scope) -> Mapping[Key, Coverage]:
+        followed = self._followed.get(scope)
+        return dict(followed.asked) if followed is not None else {}
+
+    # ---- what workers ask
+
+    def seeding(self, destination: Key) -> bool:
+        """Whether a first snapshot is still under way somewhere."""
+        return any(
+            destination in followed.asked
+            and destination not in followed.stream.synced
+            and followed.stream.state in ("starting", "seeding", "restarting")
+            for followed in self._followed.values()
+        )
+
+    def streams(self, destination: Key) -> tuple[Stream, ...]:
+        """The streams that feed a destination."""
+        return tuple(
+            followed.stream for followed in self._followed.values() if destination in followed.asked
+        )
+
+    def stream_states(self) -> dict[tuple[str, str], str]:
+        """How each stream is doing, by type and namespace."""
+        return {
+            (str(scope.gvr), scope.namespace): followed.stream.state
+            for scope, followed in self._followed.items()
+        }
+
+    def tracked(self, gvr: GVR, namespace: str) -> int:
+        """How many live objects of a type are known there."""
+        return sum(
+            followed.stream.tracked(namespace)
+            for scope, followed in self._followed.items()
+            if scope.gvr == gvr and (scope.namespace in ("", namespace))
+        )
+
+    async def gone(self, identity: Identity) -> bool:
+        """Whether the API server says in so many words that an object does not exist."""
+        try:
+            await self._api.get(identity.gvr, identity.name, identity.namespace)
+        except NotFound as error:
+            return error.reason == "NotFound"
+        except ApiError:
+            return False
+        return False
+
+    async def reread(self, target: Target, arrival: Arrival) -> Arrival:
+        """The present state of an object whose content had to be let go."""
+        identity = arrival.identity
+        try:
+            obj = await self._api.get(identity.gvr, identity.name, identity.namespace)
+        except NotFound:
+            return replace(arrival, blob=None, content=None)
+        sighting = self._lens.look(identity.gvr, arrival.kind, msgspec.json.encode(obj))
+        if isinstance(sighting, Blurred) or sighting.terminating or sighting.noise is not None:
+            return replace(arrival, blob=None, content=None)
+        cleaned = sighting.cleaned
+        if secrets.is_sensitive(identity.gvr, self._lens.sensitive):
+            cleaned = secrets.redacted(cleaned, identity, target.salt)
+        content = canonical.emit(cleaned)
+        return replace(arrival, blob=objects.blob_id(content), content=content)
+
+
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+def _report_crash(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        _log.error("stream crashed", stream=task.get_name(), exc_info=task.exception())

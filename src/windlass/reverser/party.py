@@ -1,0 +1,45 @@
+"""Destinations of one branch that share one GitRepoConfig.
+
+Credentials are never shared through a worker: what a party writes is fetched and
+pushed with its own, and its trouble stalls nobody else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from windlass.base.backoff import Backoff
+from windlass.base.errors import Stalled, Waiting, WindlassError
+from windlass.objects.key import Key
+from windlass.reverser.folder import Folder
+
+_STALLED_SECONDS = 300.0
+
+
+@dataclass(slots=True)
+class Party:
+    """Folders written together, and how the last attempt to write them ended."""
+
+    repository: Key
+    folders: dict[Key, Folder] = field(default_factory=dict)
+    backoff: Backoff = field(default_factory=lambda: Backoff(1.0, 300.0))
+    trouble: WindlassError | None = None
+    not_before: float = 0.0
+
+    def failed(self, error: WindlassError, now: float) -> None:
+        """Remember the trouble; when to try again follows from its kind."""
+        self.trouble = error
+        after = error.after if isinstance(error, (Stalled, Waiting)) else None
+        if after is None:
+            stalled = isinstance(error, Stalled)
+            after = _STALLED_SECONDS if stalled else self.backoff.next_seconds()
+        self.not_before = now + after
+
+    def succeeded(self) -> None:
+        self.trouble = None
+        self.not_before = 0.0
+        self.backoff.healthy()
+
+    def urge(self) -> None:
+        """Something changed that may have fixed the trouble: try at once."""
+        self.not_before = 0.0

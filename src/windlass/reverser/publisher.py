@@ -1,0 +1,219 @@
+"""Turns closed windows into commits on the tip, and the commits into one push.
+
+Nothing persistent moves before the server acknowledged: after any failure the windows
+are put back and planned again on whatever the remote has then. A commit that became a
+no-op on a new tip disappears; authors and dates stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from windlass.base import failpoint
+from windlass.base.clock import Clock
+from windlass.git import commit, edit
+from windlass.git.format.person import Person
+from windlass.git.store import Store
+from windlass.objects import canonical
+from windlass.objects.identity import Identity
+from windlass.reverser.arrival import Arrival
+from windlass.reverser.branch import Branch
+from windlass.reverser.decide import author, claim, commit_dates, message, publication
+from windlass.reverser.decide.attribution import Observation, Tier, Verdict
+from windlass.reverser.decide.author import Author
+from windlass.reverser.decide.publication import Publication, Wanted
+from windlass.reverser.decide.window import PlannedCommit
+from windlass.reverser.folder import Folder, Waiting
+
+Judge = Callable[[Observation], Verdict]
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Who we are in every commit we make."""
+
+    cluster_uid: str
+    controller_namespace: str
+    controller_name: str
+    instance_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One folder's closed window, ready to be planned."""
+
+    folder: Folder
+    waiting: Waiting
+    removals: tuple[Arrival, ...]
+    refused: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What one folder gets by the push: commits in order, and the paths they touch."""
+
+    folder: Folder
+    commits: tuple[PlannedCommit, ...]
+    edits: dict[str, str | None]
+    skipped: tuple[tuple[Identity, str], ...]
+    claims: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """Commits that stand in the store, not yet anywhere else."""
+
+    tip: str
+    written: tuple[Written, ...]
+
+    @property
+    def commits(self) -> int:
+        return sum(len(item.commits) for item in self.written)
+
+    @property
+    def files(self) -> int:
+        return sum(len(item.edits) for item in self.written)
+
+
+class Publisher:
+    """Builds the commits of one branch."""
+
+    def __init__(self, branch: Branch, signature: Signature, judge: Judge, clock: Clock) -> None:
+        self._branch = branch
+        self._signature = signature
+        self._judge = judge
+        self._clock = clock
+
+    async def build(self, batches: list[Batch]) -> Built | None:
+        """Commits for `batches` on the present base; None when nothing changes."""
+        planned = [(batch, self._plan(batch)) for batch in batches]
+        failpoint.reach("reverser.commit.before")
+        built = await asyncio.to_thread(self._write, planned)
+        failpoint.reach("reverser.commit.after")
+        return built
+
+    def _plan(self, batch: Batch) -> Publication:
+        arrivals = [*batch.waiting.arrivals, *batch.removals]
+        wanted = [
+            self._wanted(batch.folder, arrival)
+            for arrival in arrivals
+            if arrival.path not in batch.refused
+        ]
+        return publication.publication(wanted, batch.folder.index)
+
+    def _wanted(self, folder: Folder, arrival: Arrival) -> Wanted:
+        who, tier, user = self._credit(folder, arrival)
+        return Wanted(
+            path=arrival.path,
+            identity=arrival.identity,
+            blob=arrival.blob,
+            size=arrival.size,
+            mask=arrival.mask,
+            author=who,
+            tier=tier,
+            user=user,
+            received=arrival.received,
+        )
+
+    def _credit(self, folder: Folder, arrival: Arrival) -> tuple[Author, Tier, str]:
+        """Author, tier and user of one change; a snapshot's are the committer's own."""
+        if arrival.observation is None:
+            committer = folder.target.committer
+            return Author(committer.name, committer.email), "sync", ""
+        verdict = self._judge(arrival.observation)
+        return author.author_of(verdict.actor), verdict.tier, author.user_text(verdict.actor)
+
+    def _write(self, planned: list[tuple[Batch, Publication]]) -> Built | None:
+        """Put blobs, trees and commits into the store; runs in a thread."""
+        store = self._branch.store
+        tip = self._branch.base
+        tree = store.tree_of(tip) if tip is not None else None
+        floor = store.committed_at(tip) if tip is not None else 0
+        written = []
+        for batch, plan in planned:
+            content = {a.blob: a.content for a in batch.waiting.arrivals if a.content is not None}
+            claims = bool(plan.commits) and not batch.folder.claimed
+            edits: dict[str, str | None] = {}
+            for number, item in enumerate(plan.commits):
+                extra = self._claim(batch.folder) if claims and number == 0 else {}
+                tree = self._edited(store, tree, item, content, extra)
+                tip, floor = self._committed(store, batch.folder, item, tree, tip, floor)
+                edits.update({change.path: change.blob for change in item.changes})
+            written.append(Written(batch.folder, plan.commits, edits, plan.skipped, claims))
+        if tip is None or tip == self._branch.base:
+            return None
+        return Built(tip, tuple(written))
+
+    def _claim(self, folder: Folder) -> dict[str, bytes]:
+        return {folder.claim_path: claim.render(self.claim_of(folder))}
+
+    def claim_of(self, folder: Folder) -> claim.Claim:
+        return claim.Claim(
+            cluster=self._signature.cluster_uid,
+            destination=str(folder.target.key),
+            emitter=canonical.EMITTER,
+        )
+
+    def _edited(
+        self,
+        store: Store,
+        tree: str | None,
+        item: PlannedCommit,
+        content: dict[str | None, bytes],
+        extra: dict[str, bytes],
+    ) -> str:
+        edits: dict[str, bytes | str | None] = dict(extra)
+        for change in item.changes:
+            body = content.get(change.blob)
+            edits[change.path] = body if body is not None else change.blob
+        return edit.edit_tree(store, tree, edits).tree
+
+    def _committed(
+        self,
+        store: Store,
+        folder: Folder,
+        item: PlannedCommit,
+        tree: str,
+        parent: str | None,
+        floor: int,
+    ) -> tuple[str, int]:
+        dates = commit_dates.commit_dates(
+            item.received.timestamp(), self._clock.now().timestamp(), parent=floor
+        )
+        written = commit.write_commit(
+            store,
+            tree=tree,
+            parents=[parent] if parent is not None else [],
+            author=Person(item.author.name, item.author.email),
+            author_time=datetime.fromtimestamp(dates.authored, UTC),
+            committer=folder.target.committer,
+            commit_time=datetime.fromtimestamp(dates.committed, UTC),
+            message=self._message(folder, item),
+        )
+        return written, dates.committed
+
+    def _message(self, folder: Folder, item: PlannedCommit) -> str:
+        trailers = message.Trailers(
+            cluster_uid=self._signature.cluster_uid,
+            controller_namespace=self._signature.controller_namespace,
+            controller_name=self._signature.controller_name,
+            instance_id=self._signature.instance_id,
+            destination=str(folder.target.key),
+            user=item.user,
+            attribution=item.tier,
+        )
+        return message.commit_message(
+            item.changes,
+            trailers,
+            kind="sync" if item.tier == "sync" else "changes",
+            base_folder=folder.target.base_folder,
+        )
+
+
+def stored(waiting: Waiting) -> Waiting:
+    """The same window once the store holds its blobs: the content can go."""
+    arrivals = [replace(arrival, content=None) for arrival in waiting.arrivals]
+    return replace(waiting, arrivals=arrivals, size=0)

@@ -1,0 +1,162 @@
+"""Reconciles GitRepoConfig: can the remote be reached, and which branches does it have?
+
+One `ls-remote` serves every config of the same remote and credential (REP-1). A missing
+branch is reported but blocks no destination on another branch (REP-2). What was read here
+(credentials, listing) is what destinations work with; nothing is read twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from windlass.api.gitrepoconfig import GitRepoConfig
+from windlass.base.clock import Clock
+from windlass.base.errors import Retryable, Stalled, WindlassError
+from windlass.git.child import Git, check_transport
+from windlass.git.credentials import Credentials
+from windlass.git.errors import GitError
+from windlass.git.format.remote import Remote, RemoteRefused
+from windlass.git.listing import Listing, Listings
+from windlass.kube.api import Api
+from windlass.objects.key import Key
+from windlass.reverser import credentials
+from windlass.reverser.cache import Cache
+from windlass.reverser.decide import repository_report
+from windlass.runtime.outcome import Outcome
+
+_HEAL_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A repository that can be worked with; `listing` is the newest answer of its remote."""
+
+    remote: Remote
+    credentials: Credentials
+    listing: Listing
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """Why the remote could not be asked, so that it is not asked again at once."""
+
+    generation: int
+    fingerprint: str
+    error: WindlassError
+    until: float
+
+    def holds(self, generation: int, fingerprint: str, now: float) -> bool:
+        """Whether asking again would only repeat it."""
+        same = (self.generation, self.fingerprint) == (generation, fingerprint)
+        return same and now < self.until
+
+
+class Repositories:
+    """Every GitRepoConfig, and what its remote last said."""
+
+    def __init__(
+        self,
+        api: Api,
+        cache: Cache,
+        git: Git,
+        listings: Listings,
+        clock: Clock,
+        *,
+        check_seconds: float,
+        on_change: Callable[[Key], None],
+    ) -> None:
+        self._api = api
+        self._cache = cache
+        self._git = git
+        self._listings = listings
+        self._clock = clock
+        self._check_seconds = check_seconds
+        self._on_change = on_change
+        self._known: dict[Key, Known] = {}
+        self._failures: dict[Key, _Failure] = {}
+
+    def known(self, key: Key) -> Known | None:
+        return self._known.get(key)
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """One pass over one GitRepoConfig."""
+        raw = self._cache.repositories.get(key)
+        if raw is None:
+            self._forget(key)
+            return Outcome.gone()
+        repository = GitRepoConfig.decode(raw)
+        remote = self._remote(repository)
+        found = await credentials.read(self._api, repository)
+        try:
+            listing = await self._listing(key, repository, remote, found)
+        except WindlassError as error:
+            return repository_report.unreachable(error, remote.display, after=_HEAL_SECONDS)
+        self._learn(key, Known(remote, found, listing))
+        return repository_report.reached(
+            listing.refs,
+            repository.spec.allowed_branches,
+            creating=self._creating(key),
+            remote=remote.identity,
+            verified=found.host_key_verification or remote.scheme != "ssh",
+            after=self._check_seconds or None,
+        )
+
+    def _remote(self, repository: GitRepoConfig) -> Remote:
+        try:
+            remote = Remote.parse(repository.spec.repo_url)
+        except RemoteRefused as error:
+            raise Stalled("SpecInvalid", f"spec.repoUrl: {error}") from error
+        check_transport(remote, self._git.settings)
+        return remote
+
+    async def _listing(
+        self, key: Key, repository: GitRepoConfig, remote: Remote, found: Credentials
+    ) -> Listing:
+        """The remote's refs; a failure is not repeated while nothing changed."""
+        generation, now = repository.metadata.generation, self._clock.monotonic()
+        failure = self._failures.get(key)
+        if failure is not None and failure.holds(generation, found.fingerprint, now):
+            raise failure.error
+        try:
+            listing = await self._listings.get(
+                remote, found, max_age_seconds=max(0.0, self._check_seconds - 1.0)
+            )
+        except GitError as error:
+            translated = _translated(error)
+            until = now + min(self._check_seconds or 60.0, 15.0)
+            self._failures[key] = _Failure(generation, found.fingerprint, translated, until)
+            raise translated from error
+        self._failures.pop(key, None)
+        return listing
+
+    def _creating(self, key: Key) -> frozenset[str]:
+        """Branches that a destination of this repository will create."""
+        found = (self._cache.destination(other) for other in self._cache.destinations_of(key))
+        return frozenset(
+            one.spec.branch for one in found if one is not None and one.spec.create_branch
+        )
+
+    def _learn(self, key: Key, known: Known) -> None:
+        if self._known.get(key) != known:
+            self._known[key] = known
+            self._on_change(key)
+
+    def _forget(self, key: Key) -> None:
+        self._failures.pop(key, None)
+        if self._known.pop(key, None) is not None:
+            self._on_change(key)
+
+
+_STALLED = {
+    "HostKeyMismatch": "HostKeyMismatch",
+    "UnsupportedObjectFormat": "UnsupportedObjectFormat",
+    "AddressRefused": "InsecureTransport",
+}
+
+
+def _translated(error: GitError) -> WindlassError:
+    """A git error as this kind reports it."""
+    if error.reason in _STALLED:
+        return Stalled(_STALLED[error.reason], error.message)
+    return Retryable("ConnectionFailed", f"{error.reason}: {error.message}")

@@ -1,0 +1,84 @@
+"""One look at a live object, cleaned and hashed.
+
+`Lens.look` turns the bytes of a watch line into a `Sighting`: the state a mirror
+needs, and nothing that the server or a controller put there. An object that cannot
+be looked at without guessing is `Blurred`: it counts as live, its file stays as it
+is, and the stream goes on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windlass.objects.gvr import GVR
+from windlass.objects.identity import Identity
+from windlass.objects.json import Object
+from windlass.reverser.decide import decode, digest, noise, sanitise, secrets
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What a watch line said of one object."""
+
+    identity: Identity
+    uid: str
+    resource_version: str
+    terminating: bool
+    cleaned: Object
+    digest: bytes
+    controller_owned: bool
+    noise: str | None
+    replicas: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Blurred:
+    """An object whose content cannot be trusted; `identity` is None if even its name cannot."""
+
+    identity: Identity | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lens:
+    """How objects are looked at: whose content is hashed with a key, what is left out."""
+
+    digest_key: bytes
+    sensitive: frozenset[str]
+    own: noise.Own = frozenset()
+    noise_filter: bool = True
+
+    def look(self, gvr: GVR, kind: str, raw: bytes) -> Sighting | Blurred:
+        """The sighting in `raw`, an object of type `gvr`."""
+        try:
+            obj = decode.decode(raw)
+        except decode.Undecodable as error:
+            key = decode.name_of(raw)
+            return Blurred(Identity(gvr, key.namespace, key.name) if key else None, str(error))
+        metadata = obj.get("metadata")
+        if not isinstance(metadata, dict) or not metadata.get("name"):
+            return Blurred(None, "the object has no name")
+        # The items of a list do not say what they are.
+        obj["apiVersion"], obj["kind"] = gvr.api_version, kind
+        return self._sighting(gvr, obj, metadata)
+
+    def _sighting(self, gvr: GVR, obj: Object, metadata: Object) -> Sighting:
+        cleaned = sanitise.cleaned(obj)
+        key = self.digest_key if secrets.is_sensitive(gvr, self.sensitive) else b""
+        return Sighting(
+            identity=Identity(gvr, metadata.get("namespace", ""), metadata["name"]),
+            uid=metadata.get("uid", ""),
+            resource_version=metadata.get("resourceVersion", ""),
+            terminating="deletionTimestamp" in metadata,
+            cleaned=cleaned,
+            digest=digest.digest(cleaned, key=key),
+            controller_owned=sanitise.controller_owned(obj),
+            noise=noise.reason(obj, own=self.own, filtered=self.noise_filter),
+            replicas=_replicas(obj),
+        )
+
+
+def _replicas(obj: Object) -> int | None:
+    spec = obj.get("spec")
+    replicas = spec.get("replicas") if isinstance(spec, dict) else None
+    return replicas if isinstance(replicas, int) else None

@@ -1,0 +1,366 @@
+"""Follows one scope and turns what it sees into wanted states of files.
+
+| Seen | Then |
+|---|---|
+| snapshot starts | forget nothing yet; collect who is alive |
+| object in a snapshot | offered where its digest is new to the stream or the destination |
+| snapshot complete | objects not seen are forgotten; every destination may sweep the scope |
+| snapshot abandoned | nothing is concluded from what was missing |
+| digest equal | the version moves on, nothing else happens |
+| digest differs | offered to every destination that covers it |
+| deletionTimestamp, or deleted | the file goes; credited once, at the first sign |
+| cannot be read | counts as alive, its file is kept, the others go on |
+
+The tracked resourceVersion moves with every event, because the next admission record
+will name exactly that version.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Protocol
+
+import structlog
+
+from windlass.base.clock import Clock
+from windlass.git.format import objects
+from windlass.kube.connection import Connection
+from windlass.kube.follow import (
+    FollowItem,
+    FollowSettings,
+    Interrupted,
+    Observed,
+    Scope,
+    SnapshotAbandoned,
+    SnapshotComplete,
+    SnapshotStarted,
+    follow,
+)
+from windlass.objects import canonical
+from windlass.objects.gvr import GVR
+from windlass.objects.identity import Identity
+from windlass.objects.json import Object
+from windlass.objects.key import Key
+from windlass.reverser.arrival import Arrival, Sweep
+from windlass.reverser.decide import paths, secrets
+from windlass.reverser.decide.attribution import Observation
+from windlass.reverser.decide.plan import Route
+from windlass.reverser.decide.transition import Operation
+from windlass.reverser.folder import Folder
+from windlass.reverser.sighting import Blurred, Lens, Sighting
+from windlass.reverser.tracking import Tracked, Tracking
+
+_log = structlog.get_logger(__name__)
+
+_LARGE_BYTES = 64 << 10
+"""Above this an object is read and emitted in a thread: it would hold up the loop."""
+
+
+class Desk(Protocol):
+    """What a stream needs of the mirror it belongs to."""
+
+    def routes(self, gvr: GVR, namespace: str) -> tuple[Route, ...]: ...
+
+    def covered(self, scope: Scope) -> tuple[tuple[Key, str, frozenset[Operation]], ...]: ...
+
+    def folder(self, destination: Key) -> Folder | None: ...
+
+    def offer(self, destination: Key, arrival: Arrival) -> None: ...
+
+    def sweep(self, destination: Key, sweep: Sweep) -> None: ...
+
+    def skipped(self, identity: Identity | None, reason: str) -> None: ...
+
+    def counted(self, kind: str) -> None: ...
+
+    def stream_changed(self, stream: Stream) -> None: ...
+
+
+@dataclass(slots=True)
+class _Snapshot:
+    """Who is alive, while a snapshot runs."""
+
+    seen: set[Key] = field(default_factory=set)
+    live: dict[Key, set[str]] = field(default_factory=lambda: defaultdict(set))
+    items: int = 0
+    nameless: bool = False
+
+
+class Stream:
+    """One scope, followed until cancelled; shared by every destination that covers it."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        *,
+        kind: str,
+        connection: Connection,
+        settings: FollowSettings,
+        lens: Lens,
+        desk: Desk,
+        clock: Clock,
+    ) -> None:
+        self.scope = scope
+        self.kind = kind
+        self.state = "starting"
+        self.message = ""
+        self.restarts: dict[str, int] = defaultdict(int)
+        self.synced: set[Key] = set()
+        self.tracking = Tracking()
+        self._connection = connection
+        self._settings = settings
+        self._lens = lens
+        self._desk = desk
+        self._clock = clock
+        self._snapshot: _Snapshot | None = None
+
+    def tracked(self, namespace: str) -> int:
+        """How many live objects are known, in one namespace or in all."""
+        if not namespace or namespace == self.scope.namespace:
+            return len(self.tracking)
+        return sum(key.namespace == namespace for key in set(self.tracking.keys()))
+
+    async def run(self) -> None:
+        """Follow the scope; ends only by cancellation."""
+        self._snapshot = None
+        items = follow(self._connection, self.scope, self._settings, clock=self._clock)
+        async with aclosing(items):
+            async for item in items:
+                try:
+                    await self._take(item)
+                except Exception:
+                    # One object must never stop the others; its file stays as it is.
+                    _log.exception("object not understood", scope=str(self.scope))
+                    self._keep_as_is(Blurred(None, "an error of ours; see the log"))
+
+    async def _take(self, item: FollowItem) -> None:
+        match item:
+            case Observed():
+                await self._observe(item)
+            case SnapshotStarted():
+                self._snapshot = _Snapshot()
+                self._enter("seeding" if not self.synced else "restarting")
+            case SnapshotComplete():
+                self._complete()
+            case SnapshotAbandoned():
+                self._snapshot = None
+                self._enter("incomplete", item.cause)
+            case Interrupted():
+                self.restarts[item.reason] += 1
+                state = "forbidden" if item.reason == "forbidden" else "restarting"
+                self._enter(state, item.message)
+
+    def _enter(self, state: str, message: str = "") -> None:
+        if (state, message) != (self.state, self.message):
+            self.state, self.message = state, message
+            self._desk.stream_changed(self)
+
+    async def _observe(self, item: Observed) -> None:
+        self._desk.counted(item.type)
+        sighting = await self._look(item.object)
+        if isinstance(sighting, Blurred):
+            self._keep_as_is(sighting)
+            return
+        if self.state == "restarting" and not item.initial:
+            self._enter("synced")
+        if item.type == "DELETED" or sighting.terminating:
+            self._depart(sighting, gone=item.type == "DELETED")
+        else:
+            await self._arrive(sighting, len(item.object))
+
+    async def _look(self, raw: bytes) -> Sighting | Blurred:
+        if len(raw) > _LARGE_BYTES:
+            return await asyncio.to_thread(self._lens.look, self.scope.gvr, self.kind, raw)
+        return self._lens.look(self.scope.gvr, self.kind, raw)
+
+    def _keep_as_is(self, blurred: Blurred) -> None:
+        self._desk.skipped(blurred.identity, "Undecodable")
+        if self._snapshot is None:
+            return
+        self._snapshot.items += 1
+        if blurred.identity is None:
+            self._snapshot.nameless = True
+            return
+        self._snapshot.seen.add(blurred.identity.key)
+        for route in self._desk.routes(self.scope.gvr, blurred.identity.namespace):
+            self._stay(route.destination, blurred.identity)
+
+    def _stay(self, destination: Key, identity: Identity) -> str | None:
+        """Note that the file of `identity` is alive; its path in that destination."""
+        folder = self._desk.folder(destination)
+        if folder is None:
+            return None
+        path = paths.file_path(folder.target.base_folder, identity)
+        if self._snapshot is not None:
+            self._snapshot.live[destination].add(path)
+        return path
+
+    async def _arrive(self, sighting: Sighting, size: int) -> None:
+        key = sighting.identity.key
+        known = self.tracking.get(key)
+        if known is not None and known.uid != sighting.uid:
+            known = None
+        initial = self._snapshot is not None
+        if self._snapshot is not None:
+            self._snapshot.seen.add(key)
+            self._snapshot.items += 1
+        same = known is not None and known.digest == sighting.digest
+        operation: Operation = "UPDATE" if known is not None else "CREATE"
+        observation = None if initial else self._observation(sighting, known, operation)
+        self.tracking.put(key, _tracked(sighting))
+        if same and not initial:
+            self._desk.counted("duplicate")
+            return
+        await self._route(sighting, observation, same, size)
+
+    def _observation(
+        self, sighting: Sighting, known: Tracked | None, operation: Operation
+    ) -> Observation:
+        return Observation(
+            uid=sighting.uid,
+            operation=operation,
+            previous_resource_version=known.resource_version if known is not None else None,
+            previous_replicas=known.replicas if known is not None else None,
+            version=self.scope.gvr.api_version,
+            content=sighting.digest,
+            replicas=sighting.replicas,
+            received=self._clock.monotonic(),
+        )
+
+    async def _route(
+        self, sighting: Sighting, observation: Observation | None, same: bool, size: int
+    ) -> None:
+        received = self._clock.now()
+        emitted: dict[bytes, bytes] = {}
+        for route in self._desk.routes(self.scope.gvr, sighting.identity.namespace):
+            folder = self._desk.folder(route.destination)
+            if folder is None:
+                continue
+            reason = _unwanted(sighting, route)
+            if reason is not None:
+                self._desk.skipped(sighting.identity, reason)
+                self._withdraw(folder, sighting.identity, route, observation, received)
+                continue
+            path = self._stay(route.destination, sighting.identity)
+            if path is None or (same and route.destination in self.synced):
+                continue
+            content = await self._content(sighting, folder.target.salt, emitted, size)
+            self._desk.offer(
+                route.destination,
+                Arrival(
+                    identity=sighting.identity,
+                    kind=self.kind,
+                    path=path,
+                    blob=objects.blob_id(content),
+                    content=content,
+                    mask=route.mask_for(owned=sighting.controller_owned),
+                    observation=observation,
+                    received=received,
+                ),
+            )
+
+    async def _content(
+        self, sighting: Sighting, salt: bytes, emitted: dict[bytes, bytes], size: int
+    ) -> bytes:
+        """The canonical bytes; those of sensitive objects depend on the destination's salt."""
+        sensitive = secrets.is_sensitive(self.scope.gvr, self._lens.sensitive)
+        key = salt if sensitive else b""
+        if key not in emitted:
+            obj: Object = sighting.cleaned
+            if sensitive:
+                obj = secrets.redacted(obj, sighting.identity, salt)
+            if size > _LARGE_BYTES:
+                emitted[key] = await asyncio.to_thread(canonical.emit, obj)
+            else:
+                emitted[key] = canonical.emit(obj)
+        return emitted[key]
+
+    def _depart(self, sighting: Sighting, *, gone: bool) -> None:
+        key = sighting.identity.key
+        known = self.tracking.get(key)
+        if self._snapshot is not None:
+            self._snapshot.seen.add(key)
+            self._snapshot.items += 1
+        credited = known is not None and known.uid == sighting.uid and not known.digest
+        observation = self._observation(sighting, known, "DELETE")
+        if gone:
+            self.tracking.forget(key)
+        else:
+            self.tracking.put(key, replace(_tracked(sighting), digest=b""))
+        if credited:
+            self._desk.skipped(sighting.identity, "Terminating")
+            return
+        received = self._clock.now()
+        for route in self._desk.routes(self.scope.gvr, sighting.identity.namespace):
+            folder = self._desk.folder(route.destination)
+            if folder is not None:
+                self._withdraw(folder, sighting.identity, route, observation, received)
+
+    def _withdraw(
+        self,
+        folder: Folder,
+        identity: Identity,
+        route: Route,
+        observation: Observation | None,
+        received: datetime,
+    ) -> None:
+        """The file of `identity` should not exist; only a file known as ours is removed here."""
+        path = paths.file_path(folder.target.base_folder, identity)
+        if path in folder.written:
+            self._desk.offer(
+                route.destination,
+                Arrival(identity, self.kind, path, None, None, route.mask, observation, received),
+            )
+
+    def _complete(self) -> None:
+        snapshot, self._snapshot = self._snapshot, None
+        if snapshot is None:
+            return
+        for key in set(self.tracking.keys()) - snapshot.seen:
+            self.tracking.forget(key)
+        if snapshot.nameless:
+            self._enter("incomplete", "an object without a readable name was listed")
+            return
+        for destination, namespace, mask in self._desk.covered(self.scope):
+            self._desk.sweep(destination, self._sweep(snapshot, destination, namespace, mask))
+            self.synced.add(destination)
+        self._enter("synced")
+
+    def _sweep(
+        self, snapshot: _Snapshot, destination: Key, namespace: str, mask: frozenset[Operation]
+    ) -> Sweep:
+        return Sweep(
+            gvr=self.scope.gvr,
+            kind=self.kind,
+            namespace=namespace,
+            live=frozenset(snapshot.live.get(destination, ())),
+            empty=snapshot.items == 0,
+            mask=mask,
+        )
+
+
+def _tracked(sighting: Sighting) -> Tracked:
+    return Tracked(sighting.uid, sighting.resource_version, sighting.digest, sighting.replicas)
+
+
+def _unwanted(sighting: Sighting, route: Route) -> str | None:
+    """Why this object has no file in that destination."""
+    if sighting.noise is not None:
+        return "OwnObject" if sighting.noise == "OwnObject" else "Noise"
+    if sighting.controller_owned and not route.include_owned:
+        return "ControllerOwned"
+    return None
+
+
+def restarts_by_reason(streams: Mapping[Scope, Stream]) -> dict[str, int]:
+    """How often streams had to be opened again, over all of them."""
+    total: dict[str, int] = defaultdict(int)
+    for stream in streams.values():
+        for reason, count in stream.restarts.items():
+            total[reason] += count
+    return dict(total)

@@ -1,0 +1,100 @@
+"""Counts what the mirror does, in the metrics of the process."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import structlog
+
+from windlass.objects.identity import Identity
+from windlass.reverser.decide.attribution import Verdict
+from windlass.reverser.decide.window import PlannedCommit
+from windlass.reverser.publisher import Built, Written
+from windlass.reverser.stream import Stream
+from windlass.runtime.controller import Passed
+from windlass.telemetry.metrics import Metrics
+
+_log = structlog.get_logger(__name__)
+
+
+class Tally:
+    """The reverser's side of the metrics table; costs integers per event."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self.metrics = metrics
+        self._restarts: dict[Stream, Counter[str]] = {}
+
+    def counted(self, kind: str) -> None:
+        if kind == "duplicate":
+            self.metrics.watch_duplicates_skipped.inc()
+        else:
+            self.metrics.events_processed.inc(kind)
+
+    def skipped(self, identity: Identity | None, reason: str) -> None:
+        self.metrics.skips.inc(reason)
+        if reason in ("Undecodable", "PathOccupied"):
+            _log.warning("object left out", identifier=str(identity), reason=reason)
+
+    def stream(self, stream: Stream) -> None:
+        """Tell what changed about a stream since it was last looked at."""
+        known = self._restarts.setdefault(stream, Counter())
+        for reason, count in stream.restarts.items():
+            if count > known[reason]:
+                self.metrics.watch_restarts.inc(reason, amount=count - known[reason])
+                known[reason] = count
+        if stream.state == "incomplete":
+            self.metrics.snapshot_incomplete.inc("abandoned")
+        _log.debug("stream", scope=str(stream.scope), state=stream.state, message=stream.message)
+
+    def judged(self, verdict: Verdict) -> None:
+        if verdict.actor is not None:
+            self.metrics.enrich_hits.inc(verdict.tier)
+        else:
+            self.metrics.enrich_misses.inc(verdict.reason)
+
+    def raced(self) -> None:
+        self.metrics.rebase_retries.inc()
+
+    def passed(self, passed: Passed) -> None:
+        self.metrics.reconciles.inc(passed.controller, passed.result)
+        self.metrics.reconcile_seconds.observe(passed.seconds, passed.controller)
+
+    def pushed(self, built: Built, written: Written, lag_seconds: float) -> None:
+        """One folder's part of an acknowledged push; this log line is the audit record."""
+        self.metrics.event_to_push.observe(lag_seconds)
+        for commit in written.commits:
+            self._commit(commit)
+        _log.info(
+            "pushed",
+            capability="reverser",
+            destination=str(written.folder.target.key),
+            remote=written.folder.target.remote.display,
+            branch=written.folder.target.branch,
+            new=built.tip,
+            commits=len(written.commits),
+            files=len(written.edits),
+            authors=sorted({commit.author.name for commit in written.commits}),
+            tiers=sorted({commit.tier for commit in written.commits}),
+            seconds=round(lag_seconds, 3),
+        )
+
+    def _commit(self, commit: PlannedCommit) -> None:
+        kind = _author_kind(commit)
+        self.metrics.commits.inc(kind)
+        self.metrics.commit_bytes.inc(kind, amount=sum(change.size for change in commit.changes))
+        for change in commit.changes:
+            if change.op == "DELETE":
+                inferred = commit.tier == "sync"
+                self.metrics.files_deleted.inc("inferred" if inferred else "event")
+                if inferred:
+                    self.metrics.inferred_deletes.inc()
+            else:
+                self.metrics.objects_written.inc(change.op)
+
+
+def _author_kind(commit: PlannedCommit) -> str:
+    if commit.tier == "sync":
+        return "committer"
+    if commit.tier == "unresolved":
+        return "unresolved"
+    return "serviceaccount" if commit.user.startswith("system:serviceaccount:") else "user"

@@ -1,0 +1,28 @@
+"""Where one destination's files go, and on whose behalf."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windlass.git.credentials import Credentials
+from windlass.git.format.person import Person
+from windlass.git.format.remote import Remote
+from windlass.objects.key import Key
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A GitDestination whose references were checked; equal targets mean equal behaviour."""
+
+    key: Key
+    uid: str
+    repository: Key
+    remote: Remote
+    branch: str
+    base_folder: str
+    create_branch: bool
+    window_seconds: float | None
+    committer: Person
+    credentials: Credentials
+    takeover: str | None
+    salt: bytes

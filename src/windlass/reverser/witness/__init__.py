@@ -1,0 +1,1 @@
+"""The process that sees who asked for a write."""

@@ -1,0 +1,133 @@
+"""The witness itself: answers admission calls, then tells the controller who asked.
+
+Started by the controller with two inherited descriptors, the bound socket and one end
+of a socket pair. It answers before it thinks: cleaning and hashing happen after the
+answer, through a queue that drops when it is full and says so. It ends when the
+controller is gone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import socket
+from collections import deque
+
+from windlass.base.clock import Clock, SystemClock
+from windlass.reverser.witness import frames, testimony
+from windlass.reverser.witness.testimony import Oath
+from windlass.telemetry import logs
+from windlass.web.admission import AdmissionEndpoint, AdmissionRequest
+from windlass.web.serve import Server
+from windlass.web.tls import Tls
+
+QUEUE_LIMIT = 5000
+_REPORT_SECONDS = 1.0
+
+
+class Witness:
+    """Requests waiting to be told, and the telling of them."""
+
+    def __init__(self, writer: asyncio.StreamWriter, oath: Oath, clock: Clock) -> None:
+        self._writer = writer
+        self._oath = oath
+        self._clock = clock
+        self._waiting: deque[tuple[float, AdmissionRequest]] = deque()
+        self._wake = asyncio.Event()
+        self._lost: list[float] = []
+        self._seconds: list[float] = []
+
+    def hear(self, request: AdmissionRequest) -> None:
+        """Called after the answer was sent; costs one append."""
+        now = self._clock.monotonic()
+        if len(self._waiting) >= QUEUE_LIMIT:
+            self._lost.append(now)
+        else:
+            self._waiting.append((now, request))
+        self._wake.set()
+
+    def timed(self, seconds: float) -> None:
+        self._seconds.append(seconds)
+
+    async def tell(self) -> None:
+        """Send records as they come, one request at a time, so that answers go first."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._waiting:
+                time, request = self._waiting.popleft()
+                record = testimony.witnessed(request, self._oath, time)
+                if record is not None:
+                    self._writer.write(frames.encode(record))
+                await asyncio.sleep(0)
+            self._tell_losses()
+            await self._writer.drain()
+
+    def _tell_losses(self) -> None:
+        if self._lost:
+            lost, self._lost = self._lost, []
+            self._writer.write(frames.encode(frames.Lost(lost[0], lost[-1], len(lost))))
+
+    async def report(self) -> None:
+        """Tell now and then how many calls were answered, and how fast."""
+        while True:
+            await asyncio.sleep(_REPORT_SECONDS)
+            if self._seconds:
+                seconds, self._seconds = self._seconds, []
+                self._writer.write(frames.encode(frames.Answered(len(seconds), seconds)))
+
+
+async def _serve(listening: socket.socket, pair: socket.socket) -> None:
+    reader, writer = await asyncio.open_connection(sock=pair)
+    configuration = await frames.read_configure(reader)
+    if configuration is None:
+        return
+    clock = SystemClock()
+    witness = Witness(writer, _oath(configuration), clock)
+    tls = Tls(
+        configuration.certificate_pem,
+        configuration.key_pem,
+        client_ca=configuration.client_ca_pem,
+    )
+    endpoint = AdmissionEndpoint(witness.hear, timed=witness.timed, clock=clock)
+    async with Server(endpoint, bound=listening, tls=tls), asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(witness.tell()), tasks.create_task(witness.report())]
+        writer.write(frames.encode(frames.Serving(clock.monotonic())))
+        await _until_abandoned(reader, tls)
+        for task in running:
+            task.cancel()
+
+
+async def _until_abandoned(reader: asyncio.StreamReader, tls: Tls) -> None:
+    """Take new certificates as they come; return when the controller is gone."""
+    while True:
+        configuration = await frames.read_configure(reader)
+        if configuration is None:
+            return
+        tls.reload(configuration.certificate_pem, configuration.key_pem)
+
+
+def _oath(configuration: frames.Configure) -> Oath:
+    return Oath(
+        digest_key=configuration.digest_key,
+        sensitive=frozenset(configuration.sensitive),
+        excluded_namespaces=frozenset(configuration.excluded_namespaces),
+    )
+
+
+def main() -> None:
+    """Run as `python -m windlass.reverser.witness.process`, with inherited descriptors."""
+    parser = argparse.ArgumentParser(description="answers admission calls for the controller")
+    parser.add_argument("--listen-fd", type=int, required=True)
+    parser.add_argument("--pair-fd", type=int, required=True)
+    parser.add_argument("--log-format", default="auto")
+    parser.add_argument("--log-level", default="info")
+    arguments = parser.parse_args()
+    logs.configure(format=arguments.log_format, level=arguments.log_level)
+    listening = socket.socket(fileno=arguments.listen_fd)
+    pair = socket.socket(fileno=arguments.pair_fd)
+    asyncio.run(_serve(listening, pair))
+
+
+if __name__ == "__main__":
+    main()

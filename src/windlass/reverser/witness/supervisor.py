@@ -1,0 +1,129 @@
+"""Keeps one witness running and takes down what it tells.
+
+The listening socket belongs to the controller, so a witness that dies is replaced on
+the same port and calls made meanwhile wait in the kernel's queue. Everything it may
+have seen between its last word and the first word of its successor counts as lost:
+changes in that time get no author rather than a guessed one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from windlass.base.backoff import Backoff
+from windlass.base.clock import Clock
+from windlass.reverser.witness import frames
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """Who hears what the witness tells."""
+
+    record: Callable[[frames.Witnessed], None]
+    lost: Callable[[float, float], None]
+    answered: Callable[[frames.Answered], None]
+    serving: Callable[[bool], None]
+
+
+class WitnessSupervisor:
+    """One child process at a time, restarted with backoff."""
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        configuration: Callable[[], frames.Configure],
+        listeners: Listeners,
+        clock: Clock,
+        *,
+        log_format: str = "auto",
+        log_level: str = "info",
+    ) -> None:
+        self.pid: int | None = None
+        self._listening = listening
+        self._configuration = configuration
+        self._listeners = listeners
+        self._clock = clock
+        self._log_arguments = ("--log-format", log_format, "--log-level", log_level)
+        self._backoff = Backoff(0.05, 5.0)
+        # Nothing is known of the time before the first witness served.
+        self._silent_since = 0.0
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def run(self) -> None:
+        """Run until cancelled; the child ends with us because its pair closes."""
+        while True:
+            started = self._clock.monotonic()
+            await self._one_life()
+            if self._clock.monotonic() - started > 10.0:
+                self._backoff.healthy()
+            delay = self._backoff.next_seconds()
+            _log.warning("witness ended; starting another", seconds=round(delay, 2))
+            await asyncio.sleep(delay)
+
+    def reconfigure(self) -> None:
+        """Hand the present certificate to the running witness."""
+        if self._writer is not None:
+            self._writer.write(frames.encode(self._configuration()))
+
+    async def _one_life(self) -> None:
+        ours, theirs = socket.socketpair()
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "windlass.reverser.witness.process",
+            f"--listen-fd={self._listening.fileno()}",
+            f"--pair-fd={theirs.fileno()}",
+            *self._log_arguments,
+            pass_fds=(self._listening.fileno(), theirs.fileno()),
+            stdin=asyncio.subprocess.DEVNULL,
+        )
+        theirs.close()
+        self.pid = process.pid
+        reader, writer = await asyncio.open_connection(sock=ours)
+        try:
+            writer.write(frames.encode(self._configuration()))
+            self._writer = writer
+            await self._listen(reader)
+        finally:
+            self._writer = None
+            self._listeners.serving(False)
+            writer.close()
+            await _ended(process)
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        while (message := await frames.read_from_witness(reader)) is not None:
+            self._hear(message)
+            self._silent_since = self._clock.monotonic()
+
+    def _hear(self, message: frames.FromWitness) -> None:
+        match message:
+            case frames.Witnessed():
+                self._listeners.record(message)
+            case frames.Lost():
+                self._listeners.lost(message.start, message.end)
+            case frames.Answered():
+                self._listeners.answered(message)
+            case frames.Serving():
+                self._listeners.lost(self._silent_since, message.time)
+                self._listeners.serving(True)
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    """Wait for the child; it leaves by itself when its pair closes, else it is killed."""
+    try:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(3.0):
+                await process.wait()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()

@@ -1,0 +1,81 @@
+"""What witnesses told, for as long as it can matter."""
+
+from __future__ import annotations
+
+import asyncio
+
+from windlass.base.clock import Clock
+from windlass.objects.gvr import GVR
+from windlass.reverser.decide import attribution
+from windlass.reverser.decide.attribution import Observation, Verdict
+from windlass.reverser.decide.records import Record, Records
+from windlass.reverser.tally import Tally
+from windlass.reverser.witness.frames import Answered, Witnessed
+
+_OPERATIONS = frozenset({"CREATE", "UPDATE", "DELETE"})
+
+
+class Witnesses:
+    """Admission records, and the verdicts they allow."""
+
+    def __init__(self, records: Records, tally: Tally, clock: Clock) -> None:
+        self.serving = False
+        self._records = records
+        self._tally = tally
+        self._clock = clock
+        self._evicted = dict(records.evictions)
+        self._proving: asyncio.TimerHandle | None = None
+
+    def record(self, told: Witnessed) -> None:
+        if told.operation not in _OPERATIONS:
+            return
+        self._tally.metrics.webhook_correlations.inc("leader")
+        self._records.add(_record(told), self._clock.monotonic())
+        for reason, count in self._records.evictions.items():
+            if count > self._evicted[reason]:
+                amount = count - self._evicted[reason]
+                self._tally.metrics.kv_evictions.inc(reason, amount=amount)
+                self._evicted[reason] = count
+
+    def lost(self, start: float, end: float) -> None:
+        self._records.lost(start, end)
+
+    def answered(self, told: Answered) -> None:
+        self._tally.metrics.events_received.inc("leader", amount=told.calls)
+        for seconds in told.seconds:
+            self._tally.metrics.admission_seconds.observe(seconds)
+
+    def serves(self, serving: bool) -> None:
+        """The witness began or ceased to answer; what it missed matters a little longer."""
+        self.serving = serving
+        if self._proving is not None:
+            self._proving.cancel()
+            self._proving = None
+        self._tally.metrics.authors_provable.set(0)
+        if serving:
+            loop = asyncio.get_running_loop()
+            self._proving = loop.call_later(
+                attribution.REACH_SECONDS, self._tally.metrics.authors_provable.set, 1
+            )
+
+    def judge(self, observation: Observation) -> Verdict:
+        """Who made a change, by what is known now."""
+        return attribution.attributed(observation, self._records, now=self._clock.monotonic())
+
+
+def _record(told: Witnessed) -> Record:
+    return Record(
+        time=told.time,
+        user=told.user,
+        operation=told.operation,  # type: ignore[arg-type]
+        gvr=GVR(told.group, told.version, told.resource),
+        uid=told.uid,
+        old_resource_version=told.old_resource_version,
+        content=told.content,
+        replicas=told.replicas,
+        subresource=told.subresource,
+        namespace=told.namespace,
+        name=told.name,
+        email=told.email,
+        display_name=told.display_name,
+    )

@@ -1,0 +1,394 @@
+"""The single writer of one branch of one remote.
+
+Rules:
+1. Only this task touches the store and pushes; intake only adds to open windows.
+2. A window closes by its cadence, at its ceilings, or when we shut down.
+3. Before a push the lease must be held; a process that was paused writes nothing.
+4. After any failure the windows go back, in order; the remote's ref decides what is
+   planned next. There is no force, no merge and no cursor.
+
+| Push ended in | Then |
+|---|---|
+| pushed, or already there | acknowledge: index and tip move |
+| raced, rewound | fetch the new tip, load the folders again, plan again |
+| absent | the branch is looked up again: created where allowed, else BranchNotFound |
+| rejected | PushRejected: slow retry, or when something changes |
+| transient | GitUnavailable: backoff |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import random
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+import structlog
+
+from windlass.base import failpoint
+from windlass.base.clock import Clock
+from windlass.base.errors import Retryable, Stalled, Waiting, WindlassError
+from windlass.git import push as pushing
+from windlass.git.child import Git
+from windlass.objects.identity import Identity
+from windlass.objects.key import Key
+from windlass.reverser import sweeping
+from windlass.reverser.arrival import Arrival, Sweep
+from windlass.reverser.branch import Branch
+from windlass.reverser.decide import cadence, claim
+from windlass.reverser.decide.attribution import Verdict
+from windlass.reverser.folder import Folder, LastPush
+from windlass.reverser.folder import Waiting as Gathered
+from windlass.reverser.party import Party
+from windlass.reverser.publisher import Batch, Built, Publisher, Written, stored
+from windlass.reverser.target import Target
+
+_log = structlog.get_logger(__name__)
+
+_SEEDING_SECONDS = 2.0
+"""How long first snapshots of several types are gathered into one commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a worker asks of the world around it."""
+
+    may_push: Callable[[], bool]
+    seeding: Callable[[Key], bool]
+    gone: Callable[[Identity], Awaitable[bool]]
+    reread: Callable[[Target, Arrival], Awaitable[Arrival]]
+    destinations: Callable[[], frozenset[str]]
+    changed: Callable[[Key], None]
+    pushed: Callable[[Built, Written, float], None]
+    judged: Callable[[Verdict], None]
+    skipped: Callable[[Identity, str], None]
+    raced: Callable[[], None]
+
+
+class BranchWorker:
+    """One branch, its folders, and the loop that writes them."""
+
+    def __init__(
+        self,
+        branch: Branch,
+        publisher: Publisher,
+        git: Git,
+        limits: cadence.Limits,
+        around: Surroundings,
+        clock: Clock,
+        gates: tuple[asyncio.Semaphore, asyncio.Semaphore],
+        pending_max_bytes: int,
+    ) -> None:
+        self.parties: dict[Key, Party] = {}
+        self._branch = branch
+        self._publisher = publisher
+        self._git = git
+        self._limits = limits
+        self._around = around
+        self._clock = clock
+        self._repository_gate, self._gate = gates
+        self._pending_max_bytes = pending_max_bytes
+        self._rng = random.Random()
+        self._last_push_end: float | None = None
+        self._push_average: float | None = None
+        self._wake = asyncio.Event()
+        self._closing = False
+
+    # ---- what intake and the controllers call
+
+    def attach(self, target: Target) -> Folder:
+        """Take a destination in, or take over its changed target; the folder opens by itself."""
+        self.detach(target.key)
+        party = self.parties.setdefault(target.repository, Party(target.repository))
+        folder = party.folders[target.key] = Folder(target)
+        party.urge()
+        self._wake.set()
+        return folder
+
+    def detach(self, key: Key) -> None:
+        """Stop writing for a destination; its files stay, what waited is dropped."""
+        for party in list(self.parties.values()):
+            party.folders.pop(key, None)
+            if not party.folders:
+                del self.parties[party.repository]
+
+    def folders(self) -> Iterator[tuple[Party, Folder]]:
+        for party in self.parties.values():
+            for folder in party.folders.values():
+                yield party, folder
+
+    def find(self, key: Key) -> tuple[Party, Folder] | None:
+        return next((pair for pair in self.folders() if pair[1].target.key == key), None)
+
+    def offer(self, folder: Folder, arrival: Arrival) -> None:
+        if folder.offer(arrival, self._clock.monotonic()):
+            self._wake.set()
+            if sum(each.waiting.size for _, each in self.folders()) > self._pending_max_bytes:
+                self._shed()
+
+    def sweep(self, folder: Folder, sweep: Sweep) -> None:
+        folder.sweep(sweep, self._clock.monotonic())
+        self._wake.set()
+
+    def urge(self, key: Key) -> None:
+        """Somebody asked for a try now."""
+        found = self.find(key)
+        if found is not None:
+            found[0].urge()
+            self._wake.set()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def _shed(self) -> None:
+        """Too much waits for a remote that is away: keep identities, re-read them later."""
+        for party, folder in self.folders():
+            if party.trouble is not None:
+                folder.shed()
+
+    # ---- the loop
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            await self._until_due()
+            for party in list(self.parties.values()):
+                if self._is_due(party):
+                    await self._serve(party)
+
+    async def drain(self) -> None:
+        """Close every window now; return when all is written or in trouble."""
+        self._closing = True
+        for party in list(self.parties.values()):
+            if any(folder.waiting for folder in party.folders.values()):
+                await self._serve(party)
+
+    async def _until_due(self) -> None:
+        self._wake.clear()
+        due = min((self._due_at(party) for party in self.parties.values()), default=None)
+        if due is None or due == float("inf"):
+            await self._wake.wait()
+            return
+        delay = due - self._clock.monotonic()
+        if delay > 0:
+            try:
+                async with asyncio.timeout(delay):
+                    await self._wake.wait()
+            except TimeoutError:
+                return
+
+    def _is_due(self, party: Party) -> bool:
+        return self._due_at(party) <= self._clock.monotonic()
+
+    def _due_at(self, party: Party) -> float:
+        times = [self._folder_due_at(folder) for folder in party.folders.values()]
+        return max(min(times, default=float("inf")), party.not_before)
+
+    def _folder_due_at(self, folder: Folder) -> float:
+        if not folder.is_open:
+            return float("inf") if folder.trouble is not None else 0.0
+        if folder.dirty:
+            return 0.0
+        waiting = folder.waiting
+        if not waiting:
+            return float("inf")
+        if self._closing:
+            return 0.0
+        if not waiting.live and self._around.seeding(folder.target.key):
+            return waiting.opened + _SEEDING_SECONDS
+        return cadence.closes_at(
+            opened=waiting.opened,
+            last_event=waiting.newest,
+            last_push_end=self._last_push_end,
+            push_average=self._push_average,
+            files=len(waiting.arrivals) if waiting.live else 0,
+            size_bytes=waiting.size if waiting.live else 0,
+            fixed_window=folder.target.window_seconds,
+            limits=self._limits,
+        )
+
+    async def _serve(self, party: Party) -> None:
+        """One attempt to open and write what a party has."""
+        try:
+            async with self._repository_gate, self._gate:
+                await self._open(party)
+                await self._publish(party)
+            party.succeeded()
+        except WindlassError as error:
+            party.failed(error, self._clock.monotonic())
+        except OSError as error:
+            party.failed(_disk_error(error), self._clock.monotonic())
+        except Exception as error:
+            # The loop must outlive an error of ours; what waited was put back.
+            _log.exception("writing failed", repository=str(party.repository))
+            crash = Retryable("InternalError", f"{type(error).__name__} while writing; see the log")
+            party.failed(crash, self._clock.monotonic())
+        for folder in party.folders.values():
+            self._around.changed(folder.target.key)
+
+    # ---- opening
+
+    async def _open(self, party: Party) -> None:
+        closed = [folder for folder in party.folders.values() if not folder.is_open]
+        if not closed and self._branch.known:
+            return
+        await self._catch_up(next(iter(party.folders.values())).target)
+        for folder in closed:
+            try:
+                await self._open_folder(folder)
+            except Stalled as error:
+                folder.trouble = error
+
+    async def _catch_up(self, target: Target) -> None:
+        """See where the branch is now; every open folder follows."""
+        moved = await self._branch.refresh(target)
+        if moved:
+            for _, folder in self.folders():
+                if folder.is_open:
+                    folder.load(await self._branch.entries(folder.target.base_folder))
+
+    async def _open_folder(self, folder: Folder) -> None:
+        entries = await self._branch.entries(folder.target.base_folder)
+        found = entries.get(folder.claim_path)
+        holder = None
+        if found is not None:
+            blobs = await self._branch.blobs(folder.target, [found.blob])
+            holder = _holder(blobs[found.blob])
+        verdict = claim.verdict(
+            holder,
+            self._publisher.claim_of(folder),
+            existing_destinations=self._around.destinations(),
+            takeover=folder.target.takeover,
+        )
+        if isinstance(verdict, claim.Foreign):
+            raise Stalled("FolderClaimed", verdict.message)
+        folder.load(entries)
+        folder.claimed = verdict == claim.Ours(outdated=False)
+        folder.is_open = True
+        self._around.changed(folder.target.key)
+
+    # ---- writing
+
+    async def _publish(self, party: Party) -> None:
+        now = self._clock.monotonic()
+        due = [
+            folder
+            for folder in party.folders.values()
+            if folder.is_open and self._folder_due_at(folder) <= now
+        ]
+        for folder in due:
+            await self._remember_dirty(folder)
+        taken = [(folder, folder.take()) for folder in due if folder.waiting]
+        try:
+            await self._write_out(taken)
+        except BaseException:
+            for folder, gathered in taken:
+                folder.put_back(gathered)
+            raise
+
+    async def _remember_dirty(self, folder: Folder) -> None:
+        dirty, folder.dirty = folder.dirty, {}
+        for arrival in dirty.values():
+            fresh = await self._around.reread(folder.target, arrival)
+            folder.offer(fresh, self._clock.monotonic())
+
+    async def _write_out(self, taken: list[tuple[Folder, Gathered]]) -> None:
+        patience = 0.05
+        while taken:
+            batches = [await self._batch(folder, gathered) for folder, gathered in taken]
+            built = await self._publisher.build(batches)
+            if built is None:
+                for folder, _ in taken:
+                    folder.settle()
+                return
+            taken[:] = [(folder, stored(gathered)) for folder, gathered in taken]
+            if await self._push(taken[0][0].target, built, batches):
+                return
+            self._around.raced()
+            await asyncio.sleep(self._rng.uniform(patience, patience * 10))
+            patience = min(patience * 2, 5.0)
+            await self._catch_up(taken[0][0].target)
+
+    async def _batch(self, folder: Folder, gathered: Gathered) -> Batch:
+        received = self._clock.now()
+        removals: list[Arrival] = []
+        for sweep in gathered.sweeps:
+            removals += await sweeping.orphans(
+                folder, self._branch, sweep, self._around.gone, received
+            )
+        blocked = await sweeping.occupied(folder, self._branch, gathered.arrivals)
+        for path, identity in blocked.items():
+            self._around.skipped(identity, "PathOccupied")
+            folder.refused[path] = (identity, "PathOccupied")
+        return Batch(folder, gathered, tuple(removals), frozenset(blocked))
+
+    async def _push(self, target: Target, built: Built, batches: list[Batch]) -> bool:
+        """Whether the server has the commits now; False means: plan again."""
+        if not self._around.may_push():
+            raise Waiting("NotLeader", "the lease is not held; nothing is pushed", after=1.0)
+        started = self._clock.monotonic()
+        failpoint.reach("reverser.push.before")
+        outcome = await pushing.push(
+            self._git,
+            self._branch.store,
+            target.remote,
+            target.credentials,
+            branch=self._branch.name,
+            commit=built.tip,
+            expected=self._branch.expected,
+        )
+        failpoint.reach("reverser.push.after")
+        match outcome:
+            case pushing.Pushed():
+                self._acknowledge(built, batches, started)
+                return True
+            case pushing.Rejected(message=text):
+                raise Stalled("PushRejected", f"{target.remote.display} refused the push: {text}")
+            case pushing.Transient(message=text):
+                raise Retryable("GitUnavailable", f"{target.remote.display}: {text}")
+            case _:
+                return False
+
+    def _acknowledge(self, built: Built, batches: list[Batch], started: float) -> None:
+        ended = self._clock.monotonic()
+        self._last_push_end = ended
+        self._push_average = cadence.push_average(self._push_average, ended - started)
+        self._branch.advanced(built.tip)
+        time = self._clock.now()
+        for written in built.written:
+            folder = written.folder
+            for identity, reason in written.skipped:
+                self._around.skipped(identity, reason)
+            folder.acknowledge(written.edits)
+            folder.claimed = folder.claimed or written.claims
+            if written.edits:
+                folder.last_push = LastPush(built.tip, time, len(written.edits))
+            self._around.pushed(built, written, _oldest(batches, folder, time))
+
+
+def _oldest(batches: list[Batch], folder: Folder, now: datetime) -> float:
+    """Seconds since the oldest change of this push was received."""
+    times = [
+        arrival.received
+        for batch in batches
+        if batch.folder is folder
+        for arrival in batch.waiting.arrivals
+    ]
+    return max(0.0, (now - min(times)).total_seconds()) if times else 0.0
+
+
+def _holder(content: bytes) -> claim.Claim:
+    try:
+        return claim.parse(content)
+    except claim.ClaimUnreadable as error:
+        raise Stalled(
+            "FolderClaimed", f"{error}; remove the file if the folder may be used"
+        ) from error
+
+
+def _disk_error(error: OSError) -> WindlassError:
+    if error.errno == errno.ENOSPC:
+        return Retryable("DiskFull", "the work directory is full; free space or enlarge it")
+    return Retryable("GitUnavailable", f"the work directory cannot be used: {error.strerror}")

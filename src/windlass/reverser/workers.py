@@ -1,0 +1,125 @@
+"""Every branch worker of this process, one per (remote identity, branch)."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from windlass.base.clock import Clock
+from windlass.git.child import Git
+from windlass.git.listing import Listings
+from windlass.objects.key import Key
+from windlass.reverser.branch import Branch
+from windlass.reverser.decide import cadence
+from windlass.reverser.folder import Folder
+from windlass.reverser.party import Party
+from windlass.reverser.publisher import Judge, Publisher, Signature
+from windlass.reverser.target import Target
+from windlass.reverser.worker import BranchWorker, Surroundings
+
+Place = tuple[str, str]
+
+
+class Workers:
+    """Who writes where; a worker lives as long as a destination needs it."""
+
+    def __init__(
+        self,
+        *,
+        work_directory: Path,
+        git: Git,
+        listings: Listings,
+        signature: Signature,
+        judge: Judge,
+        limits: cadence.Limits,
+        around: Surroundings,
+        clock: Clock,
+        at_once: int,
+        per_repository: int,
+        pending_max_bytes: int,
+        spawn: Callable[[BranchWorker, str], asyncio.Task[None]],
+    ) -> None:
+        self._work_directory = work_directory
+        self._git = git
+        self._listings = listings
+        self._signature = signature
+        self._judge = judge
+        self._limits = limits
+        self._around = around
+        self._clock = clock
+        self._gate = asyncio.Semaphore(at_once)
+        self._per_repository = per_repository
+        self._repository_gates: dict[str, asyncio.Semaphore] = {}
+        self._pending_max_bytes = pending_max_bytes
+        self._spawn = spawn
+        self._workers: dict[Place, BranchWorker] = {}
+        self._tasks: dict[Place, asyncio.Task[None]] = {}
+        self._placed: dict[Key, Place] = {}
+
+    def __iter__(self) -> Iterator[BranchWorker]:
+        return iter(list(self._workers.values()))
+
+    def place(self, target: Target) -> bool:
+        """Write for `target` from now on; False if that is what happens already."""
+        place = (target.remote.identity, target.branch)
+        found = self.find(target.key)
+        if found is not None and self._placed[target.key] == place:
+            _, folder = found
+            if folder.target == target:
+                return False
+        self.remove(target.key)
+        worker = self._workers.get(place) or self._hire(place, target)
+        worker.attach(target)
+        self._placed[target.key] = place
+        return True
+
+    def remove(self, key: Key) -> None:
+        """Write no more for this destination; its files stay."""
+        place = self._placed.pop(key, None)
+        if place is None:
+            return
+        worker = self._workers[place]
+        worker.detach(key)
+        if not worker.parties:
+            self._tasks.pop(place).cancel()
+            del self._workers[place]
+
+    def find(self, key: Key) -> tuple[Party, Folder] | None:
+        worker = self.worker(key)
+        return worker.find(key) if worker is not None else None
+
+    def worker(self, key: Key) -> BranchWorker | None:
+        place = self._placed.get(key)
+        return self._workers[place] if place is not None else None
+
+    def _hire(self, place: Place, target: Target) -> BranchWorker:
+        identity, name = place
+        label = hashlib.sha256(f"{identity}\0{name}".encode()).hexdigest()[:32]
+        branch = Branch(name, self._work_directory / label, self._git, self._listings)
+        worker = BranchWorker(
+            branch,
+            Publisher(branch, self._signature, self._judge, self._clock),
+            self._git,
+            self._limits,
+            self._around,
+            self._clock,
+            (self._repository_gate(identity), self._gate),
+            self._pending_max_bytes,
+        )
+        self._workers[place] = worker
+        self._tasks[place] = self._spawn(worker, f"worker {target.remote.display} {name}")
+        return worker
+
+    def _repository_gate(self, identity: str) -> asyncio.Semaphore:
+        if identity not in self._repository_gates:
+            self._repository_gates[identity] = asyncio.Semaphore(self._per_repository)
+        return self._repository_gates[identity]
+
+    async def drain(self) -> None:
+        """Write what waits, everywhere, then stop."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await asyncio.gather(*(worker.drain() for worker in self))

@@ -1,0 +1,1 @@
+"""Calls reconcile(key) at the right time, then reports what came back."""

@@ -1,0 +1,188 @@
+"""A cache of one scope that says which keys changed.
+
+| item              | the cache                                    | told as changed      |
+|-------------------|----------------------------------------------|----------------------|
+| SnapshotStarted   | begins to note which keys arrive             | -                    |
+| ADDED, MODIFIED   | holds the object                             | if its version is new|
+| DELETED           | drops it                                     | if it was held       |
+| SnapshotComplete  | drops, in one step, what did not arrive      | each dropped key     |
+| SnapshotAbandoned | forgets what arrived, drops nothing          | -                    |
+| Interrupted       | stays as it is, and is stale                 | -                    |
+
+So an absence is believed only after a complete snapshot, and not even then if the
+snapshot held an object whose name could not be read. Before `synced` the cache is
+partial; afterwards it is whole, if perhaps stale.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing
+from typing import Any, Literal, Protocol
+
+import structlog
+
+from windlass.base.clock import Clock, SystemClock
+from windlass.kube.connection import Connection
+from windlass.kube.follow import (
+    FollowItem,
+    FollowSettings,
+    Interrupted,
+    Observed,
+    Scope,
+    SnapshotAbandoned,
+    SnapshotComplete,
+    SnapshotStarted,
+    follow,
+)
+from windlass.objects.key import Key
+from windlass.runtime import metadata
+from windlass.runtime.staleness import Staleness
+
+_BREATH = 256
+
+_log: Any = structlog.get_logger()
+
+
+class Source(Protocol):
+    """How `kube.follow.follow` is called."""
+
+    def __call__(
+        self, connection: Connection, scope: Scope, settings: FollowSettings, *, clock: Clock
+    ) -> AsyncGenerator[FollowItem, None]: ...
+
+
+class Informer:
+    """Objects of one scope: their bytes, or 16 bytes that change with their version."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        scope: Scope,
+        *,
+        on_change: Callable[[Key], None],
+        keep: Literal["bytes", "digest"] = "bytes",
+        settings: FollowSettings | None = None,
+        clock: Clock | None = None,
+        source: Source = follow,
+    ) -> None:
+        self.scope = scope
+        self.synced = asyncio.Event()
+        self.version = 0
+        self.unreadable = 0
+        self._connection = connection
+        self._on_change = on_change
+        self._settings = settings or FollowSettings()
+        self._clock = clock or SystemClock()
+        self._source = source
+        self._staleness = Staleness(self._settings.idle_seconds)
+        self._marks: dict[Key, bytes] = {}
+        self._objects: dict[Key, bytes] | None = {} if keep == "bytes" else None
+        self._arriving: set[Key] | None = None
+        self._arriving_unreadable = 0
+
+    @property
+    def stale_seconds(self) -> float:
+        """How long the cache may have missed changes; zero while it follows."""
+        return self._staleness.seconds(self._clock.monotonic())
+
+    @property
+    def stale(self) -> bool:
+        return self._staleness.since(self._clock.monotonic()) is not None
+
+    def get(self, key: Key) -> bytes | None:
+        """The object's bytes, or its mark where only digests are kept."""
+        return (self._marks if self._objects is None else self._objects).get(key)
+
+    def keys(self) -> Iterable[Key]:
+        return tuple(self._marks)
+
+    def __len__(self) -> int:
+        return len(self._marks)
+
+    async def run(self) -> None:
+        """Follow the scope until cancelled."""
+        items = self._source(self._connection, self.scope, self._settings, clock=self._clock)
+        count = 0
+        async with aclosing(items):
+            async for item in items:
+                self.apply(item)
+                count += 1
+                if count % _BREATH == 0:
+                    # A long snapshot arrives without a pause; others want to run too.
+                    await asyncio.sleep(0)
+
+    def apply(self, item: FollowItem) -> None:
+        """Take in one item, by the table above."""
+        match item:
+            case Observed():
+                self._observe(item)
+            case SnapshotStarted():
+                self._arriving, self._arriving_unreadable = set(), 0
+                self._staleness.restarted()
+            case SnapshotComplete():
+                self._complete()
+            case SnapshotAbandoned():
+                self._arriving = None
+                _log.info("snapshot abandoned", scope=str(self.scope), cause=item.cause)
+            case Interrupted():
+                self._staleness.interrupted(item, self._clock.monotonic())
+
+    def _observe(self, item: Observed) -> None:
+        try:
+            seen = metadata.read(item.object)
+        except metadata.Unreadable as error:
+            self._pass_over(error)
+            return
+        if not item.initial:
+            self._staleness.moved()
+        if item.type == "DELETED":
+            self._drop(seen.key)
+        else:
+            self._hold(seen, item.object)
+
+    def _hold(self, seen: metadata.Metadata, raw: bytes) -> None:
+        key, mark = seen.key, metadata.mark(seen, raw)
+        if self._arriving is not None:
+            self._arriving.add(key)
+        if self._marks.get(key) == mark:
+            return
+        self._marks[key] = mark
+        if self._objects is not None:
+            self._objects[key] = raw
+        self._tell(key)
+
+    def _drop(self, key: Key) -> None:
+        if self._arriving is not None:
+            self._arriving.discard(key)
+        if self._marks.pop(key, None) is None:
+            return
+        if self._objects is not None:
+            del self._objects[key]
+        self._tell(key)
+
+    def _complete(self) -> None:
+        arrived, self._arriving = self._arriving, None
+        self._staleness.complete()
+        if arrived is not None and not self._arriving_unreadable:
+            self._sweep([key for key in self._marks if key not in arrived])
+        self.synced.set()
+
+    def _sweep(self, missing: list[Key]) -> None:
+        """Drop all that is missing before anybody is told of any of it."""
+        for key in missing:
+            del self._marks[key]
+            if self._objects is not None:
+                del self._objects[key]
+        for key in missing:
+            self._tell(key)
+
+    def _pass_over(self, error: metadata.Unreadable) -> None:
+        self.unreadable += 1
+        self._arriving_unreadable += 1
+        _log.error("object without a readable name", scope=str(self.scope), error=str(error))
+
+    def _tell(self, key: Key) -> None:
+        self.version += 1
+        self._on_change(key)

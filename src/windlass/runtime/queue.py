@@ -1,0 +1,138 @@
+"""The work queue: keys in, one worker per key out.
+
+The order is that of `line`; this adds waiting, timers of the running event loop and
+a backoff for each failing key. All methods are called on the loop's thread. A key
+that `get` handed out stays with its worker until `done`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Generic
+
+from windlass.base.backoff import Backoff
+from windlass.runtime.line import K, Line
+
+RETRY_INITIAL_SECONDS = 0.5
+RETRY_CEILING_SECONDS = 300.0
+
+
+class KeyedQueue(Generic[K]):
+    """A coalescing, fair queue of keys with delays and per-key backoff."""
+
+    def __init__(
+        self,
+        *,
+        retry_initial_seconds: float = RETRY_INITIAL_SECONDS,
+        retry_ceiling_seconds: float = RETRY_CEILING_SECONDS,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._retry_initial_seconds = retry_initial_seconds
+        self._retry_ceiling_seconds = retry_ceiling_seconds
+        self._rng = rng or random.Random()
+        self._line: Line[K] = Line()
+        self._failing: dict[K, Backoff] = {}
+        self._wakeup = asyncio.Event()
+        self._returned = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def depth(self) -> int:
+        """Keys in line, without those at work or due later."""
+        return self._line.depth
+
+    @property
+    def working(self) -> int:
+        return self._line.working
+
+    @property
+    def delayed(self) -> int:
+        return self._line.delayed
+
+    @property
+    def failing(self) -> int:
+        """Keys whose last pass failed."""
+        return len(self._failing)
+
+    @property
+    def oldest_age_seconds(self) -> float:
+        return self._line.oldest_age(_now())
+
+    def add(self, key: K) -> None:
+        """Look at `key` as soon as a worker is free."""
+        self._line.add(key, _now())
+        self._wakeup.set()
+
+    def add_after(self, key: K, seconds: float) -> None:
+        """Look at `key` in `seconds`; of several such wishes the earliest wins."""
+        if seconds <= 0:
+            self.add(key)
+            return
+        self._line.add_at(key, _now() + seconds)
+        self._arm()
+
+    def retry(self, key: K) -> float:
+        """`key` failed once more: look again after its backoff, which is returned."""
+        backoff = self._failing.setdefault(
+            key, Backoff(self._retry_initial_seconds, self._retry_ceiling_seconds, self._rng)
+        )
+        seconds = backoff.next_seconds()
+        self.add_after(key, seconds)
+        return seconds
+
+    def forget(self, key: K) -> None:
+        """`key` is well: its next failure starts with the shortest backoff."""
+        self._failing.pop(key, None)
+
+    async def get(self) -> K | None:
+        """The next key, which is the caller's until `done`; None once shut down and served."""
+        while (key := self._line.take(_now())) is None:
+            if self._line.exhausted:
+                return None
+            self._arm()
+            self._wakeup.clear()
+            await self._wakeup.wait()
+        return key
+
+    def done(self, key: K) -> None:
+        """Give `key` back; it comes into line again if it was added meanwhile."""
+        self._line.done(key, _now())
+        self._wakeup.set()
+        self._returned.set()
+
+    def shutdown(self, *, drain: bool = False) -> None:
+        """Take in nothing more; `drain` still serves what is in line, else it is dropped."""
+        self._line.close(drain=drain)
+        self._failing.clear()
+        self._disarm()
+        self._wakeup.set()
+        self._returned.set()
+
+    async def join(self) -> None:
+        """Wait until the queue is shut down, served, and no worker holds a key."""
+        while self._line.working or not self._line.exhausted:
+            self._returned.clear()
+            await self._returned.wait()
+
+    def _arm(self) -> None:
+        due = self._line.next_due()
+        if due is None or (self._timer is not None and self._timer.when() <= due):
+            return
+        self._disarm()
+        self._timer = asyncio.get_running_loop().call_at(due, self._ring)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _ring(self) -> None:
+        self._timer = None
+        if self._line.promote(_now()):
+            self._wakeup.set()
+        self._arm()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,212 @@
+"""Writes outcomes to the status of their objects, at most one write per pass.
+
+`look` is taken before the pass: the report answers for the generation and the
+requests that were there then, not for what came while the pass ran. The write is
+guarded by the resourceVersion it was computed from; who wrote in between is read
+again, never overwritten. An object that is gone, or that was made anew under its
+name, gets no report. Events are recorded only when a write changed a condition's
+status or reason, or acknowledged a request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from windlass.base import failpoint
+from windlass.base.clock import Clock, SystemClock
+from windlass.base.errors import Retryable
+from windlass.kube.errors import Conflict, NotFound
+from windlass.objects.gvr import GVR
+from windlass.objects.json import Object
+from windlass.objects.key import Key
+from windlass.runtime import requests, summary
+from windlass.runtime.events import EventRecorder, ObjectRef
+from windlass.runtime.outcome import READY, Notice, Outcome, Weight
+
+_ATTEMPTS = 5
+
+Lookup = Callable[[Key], bytes | None]
+
+
+class Writer(Protocol):
+    """The part of `kube.api.Api` that reporting needs."""
+
+    async def get(self, gvr: GVR, name: str, namespace: str = "") -> Object: ...
+
+    async def merge_patch(
+        self,
+        gvr: GVR,
+        name: str,
+        patch: Object,
+        namespace: str = "",
+        *,
+        field_manager: str,
+        subresource: str = "",
+    ) -> Object: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What of an object a pass answers for."""
+
+    uid: str
+    generation: int
+    annotations: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """Our last write: which version it replaced, and what came of it."""
+
+    replaced: str
+    object: Object
+
+
+class Reporter:
+    """The status of all objects of one kind; `lookup` is the informer's `get`."""
+
+    def __init__(
+        self,
+        api: Writer,
+        gvr: GVR,
+        lookup: Lookup,
+        *,
+        field_manager: str,
+        recorder: EventRecorder | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._api = api
+        self._gvr = gvr
+        self._lookup = lookup
+        self._field_manager = field_manager
+        self._recorder = recorder
+        self._clock = clock or SystemClock()
+        self._written: dict[Key, _Written] = {}
+
+    def look(self, key: Key) -> Sighting | None:
+        """What is there before a pass; None if nothing is."""
+        obj = self._current(key)
+        return _sighting(obj) if obj is not None else None
+
+    async def report(self, key: Key, seen: Sighting | None, outcome: Outcome) -> None:
+        """Bring the status of `key` to what `outcome` says, if that changes anything."""
+        obj = self._current(key)
+        if outcome.is_gone or obj is None:
+            self._written.pop(key, None)
+            return
+        seen = seen or _sighting(obj)
+        for _ in range(_ATTEMPTS):
+            if obj is None or _sighting(obj).uid != seen.uid:
+                return
+            if await self._settled(key, obj, seen, outcome):
+                return
+            obj = await self._read(key)
+        raise Retryable("StatusConflict", f"the status of {key} was written by others {_ATTEMPTS}x")
+
+    async def _settled(self, key: Key, obj: Object, seen: Sighting, outcome: Outcome) -> bool:
+        """Write if there is something to write; False if somebody else wrote first."""
+        old = obj.get("status") or {}
+        new = summary.summarise(
+            old,
+            outcome,
+            generation=seen.generation,
+            annotations=seen.annotations,
+            now=self._clock.now(),
+        )
+        patch = summary.status_patch(old, new)
+        if patch is None:
+            return True
+        try:
+            written = await self._write(key, obj, patch)
+        except NotFound:
+            self._written.pop(key, None)
+            return True
+        except Conflict:
+            return False
+        self._written[key] = _Written(_version(obj), written)
+        await self._announce(written, old, new, outcome)
+        return True
+
+    async def _write(self, key: Key, obj: Object, patch: Object) -> Object:
+        guard = {"uid": obj["metadata"]["uid"], "resourceVersion": _version(obj)}
+        failpoint.reach("runtime.status.before")
+        written = await self._api.merge_patch(
+            self._gvr,
+            key.name,
+            {"metadata": guard, "status": patch},
+            key.namespace,
+            field_manager=self._field_manager,
+            subresource="status",
+        )
+        failpoint.reach("runtime.status.after")
+        return written
+
+    async def _read(self, key: Key) -> Object | None:
+        try:
+            return await self._api.get(self._gvr, key.name, key.namespace)
+        except NotFound:
+            return None
+
+    async def _announce(self, written: Object, old: Object, new: Object, outcome: Outcome) -> None:
+        if self._recorder is None:
+            return
+        ref = ObjectRef.of(written)
+        for notice in notices(old, new, outcome):
+            await self._recorder.record(
+                ref, notice.weight, notice.reason, notice.message, transition=_version(written)
+            )
+
+    def _current(self, key: Key) -> Object | None:
+        """The object as we last saw or wrote it; a cache may not have seen our write yet."""
+        raw = self._lookup(key)
+        if raw is None:
+            return None
+        obj: Object = msgspec.json.decode(raw)
+        written = self._written.get(key)
+        if written is None:
+            return obj
+        # The write was guarded, so the version right after the replaced one is ours.
+        if written.replaced == _version(obj):
+            return written.object
+        del self._written[key]
+        return obj
+
+
+def notices(old: Object, new: Object, outcome: Outcome) -> tuple[Notice, ...]:
+    """The events of one status write: none without a transition."""
+    changed = summary.transitions(old, new)
+    acknowledged = old.get(requests.ACKNOWLEDGEMENT) != new.get(requests.ACKNOWLEDGEMENT)
+    if not changed and not acknowledged:
+        return ()
+    ready = [row for row in summary.conditions_of(new) if row.type == READY]
+    spoken = {notice.reason for notice in outcome.events}
+    said = [
+        Notice(_weight(outcome, row.status), row.reason, row.message)
+        for row in ready
+        if (row.type, row.status, row.reason) in changed and row.reason not in spoken
+    ]
+    return (*said, *outcome.events)
+
+
+def _weight(outcome: Outcome, status: str) -> Weight:
+    """Progress is normal; only what needs a person or a retry warns."""
+    failed = status == "False" and (outcome.stalled or outcome.backoff or not outcome.reconciling)
+    return "Warning" if failed else "Normal"
+
+
+def _sighting(obj: Object) -> Sighting:
+    metadata = obj["metadata"]
+    return Sighting(
+        uid=metadata.get("uid", ""),
+        generation=metadata.get("generation", 0),
+        annotations=requests.annotations_of(obj),
+    )
+
+
+def _version(obj: Object) -> str:
+    version: str = obj["metadata"]["resourceVersion"]
+    return version

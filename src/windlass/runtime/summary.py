@@ -1,0 +1,122 @@
+"""The one place where a status is made: old status and Outcome in, new status out.
+
+Always holds: Ready is there; Reconciling and Stalled are there only while True and
+never both; `observedGeneration` is the generation the pass looked at; a transition
+time moves only with its condition's status. Readers that follow kstatus therefore
+see: Reconciling or an older observedGeneration = in progress, Stalled = failed.
+Summarising the same outcome again yields the same status, so nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from windlass.base.redaction import process
+from windlass.objects.condition import Condition, Status, merged
+from windlass.objects.json import JSON, Object
+from windlass.runtime import requests
+from windlass.runtime.outcome import READY, RECONCILING, STALLED, SUMMARY_TYPES, Outcome
+
+Transition = tuple[str, str, str]
+
+
+def summarise(
+    old: Object,
+    outcome: Outcome,
+    *,
+    generation: int,
+    now: datetime,
+    annotations: Mapping[str, str] | None = None,
+) -> Object:
+    """The status after a pass over `generation` that ended in `outcome`."""
+    before = conditions_of(old)
+    rows = [*_summary_rows(before, outcome), *outcome.conditions]
+    spoken = {row.type for row in rows} | SUMMARY_TYPES | outcome.withdrawn
+    kept = [row for row in before if row.type not in spoken]
+    fresh = merged(before, (_stamped(row, generation) for row in rows), now=timestamp(now))
+    new = {name: value for name, value in {**old, **outcome.fields}.items() if value is not None}
+    new["conditions"] = [
+        row.as_object() for row in sorted((*kept, *fresh), key=lambda row: row.type)
+    ]
+    new["observedGeneration"] = generation
+    request = requests.newest(annotations or {})
+    if request is not None:
+        new[requests.ACKNOWLEDGEMENT] = request
+    return new
+
+
+def status_patch(old: Object, new: Object) -> Object | None:
+    """The merge patch that turns status `old` into `new`; None if there is nothing to write."""
+    patch = _difference(old, new)
+    return patch or None
+
+
+def transitions(old: Object, new: Object) -> frozenset[Transition]:
+    """Each (type, status, reason) that `new` says and `old` did not."""
+    return _said(new) - _said(old)
+
+
+def conditions_of(status: Object) -> tuple[Condition, ...]:
+    """The well-formed conditions of a status; the last of a type counts."""
+    rows: JSON = status.get("conditions")
+    if not isinstance(rows, list):
+        return ()
+    return tuple({row["type"]: Condition.from_object(row) for row in rows if _formed(row)}.values())
+
+
+def timestamp(moment: datetime) -> str:
+    """A time as the API writes it, in whole seconds."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _summary_rows(before: Iterable[Condition], outcome: Outcome) -> list[Condition]:
+    assert outcome.ready is not None, "an outcome of a gone object has no status"
+    verdict = outcome.ready
+    last: Status = next((row.status for row in before if row.type == READY), "Unknown")
+    rows = [Condition(READY, verdict.status or last, verdict.reason, verdict.message)]
+    if outcome.stalled:
+        rows.append(Condition(STALLED, "True", verdict.reason, verdict.message))
+    elif outcome.reconciling:
+        rows.append(Condition(RECONCILING, "True", verdict.reason, verdict.message))
+    return rows
+
+
+def _stamped(row: Condition, generation: int) -> Condition:
+    return replace(row, observed_generation=generation, message=process.clean(row.message))
+
+
+def _formed(row: JSON) -> bool:
+    if not isinstance(row, dict):
+        return False
+    if not (isinstance(row.get("type"), str) and row.get("lastTransitionTime")):
+        return False
+    return row.get("status") in ("True", "False", "Unknown")
+
+
+def _said(status: Object) -> frozenset[Transition]:
+    return frozenset((row.type, row.status, row.reason) for row in conditions_of(status))
+
+
+def _difference(old: Object, new: Object) -> Object:
+    patch: Object = {name: None for name in old if new.get(name) is None}
+    for name, value in new.items():
+        if value is None or (name in old and _same(old[name], value)):
+            continue
+        before = old.get(name)
+        patch[name] = _inner(before, value) if isinstance(value, dict) else value
+    return patch
+
+
+def _inner(before: JSON, value: Object) -> Object:
+    return _difference(before if isinstance(before, dict) else {}, value)
+
+
+def _same(before: JSON, value: JSON) -> bool:
+    """Whether the server stores the same: null is absence, 1.0 is 1, true is not 1."""
+    if isinstance(before, dict) and isinstance(value, dict):
+        return not _difference(before, value)
+    if isinstance(before, list) and isinstance(value, list):
+        return len(before) == len(value) and all(map(_same, before, value))
+    return isinstance(before, bool) is isinstance(value, bool) and bool(before == value)

@@ -1,0 +1,1 @@
+"""The declared list of metrics, log fields, event reasons."""

@@ -1,0 +1,225 @@
+"""Reads AdmissionReview v1 and always allows.
+
+Only the fields that tell who did what are decoded; the objects stay the bytes they
+came as. The endpoint answers first and hands the request on afterwards, so whatever
+is done with it costs the writer nothing. A body that cannot be read is still allowed
+where its uid can be found, because a mirror must never stand in the way of a write.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import msgspec
+import structlog
+from starlette.types import Receive, Scope, Send
+
+from windlass.base.clock import Clock, SystemClock
+from windlass.base.errors import WindlassError
+from windlass.objects.gvr import GVR
+
+PATH = "/process-validating-webhook"
+
+_API_VERSION = "admission.k8s.io/v1"
+# The API server writes the uid first; anywhere else a uid may be an object's.
+_UID = re.compile(rb'"request"\s*:\s*\{\s*"uid"\s*:\s*"([0-9A-Za-z-]{1,64})"')
+_UID_WITHIN = 4096
+_NOTHING = msgspec.Raw(b"null")
+
+_log = structlog.get_logger(__name__)
+
+Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionRequest:
+    """One attempted write; attempts may still fail, so this is a claim, not a fact.
+
+    `gvr` is the type the webhook was matched for, `request_gvr` the one the writer
+    named. `object` is empty on deletes, `old_object` on creates.
+    """
+
+    uid: str
+    operation: Operation
+    gvr: GVR
+    request_gvr: GVR
+    subresource: str
+    namespace: str
+    name: str
+    user: str
+    groups: tuple[str, ...]
+    extra: dict[str, tuple[str, ...]]
+    dry_run: bool
+    object: bytes = field(repr=False)
+    old_object: bytes = field(repr=False)
+
+
+class ReviewUnreadable(WindlassError):
+    """A body that is no AdmissionReview v1; `uid` is set where it could still be found."""
+
+    def __init__(self, message: str, uid: str) -> None:
+        super().__init__("ReviewUnreadable", message)
+        self.uid = uid
+
+
+class _Resource(msgspec.Struct):
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+
+
+class _User(msgspec.Struct):
+    username: str = ""
+    groups: tuple[str, ...] | None = None
+    extra: dict[str, tuple[str, ...]] | None = None
+
+
+class _Request(msgspec.Struct, rename="camel"):
+    uid: str
+    operation: Operation
+    resource: _Resource
+    request_resource: _Resource | None = None
+    sub_resource: str = ""
+    namespace: str = ""
+    name: str = ""
+    user_info: _User = msgspec.field(default_factory=_User)
+    dry_run: bool | None = None
+    object: msgspec.Raw = _NOTHING
+    old_object: msgspec.Raw = _NOTHING
+
+
+class _Review(msgspec.Struct, rename="camel"):
+    api_version: str
+    kind: str
+    request: _Request
+
+
+_decoder = msgspec.json.Decoder(_Review)
+
+
+def parse(body: bytes) -> AdmissionRequest:
+    """The request in an AdmissionReview, or ReviewUnreadable."""
+    try:
+        review = _decoder.decode(body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ReviewUnreadable("the body is no AdmissionReview v1", find_uid(body)) from error
+    if (review.api_version, review.kind) != (_API_VERSION, "AdmissionReview"):
+        raise ReviewUnreadable("only AdmissionReview v1 is understood", review.request.uid)
+    return _request(review.request)
+
+
+def allow(uid: str) -> bytes:
+    """The answer that lets the write with this uid pass."""
+    return (
+        b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":%b,'
+        b'"allowed":true}}' % msgspec.json.encode(uid)
+    )
+
+
+def find_uid(body: bytes) -> str:
+    """The request's uid in a body that cannot be decoded, or the empty string."""
+    found = _UID.search(body, 0, _UID_WITHIN)
+    return found.group(1).decode("ascii") if found else ""
+
+
+def _request(raw: _Request) -> AdmissionRequest:
+    gvr = _gvr(raw.resource)
+    return AdmissionRequest(
+        uid=raw.uid,
+        operation=raw.operation,
+        gvr=gvr,
+        request_gvr=_gvr(raw.request_resource) if raw.request_resource else gvr,
+        subresource=raw.sub_resource,
+        namespace=raw.namespace,
+        name=raw.name,
+        user=raw.user_info.username,
+        groups=raw.user_info.groups or (),
+        extra=raw.user_info.extra or {},
+        dry_run=bool(raw.dry_run),
+        object=_present(raw.object),
+        old_object=_present(raw.old_object),
+    )
+
+
+def _gvr(raw: _Resource) -> GVR:
+    return GVR(raw.group, raw.version, raw.resource)
+
+
+def _present(raw: msgspec.Raw) -> bytes:
+    content = bytes(raw)
+    return b"" if content == b"null" else content
+
+
+class AdmissionEndpoint:
+    """The ASGI application behind the webhook: answer, then hand over.
+
+    `hand_over` gets each request that could be read, after its answer was sent. It runs
+    on the event loop, so it should only put the request somewhere. `timed` gets the
+    seconds between the body's arrival and the answer.
+    """
+
+    def __init__(
+        self,
+        hand_over: Callable[[AdmissionRequest], None],
+        *,
+        timed: Callable[[float], None] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._hand_over = hand_over
+        self._timed = timed
+        self._clock = clock or SystemClock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] != PATH:
+            await _answer(send, 404, b"not found\n", b"text/plain")
+        elif scope["method"] != "POST":
+            await _answer(send, 405, b"only POST is answered here\n", b"text/plain")
+        else:
+            await self._review(await _body(receive), send)
+
+    async def _review(self, body: bytes, send: Send) -> None:
+        began = self._clock.monotonic()
+        try:
+            request = parse(body)
+        except ReviewUnreadable as error:
+            await self._allow_unread(error, send)
+            return
+        await _answer(send, 200, allow(request.uid))
+        if self._timed is not None:
+            self._timed(self._clock.monotonic() - began)
+        self._pass_on(request)
+
+    async def _allow_unread(self, error: ReviewUnreadable, send: Send) -> None:
+        _log.warning("admission body not understood", reason=error.reason, message=error.message)
+        if error.uid:
+            await _answer(send, 200, allow(error.uid))
+        else:
+            await _answer(send, 400, f"{error.message}\n".encode(), b"text/plain")
+
+    def _pass_on(self, request: AdmissionRequest) -> None:
+        try:
+            self._hand_over(request)
+        except Exception:
+            # The answer is out; a fault behind it must not close the API server's connection.
+            _log.exception("admission record lost", uid=request.uid)
+
+
+async def _body(receive: Receive) -> bytes:
+    chunks = []
+    more = True
+    while more:
+        message = await receive()
+        chunks.append(message.get("body", b""))
+        more = message.get("more_body", False)
+    return b"".join(chunks)
+
+
+async def _answer(
+    send: Send, status: int, body: bytes, content_type: bytes = b"application/json"
+) -> None:
+    headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,122 @@
+"""Takes a request's body in before the application runs, within a cap and a deadline.
+
+Applications behind it get the whole body in one message or never run at all: 413 for
+more than the cap (judged by the declared length where there is one), 408 for a body
+that comes too slowly, 503 while the bodies of all requests together exceed a budget.
+No more than the cap is held of any request, whatever it declares.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+# How long a refused sender may go on sending, so that it reads the answer before the
+# connection is reset under it.
+_LINGER_SECONDS = 2.0
+
+
+class _Refused(Exception):
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.sentence = sentence
+
+
+class BodyIntake:
+    """An ASGI application that hands only complete, small enough requests on."""
+
+    def __init__(self, app: ASGIApp, *, cap_bytes: int, seconds: float, budget_bytes: int) -> None:
+        self._app = app
+        self._cap = cap_bytes
+        self._seconds = seconds
+        self._budget = budget_bytes
+        self._held = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        body = bytearray()
+        try:
+            complete = await self._take(scope, receive, body)
+            if complete:
+                await self._app(scope, _replayed(bytes(body), receive), send)
+        except _Refused as refusal:
+            await _refuse(refusal, receive, send)
+        finally:
+            self._held -= len(body)
+
+    async def _take(self, scope: Scope, receive: Receive, body: bytearray) -> bool:
+        if _declared_length(scope) > self._cap:
+            raise self._too_large()
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._read(receive, body)
+        except TimeoutError as error:
+            raise _Refused(408, f"the body did not arrive in {self._seconds:g} s\n") from error
+
+    async def _read(self, receive: Receive, body: bytearray) -> bool:
+        """Fill `body`; False when the sender left before its end."""
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return False
+            self._keep(message.get("body", b""), body)
+            if not message.get("more_body", False):
+                return True
+
+    def _keep(self, chunk: bytes, body: bytearray) -> None:
+        if len(body) + len(chunk) > self._cap:
+            raise self._too_large()
+        if self._held + len(chunk) > self._budget:
+            raise _Refused(503, "too many large requests at once; try again\n")
+        self._held += len(chunk)
+        body += chunk
+
+    def _too_large(self) -> _Refused:
+        return _Refused(413, f"the body is larger than {self._cap} bytes\n")
+
+
+def _declared_length(scope: Scope) -> int:
+    for name, value in scope["headers"]:
+        if name == b"content-length" and value.isdigit():
+            return int(value)
+    return 0
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    given = False
+
+    async def replay() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
+
+
+async def _refuse(refusal: _Refused, receive: Receive, send: Send) -> None:
+    text = refusal.sentence.encode()
+    headers = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", str(len(text)).encode()),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": text, "more_body": True})
+    if refusal.status == 413:
+        await _let_finish(receive)
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _let_finish(receive: Receive) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER_SECONDS):
+            message: Message = {"more_body": True}
+            while message.get("more_body", False):
+                message = await receive()

@@ -1,0 +1,51 @@
+"""`/healthz` and `/readyz`: named checks, each with a sentence when it fails.
+
+A check is a plain function over state that is already known, so a probe costs nothing
+and cannot hang. 200 means all checks passed; 503 lists those that did not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import structlog
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+Check: TypeAlias = Callable[[], str | None]
+"""None while all is well, else one sentence: what is wrong, what it waits for."""
+
+_log = structlog.get_logger(__name__)
+
+
+def probes(*, live: Mapping[str, Check], ready: Mapping[str, Check]) -> Starlette:
+    """An application that answers for the process's life and its readiness."""
+    return Starlette(routes=[_route("/healthz", live), _route("/readyz", ready)])
+
+
+def failing(checks: Mapping[str, Check]) -> dict[str, str]:
+    """The sentence of every check that does not pass now."""
+    results = {name: _run(name, check) for name, check in checks.items()}
+    return {name: sentence for name, sentence in results.items() if sentence}
+
+
+def _route(path: str, checks: Mapping[str, Check]) -> Route:
+    async def answer(request: Request) -> Response:
+        failed = failing(checks)
+        if not failed:
+            return PlainTextResponse("ok\n")
+        text = "".join(f"{name}: {sentence}\n" for name, sentence in sorted(failed.items()))
+        return PlainTextResponse(text, status_code=503)
+
+    return Route(path, answer, methods=["GET"])
+
+
+def _run(name: str, check: Check) -> str | None:
+    try:
+        return check()
+    except Exception as error:
+        _log.exception("probe broke", check=name)
+        return f"the check itself failed ({type(error).__name__}); see the log"

@@ -1,0 +1,59 @@
+"""What every test may ask for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from windlass.dev.desk import Desk
+
+pytest_plugins = ["tests.support.scenarios"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep looptime from making an event loop in tests that have none; nobody would close it."""
+    del config
+    asyncio.set_event_loop(None)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse tests that would start the control plane without saying so."""
+    silent = [
+        item.nodeid
+        for item in items
+        if "cluster" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("cluster")
+    ]
+    if silent:
+        raise pytest.UsageError(f"mark with @pytest.mark.cluster: {', '.join(silent)}")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build or find the control plane's programs once, outside any test's time limit."""
+    wanted = any(item.get_closest_marker("cluster") for item in session.items)
+    if wanted and not session.config.option.collectonly:
+        from tests.support import cluster
+
+        cluster.prepare()
+        cluster.remove_leftovers()
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Desk]:
+    """The control plane that this run shares; only for tests marked `cluster`."""
+    from tests.support import cluster as support
+
+    with support.running() as desk:
+        yield desk
+
+
+@pytest.fixture
+def namespace(cluster: Desk) -> Iterator[str]:
+    """A namespace of the test's own on the shared control plane."""
+    from tests.support import cluster as support
+
+    with support.fresh_namespace(cluster) as name:
+        yield name

@@ -1,0 +1,281 @@
+"""The kinds on a real API server: what it lets in, what it refuses, what it says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.integration.api.server import Answer, Server
+from tests.unit.api.corpus import ABSENT, CANARY, GOOD, Case, case, cases
+
+from windlass.api import sample
+from windlass.api.registry import KINDS, kind_of
+from windlass.base.errors import Stalled
+
+pytestmark = pytest.mark.cluster
+
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+
+
+def _path(kind: str, namespace: str) -> str:
+    declared = kind_of(kind)
+    within = f"/namespaces/{namespace}" if declared.namespaced else ""
+    return f"/apis/{declared.gvk.api_version}{within}/{declared.plural}"
+
+
+def _create(server: Server, namespace: str, kind: str, spec: Any, *, query: str) -> Answer:
+    body = {
+        "apiVersion": kind_of(kind).gvk.api_version,
+        "kind": kind,
+        "metadata": {"generateName": f"{namespace}-"},
+        "spec": spec,
+    }
+    return server.post(_path(kind, namespace) + query, body)
+
+
+def _try(server: Server, namespace: str, trial: Case) -> Answer:
+    query = "?dryRun=All&fieldValidation=Strict"
+    return _create(server, namespace, trial.kind, trial.spec, query=query)
+
+
+def _code_accepts(trial: Case) -> bool:
+    raw = json.dumps({"metadata": {"name": "x"}, "spec": trial.spec}).encode()
+    try:
+        kind_of(trial.kind).resource.decode(raw)
+    except Stalled:
+        return False
+    return True
+
+
+def test_server_and_code_give_the_same_verdict(server: Server, namespace: str) -> None:
+    """The API server and our code accept and refuse exactly the same values."""
+    wrong = []
+    for trial in cases():
+        answer = _try(server, namespace, trial)
+        if not answer.accepted == _code_accepts(trial) == trial.good:
+            wrong.append(f"{trial} -> {answer.status} {answer.message[:300]}")
+    assert wrong == []
+
+
+def test_refusals_name_the_field(server: Server, namespace: str) -> None:
+    """Every refusal names the field that is at fault."""
+    silent = []
+    for trial in cases():
+        answer = _try(server, namespace, trial)
+        path = "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in _named(trial))
+        if not trial.good and f"spec{path}" not in answer.message:
+            silent.append(f"{trial} -> {answer.message[:300]}")
+    assert silent == []
+
+
+def _named(trial: Case) -> list[str]:
+    return trial.field.split(".")
+
+
+@pytest.mark.scenario("A9")
+def test_refused_address_is_never_repeated(server: Server, kubectl: Any, namespace: str) -> None:
+    """An address with a token is refused without the token in any answer, whatever is wrong."""
+    leaks = [
+        trial
+        for trial in cases()
+        if trial.field == "repoUrl" and CANARY in str(trial.spec) and not trial.good
+    ]
+    assert len(leaks) > 10
+    for trial in leaks:
+        answer = _try(server, namespace, trial)
+        assert answer.status == 422
+        assert CANARY not in json.dumps(answer.body)
+        assert "spec.repoUrl" in answer.message
+    manifest = {
+        "apiVersion": "configbutler.ai/v1alpha1",
+        "kind": "GitRepoConfig",
+        "metadata": {"name": "leak", "namespace": namespace},
+        "spec": {"repoUrl": f"https://{CANARY}@host/x", "allowedBranches": ["main"]},
+    }
+    done = kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
+    assert done.returncode != 0
+    assert CANARY not in done.stdout + done.stderr
+    assert "put them into the Secret named by spec.secretRef" in done.stderr
+
+
+@pytest.mark.scenario("A9")
+def test_other_faults_do_not_bring_the_address_out(server: Server, namespace: str) -> None:
+    """A fault elsewhere in the object does not make the server show the address."""
+    address = f"https://{CANARY}@host/x"
+    for extra in ({"allowedBranches": []}, {"allowedBranches": ["a", "a"]}, {"commit": 1}):
+        spec = {"repoUrl": address, "allowedBranches": ["main"]} | extra
+        answer = _create(server, namespace, "GitRepoConfig", spec, query="?dryRun=All")
+        assert answer.status == 422
+        assert CANARY not in json.dumps(answer.body)
+
+
+@pytest.mark.scenario("A14")
+@pytest.mark.parametrize("folder", ["..", ".github", "/x", "a//b", ".git", "a/../b", "."])
+def test_folders_that_leave_or_hide_are_refused(
+    server: Server, namespace: str, folder: str
+) -> None:
+    """A folder outside the repository, at its root or beginning with a dot is refused."""
+    answer = _try(server, namespace, case("GitDestination", "baseFolder", folder, False))
+    assert answer.status == 422
+    assert "spec.baseFolder" in answer.message
+
+
+@pytest.mark.scenario("A17")
+def test_cluster_rule_needs_the_namespace_of_its_destination(
+    server: Server, namespace: str
+) -> None:
+    """A ClusterWatchRule that does not say where its destination lies is refused."""
+    trial = case("ClusterWatchRule", "destinationRef.namespace", ABSENT, False)
+    answer = _try(server, namespace, trial)
+    assert answer.status == 422
+    assert "spec.destinationRef.namespace: Required value" in answer.message
+
+
+def test_unknown_fields_are_refused_or_pruned(server: Server, namespace: str) -> None:
+    """A field that does not exist is refused by strict validation, else dropped."""
+    spec = GOOD["GitDestination"] | {"suspend": True}
+    strict = "?dryRun=All&fieldValidation=Strict"
+    refused = _create(server, namespace, "GitDestination", spec, query=strict)
+    assert refused.status == 400
+    assert 'unknown field "spec.suspend"' in refused.message
+    pruned = _create(server, namespace, "GitDestination", spec, query="?dryRun=All")
+    assert pruned.accepted
+    assert "suspend" not in pruned.body["spec"]
+
+
+def test_subresources_are_refused_with_an_explanation(server: Server, namespace: str) -> None:
+    """A rule that names a subresource is told what to write instead."""
+    trial = case("WatchRule", "rules.0.resources", ["deployments/status"], False)
+    assert "a watch never carries subresources" in _try(server, namespace, trial).message
+
+
+def test_samples_are_accepted(server: Server, namespace: str) -> None:
+    """The sample of every kind is taken as it stands."""
+    for kind in KINDS:
+        document = sample.document(kind)
+        metadata = {"generateName": "sample-"}
+        answer = server.post(
+            _path(kind.name, namespace) + "?dryRun=All&fieldValidation=Strict",
+            document | {"metadata": metadata},
+        )
+        assert answer.accepted, answer.message
+
+
+def test_defaults_appear_and_match_the_code(server: Server, namespace: str) -> None:
+    """The server fills in the defaults that decoding would assume."""
+    spec = GOOD["GitRepoConfig"] | {
+        "knownHostsRef": {"name": "hosts"},
+        "caRef": {"name": "ca"},
+        "commit": {"committer": {}},
+    }
+    filled = _create(server, namespace, "GitRepoConfig", spec, query="?dryRun=All").body["spec"]
+    assert filled["hostKeyVerification"] == "Strict"
+    assert filled["knownHostsRef"] == {"kind": "ConfigMap", "name": "hosts", "key": "known_hosts"}
+    assert filled["caRef"] == {"kind": "ConfigMap", "name": "ca", "key": "ca.crt"}
+    assert filled["commit"]["committer"] == {
+        "name": "windlass",
+        "email": "noreply@windlass.invalid",
+    }
+    decode = kind_of("GitRepoConfig").resource.decode
+    assert decode(_raw(spec)) == decode(_raw(filled))
+    destination = _create(
+        server, namespace, "GitDestination", GOOD["GitDestination"], query="?dryRun=All"
+    )
+    assert destination.body["spec"]["createBranch"] is False
+    assert "commitWindow" not in destination.body["spec"]
+
+
+def _raw(spec: Any) -> bytes:
+    return json.dumps({"metadata": {"name": "x"}, "spec": spec}).encode()
+
+
+def test_stored_object_decodes_with_its_metadata(server: Server, namespace: str) -> None:
+    """An object as the server returns it becomes a typed value."""
+    made = _create(server, namespace, "WatchRule", GOOD["WatchRule"], query="")
+    assert made.accepted, made.message
+    rule = kind_of("WatchRule").resource.decode(json.dumps(made.body).encode())
+    assert rule.metadata.uid == made.body["metadata"]["uid"]
+    assert rule.metadata.generation == 1
+    assert rule.metadata.resource_version == made.body["metadata"]["resourceVersion"]
+    assert rule.metadata.creation_timestamp is not None
+    assert rule.key.namespace == namespace
+
+
+COLUMNS = {
+    "GitRepoConfig": ["Name", "URL*", "Ready", "Status", "Age"],
+    "GitDestination": [
+        "Name",
+        "Repo",
+        "Branch",
+        "BaseFolder",
+        "Ready",
+        "Objects",
+        "Age",
+        "Commit*",
+        "Status*",
+    ],
+    "WatchRule": ["Name", "Destination", "Ready", "Objects", "Age"],
+    "ClusterWatchRule": ["Name", "Destination", "Ready", "Objects", "Age"],
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_columns(server: Server, namespace: str, kind: str) -> None:
+    """`kubectl get` shows the columns of the specification; a star marks wide ones."""
+    table = server.get(_path(kind, namespace) + "?limit=1", accept=TABLE).body
+    shown = [
+        column["name"] + ("*" if column["priority"] else "")
+        for column in table["columnDefinitions"]
+    ]
+    assert shown == COLUMNS[kind]
+
+
+def test_status_is_a_subresource_that_takes_what_we_report(
+    server: Server, kubectl: Any, namespace: str
+) -> None:
+    """A full status goes through the status subresource and shows in the columns."""
+    made = _create(server, namespace, "GitDestination", GOOD["GitDestination"], query="")
+    name = made.body["metadata"]["name"]
+    condition = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "Ready",
+        "message": "in step",
+        "observedGeneration": 1,
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    status = {
+        "observedGeneration": 1,
+        "conditions": [condition],
+        "objects": 3,
+        "lastPush": {"commit": "a" * 40, "time": "2026-01-01T00:00:00Z", "files": 2},
+        "streams": {"total": 1, "synced": 1, "forbidden": 0, "restarting": 0},
+        "refused": [{"object": "v1/configmaps/a/b", "reason": "PathOccupied"}],
+    }
+    patch = json.dumps({"status": status})
+    where = ("-n", namespace, "gdest", name)
+    done = kubectl("patch", *where, "--subresource=status", "--type=merge", "-p", patch)
+    assert done.returncode == 0, done.stderr
+    shown = kubectl("get", *where, "-o", "wide", "--no-headers").stdout.split()
+    assert shown[1:6] == ["infra", "main", "clusters/x", "True", "3"]
+    back = kubectl("get", *where, "-o", "json").stdout
+    value = kind_of("GitDestination").resource.decode(back.encode())
+    assert value.as_object()["status"]["refused"] == status["refused"]
+
+
+def test_explain_tells_what_a_field_means(kubectl: Any) -> None:
+    """`kubectl explain` gives the text of the declaration, found by short name."""
+    done = kubectl("explain", "grc.spec.repoUrl")
+    assert done.returncode == 0, done.stderr
+    assert "never holds a password or token" in " ".join(done.stdout.split())
+    fields = kubectl("explain", "cwrule.spec.rules").stdout
+    assert "scope" in fields
+    assert "-required-" in fields
+
+
+def test_categories(kubectl: Any, namespace: str) -> None:
+    """All namespaced kinds are found under both categories."""
+    for category in ("windlass", "configbutler"):
+        done = kubectl("get", category, "-n", namespace)
+        assert done.returncode == 0, done.stderr

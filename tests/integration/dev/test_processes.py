@@ -1,0 +1,71 @@
+"""Tests of recognising processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.support import desk as commands
+
+from windlass.dev import processes
+from windlass.dev.state import Process
+
+
+@pytest.fixture
+def sleeper(tmp_path: Path) -> Iterator[Process]:
+    """A detached process that does nothing for a while."""
+    process = processes.spawn(["/bin/sleep", "60"], directory=tmp_path, log=tmp_path / "log")
+    yield process
+    processes.end([process], tmp_path)
+    assert not processes.is_alive(process, tmp_path)
+
+
+def test_recorded_process_is_recognised(sleeper: Process, tmp_path: Path) -> None:
+    """Its start time and program are those that were recorded."""
+    assert processes.is_alive(sleeper, tmp_path)
+    assert processes.resident_bytes(sleeper.pid) > 0
+
+
+@pytest.mark.parametrize("change", [{"started_ticks": 1}, {"executable": "/bin/other"}])
+def test_somebody_else_with_our_pid_survives(
+    sleeper: Process, tmp_path: Path, change: dict[str, object]
+) -> None:
+    """A pid that was given out again is not ours to end."""
+    stranger = replace(sleeper, **change)  # type: ignore[arg-type]
+    assert not processes.is_alive(stranger, tmp_path)
+    processes.end([stranger], tmp_path)
+    assert processes.is_alive(sleeper, tmp_path)
+
+
+def test_session_is_its_own(sleeper: Process) -> None:
+    """A closed terminal does not end a desk."""
+    fields = Path(f"/proc/{sleeper.pid}/stat").read_text().rpartition(")")[2].split()
+    assert int(fields[3]) == sleeper.pid
+
+
+def test_settings_of_the_caller_do_not_leak_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both etcd and Kubernetes would obey variables that were meant for others."""
+    monkeypatch.setenv("ETCD_DATA_DIR", "/elsewhere")
+    log = tmp_path / "log"
+    process = processes.spawn(["/usr/bin/env"], directory=tmp_path, log=log)
+    commands.await_end(process.pid)
+    assert "ETCD_DATA_DIR" not in log.read_text()
+    assert not processes.is_alive(process, tmp_path)
+
+
+def test_only_our_programs_are_found(sleeper: Process, tmp_path: Path) -> None:
+    """A process is the cluster's only if it names the directory and runs such a program."""
+    named = processes.spawn(
+        ["/bin/sh", "-c", "sleep 60; :", f"{tmp_path}/x"], directory=tmp_path, log=tmp_path / "log"
+    )
+    programs = {Path(processes.executable(named.pid)).name}
+    try:
+        assert [one.pid for one in processes.find(tmp_path, programs)] == [named.pid]
+        assert list(processes.find(tmp_path, ["etcd"])) == []
+        assert list(processes.find(tmp_path / "other", programs)) == []
+    finally:
+        processes.end([named], tmp_path)

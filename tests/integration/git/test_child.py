@@ -1,0 +1,244 @@
+"""The hardened child against servers that hang, drip, shout and spy."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import time
+from pathlib import Path
+
+import pytest
+from tests.support.gitserver import (
+    PASSWORD,
+    command_lines_and_environments,
+    git_settings,
+    serving,
+    wait_until,
+)
+from tests.support.gitwork import Work
+
+from windlass.dev.git_faults import Fault
+from windlass.git import private
+from windlass.git.child import Git
+from windlass.git.credentials import Credentials, Proxy
+from windlass.git.errors import GitError
+from windlass.git.format.remote import Remote
+from windlass.git.listing import read
+from windlass.git.push import Rejected, Transient
+
+
+def _processes_about(text: str) -> list[str]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (process / "cmdline").read_bytes().decode("utf-8", "replace")
+        except OSError:
+            continue
+        if text in line and "git" in line:
+            found.append(line)
+    return found
+
+
+@pytest.mark.scenario("A2", "S59")
+async def test_credentials_are_in_no_argv_no_environment_and_no_file(tmp_path: Path) -> None:
+    """While git holds an authenticated connection, nobody can read the password anywhere."""
+    with serving(tmp_path / "srv", password=PASSWORD) as served:
+        served.create("a", {"f": "1"})
+        served.server.faults.set(Fault("hang", advertisement=False))
+        asking = asyncio.create_task(
+            read(Git(git_settings(tmp_path)), served.remote("a"), served.credentials)
+        )
+        await asyncio.to_thread(
+            wait_until, lambda: any(seen.method == "POST" for seen in served.server.requests)
+        )
+        shown = command_lines_and_environments()
+        files = b"".join(
+            path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()
+        )
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        assert f":{served.server.port}/a.git" in shown
+        pair = base64.b64encode(f"git:{PASSWORD}".encode()).decode()
+        for secret in (PASSWORD, pair):
+            assert secret not in shown
+            assert secret.encode() not in files
+
+
+async def test_cancelling_kills_the_whole_group_and_leaves_nothing(tmp_path: Path) -> None:
+    """After a cancelled call no process, no private directory and no redaction entry is left."""
+    with serving(tmp_path / "srv") as served:
+        served.create("a", {"f": "1"})
+        served.server.faults.set(Fault("hang"))
+        asking = asyncio.create_task(read(Git(git_settings(tmp_path)), served.remote("a")))
+        await asyncio.to_thread(wait_until, lambda: served.server.requests)
+        assert _processes_about(f":{served.server.port}/")
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert not _processes_about(f":{served.server.port}/")
+        assert not list((tmp_path / "run").iterdir())
+
+
+@pytest.mark.scenario("F19")
+async def test_a_hanging_fetch_ends_at_its_deadline_without_locks(tmp_path: Path) -> None:
+    """The deadline kills the group; the store has no lock and works afterwards."""
+    with serving(tmp_path / "srv") as served:
+        served.create("a", {"f": "1"})
+        git = Git(git_settings(tmp_path, fetch_timeout_seconds=1.0))
+        work = Work.at(tmp_path / "store", git, served.remote("a"))
+        served.server.faults.set(Fault("hang", advertisement=False))
+        began = time.monotonic()
+        with pytest.raises(GitError) as caught:
+            await work.fetch()
+        assert caught.value.reason == "Timeout"
+        assert time.monotonic() - began < 8
+        assert not _processes_about(f":{served.server.port}/")
+        assert not list((tmp_path / "store").rglob("*.lock"))
+        served.server.faults.clear()
+        patient = Work(Git(git_settings(tmp_path)), work.store, work.remote)
+        assert await patient.fetch()
+
+
+@pytest.mark.scenario("F19")
+async def test_a_dripping_server_ends_by_its_speed(tmp_path: Path) -> None:
+    """One byte a second is too slow, long before any deadline."""
+    with serving(tmp_path / "srv") as served:
+        served.create("a", {"f": "1"})
+        served.server.faults.set(Fault("slow"))
+        git = Git(git_settings(tmp_path, low_speed_seconds=1))
+        with pytest.raises(GitError) as caught:
+            await read(git, served.remote("a"))
+    assert caught.value.reason == "Unavailable"
+
+
+async def test_endless_refs_hit_the_memory_limit(tmp_path: Path) -> None:
+    """A server that never stops listing refs cannot take the machine."""
+    with serving(tmp_path / "srv") as served:
+        served.create("a", {"f": "1"})
+        served.server.faults.set(Fault("endless"))
+        settings = git_settings(
+            tmp_path, memory_limit_bytes=64 * 1024 * 1024, list_timeout_seconds=60.0
+        )
+        with pytest.raises(GitError) as caught:
+            await read(Git(settings), served.remote("a"))
+    assert caught.value.reason == "TooLarge"
+
+
+async def test_endless_progress_is_cut(tmp_path: Path) -> None:
+    """A server that talks without end during a push is stopped, and the ref decides."""
+    with serving(tmp_path / "srv") as served:
+        served.create("a", {"f": "1"})
+        settings = git_settings(tmp_path, stderr_limit_bytes=100_000)
+        work = Work.at(tmp_path / "store", Git(settings), served.remote("a"))
+        tip = await work.fetch()
+        served.server.faults.set(Fault("endless", service="receive-pack", advertisement=False))
+        outcome = await work.push(work.commit(tip, {"f": b"2"}), tip)
+    assert isinstance(outcome, Transient)
+    assert "more than is allowed" in outcome.message
+
+
+async def test_too_much_output_is_too_large(tmp_path: Path) -> None:
+    """What a child prints is bounded."""
+    with serving(tmp_path / "srv") as served:
+        served.create("a", {"f": "1"})
+        git = Git(git_settings(tmp_path, stdout_limit_bytes=10))
+        with pytest.raises(GitError) as caught:
+            await read(git, served.remote("a"))
+    assert caught.value.reason == "TooLarge"
+
+
+async def test_server_errors_are_unavailable(tmp_path: Path) -> None:
+    """A 500 may be gone the next time."""
+    with serving(tmp_path / "srv") as served:
+        served.create("a", {"f": "1"})
+        served.server.faults.set(Fault("error"))
+        with pytest.raises(GitError) as caught:
+            await read(Git(git_settings(tmp_path)), served.remote("a"))
+        assert (caught.value.reason, caught.value.is_transient) == ("Unavailable", True)
+
+
+async def test_hook_text_is_redacted(tmp_path: Path) -> None:
+    """A server that repeats our password in its refusal does not get it into a status."""
+    with serving(tmp_path / "srv", password=PASSWORD) as served:
+        served.create("a", {"f": "1"})
+        git = Git(git_settings(tmp_path))
+        work = Work.at(tmp_path / "store", git, served.remote("a"), served.credentials)
+        tip = await work.fetch()
+        served.server.faults.set(
+            Fault("reject", service="receive-pack", text=f"not you, {PASSWORD}: quota")
+        )
+        outcome = await work.push(work.commit(tip, {"f": b"2"}), tip)
+    assert isinstance(outcome, Rejected)
+    assert PASSWORD not in outcome.message
+    assert "not you" in outcome.message
+
+
+async def test_the_users_configuration_and_hooks_are_not_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither our environment nor a hook in the store changes what git does."""
+    hostile = tmp_path / "home"
+    hostile.mkdir()
+    (hostile / ".gitconfig").write_text("[alias]\n\tx = !touch pwned\n[core]\n\tpager = bad\n")
+    monkeypatch.setenv("HOME", str(hostile))
+    monkeypatch.setenv("GIT_DIR", "/nowhere")
+    monkeypatch.setenv("GIT_SSH_COMMAND", "touch pwned")
+    with serving(tmp_path / "srv") as served:
+        served.create("a", {"f": "1"})
+        work = Work.at(tmp_path / "store", Git(git_settings(tmp_path)), served.remote("a"))
+        hooks = work.store.directory / "hooks"
+        hooks.mkdir(exist_ok=True)
+        for name in ("pre-push", "reference-transaction", "post-index-change"):
+            (hooks / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/pwned\nexit 1\n")
+            (hooks / name).chmod(0o755)
+        tip = await work.fetch()
+        await work.push(work.commit(tip, {"f": b"2"}), tip)
+        done = await work.git.run(
+            ["config", "--show-origin", "--list"], cwd=work.store.directory, deadline_seconds=10
+        )
+    assert str(hostile).encode() not in done.stdout
+    assert not (tmp_path / "pwned").exists()
+
+
+async def test_the_proxy_gets_its_own_password_only(tmp_path: Path) -> None:
+    """A proxy is logged in to by the helper; the remote's password stays at home."""
+    heard = bytearray()
+
+    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.extend(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(proxy, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    own = Credentials("git", PASSWORD, proxy=Proxy(f"http://127.0.0.1:{port}", "p@u", "proxied"))
+    async with server:
+        with pytest.raises(GitError):
+            await read(Git(git_settings(tmp_path)), Remote.parse("http://localhost:1/a"), own)
+    pair = base64.b64encode(b"p@u:proxied")
+    assert b"GET http://localhost:1/a/info/refs" in heard
+    assert pair in heard
+    assert base64.b64encode(f"git:{PASSWORD}".encode()) not in heard
+
+
+async def test_a_missing_git_is_told(tmp_path: Path) -> None:
+    """Without the program the message names it."""
+    git = Git(git_settings(tmp_path, program="no-such-git"))
+    with pytest.raises(GitError, match="no-such-git"):
+        await git.run(["version"], deadline_seconds=5)
+
+
+def test_what_dead_processes_left_is_swept(tmp_path: Path) -> None:
+    """Keys of a killed process go; those of living ones, and our own in use, stay."""
+    for name in ("windlass-git-4194305-x", f"windlass-git-{os.getppid()}-y", "else"):
+        (tmp_path / name).mkdir()
+    with private.PrivateDirectory(tmp_path) as mine:
+        key = mine.write("identity", b"k")
+        assert key.stat().st_mode & 0o777 == 0o600
+        assert mine.path.stat().st_mode & 0o777 == 0o700
+        private.sweep(tmp_path)
+        left = {path.name for path in tmp_path.iterdir()}
+        assert left == {f"windlass-git-{os.getppid()}-y", "else", mine.path.name}
+    assert not mine.path.exists()

@@ -1,0 +1,69 @@
+"""`windlass dev git` as a process of its own, used by plain git."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.gitserver import TOKEN, commit_files, tips
+
+from windlass.dev.git_repositories import child_environment
+
+_PROGRAM = """
+import sys
+from pathlib import Path
+from windlass.cli.dev_git import serve
+root = Path(sys.argv[1])
+serve(root / "srv", create=["team/app"], token_file=root / "token", control_file=root / "fault")
+"""
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    """The URL the command prints."""
+    (tmp_path / "token").write_text(f"{TOKEN}\n")
+    child = subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        text=True,
+    )
+    assert child.stdout is not None
+    try:
+        yield child.stdout.readline().strip()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            child.send_signal(signal.SIGTERM)
+        assert child.wait(15) == 0
+        child.stdout.close()
+
+
+def _git(*args: str) -> subprocess.CompletedProcess[str]:
+    environment = child_environment() | {"GIT_TERMINAL_PROMPT": "0"}
+    header = f"http.extraHeader=Authorization: Bearer {TOKEN}"
+    return subprocess.run(
+        ["git", "-c", header, *args], env=environment, capture_output=True, text=True, timeout=60
+    )
+
+
+def test_clone_push_and_faults(tmp_path: Path, url: str) -> None:
+    """Created repositories are served, new ones come up on push, faults come by file."""
+    assert url.endswith("/team/app.git")
+    repository = tmp_path / "srv" / "team" / "app.git"
+    commit_files(repository, {"f": "1"})
+    copy = tmp_path / "copy"
+    assert _git("clone", "--quiet", url, str(copy)).returncode == 0
+    assert (copy / "f").read_text() == "1"
+    other = url.replace("team/app", "fresh")
+    pushed = _git("-C", str(copy), "push", "--quiet", other, "HEAD:refs/heads/main")
+    assert pushed.returncode == 0, pushed.stderr
+    assert tips(tmp_path / "srv" / "fresh.git") == tips(repository)
+    (tmp_path / "fault").write_text('{"mode": "reject", "text": "closed today"}')
+    refused = _git("-C", str(copy), "push", other, "HEAD:refs/heads/second")
+    assert "closed today" in refused.stderr

@@ -1,0 +1,167 @@
+"""Refs of real servers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trustme
+from tests.support.gitserver import PASSWORD, TOKEN, Served, git_settings, serving, tips
+
+from windlass.dev.git_faults import Fault
+from windlass.git.child import Git
+from windlass.git.credentials import Credentials
+from windlass.git.errors import GitError, InsecureTransport
+from windlass.git.format.remote import Remote
+from windlass.git.listing import Listings, read
+
+
+async def test_branches_default_and_emptiness(tmp_path: Path) -> None:
+    """A listing names the branches and the default; an empty repository answers too."""
+    git = Git(git_settings(tmp_path))
+    with serving(tmp_path / "srv") as served:
+        repository = served.create("team/app", {"a": "1"})
+        served.create("empty")
+        found = await read(git, served.remote("team/app"))
+        assert (found.default_branch, found.tip("main")) == ("main", tips(repository)["main"])
+        assert (await read(git, served.remote("empty"))).is_empty
+
+
+async def test_another_object_format_is_seen(tmp_path: Path) -> None:
+    """SHA-256 repositories are told by their ids."""
+    git = Git(git_settings(tmp_path))
+    with serving(tmp_path / "srv") as served:
+        path = served.server.create("long", object_format="sha256")
+        from tests.support.gitserver import commit_files
+
+        commit_files(path, {"a": "1"})
+        assert (await read(git, served.remote("long"))).object_format == "sha256"
+
+
+async def test_a_missing_repository_is_not_found(tmp_path: Path) -> None:
+    """404 has its own reason."""
+    with serving(tmp_path / "srv") as served, pytest.raises(GitError) as caught:
+        await read(Git(git_settings(tmp_path)), served.remote("ghost"))
+    assert caught.value.reason == "NotFound"
+
+
+@pytest.mark.parametrize(
+    "credentials",
+    [
+        Credentials(username="git", password=PASSWORD),
+        Credentials(token=TOKEN),
+        Credentials(bearer=TOKEN),
+    ],
+    ids=["basic", "token", "bearer"],
+)
+async def test_every_kind_of_credential_works(tmp_path: Path, credentials: Credentials) -> None:
+    """Password, token as password, and bearer header."""
+    with serving(tmp_path / "srv", password=PASSWORD, token=TOKEN) as served:
+        served.create("a", {"f": "1"})
+        found = await read(Git(git_settings(tmp_path)), served.remote("a"), credentials)
+        assert found.tip("main")
+    assert not list((tmp_path / "run").iterdir())
+
+
+@pytest.mark.parametrize(
+    "credentials",
+    [Credentials(), Credentials("git", "wrong-password"), Credentials(bearer="wrong-password")],
+    ids=["none", "basic", "bearer"],
+)
+async def test_wrong_credentials_fail_and_show_nowhere(
+    tmp_path: Path, credentials: Credentials
+) -> None:
+    """AuthFailed, without the password in the message."""
+    with serving(tmp_path / "srv", password=PASSWORD) as served:
+        served.create("a")
+        with pytest.raises(GitError) as caught:
+            await read(Git(git_settings(tmp_path)), served.remote("a"), credentials)
+    assert caught.value.reason == "AuthFailed"
+    assert "wrong-password" not in repr(caught.value) + str(caught.value)
+
+
+async def test_http_needs_a_listed_host(tmp_path: Path) -> None:
+    """Nothing is sent to a host that is not listed."""
+    with serving(tmp_path / "srv", password=PASSWORD) as served:
+        served.create("a")
+        git = Git(git_settings(tmp_path, insecure_hosts=frozenset()))
+        with pytest.raises(InsecureTransport):
+            await read(git, served.remote("a"), served.credentials)
+        assert served.server.requests == []
+
+
+async def test_loopback_needs_a_listed_host(tmp_path: Path) -> None:
+    """Names that lead to the machine itself are refused before a connection."""
+    git = Git(git_settings(tmp_path, insecure_hosts=frozenset()))
+    with pytest.raises(GitError) as caught:
+        await read(git, Remote.parse("https://localhost:1/a"))
+    assert caught.value.reason == "AddressRefused"
+
+
+@pytest.mark.scenario("S14")
+async def test_a_redirect_gets_no_credentials(tmp_path: Path) -> None:
+    """A server that sends us to another host: an error, and the other host hears nothing."""
+    with serving(tmp_path / "a", password=PASSWORD) as first, serving(tmp_path / "b") as second:
+        first.create("a", {"f": "1"})
+        second.create("a", {"f": "1"})
+        target = second.server.url("x").rpartition("/")[0]
+        first.server.faults.set(Fault("redirect", location=target))
+        with pytest.raises(GitError) as caught:
+            await read(Git(git_settings(tmp_path)), first.remote("a"), first.credentials)
+        assert caught.value.reason == "Unavailable"
+        assert second.server.requests == []
+
+
+@pytest.fixture
+def authority() -> trustme.CA:
+    """A certificate authority that no machine knows."""
+    return trustme.CA()
+
+
+def _tls(tmp_path: Path, authority: trustme.CA, name: str) -> dict[str, Path]:
+    issued = authority.issue_cert(name)
+    issued.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "tls.pem"))
+    return {"certificate": tmp_path / "tls.pem", "key": tmp_path / "tls.pem"}
+
+
+def _by_name(served: Served, name: str) -> Remote:
+    return Remote.parse(served.server.url(name).replace("127.0.0.1", "localhost"))
+
+
+async def test_https_with_an_own_authority(tmp_path: Path, authority: trustme.CA) -> None:
+    """The extra CA is trusted for this call; the name is pinned to the checked addresses."""
+    own = Credentials("git", PASSWORD, ca=authority.cert_pem.bytes())
+    tls = _tls(tmp_path, authority, "localhost")
+    with serving(tmp_path / "srv", password=PASSWORD, **tls) as served:
+        served.create("a", {"f": "1"})
+        found = await read(Git(git_settings(tmp_path)), _by_name(served, "a"), own)
+        assert found.tip("main")
+
+
+@pytest.mark.parametrize("name", ["localhost", "other.example.org"])
+async def test_unverified_tls_sends_nothing(
+    tmp_path: Path, authority: trustme.CA, name: str
+) -> None:
+    """An unknown authority or a wrong name ends before the password is sent."""
+    ca = authority.cert_pem.bytes() if name != "localhost" else b""
+    with serving(tmp_path / "srv", password=PASSWORD, **_tls(tmp_path, authority, name)) as served:
+        served.create("a", {"f": "1"})
+        with pytest.raises(GitError) as caught:
+            await read(
+                Git(git_settings(tmp_path)),
+                _by_name(served, "a"),
+                Credentials("git", PASSWORD, ca=ca),
+            )
+        assert caught.value.reason == "Unavailable"
+        assert served.server.requests == []
+
+
+@pytest.mark.scenario("A8")
+async def test_shared_listing_makes_one_exchange(tmp_path: Path) -> None:
+    """Ten askers in a row cost the server one exchange."""
+    with serving(tmp_path / "srv") as served:
+        served.create("a", {"f": "1"})
+        listings = Listings(Git(git_settings(tmp_path)))
+        for _ in range(10):
+            await listings.get(served.remote("a"), max_age_seconds=60)
+        assert [seen.method for seen in served.server.requests] == ["GET", "POST"]

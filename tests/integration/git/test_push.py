@@ -1,0 +1,277 @@
+"""Pushes: exactly once, only forward, and decided by the ref."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.support.gitserver import (
+    PASSWORD,
+    Served,
+    commit_files,
+    files_at,
+    git,
+    git_settings,
+    serving,
+    tips,
+)
+from tests.support.gitwork import Work
+
+from windlass.base import failpoint
+from windlass.dev.git_faults import Fault
+from windlass.git.child import Git
+from windlass.git.errors import GitError
+from windlass.git.listing import read
+from windlass.git.push import Absent, Pushed, Raced, Rejected, Rewound, Transient
+
+
+def _work(tmp_path: Path, served: Served, name: str = "store", **settings: object) -> Work:
+    return Work.at(tmp_path / name, Git(git_settings(tmp_path, **settings)), served.remote("a"))
+
+
+def _commits(repository: Path) -> int:
+    return int(git(repository, "rev-list", "--count", "main"))
+
+
+@pytest.mark.scenario("A4")
+async def test_an_empty_repository_gets_a_root_commit(tmp_path: Path) -> None:
+    """Creation expects absence and makes the branch."""
+    with serving(tmp_path / "srv") as served:
+        repository = served.create("a")
+        work = _work(tmp_path, served)
+        commit = work.commit(None, {"x/y": b"1"})
+        assert await work.push(commit, None) == Pushed(tip=commit)
+        assert files_at(repository) == {"x/y": "1"}
+        assert _commits(repository) == 1
+
+
+@pytest.mark.scenario("A5")
+async def test_a_new_branch_starts_at_the_default_tip(tmp_path: Path) -> None:
+    """Foreign files of the default branch are on the new one."""
+    with serving(tmp_path / "srv") as served:
+        repository = served.create("a", {"theirs": "1"})
+        work = _work(tmp_path, served)
+        base = (await read(work.git, work.remote)).default_tip
+        assert await work.fetch() == base
+        commit = work.commit(base, {"ours": b"2"})
+        assert isinstance(await work.push(commit, None, "mirror"), Pushed)
+        assert files_at(repository, "mirror") == {"theirs": "1", "ours": "2"}
+        assert tips(repository) == {"main": base, "mirror": commit}
+
+
+@pytest.mark.scenario("A73")
+async def test_two_pushers_race_and_nobody_loses(tmp_path: Path) -> None:
+    """The slower one is told the new tip, replays and lands; no merge, nothing lost."""
+    with serving(tmp_path / "srv") as served:
+        repository = served.create("a", {"f": "1"})
+        one, two = _work(tmp_path, served, "one"), _work(tmp_path, served, "two")
+        base = await one.fetch()
+        assert await two.fetch() == base
+        first, second = one.commit(base, {"one": b"1"}), two.commit(base, {"two": b"2"})
+        outcomes = await asyncio.gather(one.push(first, base), two.push(second, base))
+        kinds = sorted(type(outcome).__name__ for outcome in outcomes)
+        assert kinds == ["Pushed", "Raced"]
+        late, edits = (
+            (two, {"two": b"2"}) if isinstance(outcomes[1], Raced) else (one, {"one": b"1"})
+        )
+        tip = next(outcome.tip for outcome in outcomes if isinstance(outcome, Raced))
+        assert tip == tips(repository)["main"]
+        again = late.commit(tip, edits)
+        assert isinstance(await late.push(again, tip), Pushed)
+        assert files_at(repository) == {"f": "1", "one": "1", "two": "2"}
+        assert _commits(repository) == 3
+
+
+@pytest.mark.scenario("A75")
+async def test_a_lost_reply_is_success_and_no_second_commit(tmp_path: Path) -> None:
+    """The server accepted, the connection broke: the ref says it is done."""
+    with serving(tmp_path / "srv") as served:
+        repository = served.create("a", {"f": "1"})
+        work = _work(tmp_path, served)
+        base = await work.fetch()
+        commit = work.commit(base, {"f": b"2"})
+        served.server.faults.set(Fault("cut", service="receive-pack", advertisement=False))
+        assert await work.push(commit, base) == Pushed(already=True, tip=commit)
+        assert tips(repository)["main"] == commit
+        assert _commits(repository) == 2
+
+
+async def test_a_lost_reply_is_seen_below_foreign_commits(tmp_path: Path) -> None:
+    """Also when others have already built on our commit."""
+    with serving(tmp_path / "srv") as served:
+        repository = served.create("a", {"f": "1"})
+        work = _work(tmp_path, served)
+        base = await work.fetch()
+        commit = work.commit(base, {"f": b"2"})
+        assert isinstance(await work.push(commit, base), Pushed)
+        for number in range(5):
+            tip = commit_files(repository, {"theirs": str(number)})
+        assert await work.push(commit, base) == Pushed(already=True, tip=tip)
+
+
+async def test_many_foreign_commits_are_a_race_not_a_rewrite(tmp_path: Path) -> None:
+    """History is fetched deeper until the expected tip is found."""
+    with serving(tmp_path / "srv") as served:
+        repository = served.create("a", {"f": "1"})
+        work = _work(tmp_path, served)
+        base = await work.fetch()
+        commit = work.commit(base, {"ours": b"2"})
+        for number in range(4):
+            tip = commit_files(repository, {"theirs": str(number)})
+        assert await work.push(commit, base) == Raced(tip)
+        assert work.store.tree_entries(tip).keys() == {"f", "theirs"}
+
+
+@pytest.mark.scenario("A79")
+async def test_rewritten_history_is_never_forced(tmp_path: Path) -> None:
+    """A force-push of others is reported; theirs stays."""
+    with serving(tmp_path / "srv") as served:
+        repository = served.create("a", {"f": "1"})
+        work = _work(tmp_path, served)
+        base = await work.fetch()
+        commit = work.commit(base, {"f": b"2"})
+        theirs = commit_files(repository, {"other": "1"}, orphan=True)
+        assert await work.push(commit, base) == Rewound(theirs)
+        assert tips(repository)["main"] == theirs
+
+
+async def test_a_deleted_branch_is_absent(tmp_path: Path) -> None:
+    """It is not silently made again."""
+    with serving(tmp_path / "srv") as served:
+        repository = served.create("a", {"f": "1"})
+        work = _work(tmp_path, served)
+        base = await work.fetch()
+        git(repository, "update-ref", "-d", "refs/heads/main")
+        assert await work.push(work.commit(base, {"f": b"2"}), base) == Absent()
+        assert tips(repository) == {}
+
+
+async def test_creation_loses_against_somebody_faster(tmp_path: Path) -> None:
+    """Expecting absence, a branch that came up meanwhile is a race."""
+    with serving(tmp_path / "srv") as served:
+        repository = served.create("a")
+        work = _work(tmp_path, served)
+        commit = work.commit(None, {"x": b"1"})
+        theirs = commit_files(repository, {"theirs": "1"})
+        assert await work.push(commit, None) == Raced(theirs)
+        assert tips(repository)["main"] == theirs
+
+
+@pytest.mark.scenario("A82")
+async def test_a_protected_branch_rejects_with_the_servers_text(tmp_path: Path) -> None:
+    """After unprotecting, the same commit lands."""
+    with serving(tmp_path / "srv") as served:
+        served.create("a", {"f": "1"})
+        work = _work(tmp_path, served)
+        base = await work.fetch()
+        commit = work.commit(base, {"f": b"2"})
+        served.server.faults.set(Fault("protected", branch="main"))
+        outcome = await work.push(commit, base)
+        assert isinstance(outcome, Rejected)
+        assert "protected branch" in outcome.message
+        served.server.faults.clear()
+        assert await work.push(commit, base) == Pushed(tip=commit)
+
+
+async def test_a_passing_fault_is_transient(tmp_path: Path) -> None:
+    """A server error on the push only: the ref has not moved, so later again."""
+    with serving(tmp_path / "srv") as served:
+        served.create("a", {"f": "1"})
+        work = _work(tmp_path, served)
+        base = await work.fetch()
+        commit = work.commit(base, {"f": b"2"})
+        served.server.faults.set(Fault("error", service="receive-pack"))
+        assert isinstance(await work.push(commit, base), Transient)
+
+
+@pytest.mark.scenario("F18")
+async def test_a_dead_server_is_transient(tmp_path: Path) -> None:
+    """The ref cannot be read either; nothing is concluded."""
+    with serving(tmp_path / "srv") as served:
+        served.create("a", {"f": "1"})
+        work = _work(tmp_path, served)
+        base = await work.fetch()
+        commit = work.commit(base, {"f": b"2"})
+    assert isinstance(await work.push(commit, base), Transient)
+
+
+async def test_a_hanging_push_is_transient_and_leaves_no_lock(tmp_path: Path) -> None:
+    """The deadline ends it; the same commit lands later."""
+    with serving(tmp_path / "srv") as served:
+        served.create("a", {"f": "1"})
+        work = _work(tmp_path, served, push_timeout_seconds=1.0)
+        base = await work.fetch()
+        commit = work.commit(base, {"f": b"2"})
+        served.server.faults.set(Fault("hang", service="receive-pack", advertisement=False))
+        outcome = await work.push(commit, base)
+        assert isinstance(outcome, Transient)
+        assert "did not end" in outcome.message
+        assert not list(work.store.directory.rglob("*.lock"))
+        served.server.faults.clear()
+        patient = Work(Git(git_settings(tmp_path)), work.store, work.remote)
+        assert isinstance(await patient.push(commit, base), Pushed)
+
+
+async def test_wrong_credentials_on_push_are_told_as_such(tmp_path: Path) -> None:
+    """The ref cannot be read with them either: AuthFailed, not a refusal of the content."""
+    with serving(tmp_path / "srv", password=PASSWORD) as served:
+        served.create("a", {"f": "1"})
+        good = Work.at(
+            tmp_path / "store", Git(git_settings(tmp_path)), served.remote("a"), served.credentials
+        )
+        base = await good.fetch()
+        commit = good.commit(base, {"f": b"2"})
+        with pytest.raises(GitError) as caught:
+            await Work(good.git, good.store, good.remote).push(commit, base)
+    assert caught.value.reason == "AuthFailed"
+
+
+async def test_only_descendants_are_pushed(tmp_path: Path) -> None:
+    """A commit that does not build on the expected tip never leaves the house."""
+    with serving(tmp_path / "srv") as served:
+        served.create("a", {"f": "1"})
+        work = _work(tmp_path, served)
+        base = await work.fetch()
+        before = len(served.server.requests)
+        with pytest.raises(GitError) as caught:
+            await work.push(work.commit(None, {"f": b"2"}), base)
+        assert caught.value.reason == "NonFastForward"
+        assert len(served.server.requests) == before
+
+
+async def test_large_commits_arrive_whole(tmp_path: Path) -> None:
+    """A commit written as one pack passes the server's own checks."""
+    with serving(tmp_path / "srv") as served:
+        repository = served.create("a", {"f": "1"})
+        work = _work(tmp_path, served)
+        base = await work.fetch()
+        commit = work.commit(base, {f"d{n % 9}/f{n}": b"%d" % n for n in range(500)})
+        assert isinstance(await work.push(commit, base), Pushed)
+        assert len(git(repository, "ls-tree", "-r", "main").splitlines()) == 501
+        git(repository, "fsck", "--strict")
+
+
+@pytest.mark.parametrize("place", ["git.push.before", "git.push.after"])
+async def test_push_passes_its_failpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """Before anything is sent, and after the server has accepted."""
+    with serving(tmp_path / "srv") as served:
+        repository = served.create("a", {"f": "1"})
+        work = _work(tmp_path, served)
+        base = await work.fetch()
+        commit = work.commit(base, {"f": b"2"})
+
+        def reach(name: str) -> None:
+            if name == place:
+                raise OSError("tripped")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(failpoint, "reach", reach)
+            with pytest.raises(OSError, match="tripped"):
+                await work.push(commit, base)
+        assert (tips(repository)["main"] == commit) is (place == "git.push.after")
+        outcome = await work.push(commit, base)
+        assert isinstance(outcome, Pushed)
+        assert _commits(repository) == 2

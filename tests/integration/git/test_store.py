@@ -1,0 +1,282 @@
+"""Stores: fetched in part, edited without blobs, thrown away when broken."""
+
+from __future__ import annotations
+
+import errno
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.support.gitserver import Served, commit_files, files_at, git, git_settings, serving
+from tests.support.gitwork import Work
+
+from windlass.base import failpoint
+from windlass.dev.git_server import GitServer
+from windlass.git.child import Git
+from windlass.git.edit import edit_tree
+from windlass.git.errors import GitError, PathOccupied, StoreCorrupt
+from windlass.git.push import Pushed
+from windlass.git.store import Store
+
+
+def _work(tmp_path: Path, served: Served, name: str = "a") -> Work:
+    return Work.at(tmp_path / "store", Git(git_settings(tmp_path)), served.remote(name))
+
+
+async def test_fetch_brings_trees_but_no_blobs(tmp_path: Path) -> None:
+    """One commit deep, no content; content comes when asked for, in one fetch."""
+    with serving(tmp_path / "srv") as served:
+        repository = served.create("a", {"x/a": "1"})
+        tip = commit_files(repository, {"x/b": "2", "y": "3"})
+        work = _work(tmp_path, served)
+        assert await work.fetch() == tip
+        assert work.store.tip("refs/heads/main") == tip
+        entries = work.store.tree_entries(tip)
+        assert sorted(entries) == ["x/a", "x/b", "y"]
+        assert sorted(work.store.tree_entries(tip, "x")) == ["x/a", "x/b"]
+        assert work.store.tree_entries(tip, "ghost") == work.store.tree_entries(tip, "y") == {}
+        ids = [entry.blob for entry in entries.values()]
+        assert len(work.store.missing(ids)) == 3
+        before = len(served.server.requests)
+        got = await work.store.read_blobs(work.git, work.remote, work.credentials, ids)
+        assert sorted(got.values()) == [b"1", b"2", b"3"]
+        posts = [seen for seen in served.server.requests[before:] if seen.method == "POST"]
+        assert len(posts) <= 2
+        assert not work.store.is_complete(tip)
+
+
+async def test_a_server_without_filters_is_good_enough(tmp_path: Path) -> None:
+    """Then the blobs come along."""
+    with serving(tmp_path / "srv") as served:
+        repository = served.create("a", {"x": "1"})
+        git(repository, "config", "uploadpack.allowFilter", "false")
+        work = _work(tmp_path, served)
+        tip = await work.fetch()
+        assert work.store.read_blob(work.store.tree_entries(tip)["x"].blob) == b"1"
+
+
+async def test_a_server_that_refuses_ids_sends_the_commit_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blobs come with a whole fetch where they cannot be had by id."""
+    original = GitServer._variables
+    monkeypatch.setattr(
+        GitServer, "_variables", lambda self, *args: original(self, *args) | {"GIT_PROTOCOL": ""}
+    )
+    with serving(tmp_path / "srv") as served:
+        repository = served.create("a", {"x": "1", "y/z": "2"})
+        git(repository, "config", "uploadpack.allowAnySHA1InWant", "false")
+        work = _work(tmp_path, served)
+        tip = await work.fetch()
+        ids = [entry.blob for entry in work.store.tree_entries(tip).values()]
+        assert len(work.store.missing(ids)) == 2
+        got = await work.store.read_blobs(work.git, work.remote, work.credentials, ids)
+        assert sorted(got.values()) == [b"1", b"2"]
+
+
+async def test_whole_fetch_after_a_blobless_one(tmp_path: Path) -> None:
+    """A store can be completed later."""
+    with serving(tmp_path / "srv") as served:
+        served.create("a", {"x": "1"})
+        work = _work(tmp_path, served)
+        tip = await work.fetch()
+        await work.fetch(blobless=False)
+        assert work.store.missing([work.store.tree_entries(tip)["x"].blob]) == []
+
+
+async def test_a_missing_branch_is_ref_not_found(tmp_path: Path) -> None:
+    """Another reason than a missing repository."""
+    with serving(tmp_path / "srv") as served:
+        served.create("a", {"x": "1"})
+        with pytest.raises(GitError) as caught:
+            await _work(tmp_path, served).fetch("ghost")
+    assert caught.value.reason == "RefNotFound"
+
+
+async def test_sha256_is_unsupported(tmp_path: Path) -> None:
+    """A fetch from such a repository says so."""
+    with serving(tmp_path / "srv") as served:
+        path = served.server.create("long", object_format="sha256")
+        commit_files(path, {"a": "1"})
+        with pytest.raises(GitError) as caught:
+            await _work(tmp_path, served, "long").fetch()
+    assert caught.value.reason == "UnsupportedObjectFormat"
+
+
+async def test_one_file_among_five_thousand_reads_no_blob(tmp_path: Path) -> None:
+    """Commit and push of one file: no content is read, fetched or needed."""
+    files = {f"d{n % 50}/f{n}.yaml": f"{n}" for n in range(5000)}
+    with serving(tmp_path / "srv") as served:
+        repository = served.create("a", files)
+        work = _work(tmp_path, served)
+        tip = await work.fetch()
+        ids = [entry.blob for entry in work.store.tree_entries(tip).values()]
+        before = len(served.server.requests)
+        commit = work.commit(tip, {"d1/f1.yaml": b"new"})
+        assert await work.push(commit, tip) == Pushed(tip=commit)
+        assert {seen.service for seen in served.server.requests[before:]} == {"receive-pack"}
+        assert len(work.store.missing(ids)) == 5000
+        assert git(repository, "diff-tree", "-r", "--name-only", tip, commit) == "d1/f1.yaml\n"
+        git(repository, "fsck", "--strict")
+
+
+async def test_repack_drops_nothing(tmp_path: Path) -> None:
+    """Promised, pushed and pending objects are all there afterwards."""
+    with serving(tmp_path / "srv") as served:
+        repository = served.create("a", {"x/a": "1", "x/b": "2"})
+        work = _work(tmp_path, served)
+        tip = await work.fetch()
+        pending = work.store.write_blob(b"pending")
+        many = edit_tree(work.store, None, {f"f{n}": b"p%d" % n for n in range(200)}).tree
+        commit = work.commit(tip, {"x/a": b"9"})
+        await work.push(commit, tip)
+        await work.store.repack(work.git)
+        assert work.store.read_blob(pending) == b"pending"
+        assert len(work.store.read_tree(many)) == 200
+        assert not work.store.missing(entry.id for entry in work.store.read_tree(many).values())
+        again = work.commit(commit, {"x/c": b"3"})
+        assert isinstance(await work.push(again, commit), Pushed)
+        assert files_at(repository) == {"x/a": "9", "x/b": "2", "x/c": "3"}
+        assert work.store.clutter() >= 1
+
+
+def _damage_pack(store: Store) -> None:
+    for path in (store.directory / "objects" / "pack").glob("*.pack"):
+        path.chmod(0o644)
+        path.write_bytes(path.read_bytes()[:30])
+
+
+def _zero_pack(store: Store) -> None:
+    for path in (store.directory / "objects" / "pack").glob("*.pack"):
+        path.chmod(0o644)
+        path.write_bytes(b"\0" * path.stat().st_size)
+
+
+def _remove_packs(store: Store) -> None:
+    for path in (store.directory / "objects" / "pack").glob("pack-*"):
+        path.unlink()
+
+
+def _cut_index(store: Store) -> None:
+    for path in (store.directory / "objects" / "pack").glob("*.idx"):
+        path.chmod(0o644)
+        path.write_bytes(path.read_bytes()[:100])
+
+
+@pytest.mark.parametrize("damage", [_damage_pack, _zero_pack, _remove_packs, _cut_index])
+async def test_a_damaged_store_is_told_and_fetched_again(tmp_path: Path, damage: object) -> None:
+    """Corruption is StoreCorrupt; after discarding, everything works."""
+    assert callable(damage)
+    with serving(tmp_path / "srv") as served:
+        served.create("a", {f"d{n}/f": str(n) for n in range(50)})
+        tip = await _work(tmp_path, served).fetch()
+        work = _work(tmp_path, served)
+        damage(work.store)
+        with pytest.raises(StoreCorrupt):
+            work.store.tree_entries(tip)
+        work.store.discard()
+        assert await work.fetch() == tip
+        assert len(work.store.tree_entries(tip)) == 50
+        commit = work.commit(tip, {"d1/f": b"x"})
+        assert isinstance(await work.push(commit, tip), Pushed)
+
+
+@pytest.mark.parametrize("damaged", ["HEAD", "config"])
+async def test_a_broken_skeleton_is_made_anew(tmp_path: Path, damaged: str) -> None:
+    """A store that is no repository any more is replaced when opened."""
+    with serving(tmp_path / "srv") as served:
+        served.create("a", {"x": "1"})
+        work = _work(tmp_path, served)
+        await work.fetch()
+        (work.store.directory / damaged).write_bytes(b"\0garbage")
+        fresh = _work(tmp_path, served)
+        tip = await fresh.fetch()
+        assert list(fresh.store.tree_entries(tip)) == ["x"]
+
+
+async def test_a_vanished_store_is_corrupt(tmp_path: Path) -> None:
+    """Somebody deleted the directory under a running process."""
+    import shutil
+
+    with serving(tmp_path / "srv") as served:
+        served.create("a", {"x": "1"})
+        work = _work(tmp_path, served)
+        shutil.rmtree(work.store.directory)
+        with pytest.raises(StoreCorrupt):
+            await work.fetch()
+        work.store.discard()
+        assert await work.fetch()
+
+
+async def test_stale_locks_and_half_files_go_when_opened(tmp_path: Path) -> None:
+    """What a killed process left does not stop the next one."""
+    with serving(tmp_path / "srv") as served:
+        served.create("a", {"x": "1"})
+        first = _work(tmp_path, served)
+        tip = await first.fetch()
+        (local,) = (path for path in (first.store.directory / "refs" / "windlass").iterdir())
+        left = [
+            first.store.directory / "shallow.lock",
+            local.with_name(local.name + ".lock"),
+            first.store.directory / "objects" / "pack" / "tmp_pack_abc",
+            first.store.directory / "objects" / "pack" / ".pack-1.pack.xyz",
+            tmp_path / ".store.0123" / "HEAD",
+        ]
+        left[-1].parent.mkdir()
+        for path in left:
+            path.write_bytes(b"")
+        second = _work(tmp_path, served)
+        assert not any(path.exists() for path in left)
+        assert await second.fetch() == tip
+
+
+@pytest.mark.parametrize("many", [1, 200])
+def test_a_full_disk_is_disk_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
+    """ENOSPC while writing has its own reason, and nothing half-written counts."""
+    store = Store.open(tmp_path / "store")
+    monkeypatch.setattr(failpoint, "_armed", {"git.store.write.before": ("full", 1)})
+    monkeypatch.setattr(failpoint, "_visits", Counter())
+    edits = {f"f{n}": b"%d" % n for n in range(many)}
+    with pytest.raises(GitError) as caught:
+        edit_tree(store, None, edits)
+    assert caught.value.reason == "DiskFull"
+    assert isinstance(caught.value.__cause__, OSError)
+    assert caught.value.__cause__.errno == errno.ENOSPC
+    assert len(store.read_tree(edit_tree(store, None, edits).tree)) == many
+
+
+def test_links_and_submodules_are_occupied(tmp_path: Path) -> None:
+    """What is no plain file is neither replaced nor removed nor descended into."""
+    from windlass.git.format import objects, tree
+
+    store = Store.open(tmp_path / "store")
+    blob = store.write_blob(b"target")
+    data = tree.encode(
+        {b"l": tree.TreeEntry(tree.SYMLINK, blob), b"m": tree.TreeEntry(tree.GITLINK, "1" * 40)}
+    )
+    root = objects.object_id("tree", data)
+    store.write_objects({root: ("tree", data)})
+    for path in ("l", "m", "l/x", "m/x"):
+        with pytest.raises(PathOccupied) as caught:
+            edit_tree(store, root, {path: b"new"})
+        assert caught.value.path == path[0]
+    with pytest.raises(PathOccupied):
+        edit_tree(store, root, {"l": None})
+
+
+def test_listings_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too many entries and too long paths end the walk."""
+    from windlass.git import store as module
+
+    work = Work.at(tmp_path / "store", Git(git_settings(tmp_path)), None)  # type: ignore[arg-type]
+    commit = work.commit(None, {f"d/f{n}": b"" for n in range(20)})
+    monkeypatch.setattr(module, "MAX_ENTRIES", 10)
+    with pytest.raises(GitError) as caught:
+        work.store.tree_entries(commit)
+    assert caught.value.reason == "TooLarge"
+    monkeypatch.setattr(module, "MAX_ENTRIES", 100)
+    monkeypatch.setattr(module, "MAX_PATH_BYTES", 3)
+    with pytest.raises(GitError, match="3 bytes"):
+        work.store.tree_entries(commit)

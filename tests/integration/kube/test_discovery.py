@@ -1,0 +1,160 @@
+"""Which types a real API server serves."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.support.following import DEADLINE_SECONDS
+from tests.support.watch_proxy import Answer, WatchProxy
+
+from windlass.kube.api import Api
+from windlass.kube.catalogue import Catalogue, ServedType
+from windlass.kube.connection import Connection
+from windlass.kube.discovery import discover
+from windlass.kube.errors import Unavailable
+from windlass.objects.gvr import GVR
+from windlass.objects.json import Object
+
+pytestmark = pytest.mark.cluster
+
+CRDS = GVR("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+MANAGER = "windlass-test"
+
+
+def _definition(group: str) -> Object:
+    def version(name: str, *, storage: bool) -> Object:
+        return {
+            "name": name,
+            "served": True,
+            "storage": storage,
+            "schema": {
+                "openAPIV3Schema": {
+                    "type": "object",
+                    "x-kubernetes-preserve-unknown-fields": True,
+                }
+            },
+            "subresources": {"status": {}},
+        }
+
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"things.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {
+                "plural": "things",
+                "singular": "thing",
+                "kind": "Thing",
+                "shortNames": ["th"],
+            },
+            "versions": [version("v1beta1", storage=False), version("v1", storage=True)],
+        },
+    }
+
+
+@pytest.fixture
+async def group(api: Api) -> AsyncIterator[str]:
+    """A group of custom resources with one kind in two versions."""
+    name = f"g{uuid.uuid4().hex[:8]}.example.org"
+    await api.create(CRDS, _definition(name), field_manager=MANAGER)
+    yield name
+    await api.delete(CRDS, f"things.{name}")
+
+
+async def _discovered(api: Api, group: str) -> Catalogue:
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while True:
+            made = await discover(api)
+            if any(served.gvr.group == group for served in made.types):
+                return made
+            await asyncio.sleep(0.05)
+
+
+def _types(made: Catalogue, group: str, plural: str) -> dict[str, ServedType]:
+    return {
+        served.gvr.version: served
+        for served in made.types
+        if (served.gvr.group, served.gvr.resource) == (group, plural)
+    }
+
+
+def _built_in(made: Catalogue) -> set[ServedType]:
+    """Without the kinds that other tests make and remove at this moment."""
+    return {served for served in made.types if not served.gvr.group.endswith(".example.org")}
+
+
+def _failed(made: Catalogue, group: str = "") -> set[str]:
+    """What failed, likewise without the kinds of other tests."""
+    return {
+        name
+        for name in made.failed_groups
+        if ".example.org" not in name or (group and name.startswith(group))
+    }
+
+
+async def test_built_in_types(api: Api) -> None:
+    """Well-known types are found with their scope and verbs, subresources are not types."""
+    made = await discover(api)
+    assert not _failed(made)
+    pods = _types(made, "", "pods")["v1"]
+    assert (pods.kind, pods.namespaced, pods.preferred) == ("Pod", True, True)
+    assert {"list", "watch", "create"} <= pods.verbs
+    assert not _types(made, "", "namespaces")["v1"].namespaced
+    assert not any("/" in served.gvr.resource for served in made.types)
+    assert "list" not in _types(made, "authorization.k8s.io", "subjectaccessreviews")["v1"].verbs
+
+
+async def test_custom_resources(api: Api, group: str) -> None:
+    """A new kind appears in each of its versions, one of them preferred."""
+    made = await _discovered(api, group)
+    versions = _types(made, group, "things")
+    assert versions.keys() == {"v1", "v1beta1"}
+    assert versions["v1"].preferred
+    assert not versions["v1beta1"].preferred
+    assert versions["v1"].short_names == ("th",)
+
+
+async def test_two_requests(proxy: WatchProxy, through: Connection) -> None:
+    """Aggregated discovery costs two requests however many groups there are."""
+    await discover(Api(through))
+    assert sorted(seen.path for seen in proxy.seen) == ["/api", "/apis"]
+
+
+async def test_documents_of_older_servers(
+    api: Api, proxy: WatchProxy, through: Connection, group: str
+) -> None:
+    """Without aggregation the same catalogue comes from the documents of each group."""
+    expected = await _discovered(api, group)
+    proxy.hide_aggregated_discovery()
+    made = await discover(Api(through))
+    assert _built_in(made) == _built_in(expected)
+    assert _types(made, group, "things") == _types(expected, group, "things")
+    assert not _failed(made, group)
+
+
+@pytest.mark.scenario("A26")
+async def test_failing_group_keeps_its_types(
+    api: Api, proxy: WatchProxy, through: Connection, group: str
+) -> None:
+    """A group whose document fails is failed and keeps its types; others are not touched."""
+    previous = await _discovered(api, group)
+    proxy.hide_aggregated_discovery()
+    broken = f"/apis/{group}/v1"
+    proxy.fault(Answer(503), when=lambda seen: seen.path == broken, times=None)
+    made = await discover(Api(through), previous)
+    assert _failed(made, group) == {f"{group}/v1"}
+    assert _types(made, group, "things").keys() == {"v1", "v1beta1"}
+    forgetful = await discover(Api(through))
+    assert _types(forgetful, group, "things").keys() == {"v1beta1"}
+
+
+async def test_no_root_no_catalogue(proxy: WatchProxy, through: Connection) -> None:
+    """When the roots fail there is no catalogue at all, rather than an empty one."""
+    proxy.fault(Answer(500), when=lambda seen: seen.path == "/apis")
+    with pytest.raises(Unavailable):
+        await discover(Api(through))

@@ -1,0 +1,165 @@
+"""Following a scope on a healthy API server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.following import (
+    CONFIGMAPS,
+    DEADLINE_SECONDS,
+    QUICK,
+    configmap,
+    live_names,
+    until_seen,
+    until_synced,
+)
+from tests.support.watch_proxy import WatchProxy
+
+from windlass.kube.api import Api
+from windlass.kube.connection import Connection
+from windlass.kube.follow import Observed, Scope, SnapshotComplete, SnapshotStarted, follow
+from windlass.kube.watch import watch
+
+if TYPE_CHECKING:
+    from windlass.dev.desk import Desk
+
+pytestmark = pytest.mark.cluster
+
+MANAGER = "windlass-test"
+
+
+async def _make(api: Api, namespace: str, *names: str) -> None:
+    for name in names:
+        await api.create(CONFIGMAPS, configmap(name, namespace), field_manager=MANAGER)
+
+
+async def test_snapshot_then_changes(connection: Connection, api: Api, namespace: str) -> None:
+    """First what is there, then create, update and delete in their order."""
+    await _make(api, namespace, "a", "b")
+    async with aclosing(follow(connection, Scope(CONFIGMAPS, namespace), QUICK)) as items:
+        told = await until_synced(items)
+        assert isinstance(told[0], SnapshotStarted)
+        assert live_names(told) == {"a", "b"}
+        complete = told[-1]
+        assert isinstance(complete, SnapshotComplete)
+        assert complete.via == "watchlist"
+        assert complete.objects == len(told) - 2
+        await _make(api, namespace, "c")
+        await api.merge_patch(
+            CONFIGMAPS, "c", {"data": {"k": "1"}}, namespace, field_manager=MANAGER
+        )
+        await api.delete(CONFIGMAPS, "c", namespace)
+        changes = await until_seen(items, "c", "DELETED")
+        mine = [item for item in changes if isinstance(item, Observed)]
+        assert [item.type for item in mine] == ["ADDED", "MODIFIED", "DELETED"]
+        assert not any(item.initial for item in mine)
+        assert json.loads(mine[1].object)["data"] == {"k": "1"}
+
+
+async def test_listed_and_streamed_objects_look_alike(
+    proxy: WatchProxy, through: Connection, connection: Connection, api: Api, namespace: str
+) -> None:
+    """The same object has the same content by WatchList and by list."""
+    await _make(api, namespace, "a")
+    proxy.hide_watchlist()
+    seen = []
+    for way in (connection, through):
+        async with aclosing(follow(way, Scope(CONFIGMAPS, namespace), QUICK)) as items:
+            told = await until_seen(items, "a")
+            assert isinstance(told[-1], Observed)
+            seen.append(json.loads(told[-1].object))
+    assert seen[0] == seen[1]
+
+
+async def test_large_object(connection: Connection, api: Api, namespace: str) -> None:
+    """An object near the size limit of the server is one event like any other."""
+    big = "x" * (1_000_000 + 40_000)
+    await api.create(CONFIGMAPS, configmap("big", namespace, k=big), field_manager=MANAGER)
+    async with aclosing(follow(connection, Scope(CONFIGMAPS, namespace), QUICK)) as items:
+        told = await until_synced(items)
+        assert "big" in live_names(told)
+        await api.merge_patch(
+            CONFIGMAPS,
+            "big",
+            {"metadata": {"annotations": {"more": "y" * 200_000}}},
+            namespace,
+            field_manager=MANAGER,
+        )
+        changed = (await until_seen(items, "big", "MODIFIED"))[-1]
+        assert isinstance(changed, Observed)
+        assert len(changed.object) > 1_200_000
+        assert json.loads(changed.object)["data"]["k"] == big
+
+
+async def test_all_namespaces(connection: Connection, api: Api, namespace: str) -> None:
+    """An empty namespace follows every namespace."""
+    await _make(api, namespace, "everywhere")
+    async with aclosing(follow(connection, Scope(CONFIGMAPS), QUICK)) as items:
+        told = await until_synced(items)
+    found = [json.loads(item.object) for item in told if isinstance(item, Observed)]
+    assert len({obj["metadata"]["namespace"] for obj in found}) > 1
+    assert "everywhere" in {obj["metadata"]["name"] for obj in found}
+
+
+async def test_closing_frees_the_connection(
+    namespace: str, proxy: WatchProxy, through: Connection
+) -> None:
+    """A consumer that leaves takes its stream with it."""
+    async with aclosing(follow(through, Scope(CONFIGMAPS, namespace), QUICK)) as items:
+        await until_synced(items)
+        assert proxy.open_connections == 1
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        await proxy.quiet()
+
+
+async def test_many_streams_do_not_starve_requests(
+    connection: Connection, api: Api, namespace: str
+) -> None:
+    """A hundred and fifty open watches leave the way free for requests."""
+    scopes = [follow(connection, Scope(CONFIGMAPS, namespace), QUICK) for _ in range(150)]
+    try:
+        await asyncio.gather(*(until_synced(items) for items in scopes))
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await _make(api, namespace, "late")
+        seen = await asyncio.gather(*(until_seen(items, "late") for items in scopes))
+        assert len(seen) == len(scopes)
+    finally:
+        for items in scopes:
+            await items.aclose()
+
+
+async def test_stream_over_tls(cluster: Desk, api: Api, namespace: str, tmp_path: Path) -> None:
+    """The same over TLS with a CA of its own, a large object included."""
+    async with WatchProxy(cluster.admin_kubeconfig, tls=True) as proxy:
+        kubeconfig = proxy.write_kubeconfig(tmp_path / "tls.kubeconfig")
+        async with (
+            Connection.open(kubeconfig=kubeconfig) as secure,
+            aclosing(follow(secure, Scope(CONFIGMAPS, namespace), QUICK)) as items,
+        ):
+            await until_synced(items)
+            await api.create(
+                CONFIGMAPS, configmap("big", namespace, k="x" * 900_000), field_manager=MANAGER
+            )
+            await until_seen(items, "big")
+
+
+async def test_one_watch_with_its_bookmark(connection: Connection, namespace: str) -> None:
+    """The plain watch hands out bookmarks too, and ends when its time is over."""
+    lines = [
+        line
+        async for line in watch(
+            connection,
+            CONFIGMAPS,
+            namespace,
+            resource_version=None,
+            initial_events=True,
+            timeout_seconds=1,
+            idle_seconds=20,
+        )
+    ]
+    assert "BOOKMARK" in {line.type for line in lines}

@@ -1,0 +1,368 @@
+"""Following a scope through everything that can go wrong on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import random
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+
+import pytest
+from tests.support.following import (
+    CONFIGMAPS,
+    QUICK,
+    configmap,
+    interruptions,
+    live_names,
+    snapshots,
+    until,
+    until_seen,
+    until_synced,
+)
+from tests.support.watch_proxy import Answer, Hangup, Seen, Stream, WatchProxy
+
+from windlass.kube.api import Api
+from windlass.kube.connection import Connection
+from windlass.kube.follow import (
+    FollowItem,
+    FollowSettings,
+    Interrupted,
+    Observed,
+    Scope,
+    SnapshotAbandoned,
+    SnapshotComplete,
+    follow,
+)
+
+pytestmark = pytest.mark.cluster
+
+MANAGER = "windlass-test"
+GONE = Answer(410, "too old resource version: 1 (2)", "Expired")
+
+
+def _is_watch(seen: Seen) -> bool:
+    return seen.is_watch
+
+
+def _is_resume(seen: Seen) -> bool:
+    return seen.is_resume
+
+
+def _is_watchlist(seen: Seen) -> bool:
+    return seen.is_watchlist
+
+
+@pytest.fixture
+async def items(
+    through: Connection, namespace: str
+) -> AsyncIterator[AsyncGenerator[FollowItem, None]]:
+    """A follower of the test's namespace, through the proxy."""
+    async with aclosing(_following(through, namespace)) as following:
+        yield following
+
+
+def _following(
+    connection: Connection, namespace: str, settings: FollowSettings = QUICK
+) -> AsyncGenerator[FollowItem, None]:
+    return follow(connection, Scope(CONFIGMAPS, namespace), settings, rng=random.Random(1))
+
+
+async def _make(api: Api, namespace: str, *names: str) -> None:
+    for name in names:
+        await api.create(CONFIGMAPS, configmap(name, namespace), field_manager=MANAGER)
+
+
+async def _until_interrupted(items: AsyncIterator[FollowItem], reason: str) -> list[FollowItem]:
+    return await until(items, lambda item: isinstance(item, Interrupted) and item.reason == reason)
+
+
+async def test_cut(
+    proxy: WatchProxy, items: AsyncGenerator[FollowItem, None], api: Api, namespace: str
+) -> None:
+    """A stream cut in the middle of a line resumes; the cut event comes whole."""
+    proxy.fault(Stream(after_lines=2, then="cut"), when=_is_resume)
+    proxy.fault(Stream(after_seconds=0.2, then="close"), when=_is_watchlist)
+    await until_synced(items)
+    told = await _until_interrupted(items, "closed")
+    await _make(api, namespace, "a", "b", "c")
+    told += await until_seen(items, "c")
+    assert "error" in {item.reason for item in interruptions(told)}
+    assert snapshots(told) == 0
+    names = [item for item in told if isinstance(item, Observed)]
+    assert len(names) == 3
+
+
+@pytest.mark.scenario("F5")
+async def test_freeze(proxy: WatchProxy, through: Connection, api: Api, namespace: str) -> None:
+    """A dead socket is noticed by its silence, and the gap is closed from the last version."""
+    settings = dataclasses.replace(QUICK, idle_seconds=0.3)
+    async with aclosing(_following(through, namespace, settings)) as items:
+        await until_synced(items)
+        # The stream that serves the snapshot goes on alive; freeze the ones after it.
+        proxy.fault(Stream(after_lines=0, then="freeze"), when=_is_resume, times=2)
+        told = await _until_interrupted(items, "idle")
+        await _make(api, namespace, "unseen")
+        told += await until_seen(items, "unseen")
+    assert snapshots(told) == 0
+    versions = [seen.query["resourceVersion"] for seen in proxy.seen if seen.is_resume]
+    assert versions
+    assert all(versions)
+
+
+async def test_frozen_snapshot(proxy: WatchProxy, through: Connection, namespace: str) -> None:
+    """A snapshot that falls silent is abandoned, and a later one completes."""
+    settings = dataclasses.replace(QUICK, idle_seconds=0.3)
+    proxy.fault(Stream(after_lines=0, then="freeze"), when=_is_watchlist)
+    async with aclosing(_following(through, namespace, settings)) as items:
+        told = await until_synced(items)
+    kinds = [type(item) for item in told]
+    assert kinds.index(SnapshotAbandoned) < kinds.index(Interrupted)
+    assert snapshots(told) == 2
+
+
+async def test_server_that_ignores_watchlist(
+    proxy: WatchProxy, through: Connection, api: Api, namespace: str
+) -> None:
+    """A server that never says that the initial events end is listed after two tries."""
+    await _make(api, namespace, "a")
+    proxy.fault(
+        Stream(change=lambda line: None if b"BOOKMARK" in line else line),
+        when=_is_watchlist,
+        times=None,
+    )
+    settings = dataclasses.replace(QUICK, idle_seconds=0.3)
+    async with aclosing(_following(through, namespace, settings)) as items:
+        told = await until_synced(items)
+    assert isinstance(told[-1], SnapshotComplete)
+    assert told[-1].via == "list"
+    assert live_names(told) == {"a"}
+    assert CONFIGMAPS in through.without_watchlist
+
+
+async def test_corrupt_line(
+    proxy: WatchProxy, items: AsyncGenerator[FollowItem, None], api: Api, namespace: str
+) -> None:
+    """A line that is no event is never taken for one; the event comes again after a resume."""
+    proxy.fault(
+        Stream(change=lambda line: line.replace(b'"metadata"', b'"metadata')), when=_is_resume
+    )
+    proxy.fault(Stream(after_seconds=0.2, then="close"), when=_is_watchlist)
+    await until_synced(items)
+    told = await _until_interrupted(items, "closed")
+    await _make(api, namespace, "a")
+    told += await until_seen(items, "a")
+    assert [item.reason for item in interruptions(told)] == ["closed", "error"]
+    assert snapshots(told) == 0
+
+
+async def test_poison_object(
+    proxy: WatchProxy, items: AsyncGenerator[FollowItem, None], api: Api, namespace: str
+) -> None:
+    """An object that no parser reads is handed on as bytes, and the stream goes on."""
+    proxy.fault(
+        Stream(change=lambda line: line.replace(b"poison-me", b"\\ud800")), when=_is_watchlist
+    )
+    await until_synced(items)
+    await api.create(CONFIGMAPS, configmap("p", namespace, k="poison-me"), field_manager=MANAGER)
+    await _make(api, namespace, "after")
+    told = await until_seen(items, "after")
+    poison = next(item for item in told if isinstance(item, Observed))
+    assert b'"k":"\\ud800"' in poison.object
+    assert not interruptions(told)
+
+
+@pytest.mark.scenario("F4")
+async def test_closed_every_100_ms(
+    proxy: WatchProxy, items: AsyncGenerator[FollowItem, None], api: Api, namespace: str
+) -> None:
+    """A server that closes all the time is asked less and less, and nothing is lost."""
+    proxy.fault(Stream(after_seconds=0.1, then="close"), when=_is_watch, times=None)
+    writing = asyncio.ensure_future(_make(api, namespace, *(f"n{place}" for place in range(30))))
+    told = await until_synced(items)
+    while len(live_names(told)) < 30:
+        told += await until(items, lambda item: True)
+    await writing
+    assert len(interruptions(told)) >= 1
+    waits = [item.retry_seconds for item in interruptions(told)]
+    assert all(wait > 0 for wait in waits)
+
+
+@pytest.mark.scenario("F8")
+async def test_closed_at_once_three_times(
+    proxy: WatchProxy, items: AsyncGenerator[FollowItem, None]
+) -> None:
+    """Three streams that close at once cost the version: a snapshot follows."""
+    proxy.fault(Stream(after_lines=0, then="close", after_seconds=0), when=_is_resume, times=None)
+    proxy.fault(Stream(after_seconds=0.2, then="close"), when=_is_watchlist)
+    await until_synced(items)
+    told = await until_synced(items)
+    assert [item.reason for item in interruptions(told)] == ["closed"] * 4
+    assert snapshots(told) == 1
+
+
+@pytest.mark.scenario("A92", "F6", "F7")
+@pytest.mark.parametrize("form", ["status", "event"])
+async def test_gone(
+    proxy: WatchProxy,
+    items: AsyncGenerator[FollowItem, None],
+    api: Api,
+    namespace: str,
+    form: str,
+) -> None:
+    """410 as a status or as an event: a new snapshot, which lacks what was deleted meanwhile."""
+    await _make(api, namespace, "stays", "goes")
+    fault = (
+        GONE
+        if form == "status"
+        else Stream(after_lines=0, then="error", answer=GONE, after_seconds=0)
+    )
+    proxy.fault(fault, when=_is_resume)
+    proxy.fault(Stream(after_seconds=0.2, then="close"), when=_is_watchlist)
+    assert live_names(await until_synced(items)) == {"stays", "goes"}
+    await _until_interrupted(items, "closed")
+    await api.delete(CONFIGMAPS, "goes", namespace)
+    told = await until_synced(items)
+    assert [item.reason for item in interruptions(told)] == ["expired"]
+    assert live_names(told) == {"stays"}
+
+
+@pytest.mark.scenario("A92", "F7")
+async def test_gone_on_a_later_page(
+    proxy: WatchProxy, through: Connection, api: Api, namespace: str
+) -> None:
+    """410 between two pages: what was listed counts for nothing, the list begins anew."""
+    await _make(api, namespace, *(f"c{place}" for place in range(5)))
+    proxy.hide_watchlist()
+    proxy.fault(GONE, when=lambda seen: seen.is_next_page)
+    settings = dataclasses.replace(QUICK, page_size=2)
+    async with aclosing(_following(through, namespace, settings)) as items:
+        told = await until_synced(items)
+    assert [item.reason for item in interruptions(told)] == ["expired"]
+    assert sum(isinstance(item, SnapshotAbandoned) for item in told) == 1
+    assert len(live_names(told)) == 5
+    assert isinstance(told[-1], SnapshotComplete)
+    assert told[-1].objects >= 5
+
+
+async def test_version_from_the_future(
+    proxy: WatchProxy, items: AsyncGenerator[FollowItem, None]
+) -> None:
+    """A version that the server has not reached yet is dropped like one it forgot."""
+    future = Answer(504, "Too large resource version: 99, current: 7", "Timeout")
+    proxy.fault(future, when=_is_resume)
+    proxy.fault(Stream(after_seconds=0.1, then="close"), when=_is_watchlist)
+    await until_synced(items)
+    told = await until_synced(items)
+    assert "expired" in {item.reason for item in interruptions(told)}
+
+
+async def test_server_without_watchlist(
+    proxy: WatchProxy, through: Connection, api: Api, namespace: str
+) -> None:
+    """A refused WatchList is replaced by a list and a watch, once and for all of the type."""
+    await _make(api, namespace, "a")
+    proxy.hide_watchlist()
+    async with aclosing(_following(through, namespace)) as items:
+        told = await until_synced(items)
+        assert not interruptions(told)
+        assert isinstance(told[-1], SnapshotComplete)
+        assert told[-1].via == "list"
+        await _make(api, namespace, "b")
+        await until_seen(items, "b")
+    async with aclosing(_following(through, namespace)) as second:
+        assert live_names(await until_synced(second)) == {"a", "b"}
+    assert sum(seen.is_watchlist for seen in proxy.seen) == 1
+    assert not any("resourceVersion" in seen.query for seen in proxy.seen if seen.is_list)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_forbidden(
+    proxy: WatchProxy, through: Connection, namespace: str, status: int
+) -> None:
+    """Without permission there is no snapshot at all, only a slow retry."""
+    proxy.fault(Answer(status, "no", "Forbidden"), when=_is_watch, times=2)
+    settings = dataclasses.replace(QUICK, forbidden_initial=0.2, forbidden_ceiling=0.4)
+    async with aclosing(_following(through, namespace, settings)) as items:
+        told = await until_synced(items)
+    refused = interruptions(told)
+    assert [item.reason for item in refused] == ["forbidden"] * 2
+    assert all(item.status == status and item.retry_seconds >= 0.1 for item in refused)
+    assert snapshots(told) == 1
+
+
+async def test_throttled(proxy: WatchProxy, items: AsyncGenerator[FollowItem, None]) -> None:
+    """Retry-After is kept even when our own wait would be shorter."""
+    slow = Answer(429, "slow down", "TooManyRequests", {"Retry-After": "1"})
+    proxy.fault(slow, when=_is_watch)
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    told = await until_synced(items)
+    [waited] = interruptions(told)
+    assert waited.retry_seconds == 1
+    assert loop.time() - started >= 1
+
+
+@pytest.mark.parametrize("action", [Answer(500), Answer(503), Hangup()])
+async def test_server_in_trouble(
+    proxy: WatchProxy,
+    items: AsyncGenerator[FollowItem, None],
+    api: Api,
+    namespace: str,
+    action: Answer | Hangup,
+) -> None:
+    """While the server fails nothing is concluded; afterwards the gap is closed by a resume."""
+    await until_synced(items)
+    proxy.fault(action, when=_is_resume, times=3)
+    proxy.close_streams()
+    told = await until(items, lambda item: isinstance(item, Interrupted) and item.reason == "error")
+    await _make(api, namespace, "meanwhile")
+    told += await until_seen(items, "meanwhile")
+    assert snapshots(told) == 0
+
+
+@pytest.mark.parametrize("action", [Answer(403, "no", "Forbidden"), Answer(500), Hangup(300)])
+async def test_broken_page(
+    proxy: WatchProxy,
+    through: Connection,
+    api: Api,
+    namespace: str,
+    action: Answer | Hangup,
+) -> None:
+    """A list that breaks on a later page is abandoned, whatever broke it."""
+    await _make(api, namespace, *(f"c{place}" for place in range(4)))
+    proxy.hide_watchlist()
+    proxy.fault(action, when=lambda seen: seen.is_next_page)
+    settings = dataclasses.replace(QUICK, page_size=2)
+    async with aclosing(_following(through, namespace, settings)) as items:
+        told = await until(
+            items, lambda item: isinstance(item, (SnapshotAbandoned, SnapshotComplete))
+        )
+        assert isinstance(told[-1], SnapshotAbandoned)
+        assert len(live_names(await until_synced(items))) == 4
+
+
+async def test_type_that_is_not_served(through: Connection, namespace: str) -> None:
+    """A type that is not there says 404, and no snapshot pretends that it is empty."""
+    missing = dataclasses.replace(CONFIGMAPS, group="nothing.example.org")
+    async with aclosing(follow(through, Scope(missing, namespace), QUICK)) as items:
+        [item] = await until(items, lambda item: True)
+    assert isinstance(item, Interrupted)
+    assert (item.reason, item.status) == ("error", 404)
+
+
+@pytest.mark.scenario("F9")
+async def test_dropped_events_come_with_the_next_snapshot(
+    proxy: WatchProxy, items: AsyncGenerator[FollowItem, None], api: Api, namespace: str
+) -> None:
+    """What a lossy way swallowed is there after the next snapshot."""
+    proxy.fault(GONE, when=_is_resume)
+    proxy.fault(
+        Stream(change=lambda line: None if b'"name":"lost"' in line else line),
+        when=_is_watchlist,
+    )
+    await until_synced(items)
+    await _make(api, namespace, "lost", "seen")
+    assert live_names(await until_seen(items, "seen")) == {"seen"}
+    proxy.close_streams()
+    assert live_names(await until_synced(items)) == {"lost", "seen"}

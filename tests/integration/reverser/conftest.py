@@ -1,0 +1,36 @@
+"""One operator and one git server, shared by the tests of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.support import cluster as clusters
+from tests.support.gitserver import PASSWORD, Served, serving
+from tests.support.mirrored import Mirrored
+from tests.support.operator import Operator, operating
+
+from windlass.dev.desk import Desk
+
+
+@pytest.fixture(scope="session")
+def git_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A real smart-HTTP git server that asks for a password."""
+    root = tmp_path_factory.mktemp("git-host")
+    with serving(root, username="git", password=PASSWORD) as served:
+        yield served
+
+
+@pytest.fixture(scope="session")
+def operator(cluster: Desk, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    """The operator that these tests share, as a process of its own."""
+    clusters.bind_cluster_admin(cluster, "dev")
+    directory = tmp_path_factory.mktemp("operator")
+    with operating(cluster, directory, "--remote-check-interval=2s", "--log-level=debug") as found:
+        yield found
+
+
+@pytest.fixture
+def mirrored(cluster: Desk, operator: Operator, git_host: Served, namespace: str) -> Mirrored:
+    """A namespace with a repository of its own; nothing is configured yet."""
+    return Mirrored(cluster, git_host, namespace, f"{namespace}.git")

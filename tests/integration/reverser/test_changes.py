@@ -1,0 +1,168 @@
+"""People change things with kubectl; their commits appear on the server."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.mirrored import Mirrored
+from tests.support.operator import Operator, eventually
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.mark.scenario("A31", "A32")
+def test_create_update_delete_are_commits_of_the_person(mirrored: Mirrored) -> None:
+    """Each step of a ConfigMap's life is one commit by whoever did it."""
+    mirrored.configured({"resources": ["configmaps"]})
+    alice, bob = mirrored.person("alice"), mirrored.person("bob")
+    alice.kubectl("create", "configmap", "hello", "--from-literal=greeting=hi")
+    created = mirrored.await_commit("[CREATE] v1/configmaps/hello by user/alice")
+    path = f"v1/configmaps/{mirrored.namespace}/hello.yaml"
+    assert "greeting: hi" in mirrored.file(path)
+    bob.kubectl("patch", "configmap", "hello", "-p", '{"data":{"greeting":"moin"}}')
+    updated = mirrored.await_commit("[UPDATE] v1/configmaps/hello by user/bob")
+    assert "greeting: moin" in mirrored.file(path)
+    alice.kubectl("delete", "configmap", "hello")
+    deleted = mirrored.await_commit("[DELETE] v1/configmaps/hello by user/alice")
+    assert path not in mirrored.files()
+    for commit, person in ((created, "alice"), (updated, "bob"), (deleted, "alice")):
+        assert (commit.author, commit.email) == (person, f"{person}@windlass.invalid")
+        assert commit.trailer("User") == person
+        assert commit.trailer("Attribution") == "exact"
+
+
+@pytest.mark.scenario("A30", "A4")
+def test_what_was_there_before_the_rule_comes_as_one_sync(mirrored: Mirrored) -> None:
+    """An empty repository gets a root commit that holds every live object."""
+    alice = mirrored.person("alice")
+    alice.apply(mirrored.config_map("one", a="1"), mirrored.config_map("two", b="2"))
+    mirrored.configured({"resources": ["configmaps"]})
+    sync = mirrored.await_commit(f"[SYNC] 2 objects (+2 ~0 -0) in {mirrored.folder}")
+    assert sync.trailer("Attribution") == "sync"
+    assert sync.author == "windlass"
+    assert set(mirrored.files()) == {
+        f"v1/configmaps/{mirrored.namespace}/one.yaml",
+        f"v1/configmaps/{mirrored.namespace}/two.yaml",
+    }
+    claim = mirrored.git("show", f"main:{mirrored.folder}/.windlass-claim")
+    assert f"destination: {mirrored.namespace}/destination" in claim
+
+
+@pytest.mark.scenario("A37")
+def test_scale_is_credited_to_the_person(mirrored: Mirrored) -> None:
+    """Scaling goes through a subresource and still has an exact author."""
+    mirrored.configured({"resources": ["deployments"]})
+    alice, bob = mirrored.person("alice"), mirrored.person("bob")
+    alice.kubectl("create", "deployment", "web", "--image=registry.invalid/web", "--replicas=1")
+    mirrored.await_commit("[CREATE] apps/v1/deployments/web by user/alice")
+    bob.kubectl("scale", "deployment", "web", "--replicas=4")
+    commit = mirrored.await_commit("[UPDATE] apps/v1/deployments/web by user/bob")
+    assert commit.trailer("Attribution") == "exact"
+    assert "replicas: 4" in mirrored.file(f"apps/v1/deployments/{mirrored.namespace}/web.yaml")
+
+
+@pytest.mark.scenario("A35")
+def test_a_finalizer_delays_neither_the_removal_nor_changes_its_author(
+    mirrored: Mirrored,
+) -> None:
+    """The file goes at the deletionTimestamp; later finalizer edits make no commit."""
+    mirrored.configured({"resources": ["configmaps"]})
+    alice, bob = mirrored.person("alice"), mirrored.person("bob")
+    held = mirrored.config_map("held", a="1")
+    held["metadata"]["finalizers"] = ["example.org/held"]
+    alice.apply(held)
+    mirrored.await_commit("[CREATE] v1/configmaps/held by user/alice")
+    bob.kubectl("delete", "configmap", "held", "--wait=false")
+    mirrored.await_commit("[DELETE] v1/configmaps/held by user/bob")
+    before = mirrored.subjects()
+    patch = '[{"op":"remove","path":"/metadata/finalizers"}]'
+    alice.kubectl("patch", "configmap", "held", "--type=json", "-p", patch)
+    alice.kubectl("create", "configmap", "marker", "--from-literal=a=1")
+    mirrored.await_commit("[CREATE] v1/configmaps/marker by user/alice")
+    assert mirrored.subjects() == ["[CREATE] v1/configmaps/marker by user/alice", *before]
+
+
+@pytest.mark.scenario("A38")
+def test_deletecollection_is_one_commit_of_the_caller(mirrored: Mirrored) -> None:
+    """Fifty objects that go together go in one commit by whoever asked."""
+    mirrored.configured({"resources": ["configmaps"]})
+    alice = mirrored.person("alice")
+    many = [mirrored.config_map(f"many-{number}", n=str(number)) for number in range(50)]
+    for one in many:
+        one["metadata"]["labels"] = {"set": "many"}
+    alice.apply(*many)
+    eventually(lambda: len(mirrored.files()) == 50, "fifty files")
+    mirrored.person("bob").kubectl("delete", "configmap", "-l", "set=many", "--wait=false")
+    eventually(lambda: not mirrored.files(), "no file")
+    deletions = [one for one in mirrored.commits() if one.subject.endswith("by user/bob")]
+    assert all(one.trailer("Attribution") == "exact" for one in deletions)
+    assert sum(one.body.count("\nDELETE ") for one in deletions) >= 49
+
+
+@pytest.mark.scenario("A33")
+def test_status_only_changes_make_no_commit(mirrored: Mirrored, operator: Operator) -> None:
+    """Status writes leave the branch where it was and are counted as duplicates."""
+    mirrored.configured({"resources": ["deployments"]})
+    alice = mirrored.person("alice")
+    alice.kubectl("create", "deployment", "web", "--image=registry.invalid/web")
+    mirrored.await_commit("[CREATE] apps/v1/deployments/web by user/alice")
+    before = mirrored.commits()[0].sha
+    skipped = operator.metric("gitopsreverser_watch_duplicates_skipped_total")
+    for number in range(20):
+        alice.kubectl(
+            "patch",
+            "deployment",
+            "web",
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            f'{{"status":{{"observedGeneration":{number + 100}}}}}',
+        )
+    eventually(
+        lambda: operator.metric("gitopsreverser_watch_duplicates_skipped_total") >= skipped + 20,
+        "twenty duplicates",
+    )
+    assert mirrored.commits()[0].sha == before
+
+
+@pytest.mark.scenario("A51", "A48")
+def test_secret_values_never_leave_and_cannot_come_back(mirrored: Mirrored) -> None:
+    """A redacted file shows that a value changed, nothing else, and cannot be applied."""
+    mirrored.configured({"resources": ["secrets"]})
+    alice = mirrored.person("alice")
+    alice.kubectl(
+        "create",
+        "secret",
+        "generic",
+        "door",
+        "--from-literal=a=canary-7731",
+        "--from-literal=b=canary-7731",
+    )
+    mirrored.await_commit("[CREATE] v1/secrets/door by user/alice")
+    path = f"v1/secrets/{mirrored.namespace}/door.yaml"
+    first = mirrored.file(path)
+    digests = [line.split("hmac:")[1] for line in first.splitlines() if "hmac:" in line]
+    assert len(set(digests)) == 2, "equal values under two keys have different digests"
+    alice.kubectl("patch", "secret", "door", "-p", '{"stringData":{"a":"canary-9942"}}')
+    mirrored.await_commit("[UPDATE] v1/secrets/door by user/alice")
+    second = mirrored.file(path)
+    assert first != second
+    refused = alice.try_kubectl("apply", "-f", "-", stdin=second)
+    assert refused.returncode != 0
+    everything = mirrored.git("cat-file", "--batch-all-objects", "--batch")
+    assert "canary" not in everything
+    assert "Y2FuYXJ5" not in everything
+
+
+@pytest.mark.scenario("A23", "A22")
+def test_operation_masks_follow_the_git_transition(mirrored: Mirrored) -> None:
+    """With operations [CREATE] a new object is committed, its update and deletion are not."""
+    mirrored.configured({"resources": ["configmaps"], "operations": ["CREATE"]})
+    alice = mirrored.person("alice")
+    alice.kubectl("create", "configmap", "kept", "--from-literal=a=1")
+    mirrored.await_commit("[CREATE] v1/configmaps/kept by user/alice")
+    alice.kubectl("patch", "configmap", "kept", "-p", '{"data":{"a":"2"}}')
+    alice.kubectl("delete", "configmap", "kept")
+    alice.kubectl("create", "configmap", "marker", "--from-literal=a=1")
+    mirrored.await_commit("[CREATE] v1/configmaps/marker by user/alice")
+    assert 'a: "1"' in mirrored.file(f"v1/configmaps/{mirrored.namespace}/kept.yaml")
+    assert len(mirrored.commits()) == 2

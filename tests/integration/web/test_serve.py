@@ -1,0 +1,420 @@
+"""A real server on loopback: TLS, certificate swaps, limits, admission, probes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+import ssl
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from prometheus_client import CollectorRegistry
+
+from windlass.base.errors import Fatal, Stalled
+from windlass.telemetry.metrics import Metrics
+from windlass.web import certificates, listener
+from windlass.web.admission import PATH, AdmissionEndpoint, AdmissionRequest
+from windlass.web.certificates import Authority, Leaf
+from windlass.web.metrics import metrics
+from windlass.web.probes import probes
+from windlass.web.serve import Limits, Server
+from windlass.web.tls import Tls
+
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture(scope="module")
+def authority() -> Authority:
+    """The authority that clients trust."""
+    return Authority.create("windlass test", NOW, days=2)
+
+
+@pytest.fixture(scope="module")
+def leaf(authority: Authority) -> Leaf:
+    """A pair for loopback."""
+    return authority.issue(["localhost"], ["127.0.0.1"], NOW, days=1)
+
+
+async def echo(scope: Any, receive: Any, send: Any) -> None:
+    """Send the body back."""
+    body = (await receive())["body"]
+    headers = [(b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def trusting(authority_pem: bytes) -> ssl.SSLContext:
+    """A client that trusts only this."""
+    return ssl.create_default_context(cadata=authority_pem.decode())
+
+
+def serial(writer: asyncio.StreamWriter) -> str:
+    """The serial number of the certificate the server showed."""
+    peer = writer.get_extra_info("peercert")
+    return str(peer["serialNumber"])
+
+
+async def dial(port: int, context: ssl.SSLContext | None = None) -> Any:
+    """A raw connection, with TLS where a context is given."""
+    name = "localhost" if context else None
+    return await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=name)
+
+
+async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: bytes) -> bytes:
+    """Post on a raw connection and read the echo."""
+    head = b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(body)
+    writer.write(head + body)
+    await writer.drain()
+    answer = await reader.readuntil(b"\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 200")
+    return await reader.readexactly(len(body))
+
+
+async def hang_up(writer: asyncio.StreamWriter) -> None:
+    """Close, however the other side feels about it."""
+    writer.close()
+    try:
+        await writer.wait_closed()
+    except (OSError, ssl.SSLError):
+        return
+
+
+async def test_clients_that_trust_our_authority_are_served(
+    authority: Authority, leaf: Leaf
+) -> None:
+    """A client that knows only our authority talks TLS with us by name and by address."""
+    tls = Tls(leaf.cert_pem, leaf.key_pem)
+    async with (
+        Server(echo, tls=tls) as server,
+        httpx2.AsyncClient(verify=trusting(authority.cert_pem)) as client,
+    ):
+        for host in ("localhost", "127.0.0.1"):
+            answer = await client.post(f"https://{host}:{server.port}/", content=b"hello")
+            assert (answer.status_code, answer.content) == (200, b"hello")
+            assert "server" not in answer.headers
+
+
+async def test_strangers_are_not_trusted(leaf: Leaf) -> None:
+    """A client that knows another authority refuses us."""
+    other = Authority.create("other", NOW, days=1)
+    async with (
+        Server(echo, tls=Tls(leaf.cert_pem, leaf.key_pem)) as server,
+        httpx2.AsyncClient(verify=trusting(other.cert_pem)) as client,
+    ):
+        with pytest.raises(httpx2.ConnectError):
+            await client.get(f"https://localhost:{server.port}/")
+
+
+async def test_old_tls_is_refused(authority: Authority, leaf: Leaf) -> None:
+    """A client that offers less than TLS 1.2 gets no handshake."""
+    context = trusting(authority.cert_pem)
+    assert Tls(leaf.cert_pem, leaf.key_pem).context.minimum_version == ssl.TLSVersion.TLSv1_2
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    async with Server(echo, tls=Tls(leaf.cert_pem, leaf.key_pem)) as server:
+        reader, writer = await dial(server.port, context)
+        assert writer.get_extra_info("ssl_object").version() == "TLSv1.2"
+        assert await ask(reader, writer, b"x") == b"x"
+        await hang_up(writer)
+
+
+async def test_certificate_is_swapped_under_living_connections(
+    authority: Authority, leaf: Leaf
+) -> None:
+    """A connection opened before the swap goes on; one opened after it sees the new pair."""
+    heir = Authority.create("windlass next", NOW, days=2)
+    fresh = heir.issue(["localhost"], [], NOW, days=1)
+    context = trusting(certificates.bundle(NOW, heir.cert_pem, authority.cert_pem))
+    tls = Tls(leaf.cert_pem, leaf.key_pem)
+    async with Server(echo, tls=tls) as server:
+        old_reader, old_writer = await dial(server.port, context)
+        assert await ask(old_reader, old_writer, b"before") == b"before"
+        assert tls.reload(fresh.cert_pem, fresh.key_pem)
+        assert not tls.reload(fresh.cert_pem, fresh.key_pem)
+        new_reader, new_writer = await dial(server.port, context)
+        assert await ask(new_reader, new_writer, b"new") == b"new"
+        assert await ask(old_reader, old_writer, b"old") == b"old"
+        assert serial(new_writer) != serial(old_writer)
+        await hang_up(old_writer)
+        await hang_up(new_writer)
+
+
+async def test_broken_pair_leaves_the_served_one(authority: Authority, leaf: Leaf) -> None:
+    """A pair that does not fit together is refused and the old one stays in use."""
+    tls = Tls(leaf.cert_pem, leaf.key_pem)
+    other = authority.issue(["localhost"], [], NOW, days=1)
+    async with Server(echo, tls=tls) as server:
+        with pytest.raises(Stalled, match="belongs together"):
+            tls.reload(other.cert_pem, leaf.key_pem)
+        reader, writer = await dial(server.port, trusting(authority.cert_pem))
+        assert await ask(reader, writer, b"x") == b"x"
+        await hang_up(writer)
+
+
+async def test_pair_is_read_from_files(
+    authority: Authority, leaf: Leaf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pair in files is served and read again, and no key file of ours stays behind."""
+    monkeypatch.setattr("windlass.web.tls._MEMORY", tmp_path / "spill")
+    (tmp_path / "spill").mkdir()
+    cert, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    cert.write_bytes(leaf.cert_pem)
+    key.write_bytes(leaf.key_pem)
+    tls = await Tls.from_files(cert, key)
+    assert not await tls.reload_files(cert, key)
+    fresh = authority.issue(["localhost"], [], NOW, days=1)
+    cert.write_bytes(fresh.cert_pem)
+    key.write_bytes(fresh.key_pem)
+    assert await tls.reload_files(cert, key)
+    assert list((tmp_path / "spill").iterdir()) == []
+    key.unlink()
+    with pytest.raises(Stalled, match=r"tls\.key cannot be read"):
+        await tls.reload_files(cert, key)
+
+
+async def test_client_authority_keeps_others_out(authority: Authority, leaf: Leaf) -> None:
+    """With a client CA only clients it signed get an answer."""
+    tls = Tls(leaf.cert_pem, leaf.key_pem, client_ca=authority.cert_pem)
+    async with Server(echo, tls=tls) as server:
+        reader, writer = await dial(server.port, trusting(authority.cert_pem))
+        with pytest.raises((OSError, asyncio.IncompleteReadError)):
+            await ask(reader, writer, b"x")
+        await hang_up(writer)
+
+
+async def test_unreadable_client_authority_is_refused(leaf: Leaf) -> None:
+    """A client CA that is no PEM is refused when the server is made."""
+    with pytest.raises(Stalled, match="client CA"):
+        Tls(leaf.cert_pem, leaf.key_pem, client_ca=b"\xffnonsense")
+
+
+async def test_taken_port_names_the_flag() -> None:
+    """A port in use is reported with the option that chooses another."""
+    async with Server(echo) as first:
+        second = Server(echo, "127.0.0.1", first.port, flag="--webhook-bind-address")
+        with pytest.raises(Fatal) as caught:
+            await second.start()
+        assert caught.value.message == (
+            f"port {first.port} is taken by another process; "
+            "choose another with --webhook-bind-address"
+        )
+        await second.stop()
+
+
+def test_foreign_address_is_explained() -> None:
+    """An address of another machine is named as the reason."""
+    with pytest.raises(Fatal, match="not an address of this machine"):
+        listener.bind("192.0.2.1", 0)
+
+
+async def test_bound_socket_is_used() -> None:
+    """A socket that was bound before is served, on its own port."""
+    bound = socket.create_server(("127.0.0.1", 0))
+    port = bound.getsockname()[1]
+    async with Server(echo, bound=bound) as server, httpx2.AsyncClient() as client:
+        assert server.port == port
+        assert (await client.post(f"http://127.0.0.1:{port}/", content=b"a")).content == b"a"
+
+
+async def test_every_address_is_the_empty_host() -> None:
+    """The empty host listens where loopback reaches it."""
+    async with Server(echo, "", 0) as server, httpx2.AsyncClient() as client:
+        answer = await client.post(f"http://127.0.0.1:{server.port}/", content=b"a")
+        assert answer.content == b"a"
+
+
+async def test_signal_handlers_stay_the_process_own() -> None:
+    """Serving does not take over SIGTERM."""
+    before = signal.getsignal(signal.SIGTERM)
+    async with Server(echo):
+        assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_large_body_is_refused(chunked: bool) -> None:
+    """A body over the cap gets 413 with or without a declared length."""
+
+    async def chunks() -> Any:
+        for _ in range(40):
+            yield b"x" * 65536
+
+    content = chunks() if chunked else b"x" * 65536 * 40
+    async with (
+        Server(echo, limits=Limits(body_bytes=1024 * 1024)) as server,
+        httpx2.AsyncClient() as client,
+    ):
+        answer = await client.post(f"http://127.0.0.1:{server.port}/", content=content)
+        assert answer.status_code == 413
+        assert answer.text == "the body is larger than 1048576 bytes\n"
+
+
+async def test_slow_body_is_refused() -> None:
+    """A sender that stops within the body gets 408 and loses the connection."""
+    async with Server(echo, limits=Limits(body_seconds=0.2)) as server:
+        reader, writer = await dial(server.port)
+        writer.write(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\nabc")
+        answer = await asyncio.wait_for(reader.read(), 5)
+        assert answer.startswith(b"HTTP/1.1 408")
+        await hang_up(writer)
+
+
+@pytest.mark.parametrize("sent", [b"", b"POST / HTTP/1.1\r\nhost: a\r\n"])
+async def test_slow_head_is_cut(sent: bytes) -> None:
+    """A connection without a complete head in time is closed without an answer."""
+    async with Server(echo, limits=Limits(head_seconds=0.2)) as server:
+        reader, writer = await dial(server.port)
+        writer.write(sent)
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await asyncio.wait_for(reader.readexactly(1), 5)
+        await hang_up(writer)
+
+
+async def test_endless_head_is_cut() -> None:
+    """A head that never ends is cut long before the deadline."""
+    async with Server(echo) as server:
+        reader, writer = await dial(server.port)
+        writer.write(b"GET / HTTP/1.1\r\nx: " + b"a" * 400_000)
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await asyncio.wait_for(reader.readexactly(1), 5)
+        await hang_up(writer)
+
+
+async def test_kept_connection_serves_again_after_the_head_deadline() -> None:
+    """Waiting between two requests is not held against the head of the second."""
+    async with Server(echo, limits=Limits(head_seconds=0.2)) as server:
+        reader, writer = await dial(server.port)
+        assert await ask(reader, writer, b"one") == b"one"
+        silent_reader, silent_writer = await dial(server.port)
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await asyncio.wait_for(silent_reader.readexactly(1), 5)
+        assert await ask(reader, writer, b"two") == b"two"
+        await hang_up(writer)
+        await hang_up(silent_writer)
+
+
+async def test_running_request_is_finished_before_the_end() -> None:
+    """A request that runs when the server stops still gets its answer."""
+    entered, go_on = asyncio.Event(), asyncio.Event()
+
+    async def held(scope: Any, receive: Any, send: Any) -> None:
+        entered.set()
+        await go_on.wait()
+        await echo(scope, receive, send)
+
+    server = Server(held)
+    await server.start()
+    reader, writer = await dial(server.port)
+    asking = asyncio.create_task(ask(reader, writer, b"late"))
+    await entered.wait()
+    stopping = asyncio.create_task(server.stop())
+    go_on.set()
+    assert await asking == b"late"
+    await stopping
+    await server.wait()
+    await hang_up(writer)
+
+
+async def test_hung_request_is_cut_at_the_deadline() -> None:
+    """A request that never ends does not keep the process alive."""
+    entered = asyncio.Event()
+
+    async def hung(scope: Any, receive: Any, send: Any) -> None:
+        entered.set()
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(10):
+        async with Server(hung, limits=Limits(drain_seconds=1)) as server:
+            reader, writer = await dial(server.port)
+            writer.write(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+            await entered.wait()
+        with pytest.raises(OSError, match="Connect call failed"):
+            await dial(server.port)
+        await reader.read()
+        await hang_up(writer)
+
+
+def review(uid: str) -> bytes:
+    """A small AdmissionReview."""
+    resource = {"group": "", "version": "v1", "resource": "configmaps"}
+    request = {"uid": uid, "operation": "CREATE", "resource": resource, "object": {"a": 1}}
+    envelope = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1"}
+    return json.dumps({**envelope, "request": request}).encode()
+
+
+async def test_admission_is_answered_before_anything_is_done_with_it(
+    authority: Authority, leaf: Leaf
+) -> None:
+    """The client holds its answer while the callback has not even ended."""
+    answered = asyncio.Event()
+    handed: asyncio.Queue[AdmissionRequest] = asyncio.Queue()
+    order: list[str] = []
+
+    async def work(request: AdmissionRequest) -> None:
+        await answered.wait()
+        order.append("worked")
+        await handed.put(request)
+
+    running: set[asyncio.Task[None]] = set()
+    endpoint = AdmissionEndpoint(lambda request: running.add(asyncio.create_task(work(request))))
+    async with (
+        Server(endpoint, tls=Tls(leaf.cert_pem, leaf.key_pem)) as server,
+        httpx2.AsyncClient(verify=trusting(authority.cert_pem)) as client,
+    ):
+        url = f"https://localhost:{server.port}{PATH}?timeout=1s"
+        answer = await client.post(url, content=review("u-1"))
+        order.append("answered")
+        answered.set()
+        assert answer.json()["response"] == {"uid": "u-1", "allowed": True}
+        assert (await asyncio.wait_for(handed.get(), 5)).object == b'{"a": 1}'
+    assert order == ["answered", "worked"]
+
+
+async def test_malformed_admission_keeps_the_connection() -> None:
+    """Broken bodies get an answer each and the next good one is still served."""
+    handed: list[AdmissionRequest] = []
+    async with Server(AdmissionEndpoint(handed.append)) as server, httpx2.AsyncClient() as client:
+        url = f"http://127.0.0.1:{server.port}{PATH}"
+        for body in (b"", b"{", b"\x00" * 1000, b"[" * 200_000):
+            assert (await client.post(url, content=body)).status_code == 400
+        cut = await client.post(url, content=review("u-2")[:-20])
+        assert cut.json()["response"] == {"uid": "u-2", "allowed": True}
+        good = await client.post(url, content=review("u-3"))
+        assert good.json()["response"]["allowed"]
+        broken = b'{"request":{"uid":"u-4","operation":7}}'
+        assert (await client.post(url, content=broken)).json()["response"]["uid"] == "u-4"
+    assert [request.uid for request in handed] == ["u-3"]
+
+
+async def test_probes_say_what_is_missing() -> None:
+    """Readiness lists failing checks with a sentence each; life is another question."""
+    state: dict[str, str | None] = {"caches": "configmaps are still loading"}
+    app = probes(live={}, ready={"caches": lambda: state["caches"], "leader": lambda: None})
+    async with Server(app) as server, httpx2.AsyncClient() as client:
+        base = f"http://127.0.0.1:{server.port}"
+        assert (await client.get(f"{base}/healthz")).text == "ok\n"
+        waiting = await client.get(f"{base}/readyz")
+        assert waiting.status_code == 503
+        assert waiting.text == "caches: configmaps are still loading\n"
+        state["caches"] = None
+        assert (await client.get(f"{base}/readyz")).status_code == 200
+        assert (await client.get(f"{base}/other")).status_code == 404
+
+
+async def test_metrics_are_exposed() -> None:
+    """A scrape shows what was recorded, in the format it asks for."""
+    live = Metrics(CollectorRegistry())
+    live.commits.inc("user")
+    async with Server(metrics(live.registry)) as server, httpx2.AsyncClient() as client:
+        url = f"http://127.0.0.1:{server.port}/metrics"
+        plain = await client.get(url)
+        assert 'gitopsreverser_commits_total{author_kind="user"} 1.0' in plain.text
+        assert plain.headers["content-type"].startswith("text/plain")
+        accept = {"accept": "application/openmetrics-text; version=1.0.0"}
+        opened = await client.get(url, headers=accept)
+        assert opened.headers["content-type"].startswith("application/openmetrics-text")
+        assert opened.text.endswith("# EOF\n")

@@ -1,0 +1,369 @@
+"""No wrong author, whatever users, other webhooks and lost records do."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, Literal
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from windlass.objects.gvr import GVR
+from windlass.reverser.decide import attribution
+from windlass.reverser.decide.attribution import Observation, judge
+from windlass.reverser.decide.records import Link, Record, Records
+from windlass.reverser.decide.transition import Operation
+
+STREAM = GVR("apps", "v1", "deployments")
+OTHER = GVR("apps", "v1beta1", "deployments")
+USERS = ("alice", "bob", "mallory")
+Fate = Literal["stored", "rejected", "dry-run", "stale"]
+
+times = st.integers(0, 200).map(lambda tenth: tenth / 10)
+contents = st.sampled_from([b"a" * 16, b"b" * 16])
+records = st.builds(
+    Record,
+    time=times,
+    user=st.sampled_from(USERS),
+    operation=st.sampled_from(["CREATE", "UPDATE", "DELETE"]),
+    gvr=st.sampled_from([STREAM, STREAM, OTHER]),
+    uid=st.sampled_from(["u1", "u1", "u2"]),
+    old_resource_version=st.sampled_from(["", "1", "2"]),
+    content=st.none() | contents,
+    replicas=st.none() | st.integers(0, 2),
+    subresource=st.sampled_from(["", "", "scale", "status"]),
+)
+observations = st.builds(
+    Observation,
+    uid=st.just("u1"),
+    operation=st.sampled_from(["CREATE", "UPDATE", "DELETE"]),
+    previous_resource_version=st.sampled_from([None, "1", "2"]),
+    version=st.just("apps/v1"),
+    content=st.none() | contents,
+    received=times,
+    replicas=st.none() | st.integers(0, 2),
+    previous_replicas=st.none() | st.integers(0, 2),
+)
+
+
+def on_link(observation: Observation, record: Record) -> bool:
+    """Whether the record is an attempt of the observed kind on the observed predecessor."""
+    creating = observation.operation == "CREATE"
+    same_version = record.old_resource_version == observation.previous_resource_version
+    return (
+        record.uid == observation.uid
+        and record.operation == observation.operation
+        and (creating or same_version)
+    )
+
+
+def agrees(observation: Observation, record: Record) -> bool:
+    """Whether the record could be that of the change, as far as contents tell."""
+    if record.subresource == "scale":
+        return record.replicas == observation.replicas is not None
+    return record.subresource == "" and record.content == observation.content is not None
+
+
+@given(observations, st.lists(records, max_size=8))
+def test_credited_user_is_the_only_one_who_fits(
+    observation: Observation, found: list[Record]
+) -> None:
+    """ATT-4: every attempt that could be the true one is by the user who is credited."""
+    verdict = judge(observation, found, lost=False)
+    if verdict.actor is None:
+        assert verdict.reason
+        return
+    linked = [one for one in found if on_link(observation, one)]
+    assert verdict.actor.user in {one.user for one in linked}
+    if observation.operation == "DELETE":
+        fresh = [one for one in linked if observation.received - one.time <= 10]
+        assert {one.user for one in fresh if not one.subresource} == {verdict.actor.user}
+    elif verdict.tier == "chain":
+        allowed = ("",) if observation.operation == "CREATE" else ("", "scale")
+        assert {one.user for one in linked if one.subresource in allowed} == {verdict.actor.user}
+    else:
+        equal = {one.user for one in linked if one.gvr == STREAM and not one.subresource} & {
+            one.user for one in linked if agrees(observation, one)
+        }
+        assert equal <= {verdict.actor.user} | {
+            one.user for one in linked if one.subresource == "scale"
+        }
+
+
+@given(observations, st.lists(records, max_size=8))
+def test_losses_silence_every_verdict(observation: Observation, found: list[Record]) -> None:
+    """ATT-3: where records may be missing nobody is credited."""
+    assert judge(observation, found, lost=True).actor is None
+
+
+@given(observations, st.lists(records, max_size=6), st.randoms(use_true_random=False))
+def test_order_of_records_does_not_matter(
+    observation: Observation, found: list[Record], random: Any
+) -> None:
+    """ATT-6: nearness and order of arrival prove nothing."""
+    mixed = list(found)
+    random.shuffle(mixed)
+    before = judge(observation, found, lost=False)
+    after = judge(observation, mixed, lost=False)
+    assert (before.tier, before.reason) == (after.tier, after.reason)
+    assert (before.actor and before.actor.user) == (after.actor and after.actor.user)
+
+
+@given(st.lists(st.tuples(records, st.integers(0, 100)), max_size=60))
+def test_records_stay_in_bounds_and_vanish_only_with_notice(
+    arrivals: list[tuple[Record, int]],
+) -> None:
+    """ATT-3: bounds hold at every step; what is gone has expired, is doubled or is known lost."""
+    kept = Records(ttl=30.0, max_entries=3, depth=2)
+    now = 20.0
+    added: list[Record] = []
+    for record, tenths in arrivals:
+        now += tenths / 50
+        kept.add(record, now)
+        added.append(record)
+        assert len(kept) <= 3
+        for uid in ("u1", "u2"):
+            held = kept.candidates(uid, now)
+            assert all(one.time > now - 30.0 for one in held)
+            links = [one.link for one in held]
+            assert all(links.count(link) <= 2 for link in links)
+    for record in added:
+        assert explained(kept, record, now)
+
+
+def explained(kept: Records, record: Record, now: float) -> bool:
+    """Whether a record that was added is held, expired, doubled by a newer one or told lost."""
+    if record.time <= now - 30.0 or kept.was_lost(record.time, now, record.link):
+        return True
+    return any(
+        one.link == record.link and one.user == record.user and one.time >= record.time
+        for one in kept.candidates(record.uid, now)
+    )
+
+
+@dataclass
+class Live:
+    """A stored object."""
+
+    uid: str
+    version: str
+    body: int = 0
+    replicas: int = 1
+    before: str = ""
+    changed: float = 0.0
+
+
+@dataclass(frozen=True)
+class Event:
+    """What the watch will show: `user` is who really did it, None for a status write."""
+
+    uid: str
+    version: str
+    user: str | None
+    operation: Operation
+    content: bytes
+    replicas: int
+
+
+def digest(body: int, replicas: int, gvr: GVR = STREAM) -> bytes:
+    """The digest of the cleaned object in one version."""
+    return blake2b(f"{gvr} {body} {replicas}".encode(), digest_size=16).digest()
+
+
+@dataclass
+class Server:
+    """An API server with our webhook in front of it and one watch behind it."""
+
+    records: Records
+    now: float = 1000.0
+    counter: int = 0
+    objects: dict[str, Live] = field(default_factory=dict)
+    events: deque[tuple[float, Event]] = field(default_factory=deque)
+    tracked: dict[str, tuple[str, int]] = field(default_factory=dict)
+    losing: bool = False
+    credited: int = 0
+    unresolved: int = 0
+
+    def version(self) -> str:
+        self.counter += 1
+        return str(self.counter)
+
+    def admit(self, record: Record) -> None:
+        """The webhook was called; its record may get lost, and then it is known when."""
+        if self.losing:
+            self.losing = False
+            self.records.lost(self.now, self.now)
+        else:
+            self.records.add(record, self.now)
+
+    def show(self, one: Live, user: str | None, operation: Operation) -> None:
+        content = digest(one.body, one.replicas)
+        event = Event(one.uid, one.version, user, operation, content, one.replicas)
+        self.events.append((self.now, event))
+
+    def request(
+        self, user: str, operation: Operation, link: Link, gvr: GVR = STREAM, **given: Any
+    ) -> None:
+        uid, version = link
+        self.admit(Record(self.now, user, operation, gvr, uid, version, **given))
+
+    def create(self, user: str, name: str, body: int, fate: Fate, gvr: GVR) -> None:
+        uid = f"{name}-{self.version()}"
+        if fate != "dry-run":
+            self.request(user, "CREATE", (uid, ""), gvr, content=digest(body, 1, gvr))
+        if fate == "stored" and name not in self.objects:
+            one = self.objects[name] = Live(uid, self.version(), body, changed=self.now)
+            self.show(one, user, "CREATE")
+
+    def update(self, user: str, name: str, body: int, fate: Fate, gvr: GVR) -> None:
+        one = self.objects[name]
+        self.attempt(user, one, fate, gvr, content=digest(body, one.replicas, gvr))
+        if fate == "stored" and body != one.body:
+            one.body = body
+            self.store(one, user)
+
+    def shadowed(self, user: str, name: str, body: int) -> None:
+        """Mallory is refused the very change that is then stored, whose record gets lost."""
+        self.update("mallory", name, body, "rejected", STREAM)
+        self.losing = True
+        self.now += 0.5
+        self.update(user, name, body, "stored", STREAM)
+
+    def scale(self, user: str, name: str, replicas: int, fate: Fate) -> None:
+        one = self.objects[name]
+        self.attempt(user, one, fate, STREAM, subresource="scale", replicas=replicas)
+        if fate == "stored" and replicas != one.replicas:
+            one.replicas = replicas
+            self.store(one, user)
+
+    def attempt(self, user: str, one: Live, fate: Fate, gvr: GVR, **given: Any) -> None:
+        """Admission of an update; a stale attempt still sees the version before, for a moment."""
+        if fate == "dry-run":
+            return
+        stale = fate == "stale" and one.before and self.now - one.changed < 1.0
+        version = one.before if stale else one.version
+        self.request(user, "UPDATE", (one.uid, version), gvr, **given)
+
+    def delete(self, user: str, name: str, fate: Fate) -> None:
+        one = self.objects[name]
+        if fate != "dry-run":
+            self.request(user, "DELETE", (one.uid, one.version))
+        if fate == "stored":
+            del self.objects[name]
+            gone = Live(one.uid, self.version(), one.body, one.replicas)
+            self.show(gone, user, "DELETE")
+            # Somebody else deletes in the same moment, on what the cache still shows.
+            if one.body == 2:
+                self.now += 0.01
+                self.request("mallory", "DELETE", (one.uid, one.version))
+
+    def store(self, one: Live, user: str | None) -> None:
+        one.before, one.version, one.changed = one.version, self.version(), self.now
+        self.show(one, user, "UPDATE")
+
+    def deliver(self, older_than: float) -> None:
+        while self.events and self.now - self.events[0][0] >= older_than:
+            self.judge(self.events.popleft()[1])
+
+    def judge(self, event: Event) -> None:
+        known = self.tracked.get(event.uid)
+        self.tracked[event.uid] = event.version, event.replicas
+        if event.user is None:
+            return
+        observation = Observation(
+            event.uid,
+            event.operation,
+            known[0] if known else None,
+            "apps/v1",
+            event.content,
+            self.now,
+            event.replicas,
+            known[1] if known else None,
+        )
+        for later in (0.0, 5.0):
+            verdict = attribution.attributed(observation, self.records, now=self.now + later)
+            assert verdict.actor is None or verdict.actor.user == event.user, (event, verdict)
+        self.credited += verdict.actor is not None
+        self.unresolved += verdict.actor is None
+
+
+def take(server: Server, step: tuple[str, str, str, int, Fate, GVR], tenths: int) -> None:
+    """One step of the world: somebody writes, a record gets lost, or time passes."""
+    action, user, name, value, fate, gvr = step
+    server.now += tenths / 10
+    server.deliver(15.0)
+    if action == "create":
+        server.create(user, name, value, fate, gvr)
+    elif action == "deliver":
+        server.deliver(0.0)
+    elif action == "lose":
+        server.losing = True
+    elif name in server.objects:
+        write(server, step)
+
+
+def write(server: Server, step: tuple[str, str, str, int, Fate, GVR]) -> None:
+    """A write of an object that exists."""
+    action, user, name, value, fate, gvr = step
+    if action == "update":
+        server.update(user, name, value, fate, gvr)
+    elif action == "shadowed":
+        server.shadowed(user, name, value)
+    elif action == "scale":
+        server.scale(user, name, value, fate)
+    elif action == "delete":
+        server.delete(user, name, fate)
+    else:
+        server.store(server.objects[name], None)
+
+
+ACTIONS = (
+    *("create", "update", "update", "update", "shadowed"),
+    *("scale", "delete", "status", "deliver", "lose"),
+)
+FATES: tuple[Fate, ...] = ("stored", "stored", "rejected", "dry-run", "stale")
+steps = st.lists(
+    st.tuples(
+        st.tuples(
+            st.sampled_from(ACTIONS),
+            st.sampled_from(USERS),
+            st.sampled_from(["x", "y"]),
+            st.integers(0, 2),
+            st.sampled_from(FATES),
+            st.sampled_from([STREAM, STREAM, OTHER]),
+        ),
+        st.sampled_from([0, 0, 1, 2, 20, 60]),
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(steps, st.sampled_from([(3, 2), (1000, 10)]))
+def test_a_wrong_author_never_appears(
+    world: list[tuple[tuple[str, str, str, int, Fate, GVR], int]], bounds: tuple[int, int]
+) -> None:
+    """P6: rejected, stale, dry-run and lost attempts never lend their user to a change."""
+    entries, depth = bounds
+    server = Server(Records(ttl=60.0, max_entries=entries, depth=depth))
+    for step, tenths in world:
+        take(server, step, tenths)
+    server.deliver(0.0)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(USERS), st.integers(0, 5)), max_size=60))
+def test_honest_writes_are_all_credited(writes: list[tuple[str, int]]) -> None:
+    """A57: fast writes of one object by changing users all get their author."""
+    server = Server(Records())
+    server.create("alice", "x", -1, "stored", STREAM)
+    stored = 1
+    for user, body in writes:
+        server.now += 0.01
+        stored += server.objects["x"].body != body
+        server.update(user, "x", body, "stored", STREAM)
+    server.now += 0.2
+    server.deliver(0.0)
+    assert (server.credited, server.unresolved) == (stored, 0)

@@ -1,0 +1,118 @@
+"""Tree edits: what differs afterwards is what was edited, and git agrees with the result."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support.gitserver import git
+
+from windlass.git.edit import edit_tree
+from windlass.git.errors import PathOccupied
+from windlass.git.format import objects, pack, tree
+from windlass.git.store import PACK_FROM_OBJECTS, Store
+
+NAMES = st.sampled_from(["a", "b", "a.b", "a0", "ab", "ü"])
+PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
+CONTENT = st.binary(max_size=6)
+FILES = st.dictionaries(PATHS, CONTENT, max_size=10)
+EDITS = st.dictionaries(PATHS, CONTENT | st.none(), max_size=10)
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    """One store for all examples: objects of one never disturb another."""
+    with tempfile.TemporaryDirectory() as directory:
+        yield Store.open(Path(directory) / "store")
+
+
+def _listed(store: Store, root: str, prefix: str = "") -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, entry in store.read_tree(root).items():
+        path = prefix + name.decode()
+        if entry.is_directory:
+            below = _listed(store, entry.id, f"{path}/")
+            assert below, "an empty directory stayed"
+            found |= below
+        else:
+            found[path] = entry.id
+    return found
+
+
+def _is_possible(files: dict[str, bytes]) -> bool:
+    return not any(other.startswith(f"{path}/") for path in files for other in files)
+
+
+@given(FILES.filter(_is_possible), EDITS)
+@settings(max_examples=150, deadline=None)
+def test_edit_then_list_is_the_edits(
+    store: Store, files: dict[str, bytes], edits: dict[str, bytes | None]
+) -> None:
+    """The tree is exactly files with edits, or the edit was impossible and is refused."""
+    base = edit_tree(store, None, files).tree
+    wanted = {path: text for path, text in files.items() if path not in edits}
+    wanted |= {path: text for path, text in edits.items() if text is not None}
+    if not _is_possible(wanted):
+        with pytest.raises(PathOccupied):
+            edit_tree(store, base, edits)
+        return
+    result = edit_tree(store, base, edits)
+    assert _listed(store, result.tree) == {
+        path: objects.blob_id(text) for path, text in wanted.items()
+    }
+    assert edit_tree(store, None, wanted).tree == result.tree
+
+
+@given(FILES.filter(_is_possible))
+@settings(max_examples=50, deadline=None)
+def test_the_same_content_again_changes_nothing(store: Store, files: dict[str, bytes]) -> None:
+    """Editing to what is there keeps the tree."""
+    base = edit_tree(store, None, files).tree
+    assert edit_tree(store, base, files).tree == base
+    by_id = {path: store.blob_id(text) for path, text in files.items()}
+    assert edit_tree(store, base, by_id).tree == base
+
+
+@given(
+    st.dictionaries(
+        st.binary(min_size=1, max_size=5).filter(lambda n: b"\0" not in n),
+        st.sampled_from([tree.FILE, tree.DIRECTORY, tree.SYMLINK]),
+        max_size=8,
+    )
+)
+def test_trees_round_trip(modes: dict[bytes, int]) -> None:
+    """Encoding and parsing are inverse for every set of names."""
+    entries = {name: tree.TreeEntry(mode, "1" * 40) for name, mode in modes.items()}
+    data = tree.encode(entries)
+    assert tree.parse(data) == entries
+    assert tree.encode(tree.parse(data)) == data
+
+
+@given(st.lists(st.binary(max_size=300), min_size=1, max_size=30, unique=True))
+@settings(max_examples=15, deadline=None)
+def test_packs_are_what_git_takes(contents: list[bytes]) -> None:
+    """Git verifies the pack and reads every object from it."""
+    built = pack.build({objects.blob_id(data): ("blob", data) for data in contents})
+    with tempfile.TemporaryDirectory() as directory:
+        store = Store.open(Path(directory) / "s")
+        store._write_pack(built)
+        index = store.directory / "objects" / "pack" / f"{built.name}.idx"
+        git(store.directory, "verify-pack", str(index))
+        assert all(store.read_blob(objects.blob_id(data)) == data for data in contents)
+
+
+def test_large_edits_become_one_pack(tmp_path: Path) -> None:
+    """From a hundred new objects on, two files instead of hundreds."""
+    store = Store.open(tmp_path / "store")
+    edits = {f"d{n % 7}/f{n}": b"%d" % n for n in range(PACK_FROM_OBJECTS * 3)}
+    result = edit_tree(store, None, edits)
+    assert result.new_objects == len(edits) + 7 + 1
+    files = [path for path in (store.directory / "objects").rglob("*") if path.is_file()]
+    assert sorted(path.suffix for path in files) == [".idx", ".pack"]
+    assert len(git(store.directory, "ls-tree", "-r", result.tree).splitlines()) == len(edits)
+    small = edit_tree(store, result.tree, {"d1/f1": b"other"})
+    assert small.new_objects == 3

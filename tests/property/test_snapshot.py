@@ -1,0 +1,124 @@
+"""Files are ours by their content alone, and only the dead are candidates."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.objects.gvr import GVR
+from windlass.objects.identity import Identity
+from windlass.objects.json import JSON, Object
+from windlass.reverser.decide import occupancy, paths, snapshot
+from windlass.reverser.decide.catalogue import Catalogue, Type
+
+BASE = "clusters/prod"
+labels = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,6}[a-z0-9])?", fullmatch=True)
+object_names = labels | st.sampled_from(["system:node", "con", "A b", "n" * 253])
+groups = st.sampled_from(["", "apps", "velero.io", "v1"])
+identities = st.builds(
+    Identity,
+    st.builds(GVR, groups, st.sampled_from(["v1", "v2"]), labels),
+    st.just("") | labels,
+    object_names,
+)
+json_values: st.SearchStrategy[JSON] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
+    max_leaves=4,
+)
+path_sets = st.frozensets(
+    st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map("/".join), max_size=12
+)
+
+
+def seed(identity: Identity, kind: str) -> str:
+    """The layout of the seed."""
+    return paths.file_path(BASE, identity)
+
+
+def stored(identity: Identity, kind: str = "Thing") -> Object:
+    """The object as its file holds it."""
+    metadata = {"name": identity.name}
+    if identity.namespace:
+        metadata["namespace"] = identity.namespace
+    return {"apiVersion": identity.gvr.api_version, "kind": kind, "metadata": metadata}
+
+
+def serving(gvr: GVR) -> Catalogue:
+    """A catalogue with one type."""
+    return Catalogue.of([Type(gvr, "Thing", True, frozenset(), True)])
+
+
+@given(identities)
+def test_own_files_are_recognised(identity: Identity) -> None:
+    """SNP-3: every file we would write is ours when read back."""
+    path = seed(identity, "Thing")
+    assert snapshot.managed(path, stored(identity), BASE, [seed], serving(identity.gvr))
+
+
+@given(identities, identities)
+def test_files_of_others_are_not(identity: Identity, other: Identity) -> None:
+    """SNP-3: an object at the path of another identity is foreign."""
+    path = seed(other, "Thing")
+    ours = snapshot.managed(path, stored(identity), BASE, [seed], serving(identity.gvr))
+    assert ours == (path == seed(identity, "Thing"))
+
+
+@given(identities, identities)
+def test_unserved_types_are_free_in_the_resource_only(identity: Identity, other: Identity) -> None:
+    """SNP-3: without the type a match means that all but the resource agrees."""
+    path = seed(other, "Thing")
+    if snapshot.managed(path, stored(identity), BASE, [seed], Catalogue(())):
+        resource = other.gvr.resource
+        gvr = GVR(identity.gvr.group, identity.gvr.version, resource)
+        assert path == seed(Identity(gvr, identity.namespace, identity.name), "Thing")
+
+
+@given(identities.filter(lambda identity: len(identity.name) < 200))
+def test_own_files_of_unserved_types_are_recognised(identity: Identity) -> None:
+    """SNP-3: a removed CRD does not orphan its files for ever."""
+    path = seed(identity, "Thing")
+    assert snapshot.managed(path, stored(identity), BASE, [seed], Catalogue(()))
+
+
+@given(identities, st.dictionaries(st.text(max_size=8), json_values), json_values)
+def test_any_content_is_judged_without_error(
+    identity: Identity, content: Object, metadata: JSON
+) -> None:
+    """6.3: repository content is untrusted; whatever parses gets an answer."""
+    path = seed(identity, "Thing")
+    strange = {**content, "apiVersion": "v1", "kind": "Thing", "metadata": metadata}
+    assert not snapshot.managed(path, content, BASE, [seed], Catalogue(()))
+    assert not snapshot.same_identity(content, identity, "Thing")
+    snapshot.managed(path, strange, BASE, [seed], Catalogue(()))
+
+
+@given(path_sets, path_sets)
+def test_candidates_are_dead_files_of_the_scope(
+    scope: frozenset[str], live: frozenset[str]
+) -> None:
+    """SNP-2, ING-12: a live path is never a candidate, a dead one always is."""
+    found = snapshot.candidates(scope, live)
+    assert set(found) == scope - live
+    assert set(snapshot.removable(found, {})) == set()
+
+
+@given(path_sets, st.sampled_from([0o100644, 0o120000, 0o160000]), st.booleans(), st.booleans())
+def test_writing_a_free_path_hides_no_entry(
+    tree: frozenset[str], mode: int, claimed: bool, same: bool
+) -> None:
+    """SNP-10: whatever is not occupied can be written without another entry going away."""
+    leaves = {path for path in tree if not any(one.startswith(f"{path}/") for one in tree)}
+    modes = dict.fromkeys(leaves, mode)
+    directories = occupancy.directories(leaves)
+    for path in ("a", "a/b", "b/c/a", "d/a"):
+        found = occupancy.standing(path, modes, directories)
+        if not occupancy.occupied(found, claimed=claimed, same_identity=same):
+            hidden = {
+                leaf
+                for leaf in leaves
+                if leaf.startswith(f"{path}/") or path.startswith(f"{leaf}/")
+            }
+            assert not hidden

@@ -1,0 +1,131 @@
+"""A window loses nothing and keeps the order of every object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.objects.gvr import GVR
+from windlass.objects.identity import Identity
+from windlass.reverser.decide import transition, window
+from windlass.reverser.decide.attribution import Tier
+from windlass.reverser.decide.window import Author, Change, PlannedCommit
+
+START = datetime(2024, 5, 1, tzinfo=UTC)
+PATHS = ("p", "q", "r")
+blobs = st.none() | st.sampled_from(["1", "2", "3"])
+indexes = st.dictionaries(st.sampled_from(PATHS), st.sampled_from(["1", "2", "3"]))
+
+
+def change(path: str, blob: str | None, user: str, tier: Tier, at: int) -> Change:
+    """The change of one path at one moment."""
+    return Change(
+        path,
+        Identity(GVR("", "v1", "configmaps"), "ns", path),
+        blob,
+        len(blob or ""),
+        Author(user, f"{user}@x.org"),
+        tier,
+        user,
+        START + timedelta(seconds=at),
+        "UPDATE",
+    )
+
+
+tiers: st.SearchStrategy[Tier] = st.sampled_from(["exact", "exact", "chain"])
+rows = st.tuples(
+    st.sampled_from(PATHS),
+    blobs,
+    st.sampled_from(["alice", "bob", "carol"]),
+    tiers,
+)
+windows = st.lists(rows, max_size=30).map(
+    lambda listed: [change(*row, at) for at, row in enumerate(listed)]
+)
+
+
+def replayed(index: Mapping[str, str], changes: Iterable[Change]) -> dict[str, str]:
+    """The files after `changes`."""
+    state = dict(index)
+    for one in changes:
+        if one.blob is None:
+            state.pop(one.path, None)
+        else:
+            state[one.path] = one.blob
+    return state
+
+
+def flat(commits: Iterable[PlannedCommit]) -> list[Change]:
+    """All changes in the order in which they are committed."""
+    return [one for commit in commits for one in commit.changes]
+
+
+@given(windows, indexes)
+def test_commits_lead_to_the_same_files(changes: list[Change], index: dict[str, str]) -> None:
+    """CMT-3: nothing is lost, and nothing else is written."""
+    planned = window.commits(changes, index)
+    assert replayed(index, flat(planned)) == replayed(index, changes)
+    assert dict(window.overlay(index, changes)) == replayed(index, changes)
+
+
+@given(windows, indexes)
+def test_every_path_keeps_its_order(changes: list[Change], index: dict[str, str]) -> None:
+    """CMT-3: what is committed of a path is told in order, each step with its own author."""
+    planned = flat(window.commits(changes, index))
+    for path in PATHS:
+        came = [(one.received, one.blob, one.signature) for one in changes if one.path == path]
+        told = [(one.received, one.blob, one.signature) for one in planned if one.path == path]
+        assert told == [row for row in came if row in told]
+        assert all(one[2] != other[2] for one, other in pairwise(told))
+
+
+@given(windows, indexes)
+def test_commits_are_real_and_of_one_signature(
+    changes: list[Change], index: dict[str, str]
+) -> None:
+    """CMT-3, CMT-7: no empty commit, no mixed tiers, every operation true to the file."""
+    state = dict(index)
+    for commit in window.commits(changes, index):
+        assert commit.changes
+        assert len({one.path for one in commit.changes}) == len(commit.changes)
+        for one in commit.changes:
+            assert one.signature == (commit.author, commit.tier, commit.user)
+            assert one.op == transition.between(state.get(one.path), one.blob)
+        state = replayed(state, commit.changes)
+
+
+@given(windows, indexes)
+def test_commits_are_few(changes: list[Change], index: dict[str, str]) -> None:
+    """CMT-3: neighbours differ in signature, and a settled path makes none."""
+    planned = window.commits(changes, index)
+    assert all(
+        one.changes[0].signature != other.changes[0].signature for one, other in pairwise(planned)
+    )
+    after = replayed(index, changes)
+    settled = {path for path in PATHS if index.get(path) == after.get(path)}
+    assert not settled & {one.path for one in flat(planned)}
+
+
+@given(st.lists(st.tuples(st.sampled_from(PATHS), blobs), max_size=30), indexes)
+def test_one_author_has_one_commit(
+    rows: list[tuple[str, str | None]], index: dict[str, str]
+) -> None:
+    """CMT-3: the least number for one author is one, or none if nothing changed."""
+    changes = [change(path, blob, "alice", "exact", at) for at, (path, blob) in enumerate(rows)]
+    planned = window.commits(changes, index)
+    assert len(planned) == int(replayed(index, changes) != index)
+
+
+@given(windows, indexes, indexes)
+def test_commits_move_to_another_tip(
+    changes: list[Change], index: dict[str, str], tip: dict[str, str]
+) -> None:
+    """GIT-7: re-planned on a foreign tip the touched paths end as wanted, the others stay."""
+    planned = window.commits(changes, index)
+    again = window.replanned(planned, tip)
+    assert replayed(tip, flat(again)) == replayed(tip, flat(planned))
+    assert window.replanned(again, tip) == again

@@ -1,0 +1,74 @@
+"""Runs `windlass dev` as a person would, and looks for what a cluster leaves behind."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from windlass.dev import places
+
+_SCRIPT = "from windlass.cli.dev import app; app(prog_name='windlass dev')"
+
+
+def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+    """Start `windlass dev` with more environment; the caller waits for it."""
+    return subprocess.Popen(
+        [sys.executable, "-c", _SCRIPT, *arguments],
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run `windlass dev` to its end."""
+    child = start(*arguments, **environment)
+    stdout, stderr = child.communicate(timeout=120)
+    return subprocess.CompletedProcess(child.args, child.returncode, stdout, stderr)
+
+
+def kill(pid: int) -> None:
+    """SIGKILL `pid` and wait until it is dead."""
+    os.kill(pid, signal.SIGKILL)
+    await_end(pid)
+
+
+def await_end(pid: int) -> None:
+    """Wait until `pid` is dead; reaping it is its parent's business."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        assert poll.poll(30_000), f"process {pid} did not end"
+    finally:
+        os.close(descriptor)
+
+
+def remains(name: str) -> list[str]:
+    """Everything that shows there was a cluster `name`: files, locks, processes."""
+    directory = places.directory(name)
+    files = [str(path) for path in (directory, places.lock_file(name)) if path.exists()]
+    return files + [f"process {pid}" for pid in pids_naming(directory)]
+
+
+def pids_naming(directory: Path) -> list[int]:
+    """Every live process with a file of `directory` on its command line."""
+    entries = (entry for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    wanted = f"{directory}/".encode()
+    return [int(entry.name) for entry in entries if wanted in _command_line(entry)]
+
+
+def _command_line(entry: Path) -> bytes:
+    try:
+        return (entry / "cmdline").read_bytes()
+    except OSError:
+        return b""

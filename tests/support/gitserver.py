@@ -1,0 +1,222 @@
+"""Real git servers on loopback for tests: smart HTTP in a thread, ssh where sshd is there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import getpass
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from windlass.dev.git_repositories import child_environment
+from windlass.dev.git_server import GitServer, GitServerSettings
+from windlass.git.credentials import Credentials
+from windlass.git.format.remote import Remote
+from windlass.git.settings import GitSettings
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost"})
+PASSWORD = "correct-horse-battery"
+TOKEN = "tok_3141592653589793"
+_SECONDS = 15.0
+
+
+@dataclass
+class Served:
+    """A running server and quick ways to look at its repositories."""
+
+    server: GitServer
+
+    def remote(self, name: str) -> Remote:
+        return Remote.parse(self.server.url(name))
+
+    def create(self, name: str, files: Mapping[str, str] | None = None) -> Path:
+        path = self.server.create(name)
+        if files is not None:
+            commit_files(path, files)
+        return path
+
+    @property
+    def credentials(self) -> Credentials:
+        return Credentials(username="git", password=PASSWORD)
+
+
+@contextlib.contextmanager
+def serving(root: Path, **settings: object) -> Iterator[Served]:
+    """A server in a thread of its own, so that tests may block."""
+    chosen = dataclasses.replace(GitServerSettings(root=root), **settings)  # type: ignore[arg-type]
+    server = GitServer(chosen)
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    asyncio.run_coroutine_threadsafe(server.start(), loop).result(_SECONDS)
+    try:
+        yield Served(server)
+    finally:
+        asyncio.run_coroutine_threadsafe(_stop(server), loop).result(_SECONDS)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(_SECONDS)
+        loop.close()
+
+
+async def _stop(server: GitServer) -> None:
+    await server.stop()
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_default_executor()
+
+
+def git_settings(tmp_path: Path, **changes: object) -> GitSettings:
+    """Settings that reach the test servers, with a run directory to look into."""
+    base = GitSettings(run_directory=tmp_path / "run", insecure_hosts=LOOPBACK)
+    return dataclasses.replace(base, **changes)  # type: ignore[arg-type]
+
+
+def git(repository: Path, *args: str, stdin: bytes = b"") -> str:
+    """Plain git on a bare repository, as somebody else would use it."""
+    person = {"NAME": "Someone Else", "EMAIL": "else@example.org", "DATE": "1700000000 +0000"}
+    people = {
+        f"GIT_{role}_{key}": value
+        for role in ("AUTHOR", "COMMITTER")
+        for key, value in person.items()
+    }
+    done = subprocess.run(
+        ["git", "--git-dir", str(repository), *args],
+        env=child_environment() | people,
+        input=stdin,
+        capture_output=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+def commit_files(
+    repository: Path, files: Mapping[str, str | None], *, branch: str = "main", orphan: bool = False
+) -> str:
+    """A commit by somebody else, straight into the server's repository."""
+    lines = [
+        f"commit refs/heads/{branch}\n",
+        "committer Someone Else <else@example.org> 1700000000 +0000\n",
+        "data 5\nother\n",
+    ]
+    tip = tips(repository).get(branch)
+    if tip and not orphan:
+        lines.append(f"from {tip}\n")
+    elif orphan:
+        lines.append("deleteall\n")
+    for path, text in files.items():
+        if text is None:
+            lines.append(f"D {path}\n")
+        else:
+            lines.append(f"M 100644 inline {path}\ndata {len(text.encode())}\n{text}\n")
+    if orphan and tip:
+        git(repository, "update-ref", "-d", f"refs/heads/{branch}")
+    git(repository, "fast-import", "--quiet", "--force", stdin="".join(lines).encode())
+    return tips(repository)[branch]
+
+
+def tips(repository: Path) -> dict[str, str]:
+    """Branches and their commits."""
+    out = git(
+        repository, "for-each-ref", "--format=%(refname:lstrip=2) %(objectname)", "refs/heads/"
+    )
+    return dict(line.split() for line in out.splitlines())
+
+
+def files_at(repository: Path, branch: str = "main") -> dict[str, str]:
+    """Every file of a branch with its content."""
+    names = git(repository, "ls-tree", "-r", "--name-only", "-z", branch).split("\0")
+    return {name: git(repository, "cat-file", "blob", f"{branch}:{name}") for name in names if name}
+
+
+def wait_until(condition: object, seconds: float = 10.0) -> None:
+    """Until `condition()` holds."""
+    deadline = time.monotonic() + seconds
+    assert callable(condition)
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true"
+        threading.Event().wait(0.01)
+
+
+def command_lines_and_environments() -> str:
+    """What any process of the machine shows of itself."""
+    shown: list[bytes] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        for name in ("cmdline", "environ"):
+            with contextlib.suppress(OSError):
+                shown.append((process / name).read_bytes())
+    return b"\n".join(shown).decode("utf-8", "replace")
+
+
+@dataclass(frozen=True)
+class SshServed:
+    """A running sshd: `key` may log in, `known_hosts` is the truth."""
+
+    root: Path
+    port: int
+    key: bytes
+    known_hosts: bytes
+
+    def remote(self, name: str) -> Remote:
+        path = self.root / f"{name}.git"
+        return Remote.parse(f"ssh://{getpass.getuser()}@127.0.0.1:{self.port}{path}")
+
+
+@contextlib.contextmanager
+def serving_ssh(root: Path) -> Iterator[SshServed]:
+    """A private sshd; skips where the machine has none."""
+    sshd = shutil.which("sshd") or "/usr/sbin/sshd"
+    if not os.access(sshd, os.X_OK):
+        pytest.skip("no sshd on this machine (Debian package openssh-server)")
+    for name in ("host", "user"):
+        subprocess.run(
+            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(root / name)],
+            check=True,
+            timeout=30,
+        )
+    (root / "authorized").write_bytes((root / "user.pub").read_bytes())
+    (root / "authorized").chmod(0o600)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    options = {
+        "ListenAddress": f"127.0.0.1:{port}",
+        "HostKey": root / "host",
+        "AuthorizedKeysFile": root / "authorized",
+        "PidFile": "none",
+        "UsePAM": "no",
+        "StrictModes": "no",
+        "PasswordAuthentication": "no",
+        "PermitRootLogin": "prohibit-password",
+    }
+    config = root / "sshd_config"
+    config.write_text("".join(f"{key} {value}\n" for key, value in options.items()))
+    Path("/run/sshd").mkdir(exist_ok=True)
+    child = subprocess.Popen(
+        [sshd, "-D", "-f", str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        wait_until(lambda: _listens(port))
+        kind, value = (root / "host.pub").read_text().split()[:2]
+        known = f"[127.0.0.1]:{port} {kind} {value}\n".encode()
+        yield SshServed(root, port, (root / "user").read_bytes(), known)
+    finally:
+        child.terminate()
+        child.wait(10)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -1,0 +1,134 @@
+"""The operator as a process of its own, as a user would run it at a desk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from windlass.dev.desk import Desk
+
+T = TypeVar("T")
+
+
+def eventually(look: Callable[[], T], what: str, *, seconds: float = 20.0) -> T:
+    """The first true answer of `look`; fails with its last answer after `seconds`."""
+    end = time.monotonic() + seconds
+    while True:
+        found = look()
+        if found:
+            return found
+        assert time.monotonic() < end, f"{what} did not happen in {seconds:g} s; last: {found!r}"
+        time.sleep(0.05)
+
+
+class Operator:
+    """`windlass run --dev` on a desk; may be killed and started again."""
+
+    def __init__(self, desk: Desk, directory: Path, *flags: str) -> None:
+        self.log = directory / "operator.log"
+        self._desk = desk
+        self._flags = flags
+        self._process: subprocess.Popen[bytes] | None = None
+        self._probe_port = _free_port()
+        self.metrics_port = _free_port()
+
+    def start(self, environment: Mapping[str, str] | None = None) -> None:
+        """Start and wait until it is ready and can prove authors."""
+        self.spawn(environment)
+        eventually(self._is_ready, "readiness", seconds=60.0)
+        proves = "windlass_mirror_authors_provable"
+        eventually(lambda: self.metric(proves) == 1.0, "provable authors", seconds=30.0)
+
+    def spawn(self, environment: Mapping[str, str] | None = None) -> None:
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    str(Path(sys.executable).with_name("windlass")),
+                    "run",
+                    "--dev",
+                    f"--kubeconfig={self._desk.admin_kubeconfig}",
+                    f"--health-probe-bind-address=127.0.0.1:{self._probe_port}",
+                    f"--metrics-bind-address=127.0.0.1:{self.metrics_port}",
+                    *self._flags,
+                ],
+                env={**os.environ, **(environment or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the operator was started"
+        return self._process.pid
+
+    def _is_ready(self) -> bool:
+        assert self._process is not None, "the operator was started"
+        assert self._process.poll() is None, f"the operator ended:\n{self.log.read_text()[-4000:]}"
+        try:
+            url = f"http://127.0.0.1:{self._probe_port}/readyz"
+            with urllib.request.urlopen(url, timeout=2) as answer:
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def metrics(self) -> str:
+        url = f"http://127.0.0.1:{self.metrics_port}/metrics"
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            text: bytes = answer.read()
+        return text.decode()
+
+    def metric(self, name: str) -> float:
+        """The sum of all series of a metric."""
+        lines = [line for line in self.metrics().splitlines() if line.startswith(name)]
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
+
+    def wait_dead(self, seconds: float = 30.0) -> int:
+        assert self._process is not None, "the operator was started"
+        return self._process.wait(seconds)
+
+    def kill(self) -> None:
+        """SIGKILL: what a power cut looks like."""
+        self._signal(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """SIGTERM and wait for a clean end."""
+        self._signal(signal.SIGTERM)
+
+    def signal(self, number: int) -> None:
+        assert self._process is not None, "the operator was started"
+        os.kill(self._process.pid, number)
+
+    def _signal(self, number: int) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self.signal(number)
+            self.wait_dead()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port: int = found.getsockname()[1]
+        return port
+
+
+@contextlib.contextmanager
+def operating(desk: Desk, directory: Path, *flags: str) -> Iterator[Operator]:
+    """An operator that is gone afterwards."""
+    directory.mkdir(parents=True, exist_ok=True)
+    operator = Operator(desk, directory, *flags)
+    try:
+        operator.start()
+        yield operator
+    finally:
+        operator.kill()

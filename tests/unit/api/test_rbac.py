@@ -1,0 +1,89 @@
+"""Roles: least rights, each with its purpose, bound to whom one says."""
+
+from __future__ import annotations
+
+from windlass.api import preset, rbac
+from windlass.api.install import Install
+from windlass.objects.json import Object
+
+
+def _roles(documents: list[Object]) -> dict[str, Object]:
+    return {doc["metadata"]["name"]: doc for doc in documents if "rules" in doc}
+
+
+def _bound(documents: list[Object]) -> set[str]:
+    return {doc["roleRef"]["name"] for doc in documents if "roleRef" in doc}
+
+
+def test_default_subject_is_the_service_account() -> None:
+    """Without subjects the operator's service account is made and bound."""
+    documents = rbac.documents()
+    assert [doc["kind"] for doc in documents[:2]] == ["Namespace", "ServiceAccount"]
+    subjects = [doc["subjects"] for doc in documents if "subjects" in doc]
+    account = {"kind": "ServiceAccount", "name": "windlass", "namespace": "windlass-system"}
+    assert all(subject == [account] for subject in subjects)
+    assert _bound(documents) == {
+        "windlass-reverser",
+        "windlass-reverser-leader",
+        "windlass-reverser-watch",
+        "windlass-reverser-watch-secrets",
+    }
+
+
+def test_subjects_can_be_users() -> None:
+    """Given subjects replace the service account, which is then not made."""
+    documents = rbac.documents([rbac.user("desk")])
+    assert "ServiceAccount" not in {doc["kind"] for doc in documents}
+    subjects = [doc["subjects"] for doc in documents if "subjects" in doc]
+    assert all(subject == [rbac.user("desk")] for subject in subjects)
+
+
+def test_mode_any_binds_the_other_role() -> None:
+    """The two watch modes are told apart by their bindings alone."""
+    documents = rbac.documents(watch="any")
+    assert "windlass-reverser-watch-any" in _bound(documents)
+    assert "windlass-reverser-watch" not in _bound(documents)
+    assert "windlass-reverser-watch" in _roles(documents)
+
+
+def test_everything_says_what_it_is_for() -> None:
+    """Each document carries its purpose."""
+    for document in rbac.documents():
+        assert document["metadata"]["annotations"][rbac.PURPOSE]
+
+
+def test_secrets_are_listed_by_the_removable_role_alone() -> None:
+    """Of the bound roles only one lists Secrets."""
+    documents = rbac.documents()
+    roles = _roles(documents)
+    listing = {
+        name
+        for name in _bound(documents)
+        for rule in roles[name]["rules"]
+        if {"secrets", "*"} & set(rule["resources"]) and {"list", "watch", "*"} & set(rule["verbs"])
+    }
+    assert listing == {"windlass-reverser-watch-secrets"}
+
+
+def test_no_dangerous_verbs() -> None:
+    """No role of the operator may escalate, bind, impersonate or use all verbs."""
+    for document in rbac.documents(watch="any"):
+        for rule in document.get("rules", ()):
+            assert not {"escalate", "bind", "impersonate", "*"} & set(rule["verbs"])
+
+
+def test_watch_role_is_the_preset_without_secrets() -> None:
+    """The selected types are the usual ones and namespaces."""
+    rules = _roles(rbac.documents())["windlass-reverser-watch"]["rules"]
+    named = {
+        (group, name) for rule in rules for group in rule["apiGroups"] for name in rule["resources"]
+    }
+    usual = {(kind.group, kind.resource) for kind in preset.PRESET}
+    assert named == usual - {("", "secrets")} | {("", "namespaces")}
+
+
+def test_names_follow_the_release() -> None:
+    """Another release in another namespace shares no cluster-wide name."""
+    ours = {doc["metadata"]["name"] for doc in rbac.documents()}
+    theirs = {doc["metadata"]["name"] for doc in rbac.documents(install=Install("two", "other"))}
+    assert ours.isdisjoint(theirs)

@@ -1,0 +1,150 @@
+"""Which source wins, and what a mistake in one is told like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from windlass.app import settings_sources as sources
+from windlass.app.settings import Settings
+from windlass.base.errors import Fatal
+from windlass.base.redaction import process
+
+
+def resolved(text: str = "", flags: Any = None, **environment: str) -> Settings:
+    """Settings of a file's text, flags, variables."""
+    return sources.resolve_texts(
+        flags=flags or {}, environment=environment, text=text, file_name="windlass.yaml"
+    )
+
+
+def complaint(text: str = "", flags: Any = None, **environment: str) -> str:
+    """What is said about bad sources."""
+    with pytest.raises(Fatal) as caught:
+        resolved(text, flags, **environment)
+    assert caught.value.reason == "SettingsInvalid"
+    return caught.value.message
+
+
+def test_flag_over_variable_over_file_over_default() -> None:
+    """Each source hides the ones below it."""
+    text = "page-size: 3\n"
+    assert resolved().page_size == 500
+    assert resolved(text).page_size == 3
+    assert resolved(text, WINDLASS_PAGE_SIZE="2").page_size == 2
+    assert resolved(text, {"page-size": "1"}, WINDLASS_PAGE_SIZE="2").page_size == 1
+
+
+def test_bad_value_is_found_even_when_hidden() -> None:
+    """A broken value in a lower source is reported though a flag would win."""
+    message = complaint("page-size: many\n", {"page-size": "1"})
+    assert message == (
+        "windlass.yaml line 1, page-size: 'many' is not a whole number from 1 to 10000"
+    )
+
+
+def test_list_replaces_list() -> None:
+    """A list of a higher source replaces the lower one, it does not add to it."""
+    text = "discovery-exclude: [events, apps/deployments]\n"
+    assert resolved(text).discovery_exclude == ("events", "apps/deployments")
+    assert resolved("discovery-exclude: events, pods").discovery_exclude == ("events", "pods")
+    assert resolved(text, WINDLASS_DISCOVERY_EXCLUDE="pods").discovery_exclude == ("pods",)
+    assert resolved(text, WINDLASS_DISCOVERY_EXCLUDE="").discovery_exclude == ()
+    flags = {"discovery-exclude": ["a", "b,c"]}
+    assert resolved(text, flags).discovery_exclude == ("a", "b", "c")
+
+
+def test_words_that_yaml_takes_for_booleans_stay_words() -> None:
+    """`off` in the file is the word of the setting, not the boolean of YAML."""
+    assert resolved("noise-filter: off\n").noise_filter == "off"
+    assert resolved("watch-all: true\n").watch_all is True
+
+
+def test_every_problem_is_told_at_once() -> None:
+    """Mistakes in three sources are reported together, each with its place."""
+    message = complaint(
+        "a: 1\nlog-level: loud\n", {"page-size": "x"}, WINDLASS_REMOVAL_GRACE="soon"
+    )
+    assert message.splitlines() == [
+        "windlass.yaml line 1, a: there is no such setting",
+        "variable WINDLASS_REMOVAL_GRACE: 'soon' is not "
+        "a duration like 90s, 5m or 1h30m, at least 0s",
+        "flag --page-size: 'x' is not a whole number from 1 to 10000",
+        "windlass.yaml line 2, log-level: 'loud' is not one of debug, info, warning, error",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("discovery-refesh: 5m", "did you mean discovery-refresh?"),
+        ("page_size: 5", "did you mean page-size?"),
+        ("page-size: 5\npage-size: 6", "line 2, page-size: given a second time"),
+        ("page-size: {a: 1}", "a plain value or a list of plain values is needed"),
+        ("discovery-exclude: [[a]]", "a plain value or a list of plain values is needed"),
+        ("page-size: [1]", "one value is needed"),
+        ("page-size:", "'' is not a whole number"),
+        ("- a", "a list of `setting: value` lines is needed"),
+        ("a: [", "windlass.yaml: not YAML near line 1"),
+        ("a: 1\n---\nb: 1", "windlass.yaml: not YAML near line"),
+        ("? [a]\n: 1", "there is no such setting"),
+        ("page-size: \x00", "windlass.yaml: not YAML"),
+    ],
+)
+def test_mistakes_in_the_file_are_explained(text: str, said: str) -> None:
+    """A file's mistake is told with its line and the way to put it right."""
+    assert said in complaint(text)
+
+
+def test_empty_file_changes_nothing() -> None:
+    """A file of comments leaves the defaults."""
+    assert resolved("# nothing\n") == Settings()
+
+
+def test_unknown_variable_is_an_error_with_a_suggestion() -> None:
+    """A misspelt variable is not silently without effect."""
+    assert complaint(WINDLASS_PAGESIZE="5") == (
+        "variable WINDLASS_PAGESIZE: there is no such setting; did you mean WINDLASS_PAGE_SIZE?"
+    )
+
+
+def test_unknown_flag_is_an_error_with_a_suggestion() -> None:
+    """A flag the table does not know is refused."""
+    assert complaint(flags={"page-siz": "5"}) == (
+        "--page-siz: there is no such setting; did you mean --page-size?"
+    )
+
+
+def test_other_variables_are_left_alone() -> None:
+    """Variables of tests, of other programs, of the build are no settings."""
+    assert resolved(WINDLASS_FAILPOINTS="", WINDLASS_BINARIES="/x", PATH="/bin") == Settings()
+
+
+def test_variables_of_services_are_left_alone() -> None:
+    """What the kubelet sets for a Service called windlass-webhook is no mistake."""
+    links = {
+        "WINDLASS_WEBHOOK_SERVICE_HOST": "10.0.0.1",
+        "WINDLASS_WEBHOOK_SERVICE_PORT": "443",
+        "WINDLASS_WEBHOOK_SERVICE_PORT_HTTPS": "443",
+        "WINDLASS_WEBHOOK_PORT": "tcp://10.0.0.1:443",
+        "WINDLASS_WEBHOOK_PORT_443_TCP": "tcp://10.0.0.1:443",
+        "WINDLASS_WEBHOOK_PORT_443_TCP_ADDR": "10.0.0.1",
+    }
+    assert resolved(**links) == Settings()
+    assert "WINDLASS_WEBHOOK_PORT" in complaint(WINDLASS_WEBHOOK_PORT="443")
+
+
+def test_known_secret_is_not_repeated() -> None:
+    """A credential that strayed into a setting does not come back in the message."""
+    process.add("s3cr3t-value")
+    try:
+        assert "s3cr3t" not in complaint(WINDLASS_LOG_LEVEL="s3cr3t-value")
+    finally:
+        process.discard("s3cr3t-value")
+    assert "hunter2" not in complaint(flags={"git-insecure-hosts": ["https://me:hunter2@host"]})
+
+
+def test_long_values_are_cut() -> None:
+    """A huge value does not flood the message."""
+    assert len(complaint(WINDLASS_PAGE_SIZE="x" * 10_000)) < 250

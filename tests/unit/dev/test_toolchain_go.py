@@ -1,0 +1,35 @@
+"""Tests of reading Go versions."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.dev import toolchain_go
+
+
+@pytest.mark.parametrize(
+    ("answer", "version"),
+    [
+        ("go version go1.26.8 linux/amd64", (1, 26)),
+        ("go version go1.27rc1 linux/arm64", (1, 27)),
+        ("go version devel +abc linux/amd64", None),
+        ("", None),
+    ],
+)
+def test_reads_go_versions(answer: str, version: tuple[int, int] | None) -> None:
+    """Releases and candidates have a version, a development build does not."""
+    assert toolchain_go.version_in(answer) == version
+
+
+def test_reads_what_a_module_needs() -> None:
+    """The go line counts, the godebug line does not."""
+    assert toolchain_go.needed_version("module x\n\ngo 1.25.0\n\ngodebug default=go1.30\n") == (
+        1,
+        25,
+    )
+
+
+def test_module_without_go_line_is_refused() -> None:
+    """A pinned module always says which Go it needs."""
+    with pytest.raises(ValueError, match="go line"):
+        toolchain_go.needed_version("module x\n")

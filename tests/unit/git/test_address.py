@@ -1,0 +1,63 @@
+"""Names that lead to the machine itself are not followed."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from windlass.git import address
+from windlass.git.errors import GitError
+from windlass.git.settings import GitSettings
+
+
+def _answers(monkeypatch: pytest.MonkeyPatch, *found: str) -> None:
+    async def getaddrinfo(*_: object, **__: object) -> list[tuple[object, ...]]:
+        return [(2, 1, 6, "", (each, 443)) for each in found]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+
+
+@pytest.mark.scenario("S18")
+@pytest.mark.parametrize(
+    "where",
+    ["127.0.0.1", "127.8.8.8", "::1", "169.254.169.254", "fe80::1", "fe80::1%eth0", "0.0.0.0",  # noqa: S104
+     "::", "::ffff:127.0.0.1", "fd00:ec2::254", "100.100.100.200", "224.0.0.1"],
+)  # fmt: skip
+async def test_local_addresses_are_refused(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    """One bad address among good ones is enough; listing the host allows it."""
+    _answers(monkeypatch, "93.184.216.34", where)
+    with pytest.raises(GitError) as caught:
+        await address.resolve("host", 443, GitSettings())
+    assert caught.value.reason == "AddressRefused"
+    listed = GitSettings(local_hosts=frozenset({"host"}))
+    assert where in await address.resolve("host", 443, listed)
+
+
+@pytest.mark.parametrize("where", ["10.0.0.1", "192.168.1.1", "93.184.216.34", "2001:db8::1"])
+async def test_cluster_and_public_addresses_pass(
+    monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Git servers inside the cluster are allowed."""
+    _answers(monkeypatch, where, where)
+    assert await address.resolve("host", 443, GitSettings()) == (where,)
+
+
+async def test_unknown_names_are_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name without an answer may have one later."""
+
+    async def getaddrinfo(*_: object, **__: object) -> list[tuple[object, ...]]:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    with pytest.raises(GitError) as caught:
+        await address.resolve("host", 443, GitSettings())
+    assert caught.value.reason == "Unavailable"
+
+
+def test_literals_are_recognised() -> None:
+    """Addresses need no pinning."""
+    assert address.is_literal("10.0.0.1")
+    assert address.is_literal("[2001:db8::1]")
+    assert not address.is_literal("host")

@@ -1,0 +1,67 @@
+"""A child's words become one of a closed set of reasons."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.git.errors import REASONS
+from windlass.git.format import failures
+
+WORDS = [
+    ("fatal: Authentication failed for 'https://h/a'", "", "AuthFailed"),
+    ("fatal: could not read Username for 'http://h': terminal prompts disabled", "", "AuthFailed"),
+    ("git@h: Permission denied (publickey).\nfatal: Could not read from remote", "", "AuthFailed"),
+    (
+        "fatal: unable to access 'https://h/a': The requested URL returned error: 403",
+        "",
+        "AuthFailed",
+    ),
+    ("Host key verification failed.\nfatal: Could not read from remote", "", "HostKeyMismatch"),
+    ("@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @", "", "HostKeyMismatch"),
+    ("No ED25519 host key is known for h and you have requested strict", "", "HostKeyMismatch"),
+    ("fatal: repository 'https://h/a/' not found", "", "NotFound"),
+    ("fatal: '/a' does not appear to be a git repository", "", "NotFound"),
+    ("fatal: couldn't find remote ref refs/heads/x", "", "RefNotFound"),
+    ("fatal: remote error: upload-pack: not our ref 1234", "", "RefNotFound"),
+    ("error: Server does not allow request for unadvertised object 12", "", "RefNotFound"),
+    ("error: failed to push", "!\ta:b\t[rejected] (stale info)\n", "NonFastForward"),
+    ("error: failed to push", "!\ta:b\t[rejected] (fetch first)\n", "NonFastForward"),
+    ("error: failed to push", "!\ta:b\t[rejected] (non-fast-forward)\n", "NonFastForward"),
+    (
+        "",
+        "!\ta:b\t[remote rejected] (cannot lock ref 'x': is at 1)\n",
+        "NonFastForward",
+    ),
+    ("", "!\ta:b\t[remote rejected] (incorrect old value provided)\n", "NonFastForward"),
+    ("", "!\ta:b\t[remote rejected] (failed to update ref)\n", "NonFastForward"),
+    ("", "!\ta:b\t[remote rejected] (reference already exists)\n", "NonFastForward"),
+    ("remote: no", "!\ta:b\t[remote rejected] (pre-receive hook declined)\n", "Rejected"),
+    ("remote: error: GH006: Protected branch update failed", "", "Rejected"),
+    ("remote: fatal: pack exceeds maximum allowed size", "", "Rejected"),
+    ("remote: fatal: write error: No space left on device", "", "Unavailable"),
+    ("fatal: write error: No space left on device", "", "DiskFull"),
+    ("fatal: Out of memory, malloc failed", "", "TooLarge"),
+    ("error: index-pack died of signal 25", "", "TooLarge"),
+    ("fatal: loose object 12 (stored in objects/1/2) is corrupt", "", "Corrupt"),
+    ("fatal: fsck error in packed object", "", "Corrupt"),
+    ("fatal: not a git repository: '/x'", "", "Corrupt"),
+    ("fatal: mismatched algorithms: client sha1; server sha256", "", "UnsupportedObjectFormat"),
+    ("fatal: unable to access 'https://h/': SSL certificate problem: expired", "", "Unavailable"),
+    ("fatal: unable to access: Could not resolve host: h", "", "Unavailable"),
+    ("fatal: the remote end hung up unexpectedly", "", "Unavailable"),
+    ("", "", "Unavailable"),
+]
+
+
+@pytest.mark.parametrize(("stderr", "stdout", "reason"), WORDS)
+def test_words_have_a_reason(stderr: str, stdout: str, reason: str) -> None:
+    """The known texts of git, ssh and the common hosts are understood."""
+    assert failures.reason(stderr, stdout) == reason
+    assert reason in REASONS
+
+
+def test_readable_is_one_line_without_hints() -> None:
+    """Advice and repetition go; of long text the end is kept."""
+    text = "remote: no\nremote: no\nhint: do this\n\nfatal: end\n"
+    assert failures.readable(text) == "remote: no; fatal: end"
+    assert failures.readable("a" * 50 + "\nend", limit=10).endswith("end")

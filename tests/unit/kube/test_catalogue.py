@@ -1,0 +1,134 @@
+"""Types out of discovery documents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windlass.kube import catalogue
+from windlass.kube.catalogue import Catalogue, GroupVersion, ServedType
+from windlass.objects.gvr import GVK, GVR
+
+
+def _resource(plural: str, kind: str, scope: str = "Namespaced", **more: Any) -> dict[str, Any]:
+    return {
+        "resource": plural,
+        "responseKind": {"group": "", "version": "", "kind": kind},
+        "scope": scope,
+        "verbs": ["get", "list", "watch"],
+        **more,
+    }
+
+
+def _aggregated(group: str, *versions: dict[str, Any]) -> dict[str, Any]:
+    return {"items": [{"metadata": {"name": group}, "versions": list(versions)}]}
+
+
+def _served(group: str, version: str, plural: str) -> ServedType:
+    return ServedType(GVR(group, version, plural), "Thing", True, frozenset({"list"}), True)
+
+
+def test_aggregated() -> None:
+    """The first version is preferred; scope, verbs and names are kept."""
+    document = _aggregated(
+        "x.io",
+        {
+            "version": "v1",
+            "freshness": "Current",
+            "resources": [
+                _resource(
+                    "things",
+                    "Thing",
+                    singularResource="thing",
+                    shortNames=["th"],
+                    subresources=[{"subresource": "status", "verbs": ["get"]}],
+                )
+            ],
+        },
+        {"version": "v1beta1", "resources": [_resource("things", "Thing", "Cluster")]},
+    )
+    made = catalogue.assemble(catalogue.from_aggregated(document), None)
+    first, second = made.types
+    assert first.gvr == GVR("x.io", "v1", "things")
+    assert (first.preferred, first.namespaced, first.singular) == (True, True, "thing")
+    assert first.short_names == ("th",)
+    assert first.verbs == {"get", "list", "watch"}
+    assert (second.preferred, second.namespaced) == (False, False)
+    assert made.is_complete
+
+
+def test_subresource_only() -> None:
+    """A plural without a kind of its own is no type, but it is remembered."""
+    bare = {"resource": "ghosts", "scope": "Namespaced", "subresources": [{"subresource": "scale"}]}
+    document = _aggregated("x.io", {"version": "v1", "resources": [bare]})
+    made = catalogue.assemble(catalogue.from_aggregated(document), None)
+    assert made.types == ()
+    assert made.subresource_only == {GVR("x.io", "v1", "ghosts")}
+
+
+def test_shared_kinds() -> None:
+    """Two plurals of one kind in one group version are not told apart by kind."""
+    resources = [_resource("things", "Thing"), _resource("thingies", "Thing")]
+    document = _aggregated("x.io", {"version": "v1", "resources": resources})
+    made = catalogue.assemble(catalogue.from_aggregated(document), None)
+    assert made.shared_kinds == {GVK("x.io", "v1", "Thing")}
+
+
+def test_stale_keeps_previous() -> None:
+    """A stale version is failed and keeps the types it had, not those it shows."""
+    previous = Catalogue((_served("x.io", "v1", "things"), _served("y.io", "v1", "others")))
+    document = _aggregated("x.io", {"version": "v1", "freshness": "Stale", "resources": []})
+    made = catalogue.assemble(catalogue.from_aggregated(document), previous)
+    assert made.failed_groups == {"x.io/v1"}
+    assert [served.gvr.resource for served in made.types] == ["things"]
+    assert not made.is_complete
+
+
+def test_first_scan_of_a_stale_version() -> None:
+    """Without a memory the stale document is the last that is known."""
+    document = _aggregated(
+        "x.io",
+        {"version": "v1", "freshness": "Stale", "resources": [_resource("things", "Thing")]},
+    )
+    made = catalogue.assemble(catalogue.from_aggregated(document), None)
+    assert made.failed_groups == {"x.io/v1"}
+    assert len(made.types) == 1
+
+
+def test_absent_group_is_gone() -> None:
+    """A group that a complete scan does not name has no types."""
+    previous = Catalogue((_served("x.io", "v1", "things"),))
+    assert catalogue.assemble([], previous) == Catalogue(())
+
+
+def test_core_is_failed_by_its_version() -> None:
+    """The core group's failure is called v1."""
+    made = catalogue.assemble([GroupVersion("", "v1", True, failed=True)], None)
+    assert made.failed_groups == {"v1"}
+
+
+def test_resource_list() -> None:
+    """The older documents say the same: entries with a slash are subresources."""
+    document = {
+        "resources": [
+            {"name": "things", "kind": "Thing", "namespaced": True, "verbs": ["list"]},
+            {"name": "things/status", "kind": "Thing", "namespaced": True, "verbs": ["get"]},
+            {"name": "ghosts/scale", "kind": "Scale", "namespaced": True, "verbs": ["get"]},
+        ]
+    }
+    part = catalogue.from_resource_list("x.io", "v1", document, preferred=True)
+    assert [served.gvr.resource for served in part.types] == ["things"]
+    assert part.subresource_only == {GVR("x.io", "v1", "ghosts")}
+
+
+def test_group_versions() -> None:
+    """A group list says which version each group prefers."""
+    document = {
+        "groups": [
+            {
+                "name": "x.io",
+                "versions": [{"version": "v2"}, {"version": "v1"}],
+                "preferredVersion": {"version": "v1"},
+            }
+        ]
+    }
+    assert catalogue.group_versions(document) == [("x.io", "v2", False), ("x.io", "v1", True)]

@@ -1,0 +1,237 @@
+"""What a follower does after an ending, without a server."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from windlass.kube import cursor
+from windlass.kube.cursor import CLOSED, Cursor, Ending, FollowSettings, State
+from windlass.kube.envelope import EnvelopeBroken
+from windlass.kube.errors import (
+    ApiError,
+    Forbidden,
+    Gone,
+    Idle,
+    Invalid,
+    NotFound,
+    Throttled,
+    Unauthorized,
+    Unavailable,
+)
+
+REFUSAL = Invalid(422, "Invalid", "sendInitialEvents: Forbidden: not enabled")
+ERROR = Ending("error", "broken")
+EXPIRED = Ending("expired", "gone", 410, loses_version=True)
+
+
+def _cursor(*, watchlist: bool = True) -> Cursor:
+    return Cursor(FollowSettings(), random.Random(7), watchlist=watchlist)
+
+
+def _live(version: str = "10") -> Cursor:
+    """A cursor that has synced; its stream is open since 0."""
+    state = _cursor()
+    state.opened(0)
+    state.synced(version)
+    return state
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "loses"),
+    [
+        (Gone(410, "Expired", "too old"), "expired", True),
+        (Unavailable(504, "Timeout", "Too large resource version: 9"), "expired", True),
+        (ApiError(400, "BadRequest", "invalid resource version"), "error", True),
+        (NotFound(404, "NotFound", "no such type"), "error", True),
+        (Idle(0, "Idle", "no byte"), "idle", False),
+        (Forbidden(403, "Forbidden", "no"), "forbidden", False),
+        (Unauthorized(401, "Unauthorized", "who"), "forbidden", False),
+        (Unavailable(500, "InternalError", "oh"), "error", False),
+        (Unavailable(0, "Unreachable", "refused"), "error", False),
+        (EnvelopeBroken("half a line"), "error", False),
+    ],
+)
+def test_classify(error: ApiError | EnvelopeBroken, reason: str, loses: bool) -> None:
+    """Every error is one ending, and only some cost the version."""
+    ending = cursor.classify(error)
+    assert (ending.reason, ending.loses_version) == (reason, loses)
+
+
+def test_refused_watchlist_is_listed_at_once() -> None:
+    """A server that refuses WatchList is asked for a list without wait or interruption."""
+    state = _cursor()
+    verdict = state.ended(cursor.classify(REFUSAL), 0)
+    assert state.state is State.LIST
+    assert verdict.is_silent
+    assert verdict.wait_seconds == 0
+    assert not state.uses_watchlist
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Invalid(422, "Invalid", "metadata.name: Required"),
+        Unavailable(500, "InternalError", "sendInitialEvents exploded"),
+    ],
+)
+def test_other_refusals_are_no_fallback(error: ApiError) -> None:
+    """Only a refusal of the option itself makes a type listed."""
+    state = _cursor()
+    verdict = state.ended(cursor.classify(error), 0)
+    assert state.state is State.WATCHLIST
+    assert not verdict.is_silent
+
+
+def test_silent_watchlist_becomes_a_list() -> None:
+    """A server that never sends the last bookmark is listed after two tries."""
+    state = _cursor()
+    for expected in (State.WATCHLIST, State.LIST):
+        state.opened(0)
+        verdict = state.ended(Ending("idle", "no byte"), 80)
+        assert verdict.abandons_snapshot
+        assert state.state is expected
+
+
+def test_resume_keeps_the_version() -> None:
+    """Closed, idle and error resume from the last version."""
+    for ending in (CLOSED, Ending("idle", ""), ERROR):
+        state = _live()
+        state.moved("11")
+        verdict = state.ended(ending, 5)
+        assert (state.state, state.version) == (State.LIVE, "11")
+        assert not verdict.abandons_snapshot
+
+
+def test_expired_needs_a_snapshot() -> None:
+    """After 410 the version is gone and a snapshot follows, by the way the type allows."""
+    state = _live()
+    state.ended(EXPIRED, 5)
+    assert (state.state, state.version) == (State.WATCHLIST, None)
+    listed = _cursor(watchlist=False)
+    listed.opened(0)
+    listed.synced("3")
+    listed.ended(EXPIRED, 5)
+    assert listed.state is State.LIST
+
+
+def test_unreadable_last_event_costs_the_version() -> None:
+    """Where nobody can say up to where we have seen, a snapshot follows."""
+    state = _live()
+    state.moved(None)
+    state.ended(CLOSED, 5)
+    assert state.state is State.WATCHLIST
+
+
+def test_three_quick_closes() -> None:
+    """A server that answers 200 and closes thrice loses our trust in the version."""
+    state = _live()
+    state.ended(CLOSED, 5)
+    for now, expected in ((10, State.LIVE), (20, State.LIVE), (30, State.WATCHLIST)):
+        state.opened(now)
+        state.ended(CLOSED, now + 0.5)
+        assert state.state is expected
+    assert state.version is None
+
+
+def test_event_between_quick_closes() -> None:
+    """Progress, or a longer life, starts the count anew."""
+    state = _live()
+    state.ended(CLOSED, 5)
+    for now in range(10, 100, 10):
+        state.opened(now)
+        if now % 20 == 0:
+            state.moved(str(now))
+        state.ended(CLOSED, now + 0.5)
+        assert state.state is State.LIVE
+    for now in range(100, 200, 10):
+        state.opened(now)
+        state.ended(CLOSED, now + 1.5)
+        assert state.state is State.LIVE
+
+
+def test_unreachable_server_keeps_the_version() -> None:
+    """Attempts that never opened say nothing about the version."""
+    state = _live()
+    for now in range(5, 100, 5):
+        state.ended(ERROR, now)
+    assert (state.state, state.version) == (State.LIVE, "10")
+
+
+def test_backoff_grows_and_survives_events() -> None:
+    """Short lives double the wait up to the ceiling, events or not."""
+    state = _live()
+    waits = []
+    for now in range(0, 1200, 100):
+        state.opened(now)
+        state.moved(str(now))
+        waits.append(state.ended(CLOSED, now + 0.1).wait_seconds)
+    assert 0.25 <= waits[0] <= 0.5
+    assert all(0.25 * 2**n <= wait <= 0.5 * 2**n for n, wait in enumerate(waits[:6]))
+    assert all(15 <= wait <= 30 for wait in waits[6:])
+
+
+def test_health_resets_the_backoff() -> None:
+    """A minute of life forgives, and a clean close after it costs no wait."""
+    state = _live()
+    for now in range(0, 500, 100):
+        state.opened(now)
+        state.ended(ERROR, now + 1)
+    state.opened(1000)
+    assert state.ended(CLOSED, 1061).wait_seconds == 0
+    state.opened(2000)
+    assert state.ended(ERROR, 2061).wait_seconds <= 0.5
+
+
+def test_forbidden_waits_longer() -> None:
+    """401 and 403 are asked again after half a minute to five minutes."""
+    state = _live()
+    ending = cursor.classify(Forbidden(403, "Forbidden", "no"))
+    waits = [state.ended(ending, now).wait_seconds for now in range(8)]
+    assert 15 <= waits[0] <= 30
+    assert 150 <= waits[-1] <= 300
+    assert state.version == "10"
+
+
+def test_retry_after_is_a_lower_bound() -> None:
+    """Nobody comes back earlier than the server asked for."""
+    state = _live()
+    ending = cursor.classify(Throttled(429, "TooManyRequests", "slow", retry_after=17))
+    assert state.ended(ending, 1).wait_seconds == 17
+
+
+def test_broken_snapshot_is_abandoned_once() -> None:
+    """A snapshot that had begun is abandoned; one that had not is not."""
+    state = _cursor()
+    assert not state.ended(ERROR, 0).abandons_snapshot
+    state.opened(0)
+    assert state.ended(ERROR, 0).abandons_snapshot
+    assert not state.ended(ERROR, 0).abandons_snapshot
+
+
+def test_slow_list_is_no_health() -> None:
+    """A list that took minutes does not count as a stream that lived."""
+    state = _cursor(watchlist=False)
+    for _ in range(5):
+        state.ended(ERROR, 0)
+    state.opened(0)
+    state.synced("4")
+    assert state.ended(ERROR, 500).wait_seconds > 1
+
+
+def test_learns_from_another_scope() -> None:
+    """What one scope of a type learnt holds for a live one at its next snapshot."""
+    state = _live()
+    state.prefer_list()
+    assert state.version == "10"
+    state.ended(EXPIRED, 1)
+    assert state.state is State.LIST
+
+
+def test_streams_are_spread() -> None:
+    """The length of streams differs within its bounds."""
+    state = _cursor()
+    lengths = {state.watch_seconds() for _ in range(50)}
+    assert len(lengths) > 10
+    assert all(240 <= length <= 480 for length in lengths)

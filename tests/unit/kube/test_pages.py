@@ -1,0 +1,72 @@
+"""One page of a list."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.kube import pages
+from windlass.kube.errors import ApiError
+
+
+def test_types_are_put_back() -> None:
+    """Items of a built-in list get the kind and apiVersion that a watch shows."""
+    body = (
+        b'{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"9",'
+        b'"continue":"abc"},"items":[{"metadata":{"name":"a"}}]}'
+    )
+    page, token = pages.parse(body)
+    assert page.items == (b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}',)
+    assert (page.resource_version, token) == ("9", "abc")
+
+
+def test_own_type_stays() -> None:
+    """Custom resources name themselves, whatever their list is called."""
+    body = (
+        b'{"kind":"ThingCollection","apiVersion":"x/v1","metadata":{},'
+        b'"items":[{"kind":"Thing","apiVersion":"x/v1"}]}'
+    )
+    page, token = pages.parse(body)
+    assert page.items == (b'{"kind":"Thing","apiVersion":"x/v1"}',)
+    assert token == ""
+
+
+def test_null_items() -> None:
+    """An empty list may have no items at all."""
+    page, _ = pages.parse(b'{"kind":"XList","metadata":{"resourceVersion":"1"},"items":null}')
+    assert page.items == ()
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b'{"kind":"Status"}', b'{"metadata":{},"items":['])
+def test_no_list(body: bytes) -> None:
+    """What is no list is never taken for an empty one."""
+    with pytest.raises(ApiError, match="no list"):
+        pages.parse(body)
+
+
+@pytest.mark.parametrize(
+    "poison",
+    [
+        b'{"data":"\\ud800","metadata":{"name":"p"}}',
+        b'{"data":' + b"[" * 4000 + b"]" * 4000 + b"}",
+        b'{"data":"\xff\xfe \\" ]}{[","items":[{"x":1}]}',
+    ],
+)
+def test_poison_does_not_spoil_the_page(poison: bytes) -> None:
+    """An item that no parser reads is handed on, and the others are read as ever."""
+    body = (
+        b'{"kind":"ThingList","apiVersion":"v1","metadata":{"resourceVersion":"9",'
+        b'"continue":"t"},"items":[{"metadata":{"name":"a"}},' + poison + b',{"kind":"B"}]}'
+    )
+    page, token = pages.parse(body)
+    assert len(page.items) == 3
+    assert page.items[0] == b'{"apiVersion":"v1","kind":"Thing","metadata":{"name":"a"}}'
+    assert page.items[1].endswith(poison[1:])
+    assert page.items[2] == b'{"kind":"B"}'
+    assert (page.resource_version, token) == ("9", "t")
+
+
+def test_cut_poisonous_page() -> None:
+    """A page that ends too early is no page, poison or not."""
+    poison = b'{"data":"\\ud800"}'
+    with pytest.raises(ApiError, match="no list"):
+        pages.parse(b'{"kind":"XList","metadata":{},"items":[' + poison + b"]")

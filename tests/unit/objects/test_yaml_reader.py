@@ -1,0 +1,89 @@
+"""Reading YAML as kubectl does, and refusing what could surprise."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.objects import yaml_reader
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("yes", True), ("Off", False), ("y", True), ("N", False), ("~", None), ("", None),
+        ("Null", None), ("yEs", "yEs"), ("0x1F", 31), ("0o17", 15), ("017", 15), ("0b11", 3),
+        ("1_000", 1000), ("-5", -5), ("+1", 1), ("08", 8.0), ("1e3", 1000.0), (".5", 0.5),
+        ("1.", 1.0), ("1:30", "1:30"), ("2020-01-01", "2020-01-01"), ("-", None),
+        ("1.2.3", "1.2.3"), ("18446744073709551616", 2**64), ("+", "+"), ("--", "--"),
+        ("0x", "0x"), ("=", "="), ("'no'", "no"), ('"1"', "1"), ("|\n  1\n", "1\n"),
+    ],
+)  # fmt: skip
+def test_plain_scalars_are_typed_like_go(text: str, value: object) -> None:
+    """Booleans, numbers and dates mean what they mean to kubectl."""
+    if text == "-":
+        assert yaml_reader.read(b"a:\n-") == {"a": [None]}
+        return
+    found = yaml_reader.read(f"a: {text}".encode())
+    assert found == {"a": value}
+    assert type(found["a"]) is type(value)
+
+
+def test_keys_become_text() -> None:
+    """Numbers and booleans as keys are what they are in JSON: text."""
+    content = b"data:\n  8080: a\n  true: b\n  1.5: c\n"
+    assert yaml_reader.read(content) == {"data": {"8080": "a", "true": "b", "1.5": "c"}}
+
+
+@pytest.mark.parametrize(
+    ("content", "rule"),
+    [
+        (b"a: &x 1\nb: *x\n", "anchors"),
+        (b"a: *x\n", "aliases"),
+        (b"a: !!python/object:os.system x\n", "tags"),
+        (b"a: !x 1\n", "tags"),
+        (b"a: !!map {}\n", "tags"),
+        (b"<<: {a: 1}\n", "merge"),
+        (b"a: 1\na: 2\n", "twice"),
+        (b"a: 1\n---\nb: 2\n", "one document"),
+        (b"", "one document"),
+        (b"? [a]\n: 1\n", "text"),
+        (b"~: 1\n", "text"),
+        (b"a: .inf\n", "JSON"),
+        (b"a: 1e999\n", "JSON"),
+        (b"a: .NaN\n", "JSON"),
+        (b"a: " + b"1" * 5000, "digits"),
+        (b"a: [", "not YAML"),
+        (b"\xff", "not YAML"),
+        (b"a: \x00", "not YAML"),
+        (b"[" * 300 + b"]" * 300, "deeper"),
+    ],
+)
+def test_surprises_are_refused(content: bytes, rule: str) -> None:
+    """What is not one plain document is a ValueError that names the rule."""
+    with pytest.raises(ValueError, match=rule):
+        yaml_reader.read(content)
+
+
+def test_line_is_named() -> None:
+    """A refusal says where."""
+    with pytest.raises(yaml_reader.NotReadable, match="line 3"):
+        yaml_reader.read(b"a: 1\nb: 2\nc: &x 1\n")
+
+
+def test_too_many_bytes_are_not_parsed() -> None:
+    """The cap is checked before anything else."""
+    with pytest.raises(yaml_reader.NotReadable, match="more than 10"):
+        yaml_reader.read(b"a: " + b"x" * 100, max_bytes=10)
+
+
+def test_deepest_allowed_nesting_is_read() -> None:
+    """256 levels are fine."""
+    value = yaml_reader.read(b"[" * 256 + b"]" * 256)
+    for _ in range(255):
+        (value,) = value
+    assert value == []
+
+
+def test_quoted_merge_key_is_text() -> None:
+    """A quoted `<<` is an ordinary key."""
+    assert yaml_reader.read(b'"<<": 1\n') == {"<<": 1}

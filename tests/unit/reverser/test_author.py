@@ -1,0 +1,87 @@
+"""Authors from admission users."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from windlass.reverser.decide import author
+from windlass.reverser.decide.author import UNRESOLVED, Actor, Author
+
+
+@pytest.mark.parametrize(
+    ("actor", "expected"),
+    [
+        (Actor("alice"), Author("alice", "alice@windlass.invalid")),
+        (Actor("alice", "a@example.org"), Author("alice", "a@example.org")),
+        (
+            Actor("alice", "a@example.org", "Alice Ä."),
+            Author("Alice Ä", "a@example.org"),
+        ),
+        (
+            Actor("system:serviceaccount:ns:bot"),
+            Author("system:serviceaccount:ns:bot", "system-serviceaccount-ns-bot@windlass.invalid"),
+        ),
+        (Actor("Bob.Jones@x.org"), Author("Bob.Jones@x.org", "bob-jones-x-org@windlass.invalid")),
+        (Actor("alice", "not an address"), Author("alice", "alice@windlass.invalid")),
+        (Actor("alice", "a@b>\nx: y"), Author("alice", "alice@windlass.invalid")),
+        (Actor("日本"), Author("日本", "user@windlass.invalid")),
+        (Actor(""), UNRESOLVED),
+        (Actor("\n<>"), UNRESOLVED),
+        (Actor(" .,:;\"'"), UNRESOLVED),
+        (Actor("(unresolved)", "a@b.c"), UNRESOLVED),
+        (Actor("unresolved"), Author("unresolved", "user-unresolved@windlass.invalid")),
+        (Actor("eve", "unresolved@windlass.invalid"), Author("eve", "eve@windlass.invalid")),
+        (Actor("eve", "", "(unresolved)"), Author("eve", "eve@windlass.invalid")),
+        (None, UNRESOLVED),
+    ],
+)
+def test_author_of_an_actor(actor: Actor | None, expected: Author) -> None:
+    """User name, claims where they are well-formed, else an address that leads nowhere."""
+    assert author.author_of(actor) == expected
+
+
+@pytest.mark.scenario("A66")
+def test_hostile_name_is_one_clean_line() -> None:
+    """Brackets, line ends and trailers in a name do not leave it."""
+    hostile = Actor("x <a@b>\nSigned-off-by: y\u202e")
+    assert author.author_of(hostile).name == "x a@bSigned-off-by: y"
+    assert author.user_text(hostile) == "x a@bSigned-off-by: y"
+
+
+def test_long_names_are_cut_at_a_whole_character() -> None:
+    """128 bytes, never half a character."""
+    name = author.author_of(Actor("é" * 5000)).name
+    assert name == "é" * 64
+
+
+@pytest.mark.parametrize(
+    ("user_info", "actor"),
+    [
+        ({"username": "alice"}, Actor("alice")),
+        (
+            {
+                "username": "alice",
+                "extra": {
+                    "configbutler.ai/claims/email": ["a@b.c", "other"],
+                    "configbutler.ai/claims/display-name": ["Alice"],
+                },
+            },
+            Actor("alice", "a@b.c", "Alice"),
+        ),
+        ({}, Actor("")),
+        ({"username": 3, "extra": []}, Actor("")),
+        (
+            {"username": "a", "extra": {"configbutler.ai/claims/email": []}},
+            Actor("a"),
+        ),
+        (
+            {"username": "a", "extra": {"configbutler.ai/claims/email": [{"x": 1}]}},
+            Actor("a"),
+        ),
+    ],
+)
+def test_actor_from_user_info(user_info: dict[str, Any], actor: Actor) -> None:
+    """Claims are lists of texts; strange shapes count as absent."""
+    assert author.actor_of(user_info) == actor

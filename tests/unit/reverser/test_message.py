@@ -1,0 +1,143 @@
+"""The text of commits, and their dates."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.objects.gvr import GVR
+from windlass.objects.identity import Identity
+from windlass.reverser.decide import message, subject_template
+from windlass.reverser.decide.commit_dates import CommitDates, commit_dates
+from windlass.reverser.decide.message import FileChange, Operation, Trailers
+
+TRAILERS = Trailers("uid-1", "windlass-system", "windlass", "pod-1", "team/prod", "alice", "exact")
+LAST = """\
+X-ConfigButler-ClusterUID: uid-1
+X-ConfigButler-ControllerNS: windlass-system
+X-ConfigButler-ControllerName: windlass
+X-ConfigButler-InstanceID: pod-1
+X-ConfigButler-Destination: team/prod
+X-ConfigButler-User: alice
+X-ConfigButler-Attribution: exact
+"""
+
+
+def change(op: Operation, name: str, resource: str = "configmaps", group: str = "") -> FileChange:
+    """One file of a commit."""
+    identity = Identity(GVR(group, "v1", resource), "shop", name)
+    return FileChange(op, identity, f"base/{name}.yaml")
+
+
+@pytest.mark.scenario("A31")
+def test_one_file() -> None:
+    """The whole message of the smallest commit."""
+    text = message.commit_message([change("CREATE", "settings")], TRAILERS)
+    assert text == f"[CREATE] v1/configmaps/settings by user/alice\n\n{LAST}"
+
+
+@pytest.mark.scenario("A32")
+@pytest.mark.parametrize("op", ["UPDATE", "DELETE"])
+def test_operation_stands_first(op: Operation) -> None:
+    """The group is part of the identifier, the namespace is not."""
+    text = message.commit_message([change(op, "store", "deployments", "apps")], TRAILERS)
+    assert text.startswith(f"[{op}] apps/v1/deployments/store by user/alice\n")
+
+
+def test_batch_counts_the_three_top_resources() -> None:
+    """Most first, names break ties, and each file has its line."""
+    changes = [
+        change("CREATE", "a", "secrets"),
+        change("UPDATE", "b"),
+        change("DELETE", "c"),
+        change("CREATE", "d", "roles"),
+        change("CREATE", "e", "services"),
+    ]
+    first, body, last = message.commit_message(changes, TRAILERS).split("\n\n")
+    assert first == "[BATCH] 5 objects (2 configmaps, 1 roles, 1 secrets) by user/alice"
+    assert body.split("\n")[:2] == ["CREATE base/a.yaml", "UPDATE base/b.yaml"]
+    assert last == LAST
+
+
+def test_long_batches_list_fifty_files() -> None:
+    """The rest is counted."""
+    changes = [change("CREATE", f"n{number}") for number in range(60)]
+    rows = message.commit_message(changes, TRAILERS).split("\n\n")[1].split("\n")
+    assert len(rows) == 51
+    assert rows[-1] == "and 10 more"
+
+
+def test_sync_and_restore() -> None:
+    """Snapshots give a balance, restores the commit they answer."""
+    changes = [change("CREATE", "a"), change("UPDATE", "b"), change("CREATE", "c")]
+    nobody = Trailers("u", "n", "c", "i", "a/b", "", "sync")
+    text = message.commit_message(changes, nobody, kind="sync", base_folder="clusters/prod")
+    assert text.startswith("[SYNC] 3 objects (+2 ~1 -0) in clusters/prod\n\n")
+    assert "X-ConfigButler-User: (none)\nX-ConfigButler-Attribution: sync\n" in text
+    sha = "0123456789abcdef"
+    one = message.commit_message(changes[:1], nobody, kind="restore", changed_in=sha)
+    assert one.startswith("[RESTORE] v1/configmaps/a changed in 01234567\n")
+    many = message.commit_message(changes, nobody, kind="restore", changed_in=sha)
+    assert many.startswith("[RESTORE] 3 objects changed in 01234567\n")
+
+
+@pytest.mark.scenario("A66")
+def test_names_cannot_break_the_subject() -> None:
+    """A line end in an object's name does not start a new line."""
+    text = message.commit_message([change("CREATE", "x\n\nX-Evil: 1")], TRAILERS)
+    assert text.startswith("[CREATE] v1/configmaps/xX-Evil: 1 by user/alice\n\nX-ConfigButler-")
+
+
+def test_unresolved_user() -> None:
+    """Without a user the subject says so."""
+    nobody = Trailers("u", "n", "c", "i", "a/b", "", "unresolved")
+    text = message.commit_message([change("UPDATE", "a")], nobody)
+    assert text.startswith("[UPDATE] v1/configmaps/a by user/(unresolved)\n")
+
+
+def test_template_replaces_the_subject_only() -> None:
+    """Values go in as they are, shared ones where there are several files."""
+    template = "{op} {kind} {namespace}/{name} ({count}) by {user} on {cluster} to {destination}"
+    assert subject_template.problem(template) is None
+    one = subject_template.subject(template, [change("CREATE", "{op}")], TRAILERS, kind="ConfigMap")
+    assert one == "CREATE ConfigMap shop/{op} (1) by alice on uid-1 to team/prod"
+    two = [change("CREATE", "a"), change("UPDATE", "b")]
+    assert subject_template.subject("{op} {name} {resource}", two, TRAILERS) == (
+        "BATCH * configmaps"
+    )
+    text = message.commit_message(two[:1], TRAILERS, subject=one)
+    assert text == f"{one}\n\n{LAST}"
+    assert len(subject_template.subject("{name}", [change("CREATE", "x" * 253)], TRAILERS)) == 200
+
+
+@pytest.mark.parametrize(
+    ("template", "rule"),
+    [
+        ("{nope}", "unknown placeholder {nope}"),
+        ("{name", "brace"),
+        ("a\nb", "one line"),
+        ("x" * 201, "longer"),
+        ("{name.x}", "unknown"),
+        ("{{name}}", "brace"),
+    ],
+)
+def test_bad_templates_are_refused(template: str, rule: str) -> None:
+    """The problem says what is wrong."""
+    found = subject_template.problem(template)
+    assert found is not None
+    assert rule in found
+
+
+@pytest.mark.parametrize(
+    ("event", "now", "parent", "dates"),
+    [
+        (100.9, 101.2, None, CommitDates(100, 101)),
+        (100.0, 101.0, 90, CommitDates(100, 101)),
+        (100.0, 101.0, 500, CommitDates(100, 500)),
+        (900.0, 101.0, 90, CommitDates(101, 101)),
+    ],
+)
+def test_dates_never_run_backwards(
+    event: float, now: float, parent: int | None, dates: CommitDates
+) -> None:
+    """A clock that jumped back, or an event from the future, does not show in history."""
+    assert commit_dates(event, now, parent=parent) == dates

@@ -1,0 +1,66 @@
+"""Operations from the Git transition, and why one is not written."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.reverser.decide import transition
+from windlass.reverser.decide.transition import Operation, Prune
+
+ALL = frozenset(transition.OPERATIONS)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (None, "a", "CREATE"),
+        ("a", "b", "UPDATE"),
+        ("a", "a", None),
+        ("a", None, "DELETE"),
+        (None, None, None),
+    ],
+)
+def test_operation_is_read_off_the_file(
+    before: str | None, after: str | None, expected: Operation | None
+) -> None:
+    """RUL-7: the state of the file names the operation."""
+    assert transition.between(before, after) == expected
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_presence_decides_before_content(same: bool) -> None:
+    """RUL-7: without a file or without an object the bytes do not matter."""
+    assert transition.operation(index_has=False, same=same, live=True) == "CREATE"
+    assert transition.operation(index_has=True, same=same, live=False) == "DELETE"
+    assert transition.operation(index_has=False, same=same, live=False) is None
+
+
+def test_create_only_mask_keeps_the_first_version() -> None:
+    """RUL-7: with CREATE alone later updates and the deletion are masked."""
+    mask: frozenset[Operation] = frozenset({"CREATE"})
+    assert transition.skip("CREATE", mask) is None
+    assert transition.skip("UPDATE", mask) == "OperationMasked"
+    assert transition.skip("DELETE", mask, inferred=True) == "OperationMasked"
+
+
+def test_no_transition_is_a_status_change() -> None:
+    """5.4: what leaves Git as it is has a reason too."""
+    assert transition.skip(None, ALL) == "StatusOnly"
+
+
+@pytest.mark.parametrize(
+    ("prune", "inferred", "stays"),
+    [
+        ("Always", False, False),
+        ("Always", True, False),
+        ("OnEvent", False, False),
+        ("OnEvent", True, True),
+        ("Never", False, True),
+        ("Never", True, True),
+    ],
+)
+def test_prune_decides_about_deletes(prune: Prune, inferred: bool, stays: bool) -> None:
+    """SNP-6: what each prune mode retains; writes are never retained."""
+    expected = "PruneRetained" if stays else None
+    assert transition.skip("DELETE", ALL, prune=prune, inferred=inferred) == expected
+    assert transition.skip("UPDATE", ALL, prune=prune, inferred=inferred) is None

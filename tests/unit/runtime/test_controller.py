@@ -1,0 +1,257 @@
+"""The worker loop, on virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+
+import pytest
+import structlog
+
+from windlass.base.errors import Fatal, Retryable, Stalled, Waiting, WindlassError
+from windlass.runtime.controller import Controller, Passed
+from windlass.runtime.outcome import Outcome, Verdict
+from windlass.runtime.queue import KeyedQueue
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+READY = Outcome(Verdict("True", "Ready", "fine"))
+
+
+class Scripted:
+    """A reconcile that plays a list per key, then succeeds; remembers when it was called."""
+
+    def __init__(self, **script: list[Outcome | BaseException]) -> None:
+        self.script = script
+        self.times: dict[str, list[float]] = defaultdict(list)
+
+    async def __call__(self, key: str) -> Outcome:
+        self.times[key].append(asyncio.get_running_loop().time())
+        steps = self.script.get(key)
+        step = steps.pop(0) if steps else READY
+        if isinstance(step, BaseException):
+            raise step
+        return step
+
+
+class Remembering:
+    """A reporter that keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, int, Outcome]] = []
+        self.looks = 0
+        self.faults: list[Exception] = []
+
+    def look(self, key: str) -> int:
+        del key
+        self.looks += 1
+        return self.looks
+
+    async def report(self, key: str, seen: int, outcome: Outcome) -> None:
+        if self.faults:
+            raise self.faults.pop(0)
+        self.said.append((key, seen, outcome))
+
+
+async def run_for(
+    seconds: float,
+    reconcile: Callable[[str], Awaitable[Outcome]],
+    *keys: str,
+    reporter: Remembering | None = None,
+    passes: list[Passed] | None = None,
+    workers: int = 2,
+) -> KeyedQueue[str]:
+    """A controller over `keys` for that long."""
+    queue: KeyedQueue[str] = KeyedQueue()
+    on_pass = passes.append if passes is not None else None
+    controller = Controller(
+        "test", queue, reconcile, reporter=reporter, workers=workers, on_pass=on_pass
+    )
+    for key in keys:
+        queue.add(key)
+    running = asyncio.create_task(controller.run())
+    await asyncio.wait([running], timeout=seconds)
+    if running.done():
+        await running
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    return queue
+
+
+async def test_waiting_comes_back_after_its_time() -> None:
+    """`Waiting(after)` is looked at again exactly then."""
+    reconcile = Scripted(a=[Waiting("W", "m", after=30)])
+    await run_for(100, reconcile, "a")
+    assert reconcile.times["a"] == pytest.approx([0, 30])
+
+
+async def test_stalled_does_not_come_back() -> None:
+    """`Stalled` waits for a change, or for its time where it has one."""
+    reconcile = Scripted(a=[Stalled("S", "m")], b=[Stalled("S", "m", after=60)])
+    await run_for(1000, reconcile, "a", "b")
+    assert reconcile.times["a"] == pytest.approx([0])
+    assert reconcile.times["b"] == pytest.approx([0, 60])
+
+
+async def test_retryable_backs_off_or_waits_as_told() -> None:
+    """`Retryable` follows the backoff, or exactly its own time."""
+    reconcile = Scripted(a=[Retryable("R", "m")] * 3, b=[Retryable("R", "m", after=40)])
+    queue = await run_for(1000, reconcile, "a", "b")
+    gaps = [later - at for at, later in itertools.pairwise(reconcile.times["a"])]
+    assert [0.25 <= gaps[0] <= 0.5, 0.5 <= gaps[1] <= 1, 1 <= gaps[2] <= 2] == [True] * 3
+    assert reconcile.times["b"] == pytest.approx([0, 40])
+    assert queue.failing == 0
+
+
+@pytest.mark.parametrize("error", [WindlassError("E", "m"), ValueError("x"), KeyError("y")])
+async def test_an_unexpected_error_backs_off(error: Exception) -> None:
+    """What is not understood is tried again with backoff."""
+    reconcile = Scripted(a=[error])
+    await run_for(10, reconcile, "a")
+    assert len(reconcile.times["a"]) == 2
+
+
+async def test_a_poison_key_does_not_stop_others() -> None:
+    """A key that always crashes costs the others nothing, even with one worker."""
+
+    async def reconcile(key: str) -> Outcome:
+        if key == "poison":
+            raise RuntimeError("boom")
+        served.append(key)
+        return READY
+
+    served: list[str] = []
+    queue = await run_for(600, reconcile, "poison", "a", "b", "c", workers=1)
+    assert served == ["a", "b", "c"]
+    assert queue.failing == 1
+
+
+async def test_a_pass_cancelled_from_inside_is_a_failure_of_that_pass() -> None:
+    """A stray cancellation inside a pass does not end its worker."""
+    reconcile = Scripted(a=[asyncio.CancelledError()])
+    await run_for(10, reconcile, "a", "b", workers=1)
+    assert len(reconcile.times["a"]) == 2
+    assert len(reconcile.times["b"]) == 1
+
+
+@pytest.mark.parametrize(
+    "error", [Fatal("Broken", "m"), ExceptionGroup("g", [ValueError("x"), Fatal("Broken", "m")])]
+)
+async def test_fatal_ends_the_controller(error: Exception) -> None:
+    """`run` raises the Fatal, also out of a group, and its workers are gone."""
+    before = len(asyncio.all_tasks())
+    with pytest.raises(Fatal, match="Broken"):
+        await run_for(10, Scripted(a=[error]), "a", "b")
+    assert len(asyncio.all_tasks()) == before
+
+
+async def test_success_with_requeue_comes_back() -> None:
+    """`requeue_after` of an outcome is honoured."""
+    again = Outcome(Verdict("True", "Ready", "fine"), requeue_after=60)
+    reconcile = Scripted(a=[again, again])
+    await run_for(1000, reconcile, "a")
+    assert reconcile.times["a"] == pytest.approx([0, 60, 120])
+
+
+async def test_outcomes_and_errors_are_reported_with_what_was_seen_before() -> None:
+    """The reporter looks before the pass and gets every outcome, an error's too."""
+    reporter = Remembering()
+    await run_for(100, Scripted(a=[Stalled("AccessDenied", "m")]), "a", reporter=reporter)
+    [(key, seen, outcome)] = reporter.said
+    assert (key, seen) == ("a", 1)
+    assert outcome.stalled
+    assert outcome.ready == Verdict("False", "AccessDenied", "m")
+
+
+async def test_a_report_that_fails_is_tried_again_with_the_pass() -> None:
+    """A failing status write is a failing pass, without harm to the worker."""
+    reporter = Remembering()
+    reporter.faults = [Retryable("Unavailable", "m"), ValueError("x")]
+    reconcile = Scripted()
+    await run_for(100, reconcile, "a", reporter=reporter, workers=1)
+    assert len(reconcile.times["a"]) == 3
+    assert len(reporter.said) == 1
+
+
+async def test_a_key_has_one_pass_at_a_time() -> None:
+    """A key changed during its pass is passed over once more, after it."""
+    running = 0
+    most = 0
+    times = []
+
+    async def reconcile(key: str) -> Outcome:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        times.append(asyncio.get_running_loop().time())
+        if len(times) == 1:
+            asyncio.get_running_loop().call_later(1, queue.add, key)
+            asyncio.get_running_loop().call_later(2, queue.add, key)
+        await asyncio.sleep(5)
+        running -= 1
+        return READY
+
+    queue: KeyedQueue[str] = KeyedQueue()
+    queue.add("a")
+    controller = Controller("test", queue, reconcile, workers=4)
+    task = asyncio.create_task(controller.run())
+    await asyncio.sleep(50)
+    queue.shutdown(drain=True)
+    await task
+    assert times == pytest.approx([0, 5])
+    assert most == 1
+
+
+async def test_shutdown_with_drain_ends_run_after_the_work() -> None:
+    """`run` returns once everything in line was served."""
+    served = []
+
+    async def reconcile(key: str) -> Outcome:
+        await asyncio.sleep(10)
+        served.append(key)
+        return READY
+
+    queue: KeyedQueue[str] = KeyedQueue()
+    for key in "abcd":
+        queue.add(key)
+    task = asyncio.create_task(Controller("test", queue, reconcile, workers=2).run())
+    await asyncio.sleep(1)
+    queue.shutdown(drain=True)
+    await task
+    assert sorted(served) == list("abcd")
+    assert asyncio.get_running_loop().time() == pytest.approx(20)
+
+
+async def test_passes_are_counted_by_result() -> None:
+    """Whoever counts hears of each pass: its result and its time."""
+    passes: list[Passed] = []
+    script = Scripted(
+        gone=[Outcome.gone()],
+        stalled=[Stalled("S", "m")],
+        waiting=[Waiting("W", "m", after=999)],
+        failed=[ValueError("x")],
+    )
+    await run_for(0.1, script, "gone", "stalled", "waiting", "failed", "done", passes=passes)
+    assert sorted(passed.result for passed in passes) == [
+        "done",
+        "failed",
+        "gone",
+        "stalled",
+        "waiting",
+    ]
+    assert all(passed.controller == "test" and passed.seconds >= 0 for passed in passes)
+
+
+async def test_log_lines_say_which_key_and_why() -> None:
+    """A failing pass is logged with its controller, key and reason."""
+    processors = [structlog.contextvars.merge_contextvars]
+    with structlog.testing.capture_logs(processors) as lines:  # type: ignore[arg-type]
+        await run_for(
+            0.1, Scripted(a=[Stalled("AccessDenied", "ask")], b=[ValueError("x")]), "a", "b"
+        )
+    told = {(line["key"], line["event"], line.get("reason")) for line in lines if "key" in line}
+    assert ("a", "stalled", "AccessDenied") in told
+    assert ("b", "crashed", "InternalError") in told
+    assert all(line["controller"] == "test" for line in lines if "key" in line)

@@ -1,0 +1,71 @@
+"""Errors become outcomes."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.base.errors import Fatal, Retryable, Stalled, Waiting, WindlassError
+from windlass.base.redaction import process
+from windlass.runtime import failure
+from windlass.runtime.outcome import Outcome
+
+
+@pytest.mark.parametrize(
+    ("error", "flags"),
+    [
+        (Waiting("W", "m", after=3), (False, True, 3, False)),
+        (Waiting("W", "m", after=0), (False, True, None, True)),
+        (Stalled("S", "m"), (True, False, None, False)),
+        (Stalled("S", "m", after=9), (True, False, 9, False)),
+        (Retryable("R", "m"), (False, True, None, True)),
+        (Retryable("R", "m", after=7), (False, True, 7, False)),
+        (Retryable("R", "m", after=0), (False, True, None, True)),
+        (WindlassError("E", "m"), (False, True, None, True)),
+        (ValueError("m"), (False, True, None, True)),
+    ],
+)
+def test_each_error_means_one_thing(error: Exception, flags: tuple[object, ...]) -> None:
+    """The table: stalled, reconciling, requeue_after, backoff."""
+    outcome = failure.outcome_of(error)
+    said = (outcome.stalled, outcome.reconciling, outcome.requeue_after, outcome.backoff)
+    assert said == flags
+    assert outcome.ready is not None
+    assert outcome.ready.status == "False"
+
+
+def test_the_reason_of_our_errors_is_the_condition_reason() -> None:
+    """What we raise is what the user reads."""
+    outcome = failure.outcome_of(Stalled("AccessDenied", "grant it in allowedNamespaces"))
+    assert outcome.ready is not None
+    assert outcome.ready.reason == "AccessDenied"
+    assert outcome.ready.message == "grant it in allowedNamespaces"
+
+
+def test_the_text_of_an_unknown_error_stays_out_of_the_status() -> None:
+    """Foreign text may hold a credential, so only its type is told."""
+    outcome = failure.outcome_of(RuntimeError("password=hunter2"))
+    assert outcome.ready is not None
+    assert outcome.ready.reason == "InternalError"
+    assert "RuntimeError" in outcome.ready.message
+    assert "hunter2" not in outcome.ready.message
+
+
+def test_a_secret_in_our_message_is_redacted() -> None:
+    """A credential that slipped into a message does not reach the status."""
+    process.add("s3cr3t-value")
+    try:
+        outcome: Outcome = failure.outcome_of(Retryable("R", "push with s3cr3t-value failed"))
+    finally:
+        process.discard("s3cr3t-value")
+    assert outcome.ready is not None
+    assert "s3cr3t" not in outcome.ready.message
+
+
+def test_of_a_group_the_fatal_error_decides() -> None:
+    """An error inside nested groups is found; Fatal first, then ours, then the first."""
+    fatal, ours, foreign = Fatal("F", "m"), Waiting("W", "m", after=1), ValueError("x")
+    nested = ExceptionGroup("outer", [foreign, ExceptionGroup("inner", [ours, fatal])])
+    assert failure.leading(nested) is fatal
+    assert failure.leading(ExceptionGroup("g", [foreign, ours])) is ours
+    assert failure.leading(ExceptionGroup("g", [foreign, KeyError("y")])) is foreign
+    assert failure.leading(foreign) is foreign

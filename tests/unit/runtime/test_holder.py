@@ -1,0 +1,65 @@
+"""Names of lease holders."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from windlass.runtime.holder import Holder
+
+ME = Holder("desk", "w1", 100, "aa")
+
+
+def runs(pid: int) -> bool:
+    """Only process 200 runs."""
+    return pid == 200
+
+
+def test_a_name_can_be_read_back() -> None:
+    """Also with a host name that has underscores."""
+    for holder in (ME, Holder("my_odd_host", "w", 1, "x"), Holder("h", "", 1, "x")):
+        assert Holder.parse(str(holder)) == holder
+
+
+@pytest.mark.parametrize("identity", ["", "pod-1", "a_b_c_d", "a_b_-1_d", "a_1_d"])
+def test_a_foreign_name_is_nobody(identity: str) -> None:
+    """A name we did not write is not judged."""
+    assert Holder.parse(identity) is None
+    assert not ME.judges(identity, runs=runs)
+
+
+@pytest.mark.parametrize(
+    ("other", "is_dead"),
+    [
+        (ME, False),
+        (replace(ME, pid=300), True),
+        (replace(ME, pid=200), False),
+        (replace(ME, nonce="bb"), True),
+        (replace(ME, pid=300, world="w2"), False),
+        (replace(ME, pid=300, host="other"), False),
+    ],
+)
+def test_only_the_dead_of_our_world_are_dead(other: Holder, is_dead: bool) -> None:
+    """A pid means something only on the same host, boot and process namespace."""
+    assert ME.judges(str(other), runs=runs) is is_dead
+
+
+def test_an_unknown_world_judges_nobody() -> None:
+    """Where the machine does not say which world it is, leases just expire."""
+    nowhere = replace(ME, world="")
+    assert not nowhere.judges(str(replace(nowhere, pid=300)), runs=runs)
+
+
+def test_real_processes_are_told_apart() -> None:
+    """A child that ended is dead, this process and its parent are not."""
+    me = Holder.local()
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    assert me.pid == os.getpid()
+    assert me.outlived(str(replace(me, pid=child.pid)))
+    assert not me.outlived(str(me))
+    assert not me.outlived(str(replace(me, pid=os.getppid())))

@@ -1,0 +1,151 @@
+"""The order of work."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.runtime.line import Line
+
+
+def taken(line: Line[str], now: float = 0.0) -> list[str]:
+    """Everything the line hands out now."""
+    keys = []
+    while (key := line.take(now)) is not None:
+        keys.append(key)
+    return keys
+
+
+def test_keys_come_out_in_the_order_they_came_in() -> None:
+    """A line is first in, first out."""
+    line: Line[str] = Line()
+    for key in "cab":
+        line.add(key, 0)
+    assert taken(line) == ["c", "a", "b"]
+
+
+def test_a_waiting_key_is_added_once() -> None:
+    """Ten changes before a pass are one pass."""
+    line: Line[str] = Line()
+    for _ in range(10):
+        line.add("a", 0)
+    assert taken(line) == ["a"]
+
+
+def test_a_key_added_while_worked_on_runs_once_more_after() -> None:
+    """A change during a pass is seen by exactly one further pass, never by a parallel one."""
+    line: Line[str] = Line()
+    line.add("a", 0)
+    assert taken(line) == ["a"]
+    line.add("a", 1)
+    line.add("a", 2)
+    assert taken(line) == []
+    line.done("a", 3)
+    assert taken(line) == ["a"]
+    line.done("a", 4)
+    assert taken(line) == []
+
+
+def test_a_key_that_runs_again_goes_to_the_end() -> None:
+    """A busy key does not push out the others."""
+    line: Line[str] = Line()
+    line.add("busy", 0)
+    line.take(0)
+    line.add("other", 1)
+    line.add("busy", 1)
+    line.done("busy", 2)
+    assert taken(line) == ["other", "busy"]
+
+
+@pytest.mark.parametrize("dues", [(5, 9), (9, 5)])
+def test_the_earliest_of_two_delays_wins(dues: tuple[float, float]) -> None:
+    """A key has one due time, the earliest anybody wished for."""
+    line: Line[str] = Line()
+    for due in dues:
+        line.add_at("a", due)
+    assert line.next_due() == 5
+    assert taken(line, 4.9) == []
+    assert taken(line, 5) == ["a"]
+    line.done("a", 5)
+    assert taken(line, 100) == []
+
+
+def test_a_delay_outlives_a_pass_in_between() -> None:
+    """An immediate pass does not swallow a wish for a later one."""
+    line: Line[str] = Line()
+    line.add_at("a", 5)
+    line.add("a", 1)
+    assert taken(line, 1) == ["a"]
+    line.done("a", 1)
+    assert taken(line, 5) == ["a"]
+
+
+def test_a_key_due_while_worked_on_runs_after() -> None:
+    """A due time that comes during a pass is honoured after it."""
+    line: Line[str] = Line()
+    line.add("a", 0)
+    line.add_at("a", 5)
+    line.take(0)
+    assert taken(line, 6) == []
+    line.done("a", 7)
+    assert taken(line, 7) == ["a"]
+
+
+def test_many_earlier_wishes_leave_no_heap_behind() -> None:
+    """Ever earlier due times of one key do not pile up."""
+    line: Line[str] = Line()
+    for due in range(10_000, 0, -1):
+        line.add_at("a", due)
+    assert len(line._heap) < 100
+    assert line.next_due() == 1
+    assert line.delayed == 1
+
+
+def test_age_is_that_of_the_first_in_line() -> None:
+    """The oldest wait is readable, and zero when nobody waits."""
+    line: Line[str] = Line()
+    assert line.oldest_age(7) == 0
+    line.add("a", 1)
+    line.add("b", 5)
+    assert line.oldest_age(7) == 6
+    line.take(7)
+    assert line.oldest_age(7) == 2
+    assert line.depth == 1
+    assert line.working == 1
+
+
+def test_closing_with_drain_serves_what_is_there() -> None:
+    """Draining serves the line and what must run again, takes in nothing, and drops delays."""
+    line: Line[str] = Line()
+    line.add("a", 0)
+    line.take(0)
+    line.add("a", 0)
+    line.add("b", 0)
+    line.add_at("c", 5)
+    line.close(drain=True)
+    line.add("d", 1)
+    line.add_at("e", 2)
+    assert not line.exhausted
+    assert taken(line, 9) == ["b"]
+    assert not line.exhausted
+    line.done("a", 9)
+    assert taken(line, 9) == ["a"]
+    assert line.exhausted
+
+
+def test_closing_without_drain_drops_all() -> None:
+    """Dropping leaves only what workers already hold."""
+    line: Line[str] = Line()
+    line.add("a", 0)
+    line.take(0)
+    line.add("a", 0)
+    line.add("b", 0)
+    line.close(drain=False)
+    assert line.exhausted
+    line.done("a", 1)
+    assert taken(line, 9) == []
+
+
+def test_giving_back_what_nobody_took_is_an_error() -> None:
+    """A worker cannot give back a key it does not have."""
+    with pytest.raises(KeyError):
+        Line[str]().done("a", 0)

@@ -1,0 +1,187 @@
+"""AdmissionReview: what is read, what is answered, what broken bodies get."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from windlass.objects.gvr import GVR
+from windlass.web import admission
+from windlass.web.admission import AdmissionEndpoint, AdmissionRequest, ReviewUnreadable
+
+
+def review(**changes: Any) -> bytes:
+    """A review of a scale update, with changes to its request."""
+    request = {
+        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+        "kind": {"group": "autoscaling", "version": "v1", "kind": "Scale"},
+        "resource": {"group": "apps", "version": "v1", "resource": "deployments"},
+        "subResource": "scale",
+        "requestResource": {"group": "apps", "version": "v1beta1", "resource": "deployments"},
+        "name": "web",
+        "namespace": "team",
+        "operation": "UPDATE",
+        "userInfo": {
+            "username": "alice",
+            "groups": ["dev", "system:authenticated"],
+            "extra": {"configbutler.ai/claims/email": ["alice@example.org"]},
+        },
+        "object": {"a": 1},
+        "oldObject": {"a": 0},
+        "dryRun": False,
+        "options": {"kind": "UpdateOptions"},
+    }
+    envelope = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1"}
+    return json.dumps({**envelope, "request": {**request, **changes}}).encode()
+
+
+def test_all_needed_fields_are_read() -> None:
+    """A scale update by a named user is read with both types and both objects."""
+    assert admission.parse(review()) == AdmissionRequest(
+        uid="705ab4f5-6393-11e8-b7cc-42010a800002",
+        operation="UPDATE",
+        gvr=GVR("apps", "v1", "deployments"),
+        request_gvr=GVR("apps", "v1beta1", "deployments"),
+        subresource="scale",
+        namespace="team",
+        name="web",
+        user="alice",
+        groups=("dev", "system:authenticated"),
+        extra={"configbutler.ai/claims/email": ("alice@example.org",)},
+        dry_run=False,
+        object=b'{"a": 1}',
+        old_object=b'{"a": 0}',
+    )
+
+
+def test_absent_parts_have_empty_values() -> None:
+    """Nulls and left out fields become empty values of the same type."""
+    body = review(object=None, oldObject=None, userInfo={}, requestResource=None, dryRun=None)
+    request = admission.parse(body)
+    assert (request.object, request.old_object) == (b"", b"")
+    assert (request.user, request.groups, request.extra) == ("", (), {})
+    assert request.request_gvr == request.gvr
+    assert request.dry_run is False
+
+
+def test_dry_run_is_seen() -> None:
+    """A dry-run request is marked as one."""
+    assert admission.parse(review(dryRun=True)).dry_run
+
+
+def test_objects_stay_out_of_representations() -> None:
+    """A printed request shows no object content."""
+    assert "hunter2" not in repr(admission.parse(review(object={"data": "hunter2"})))
+
+
+def test_answer_allows_and_repeats_the_uid() -> None:
+    """The answer is a v1 review that allows, with the uid safely encoded."""
+    assert json.loads(admission.allow('u"1')) == {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "response": {"uid": 'u"1', "allowed": True},
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "uid"),
+    [
+        (b"", ""),
+        (b"null", ""),
+        (b"\xff\xfe", ""),
+        (b"[" * 100_000, ""),
+        (b'{"request":{"uid":"u-1","operation":"UPD', "u-1"),
+        (review(operation="TRANSMUTE"), "705ab4f5-6393-11e8-b7cc-42010a800002"),
+        (review(userInfo=[1]), "705ab4f5-6393-11e8-b7cc-42010a800002"),
+        (review().replace(b"k8s.io/v1", b"k8s.io/v9"), "705ab4f5-6393-11e8-b7cc-42010a800002"),
+        (b'{"request":{"object":{"uid":"someone-else"}', ""),
+    ],
+)
+def test_unreadable_bodies_give_up_their_uid_at_most(body: bytes, uid: str) -> None:
+    """A body that cannot be read yields the request's uid or none, never another uid."""
+    with pytest.raises(ReviewUnreadable) as caught:
+        admission.parse(body)
+    assert caught.value.uid == uid
+
+
+class Exchange:
+    """An ASGI exchange without a server that notes the order of things."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+        self.steps: list[str] = []
+        self.status = 0
+        self.answer = b""
+
+    async def receive(self) -> dict[str, Any]:
+        half = len(self.body) // 2
+        part, self.body = self.body[: half + 1], self.body[half + 1 :]
+        return {"type": "http.request", "body": part, "more_body": bool(self.body)}
+
+    async def send(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        else:
+            self.answer += message["body"]
+            self.steps.append("answered")
+
+
+async def run(
+    endpoint: AdmissionEndpoint,
+    exchange: Exchange,
+    path: str = admission.PATH,
+    method: str = "POST",
+) -> None:
+    """Run one exchange."""
+    scope = {"type": "http", "path": path, "method": method}
+    await endpoint(scope, exchange.receive, exchange.send)
+
+
+async def test_answer_goes_out_before_the_request_is_handed_over() -> None:
+    """The write is allowed first; only then is the request passed on."""
+    exchange = Exchange(review())
+    seconds: list[float] = []
+    endpoint = AdmissionEndpoint(
+        lambda request: exchange.steps.append(request.user), timed=seconds.append
+    )
+    await run(endpoint, exchange)
+    assert exchange.steps == ["answered", "alice"]
+    assert exchange.status == 200
+    assert len(seconds) == 1
+
+
+async def test_broken_receiver_does_not_break_the_answer() -> None:
+    """An error behind the answer stays behind it."""
+
+    def explode(request: AdmissionRequest) -> None:
+        raise RuntimeError("queue")
+
+    exchange = Exchange(review())
+    await run(AdmissionEndpoint(explode), exchange)
+    assert exchange.status == 200
+
+
+@pytest.mark.parametrize(("body", "status"), [(b'{"request":{"uid":"u-1"', 200), (b"{}", 400)])
+async def test_unread_bodies_are_allowed_where_possible(body: bytes, status: int) -> None:
+    """A broken body is allowed when its uid is known, and never handed over."""
+    exchange = Exchange(body)
+    handed: list[AdmissionRequest] = []
+    await run(AdmissionEndpoint(handed.append), exchange)
+    assert (exchange.status, handed) == (status, [])
+
+
+@pytest.mark.parametrize(("path", "method", "status"), [("/x", "POST", 404), ("", "GET", 404)])
+async def test_other_paths_are_not_found(path: str, method: str, status: int) -> None:
+    """Only the webhook's path is answered."""
+    exchange = Exchange(review())
+    await run(AdmissionEndpoint(lambda _: None), exchange, path, method)
+    assert exchange.status == status
+
+
+async def test_other_methods_are_refused() -> None:
+    """Only POST is answered."""
+    exchange = Exchange(b"")
+    await run(AdmissionEndpoint(lambda _: None), exchange, method="GET")
+    assert exchange.status == 405

@@ -1,0 +1,22 @@
+"""Checks behind the probes."""
+
+from __future__ import annotations
+
+from windlass.web import probes
+
+
+def test_only_failing_checks_are_named() -> None:
+    """A check that passes is silent, one that fails gives its sentence."""
+    checks = {"leader": lambda: None, "caches": lambda: "configmaps are still loading"}
+    assert probes.failing(checks) == {"caches": "configmaps are still loading"}
+
+
+def test_broken_check_counts_as_failing() -> None:
+    """A check that raises fails without giving away the error's text."""
+
+    def broken() -> str | None:
+        raise RuntimeError("token=hunter2")
+
+    assert probes.failing({"a": broken}) == {
+        "a": "the check itself failed (RuntimeError); see the log"
+    }
