@@ -7,7 +7,6 @@ import random
 from collections import Counter
 
 import looptime
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -40,11 +39,7 @@ class Lines(RuleBasedStateMachine):
         ripe = sorted((due, key) for key, due in self.due.items() if due <= self.now)
         for _, key in ripe:
             del self.due[key]
-        for key in self._by_line([key for _, key in ripe]):
             self._ask(key)
-
-    def _by_line(self, keys: list[str]) -> list[str]:
-        return keys
 
     @rule(key=KEYS)
     def add(self, key: str) -> None:
@@ -93,14 +88,14 @@ class Lines(RuleBasedStateMachine):
         if not hasattr(self, "line"):
             return
         assert self.line.working == len(self.working)
-        assert self.line.delayed <= len(self.due) or not self.due
+        assert self.line.delayed <= len(self.due)
         assert self.line.oldest_age(self.now) >= 0
 
     def teardown(self) -> None:
         if not hasattr(self, "line"):
             return
-        for key in sorted(self.working):
-            self.done_all(key)
+        for key in self.working:
+            self.line.done(key, self.now)
         self.now += 100
         while (key := self.line.take(self.now)) is not None:
             self.owed.discard(key)
@@ -110,13 +105,9 @@ class Lines(RuleBasedStateMachine):
         assert not self.due, f"never came: {self.due}"
         assert self.line.depth == self.line.working == self.line.delayed == 0
 
-    def done_all(self, key: str) -> None:
-        self.line.done(key, self.now)
-        self.working.discard(key)
-
 
 Lines.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
-TestLines = pytest.mark.filterwarnings("default")(Lines.TestCase)
+TestLines = Lines.TestCase
 
 
 @st.composite

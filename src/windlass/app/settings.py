@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 from windlass.app import settings_forms as forms
 from windlass.app.settings_forms import Address, Form
-from windlass.telemetry.logs import LogFormat, LogLevel
+from windlass.telemetry.log_words import LogFormat, LogLevel
 
 T = TypeVar("T")
 
@@ -97,9 +97,6 @@ class Settings:
     )
     work_dir: Path = _declare(
         forms.Directory(), "/var/cache/gitops-reverser", "Where bare stores live; disposable."
-    )
-    removal_grace: float = _declare(
-        forms.Duration(0), "60s", "How long a type may be absent before its files go."
     )
     page_size: int = _declare(forms.Int(1, 10_000), "500", "Objects asked for in one list page.")
     watch_idle_timeout: float = _declare(

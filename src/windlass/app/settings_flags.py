@@ -15,7 +15,6 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from windlass.app import settings_forms as forms
-from windlass.app import settings_sources as sources
 from windlass.app.settings import TABLE, Setting
 
 R = TypeVar("R")
@@ -28,6 +27,9 @@ def accepts_settings(command: Callable[..., R]) -> Callable[..., R]:
     own = [p for p in _parameters(command) if p.name != "settings"]
 
     def run(config: Path | None = None, **options: Any) -> R:
+        # Here, because asking for help needs no YAML.
+        from windlass.app import settings_sources as sources
+
         flags = {line.name: options.pop(line.attribute) for line in TABLE}
         given = {name: _as_text(value) for name, value in flags.items() if value not in (None, [])}
         settings = sources.resolve(flags=given, environment=os.environ, file=config)

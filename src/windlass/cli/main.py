@@ -7,18 +7,17 @@ asking for help stays fast.
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from windlass.cli import dev, mirror, run
+from windlass.cli import demo, dev, mirror, run
+
+__all__ = ["app", "demo", "main"]
 
 app = typer.Typer(
     name="windlass",
     help="Winds Git and Kubernetes together, in both directions.",
     no_args_is_help=True,
-    add_completion=True,
     pretty_exceptions_enable=False,
 )
 app.add_typer(dev.app, name="dev")
@@ -33,18 +32,6 @@ def version() -> None:
     from windlass import __version__
 
     typer.echo(__version__)
-
-
-@dev.app.command("generate")
-def generate(
-    check: Annotated[
-        bool, typer.Option("--check", help="Only compare, fail on a difference.")
-    ] = False,
-) -> None:
-    """Write CRDs, roles, samples and reference pages from their declarations."""
-    from windlass.cli import generate as generating
-
-    sys.exit(generating.generate(Path.cwd(), check))
 
 
 def main() -> None:

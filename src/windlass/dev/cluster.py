@@ -27,6 +27,7 @@ from windlass.base.errors import WindlassError
 from windlass.dev import (
     binaries,
     certificates,
+    companions,
     components,
     desk,
     launch,
@@ -180,6 +181,7 @@ def _remove(directory: Path) -> bool:
 
 
 def _end_all(now: State | None, directory: Path) -> None:
+    companions.end(directory)
     recorded = now.processes if now else {}
     for component in reversed(components.START_ORDER):
         known = [recorded[component]] if component in recorded else []

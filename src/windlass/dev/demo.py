@@ -21,7 +21,7 @@ from typing import TypeVar
 from windlass.base import atomic
 from windlass.base.errors import WindlassError
 from windlass.dev import cluster, companions, ports
-from windlass.dev.demo_story import FIRST_COMMIT, OBJECTS, STEPS, Step
+from windlass.dev.demo_story import FIRST_COMMIT, NAMESPACE, OBJECTS, STEPS, Step
 from windlass.dev.desk import Desk
 from windlass.dev.progress import Progress
 
@@ -61,8 +61,10 @@ def run(progress: Progress, tell: Callable[[str], None]) -> bool:
         _await(lambda: _metric(found, "windlass_mirror_authors_provable") == 1.0, "the operator")
     with progress.step("telling windlass what to mirror, and where to"):
         _kubectl(found.desk, None, "apply", "-f", "-", stdin=_objects(found))
-        first = _await(lambda: _newest(found, FIRST_COMMIT), "the first commit")
+        first = _await(lambda: _oldest(found, FIRST_COMMIT), "the first commit")
     tell(f"\n{first}\n")
+    with progress.step("clearing away what an earlier run left"):
+        _kubectl(found.desk, None, "delete", "namespace", NAMESPACE, "--ignore-not-found")
     seen = [_play(found, step, tell) for step in STEPS]
     tell(_farewell(found))
     return all(seen)
@@ -144,7 +146,11 @@ def _play(found: Places, step: Step, tell: Callable[[str], None]) -> bool:
         tell(f"  NOT SEEN: {error.message}")
         return False
     tell(f"  seen in Git {time.monotonic() - began:.2f} s after the command began:")
-    tell(_indented(_log(found, "-1", "-p", "--format=commit %h%nAuthor: %an <%ae>%n%n    %s", commit)))
+    tell(
+        _indented(
+            _log(found, "-1", "-p", "--format=commit %h%nAuthor: %an <%ae>%n%n    %s", commit)
+        )
+    )
     return True
 
 
@@ -155,8 +161,14 @@ def _after(found: Places, before: str, step: Step) -> str:
     return mine[0] if mine else ""
 
 
-def _newest(found: Places, subject: str) -> str:
-    text = _log(found, "-1", "--format=commit %h%nAuthor: %an <%ae>%n%n    %s%n", "--shortstat")
+def _oldest(found: Places, subject: str) -> str:
+    """The commit that everything began with."""
+    root = _log(found, "--max-parents=0", "--format=%H", "main").strip()
+    if not root:
+        return ""
+    text = _log(
+        found, "-1", "--format=commit %h%nAuthor: %an <%ae>%n%n    %s%n", "--shortstat", root
+    )
     return text if subject in text else ""
 
 

@@ -6,6 +6,7 @@ import shlex
 from dataclasses import dataclass
 
 FIRST_COMMIT = "[SYNC]"
+NAMESPACE = "shop"
 
 OBJECTS = """
 apiVersion: v1
@@ -52,36 +53,36 @@ STEPS = (
     Step(
         "alice",
         "makes a place for a shop",
-        ("create", "namespace", "shop"),
+        ("create", "namespace", NAMESPACE),
     ),
     Step(
         "alice",
         "writes down how it greets",
-        ("-n", "shop", "create", "configmap", "greeting", "--from-literal=text=Good morning"),
+        ("-n", NAMESPACE, "create", "configmap", "greeting", "--from-literal=text=Good morning"),
     ),
     Step(
         "bob",
         "finds that too stiff",
-        ("-n", "shop", "patch", "configmap", "greeting", "-p", '{"data":{"text":"Moin"}}'),
+        ("-n", NAMESPACE, "patch", "configmap", "greeting", "-p", '{"data":{"text":"Moin"}}'),
     ),
     Step(
         "alice",
         "deploys the shop",
-        ("-n", "shop", "create", "deployment", "web", "--image=registry.invalid/shop:1"),
+        ("-n", NAMESPACE, "create", "deployment", "web", "--image=registry.invalid/shop:1"),
     ),
     Step(
         "bob",
         "expects many customers",
-        ("-n", "shop", "scale", "deployment", "web", "--replicas=3"),
+        ("-n", NAMESPACE, "scale", "deployment", "web", "--replicas=3"),
     ),
     Step(
         "bob",
         "keeps a secret, of which only a keyed digest leaves the cluster",
-        ("-n", "shop", "create", "secret", "generic", "till", "--from-literal=pin=4711"),
+        ("-n", NAMESPACE, "create", "secret", "generic", "till", "--from-literal=pin=4711"),
     ),
     Step(
         "alice",
         "closes the shop",
-        ("-n", "shop", "delete", "deployment", "web"),
+        ("-n", NAMESPACE, "delete", "deployment", "web"),
     ),
 )

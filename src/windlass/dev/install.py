@@ -9,7 +9,6 @@ so its rights are real from the first day.
 from __future__ import annotations
 
 import asyncio
-import random
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -64,7 +63,8 @@ async def install(
             f"{desk.admin_kubeconfig} does not lead to a cluster that `windlass dev up` made; "
             "--dev changes cluster-wide things and refuses any other",
         )
-    port = await asyncio.to_thread(_webhook_port, desk)
+    # Chosen once: the webhook configuration names it.
+    port = await asyncio.to_thread(ports.kept, desk.directory / "webhook-port")
     url = f"https://{mark.webhook_host}:{port}"
     documents = [
         *rbac.documents([rbac.user(OPERATOR)], install=place, watch=watch),
@@ -78,18 +78,6 @@ async def install(
         await _established(api)
     user = await asyncio.to_thread(desk.user_kubeconfig, OPERATOR)
     return Installed(user, port, desk.directory / "stores")
-
-
-def _webhook_port(desk: Desk) -> int:
-    """A free port, chosen once: the webhook configuration names it."""
-    remembered = desk.directory / "webhook-port"
-    if remembered.exists():
-        return int(remembered.read_text())
-    (port,) = ports.choose(
-        1, taken=(), ceiling=ports.ceiling(), is_free=ports.is_free, rng=random.Random()
-    )
-    remembered.write_text(str(port))
-    return port
 
 
 async def _established(api: Api) -> None:

@@ -12,6 +12,7 @@ import socket
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+from windlass.base import atomic
 from windlass.base.errors import WindlassError
 
 _LOWEST = 20_000
@@ -58,3 +59,12 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def kept(file: Path) -> int:
+    """The port remembered in `file`; a free one is chosen the first time."""
+    if file.exists():
+        return int(file.read_text())
+    (port,) = choose(1, taken=(), ceiling=ceiling(), is_free=is_free, rng=random.Random())
+    atomic.write_bytes(file, str(port).encode())
+    return port

@@ -12,16 +12,16 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TextIO, TypeAlias
+from typing import Any, TextIO
 
 import orjson
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from windlass.base.redaction import process
+from windlass.telemetry.log_words import LogFormat, LogLevel
 
-LogFormat: TypeAlias = Literal["auto", "text", "json"]
-LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+__all__ = ["LogFormat", "LogLevel", "configure", "redact"]
 
 _MAX_CHARS = 16 * 1024
 _MAX_DEPTH = 8

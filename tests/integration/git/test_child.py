@@ -40,7 +40,6 @@ def _processes_about(text: str) -> list[str]:
     return found
 
 
-@pytest.mark.scenario("A2", "S59")
 async def test_credentials_are_in_no_argv_no_environment_and_no_file(tmp_path: Path) -> None:
     """While git holds an authenticated connection, nobody can read the password anywhere."""
     with serving(tmp_path / "srv", password=PASSWORD) as served:
@@ -66,7 +65,7 @@ async def test_credentials_are_in_no_argv_no_environment_and_no_file(tmp_path: P
 
 
 async def test_cancelling_kills_the_whole_group_and_leaves_nothing(tmp_path: Path) -> None:
-    """After a cancelled call no process, no private directory and no redaction entry is left."""
+    """After a cancelled call no process and no private directory is left."""
     with serving(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
         served.server.faults.set(Fault("hang"))
@@ -80,7 +79,6 @@ async def test_cancelling_kills_the_whole_group_and_leaves_nothing(tmp_path: Pat
         assert not list((tmp_path / "run").iterdir())
 
 
-@pytest.mark.scenario("F19")
 async def test_a_hanging_fetch_ends_at_its_deadline_without_locks(tmp_path: Path) -> None:
     """The deadline kills the group; the store has no lock and works afterwards."""
     with serving(tmp_path / "srv") as served:
@@ -100,7 +98,6 @@ async def test_a_hanging_fetch_ends_at_its_deadline_without_locks(tmp_path: Path
         assert await patient.fetch()
 
 
-@pytest.mark.scenario("F19")
 async def test_a_dripping_server_ends_by_its_speed(tmp_path: Path) -> None:
     """One byte a second is too slow, long before any deadline."""
     with serving(tmp_path / "srv") as served:

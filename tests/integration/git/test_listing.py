@@ -156,7 +156,6 @@ async def test_unverified_tls_sends_nothing(
         assert served.server.requests == []
 
 
-@pytest.mark.scenario("A8")
 async def test_shared_listing_makes_one_exchange(tmp_path: Path) -> None:
     """Ten askers in a row cost the server one exchange."""
     with serving(tmp_path / "srv") as served:

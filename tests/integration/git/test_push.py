@@ -34,7 +34,6 @@ def _commits(repository: Path) -> int:
     return int(git(repository, "rev-list", "--count", "main"))
 
 
-@pytest.mark.scenario("A4")
 async def test_an_empty_repository_gets_a_root_commit(tmp_path: Path) -> None:
     """Creation expects absence and makes the branch."""
     with serving(tmp_path / "srv") as served:
@@ -46,7 +45,6 @@ async def test_an_empty_repository_gets_a_root_commit(tmp_path: Path) -> None:
         assert _commits(repository) == 1
 
 
-@pytest.mark.scenario("A5")
 async def test_a_new_branch_starts_at_the_default_tip(tmp_path: Path) -> None:
     """Foreign files of the default branch are on the new one."""
     with serving(tmp_path / "srv") as served:
@@ -60,7 +58,6 @@ async def test_a_new_branch_starts_at_the_default_tip(tmp_path: Path) -> None:
         assert tips(repository) == {"main": base, "mirror": commit}
 
 
-@pytest.mark.scenario("A73")
 async def test_two_pushers_race_and_nobody_loses(tmp_path: Path) -> None:
     """The slower one is told the new tip, replays and lands; no merge, nothing lost."""
     with serving(tmp_path / "srv") as served:
@@ -83,7 +80,6 @@ async def test_two_pushers_race_and_nobody_loses(tmp_path: Path) -> None:
         assert _commits(repository) == 3
 
 
-@pytest.mark.scenario("A75")
 async def test_a_lost_reply_is_success_and_no_second_commit(tmp_path: Path) -> None:
     """The server accepted, the connection broke: the ref says it is done."""
     with serving(tmp_path / "srv") as served:
@@ -123,7 +119,6 @@ async def test_many_foreign_commits_are_a_race_not_a_rewrite(tmp_path: Path) -> 
         assert work.store.tree_entries(tip).keys() == {"f", "theirs"}
 
 
-@pytest.mark.scenario("A79")
 async def test_rewritten_history_is_never_forced(tmp_path: Path) -> None:
     """A force-push of others is reported; theirs stays."""
     with serving(tmp_path / "srv") as served:
@@ -158,7 +153,6 @@ async def test_creation_loses_against_somebody_faster(tmp_path: Path) -> None:
         assert tips(repository)["main"] == theirs
 
 
-@pytest.mark.scenario("A82")
 async def test_a_protected_branch_rejects_with_the_servers_text(tmp_path: Path) -> None:
     """After unprotecting, the same commit lands."""
     with serving(tmp_path / "srv") as served:
@@ -185,7 +179,6 @@ async def test_a_passing_fault_is_transient(tmp_path: Path) -> None:
         assert isinstance(await work.push(commit, base), Transient)
 
 
-@pytest.mark.scenario("F18")
 async def test_a_dead_server_is_transient(tmp_path: Path) -> None:
     """The ref cannot be read either; nothing is concluded."""
     with serving(tmp_path / "srv") as served:

@@ -137,7 +137,6 @@ async def test_documents_of_older_servers(
     assert not _failed(made, group)
 
 
-@pytest.mark.scenario("A26")
 async def test_failing_group_keeps_its_types(
     api: Api, proxy: WatchProxy, through: Connection, group: str
 ) -> None:

@@ -93,7 +93,6 @@ async def test_cut(
     assert len(names) == 3
 
 
-@pytest.mark.scenario("F5")
 async def test_freeze(proxy: WatchProxy, through: Connection, api: Api, namespace: str) -> None:
     """A dead socket is noticed by its silence, and the gap is closed from the last version."""
     settings = dataclasses.replace(QUICK, idle_seconds=0.3)
@@ -172,7 +171,6 @@ async def test_poison_object(
     assert not interruptions(told)
 
 
-@pytest.mark.scenario("F4")
 async def test_closed_every_100_ms(
     proxy: WatchProxy, items: AsyncGenerator[FollowItem, None], api: Api, namespace: str
 ) -> None:
@@ -201,7 +199,7 @@ async def test_closed_at_once_three_times(
     assert snapshots(told) == 1
 
 
-@pytest.mark.scenario("A92", "F6", "F7")
+@pytest.mark.scenario("F7")
 @pytest.mark.parametrize("form", ["status", "event"])
 async def test_gone(
     proxy: WatchProxy,
@@ -227,7 +225,7 @@ async def test_gone(
     assert live_names(told) == {"stays"}
 
 
-@pytest.mark.scenario("A92", "F7")
+@pytest.mark.scenario("F7")
 async def test_gone_on_a_later_page(
     proxy: WatchProxy, through: Connection, api: Api, namespace: str
 ) -> None:
@@ -351,7 +349,6 @@ async def test_type_that_is_not_served(through: Connection, namespace: str) -> N
     assert (item.reason, item.status) == ("error", 404)
 
 
-@pytest.mark.scenario("F9")
 async def test_dropped_events_come_with_the_next_snapshot(
     proxy: WatchProxy, items: AsyncGenerator[FollowItem, None], api: Api, namespace: str
 ) -> None:

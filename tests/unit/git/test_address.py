@@ -19,7 +19,6 @@ def _answers(monkeypatch: pytest.MonkeyPatch, *found: str) -> None:
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
 
 
-@pytest.mark.scenario("S18")
 @pytest.mark.parametrize(
     "where",
     ["127.0.0.1", "127.8.8.8", "::1", "169.254.169.254", "fe80::1", "fe80::1%eth0", "0.0.0.0",  # noqa: S104

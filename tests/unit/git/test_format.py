@@ -85,8 +85,8 @@ def test_paths_that_leave_or_hit_git_are_refused(path: str) -> None:
         paths.split(path)
 
 
-def test_commit_bytes_are_what_git_hashes() -> None:
-    """The id of a commit made by git itself comes out."""
+def test_commit_bytes_have_gits_form() -> None:
+    """Headers and message stand where git puts them, and read back."""
     when = datetime.fromtimestamp(1700000000, UTC)
     person = Person("A U Thor", "a@example.org")
     data = commit.encode(

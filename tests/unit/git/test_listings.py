@@ -64,7 +64,6 @@ async def listings(clock: HandClock, asked: Asked) -> Listings:
     return Listings(Git(), clock)
 
 
-@pytest.mark.scenario("A8")
 async def test_ten_askers_make_one_question(listings: Listings, asked: Asked) -> None:
     """Same endpoint and credential at the same time: one ls-remote."""
     asked.gate.clear()

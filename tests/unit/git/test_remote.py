@@ -52,7 +52,6 @@ REFUSED = [
 ]
 
 
-@pytest.mark.scenario("S9")
 @pytest.mark.parametrize("text", REFUSED)
 def test_refuses_what_is_dangerous_and_never_repeats_it(text: str) -> None:
     """A refusal names the rule; the value may hold a password."""

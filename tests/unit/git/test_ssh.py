@@ -30,7 +30,6 @@ PRINT = "SHA256:" + base64.b64encode(
 ).decode().rstrip("=")
 
 
-@pytest.mark.scenario("A6", "S16")
 @pytest.mark.parametrize("known", [b"", b"  \n", b"other ssh-ed25519 AAAA\n"])
 def test_without_host_keys_nothing_is_connected(known: bytes) -> None:
     """Strict verification without a key for the host fails before any connection."""

@@ -1,0 +1,85 @@
+"""`windlass dev demo`, `git`, `binaries`, `generate`: the rest of what a desk can do."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from windlass.cli import dev
+
+
+@dev.app.command()
+def demo(
+    down: Annotated[bool, typer.Option("--down", help="End what the demo left running.")] = False,
+) -> None:
+    """Two people change a cluster; their commits appear in Git, under their names."""
+    from windlass.dev import demo as playing
+    from windlass.dev import progress
+
+    listener = progress.for_stream(sys.stderr)
+    if down:
+        playing.down(listener)
+        return
+    if not playing.run(listener, typer.echo):
+        raise typer.Exit(1)
+
+
+@dev.app.command()
+def git(
+    root: Annotated[Path, typer.Option(help="Where the repositories are.")],
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 0,
+    create: Annotated[
+        list[str] | None, typer.Option(help="Make this empty repository; repeatable.")
+    ] = None,
+    username: Annotated[str, typer.Option(help="Who may enter with the password.")] = "git",
+    password_file: Annotated[
+        Path | None, typer.Option(help="File with the password; none lets everybody in.")
+    ] = None,
+    token_file: Annotated[Path | None, typer.Option(help="File with a bearer token.")] = None,
+    certificate: Annotated[Path | None, typer.Option(help="Serve TLS with this.")] = None,
+    key: Annotated[Path | None, typer.Option(help="The key of the certificate.")] = None,
+    faults: Annotated[
+        Path | None, typer.Option(help="File that names faults to inject, read at each request.")
+    ] = None,
+) -> None:
+    """Serve real git repositories by smart HTTP, for trying things and for breaking them."""
+    from windlass.cli import dev_git
+
+    dev_git.serve(
+        root,
+        host=host,
+        port=port,
+        create=create or (),
+        username=username,
+        password_file=password_file,
+        token_file=token_file,
+        certificate=certificate,
+        key=key,
+        control_file=faults,
+    )
+
+
+@dev.app.command()
+def binaries() -> None:
+    """Find the control plane's programs, or build them once; print where they are."""
+    from windlass.dev import binaries as programs
+    from windlass.dev import progress
+
+    for path in programs.locate(None, progress.for_stream(sys.stderr)).values():
+        typer.echo(str(path))
+
+
+@dev.app.command()
+def generate(
+    check: Annotated[
+        bool, typer.Option("--check", help="Only compare; fail if it differs.")
+    ] = False,
+) -> None:
+    """Write CRDs, roles, samples and reference pages from their declarations."""
+    from windlass.cli import generate as generating
+
+    raise typer.Exit(generating.generate(Path.cwd(), check))

@@ -1,0 +1,51 @@
+"""The room table of ARCHITECTURE.md is what the rooms say of themselves."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+
+_ROOT = Path(__file__).parents[2]
+_ROW = re.compile(r"^\| (\d+) \| `(\w+)` \| (.+) \|$", re.MULTILINE)
+
+
+def _table() -> dict[str, tuple[int, str]]:
+    text = (_ROOT / "ARCHITECTURE.md").read_text()
+    return {room: (int(row), sentence) for row, room, sentence in _ROW.findall(text)}
+
+
+def _sentence(package: Path) -> str:
+    docstring = ast.get_docstring(ast.parse((package / "__init__.py").read_text()))
+    assert docstring is not None, f"{package} has no docstring"
+    return docstring
+
+
+def test_every_room_stands_in_the_table_with_its_own_sentence() -> None:
+    """A room that is added, removed or renamed must appear in the map."""
+    rooms = {
+        path.parent.name: path.parent for path in (_ROOT / "src/windlass").glob("*/__init__.py")
+    }
+    table = _table()
+    assert table.keys() == rooms.keys()
+    for name, package in rooms.items():
+        assert table[name][1] == _sentence(package)
+
+
+def test_rows_are_the_layers_that_the_linter_checks() -> None:
+    """The map and the contract cannot drift apart."""
+    settings = tomllib.loads((_ROOT / "pyproject.toml").read_text())
+    contract = settings["tool"]["importlinter"]["contracts"][0]
+    layers = [[room.strip() for room in layer.split("|")] for layer in contract["layers"]]
+    wanted = {room: row for row, layer in enumerate(layers, start=1) for room in layer}
+    assert {room: row for room, (row, _) in _table().items()} == wanted
+
+
+def test_every_package_has_one_sentence_without_and() -> None:
+    """A room that needs an `and` is two rooms."""
+    for init in (_ROOT / "src/windlass").rglob("__init__.py"):
+        sentence = _sentence(init.parent)
+        assert sentence.endswith("."), init
+        assert sentence.count(". ") == 0, init
+        assert " and " not in sentence or init.parent.name == "windlass", init

@@ -1,0 +1,54 @@
+"""What README.md shows is what there is."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from windlass.api.registry import kind_of
+
+_ROOT = Path(__file__).parents[2]
+_README = (_ROOT / "README.md").read_text()
+
+
+def test_the_two_commands_are_targets_of_the_makefile() -> None:
+    """Every `make` verb that a document names exists."""
+    makefile = (_ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    for document in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"):
+        named = set(re.findall(r"\bmake ([a-z-]+)", (_ROOT / document).read_text()))
+        assert named <= targets, f"{document}: {named - targets}"
+
+
+def test_every_link_leads_somewhere() -> None:
+    """Relative links of the documents exist."""
+    for document in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"):
+        for target in re.findall(r"\]\(([^)#:]+)\)", (_ROOT / document).read_text()):
+            assert (_ROOT / target).exists(), f"{document} links to {target}"
+
+
+def test_the_example_is_valid() -> None:
+    """The manifests of README.md decode as our kinds."""
+    block = re.search(r"```yaml\n(.*?)```", _README, re.DOTALL)
+    assert block is not None
+    for document in yaml.safe_load_all(block[1]):
+        kind = kind_of(document["kind"])
+        kind.resource.decode(msgspec.json.encode(document))
+
+
+@pytest.mark.parametrize("command", sorted(set(re.findall(r"windlass ((?:dev )?[a-z]+)", _README))))
+def test_every_command_of_the_readme_answers_help(command: str) -> None:
+    """Commands that the README names can be run."""
+    words = command.split()
+    known = {"dev", "run", "mirror", "controller"}
+    if words[0] not in known:
+        return
+    program = Path(sys.executable).with_name("windlass")
+    done = subprocess.run([program, *words, "--help"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr

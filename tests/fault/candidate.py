@@ -1,0 +1,69 @@
+"""A replica of the operator beside the one at the desk."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.support.operator import Operator, eventually
+from windlass.api.install import Install
+from windlass.dev import install
+from windlass.dev.desk import Desk
+
+
+def operator_kubeconfig(desk: Desk) -> Path:
+    """Install windlass on the desk; the kubeconfig with exactly the operator's rights."""
+    return asyncio.run(install.install(desk, Install("windlass", "windlass-system"))).kubeconfig
+
+
+class Candidate(Operator):
+    """`windlass controller` with ports and stores of its own.
+
+    Its webhook is not the registered one, so what it writes has no proven author.
+    """
+
+    def __init__(self, desk: Desk, directory: Path, kubeconfig: Path, *flags: str) -> None:
+        super().__init__(desk, directory, *flags)
+        self.stores = directory / "stores"
+        self._kubeconfig = kubeconfig
+
+    def start(self, environment: Mapping[str, str] | None = None) -> None:
+        """Start and wait until it is ready: it leads or stands by."""
+        self.spawn(environment)
+        eventually(self._is_ready, "readiness", seconds=60.0)
+
+    def spawn(self, environment: Mapping[str, str] | None = None) -> None:
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    str(Path(sys.executable).with_name("windlass")),
+                    "controller",
+                    f"--kubeconfig={self._kubeconfig}",
+                    f"--health-probe-bind-address=127.0.0.1:{self._probe_port}",
+                    f"--metrics-bind-address=127.0.0.1:{self.metrics_port}",
+                    f"--webhook-bind-address=127.0.0.1:{_free_port()}",
+                    f"--work-dir={self.stores}",
+                    "--git-insecure-hosts=127.0.0.1",
+                    *self._flags,
+                ],
+                env={**os.environ, **(environment or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port: int = found.getsockname()[1]
+        return port

@@ -1,0 +1,104 @@
+"""A control plane of its own for faults: here operators die, and the API server too.
+
+One operator at a time holds the lease of a cluster. Tests that share one ask for
+`operator`, which lives as long as their file; the others start and end their own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fault.candidate import Candidate, operator_kubeconfig
+from tests.support import cluster as clusters
+from tests.support.gitserver import PASSWORD, Served, serving
+from tests.support.mirrored import Mirrored
+from tests.support.operator import Operator, operating
+from windlass.dev.desk import Desk
+
+FLAGS = (
+    "--remote-check-interval=2s",
+    "--git-push-timeout=3s",
+    "--git-fetch-timeout=10s",
+    "--log-level=debug",
+)
+
+Mirrors = Callable[..., Mirrored]
+
+
+@pytest.fixture(scope="session")
+def desk() -> Iterator[Desk]:
+    """The control plane that the tests of this folder share and may hurt."""
+    with clusters.running("fault") as found:
+        clusters.bind_cluster_admin(found, "dev")
+        yield found
+
+
+@pytest.fixture(scope="session")
+def git_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A git server that asks for a password."""
+    root = tmp_path_factory.mktemp("git-host")
+    with serving(root, username="git", password=PASSWORD) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def operator(desk: Desk, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    """The operator of one file's tests; it must be alive when they are done."""
+    with operating(desk, tmp_path_factory.mktemp("operator"), *FLAGS) as found:
+        yield found
+        assert Path(f"/proc/{found.pid}/cmdline").read_bytes(), "the operator is alive"
+
+
+@pytest.fixture
+def idle_operator(desk: Desk, tmp_path: Path) -> Iterator[Operator]:
+    """An operator that the test starts, ends and starts again."""
+    found = Operator(desk, tmp_path, *FLAGS)
+    yield found
+    found.kill()
+
+
+@pytest.fixture
+def candidates(desk: Desk, tmp_path: Path) -> Iterator[Callable[..., Candidate]]:
+    """More replicas beside the desk's operator, each with ports and stores of its own."""
+    made: list[Candidate] = []
+
+    def make(*flags: str, kubeconfig: Path | None = None) -> Candidate:
+        directory = tmp_path / f"candidate-{len(made)}"
+        directory.mkdir()
+        chosen = kubeconfig or operator_kubeconfig(desk)
+        made.append(Candidate(desk, directory, chosen, *FLAGS, *flags))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.kill()
+
+
+@pytest.fixture
+def mirrors(desk: Desk, git_host: Served) -> Iterator[Mirrors]:
+    """Namespaces with a repository each; nothing of ours is left in them afterwards."""
+    with contextlib.ExitStack() as stack:
+
+        def make(served: Served = git_host, **options: str) -> Mirrored:
+            namespace = stack.enter_context(clusters.fresh_namespace(desk))
+            found = Mirrored(desk, served, namespace, f"{namespace}.git", **options)
+            stack.callback(_forget, found)
+            return found
+
+        yield make
+
+
+@pytest.fixture
+def mirrored(mirrors: Mirrors) -> Mirrored:
+    """One namespace with a repository; nothing is configured yet."""
+    return mirrors()
+
+
+def _forget(mirrored: Mirrored) -> None:
+    """Remove our objects at once, so that the next operator does not meet them."""
+    kinds = "watchrules,gitdestinations,gitrepoconfigs"
+    mirrored.admin.try_kubectl("delete", kinds, "--all", "--wait=false")

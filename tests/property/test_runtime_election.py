@@ -1,0 +1,204 @@
+"""Two candidates, one lease, any interleaving: never two holders."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass
+
+import looptime
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.unit.runtime.fakes import FakeApi, LoopClock
+
+from windlass.runtime.election import Candidacy, Record, Step, Terms
+from windlass.runtime.lease import Leadership
+
+TERMS = Terms(15, 10, 2)
+WHO = st.sampled_from([0, 1])
+SPANS = st.sampled_from([0.0, 0.1, 1.0, 4.9, 9.9, 10.0, 14.9, 15.0, 15.1, 40.0])
+
+
+@dataclass
+class Write:
+    """A request on its way: the version it was decided on, and when it was sent."""
+
+    based_on: str
+    started: float
+    holder: str
+    landed: Record | None = None
+    is_over: bool = False
+
+
+class Elections(RuleBasedStateMachine):
+    """Every part of a round is a step of its own, so a pause may fall between any two.
+
+    A candidate that takes no step while time goes by is a paused one. Requests and
+    answers may take any time, or get lost.
+    """
+
+    @initialize()
+    def begin(self) -> None:
+        self.now = 0.0
+        self.version = 0
+        self.lease: Record | None = None
+        self.candidates = [Candidacy(name, TERMS) for name in ("one", "two")]
+        self.writes: list[Write | None] = [None, None]
+        self.late: list[Write] = []
+        self.read: list[tuple[Record | None] | None] = [None, None]
+
+    @rule(seconds=SPANS)
+    def time_goes_by(self, seconds: float) -> None:
+        self.now += seconds
+
+    @rule(who=WHO)
+    def server_reads(self, who: int) -> None:
+        """The server answers a GET; the answer is on its way."""
+        self.read[who] = (self.lease,)
+
+    @precondition(lambda self: any(self.read))
+    @rule(who=WHO)
+    def answer_is_seen(self, who: int) -> None:
+        answer, self.read[who] = self.read[who], None
+        if answer is not None and self.writes[who] is None:
+            self.candidates[who].observe(answer[0], self.now)
+
+    @rule(who=WHO)
+    def sends(self, who: int) -> None:
+        """Decides and sends a write, if the rules allow one."""
+        one = self.candidates[who]
+        one.lapse(self.now)
+        if self.writes[who] is not None or one.step(self.now) is Step.WAIT:
+            return
+        self.read[who] = None
+        based_on = one.record.version if one.record is not None else ""
+        self.writes[who] = Write(based_on, self.now, one.identity)
+
+    @rule(who=WHO)
+    def write_lands(self, who: int) -> None:
+        write = self.writes[who]
+        if write is not None and not write.is_over:
+            self._land(write)
+
+    @rule(who=WHO)
+    def answer_of_the_write_is_seen(self, who: int) -> None:
+        write = self.writes[who]
+        if write is None or not write.is_over:
+            return
+        self.writes[who] = None
+        if write.landed is not None:
+            self.candidates[who].wrote(write.landed, write.started, self.now)
+
+    @rule(who=WHO)
+    def gives_up_on_its_write(self, who: int) -> None:
+        """A timeout: nobody knows whether the write landed, or will."""
+        write, self.writes[who] = self.writes[who], None
+        if write is not None:
+            self.late.append(write)
+
+    @precondition(lambda self: self.late)
+    @rule()
+    def a_late_write_lands(self) -> None:
+        write = self.late.pop(0)
+        if not write.is_over:
+            self._land(write)
+
+    @rule(who=WHO)
+    def releases(self, who: int) -> None:
+        """Stops first, then empties the lease if it is still its own."""
+        one = self.candidates[who]
+        one.resign()
+        if self.lease is not None and self.lease.holder == one.identity:
+            self._land(Write(self.lease.version, self.now, ""))
+
+    def _land(self, write: Write) -> None:
+        write.is_over = True
+        if write.based_on == (self.lease.version if self.lease is not None else ""):
+            self.version += 1
+            self.lease = Record(write.holder, TERMS.duration_seconds, str(self.version))
+            write.landed = self.lease
+
+    @invariant()
+    def there_is_one_holder_at_most(self) -> None:
+        if hasattr(self, "candidates"):
+            holders = [one.identity for one in self.candidates if one.held(self.now)]
+            assert len(holders) <= 1, f"both hold the lease at {self.now}"
+
+    @invariant()
+    def who_leads_holds(self) -> None:
+        for one in getattr(self, "candidates", ()):
+            assert not one.leading(self.now) or one.held(self.now)
+
+
+Elections.TestCase.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
+TestElections = Elections.TestCase
+
+
+class PausedApi(FakeApi):
+    """A way to the server that stops now and then, before or after the server acts."""
+
+    def __init__(self, shared: FakeApi, rng: random.Random, pauses: list[float]) -> None:
+        super().__init__()
+        self.objects = shared.objects
+        self._shared = shared
+        self._rng = rng
+        self._pauses = pauses
+
+    async def _begin(self, verb: str, name: str) -> None:
+        self.version = self._shared.version
+        await asyncio.sleep(self._rng.choice(self._pauses))
+        self.version = self._shared.version
+        await super()._begin(verb, name)
+
+    async def _store(
+        self, place: tuple[str, str, str], obj: dict[str, object]
+    ) -> dict[str, object]:
+        self._shared.version += 1
+        self.version = self._shared.version
+        self.answer_latency = self._rng.choice(self._pauses)
+        return await super()._store(place, obj)
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    pauses=st.lists(st.sampled_from([0.0, 0.05, 1.0, 3.0, 6.0, 16.0]), min_size=1, max_size=5),
+)
+@settings(max_examples=40, deadline=None)
+def test_real_candidates_never_lead_together(seed: int, pauses: list[float]) -> None:
+    """Two running candidates with slow ways and restarts: at most one holds, at any time."""
+    rng = random.Random(seed)
+    shared = FakeApi()
+
+    def candidate(name: str) -> Leadership:
+        return Leadership(
+            PausedApi(shared, rng, [0.0, *pauses]),
+            namespace="ns",
+            name="lease",
+            identity=name,
+            clock=LoopClock(),
+            rng=rng,
+        )
+
+    async def scenario() -> None:
+        candidates = [candidate("one"), candidate("two")]
+        tasks = [asyncio.create_task(one.run()) for one in candidates]
+        for round_ in range(300):
+            await asyncio.sleep(rng.uniform(0.1, 1.5))
+            assert [one.held(0) for one in candidates].count(True) <= 1
+            if rng.random() < 0.02:
+                gone = rng.randrange(2)
+                tasks[gone].cancel()
+                if rng.random() < 0.5:
+                    await candidates[gone].release()
+                candidates[gone] = candidate(f"again-{round_}")
+                tasks[gone] = asyncio.create_task(candidates[gone].run())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    loop = looptime.new_event_loop(start=0)
+    try:
+        loop.run_until_complete(scenario())
+    finally:
+        loop.close()

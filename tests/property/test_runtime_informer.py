@@ -1,0 +1,85 @@
+"""The cache against a plain model of what was said."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.runtime.fakes import HandClock, observed
+
+from windlass.kube.follow import (
+    FollowItem,
+    Interrupted,
+    Observed,
+    Scope,
+    SnapshotAbandoned,
+    SnapshotComplete,
+    SnapshotStarted,
+)
+from windlass.objects.gvr import GVR
+from windlass.objects.key import Key
+from windlass.runtime.informer import Informer
+
+CHANGE = st.tuples(st.sampled_from("abcd"), st.sampled_from(["ADDED", "MODIFIED", "DELETED"]))
+SNAPSHOT = st.tuples(st.frozensets(st.sampled_from("abcd")), st.booleans())
+HISTORY = st.lists(CHANGE | SNAPSHOT, max_size=15)
+Step = tuple[str, str] | tuple[frozenset[str], bool]
+
+
+def items_of(step: Step, version: int) -> list[FollowItem]:
+    """What follow would yield for a step of the history."""
+    subject, how = step
+    if isinstance(subject, str):
+        return [observed(subject, version, change=str(how))]
+    seen: list[FollowItem] = [observed(name, version, initial=True) for name in sorted(subject)]
+    end = SnapshotComplete(str(version), len(seen), "watchlist") if how else SnapshotAbandoned("x")
+    return [Interrupted("expired", "m", 1.0), SnapshotStarted(), *seen, end]
+
+
+def modelled(held: dict[str, int], step: Step, version: int) -> dict[str, int]:
+    """Which names are held in which version after a step."""
+    subject, how = step
+    if isinstance(subject, str):
+        rest = {name: known for name, known in held.items() if name != subject}
+        return rest if how == "DELETED" else {**rest, subject: version}
+    seen = dict.fromkeys(subject, version)
+    return seen if how else {**held, **seen}
+
+
+@given(history=HISTORY, keep=st.sampled_from(["bytes", "digest"]))
+def test_the_cache_holds_what_was_said(
+    history: list[Step], keep: Literal["bytes", "digest"]
+) -> None:
+    """After any history the cache equals the model, and exactly the differences were told."""
+    changed: set[str] = set()
+    informer = Informer(
+        None,  # type: ignore[arg-type]
+        Scope(GVR("", "v1", "things")),
+        on_change=lambda key: changed.add(key.name),
+        keep=keep,
+        clock=HandClock(),
+    )
+    held: dict[str, int] = {}
+    synced = False
+    for version, step in enumerate(history, 1):
+        changed.clear()
+        for item in items_of(step, version):
+            informer.apply(item)
+        before, held = held, modelled(held, step, version)
+        synced |= isinstance(step[0], frozenset) and step[1] is True
+        assert {key.name for key in informer.keys()} == held.keys()  # noqa: SIM118 - no mapping
+        assert changed == {
+            name for name in before.keys() | held.keys() if before.get(name) != held.get(name)
+        }
+        assert informer.synced.is_set() == synced
+    if keep == "bytes":
+        for name, version in held.items():
+            raw = informer.get(Key("ns", name))
+            assert raw is not None
+            assert f'"resourceVersion": "{version}"'.encode() in raw
+
+
+def test_observed_is_the_real_one() -> None:
+    """The fake items are those of the kube room."""
+    assert isinstance(observed("a"), Observed)

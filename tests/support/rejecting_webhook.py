@@ -1,0 +1,142 @@
+"""Webhooks that stand beside the operator's own: hosted in a thread, registered for a while.
+
+What they may touch is narrowed by match conditions, so that no other test is disturbed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from windlass.api import webhook
+from windlass.dev.desk import Desk
+from windlass.objects.json import Object
+from windlass.web import admission
+from windlass.web.admission import AdmissionRequest
+from windlass.web.certificates import Authority
+from windlass.web.serve import Server
+from windlass.web.tls import Tls
+
+REFUSED = "refused by the other webhook"
+_CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class Hosted:
+    """A listening webhook and the authority that vouches for it."""
+
+    url: str
+    authority: bytes
+
+
+class Refuser:
+    """Answers admission calls with no where `refuses` says so, else with yes."""
+
+    def __init__(self, refuses: Callable[[AdmissionRequest], bool]) -> None:
+        self.asked = 0
+        self.refused = 0
+        self._refuses = refuses
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = admission.parse(await _body(receive))
+        answer = admission.allow(request.uid)
+        if self._refuses(request):
+            answer = _refusal(request.uid)
+            self.refused += 1
+        self.asked += 1
+        headers = [(b"content-type", b"application/json")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": answer})
+
+
+class EveryTenth:
+    """Picks one call in ten of each type; which ones depends on the type's name alone."""
+
+    def __init__(self) -> None:
+        self._calls: Counter[str] = Counter()
+
+    def __call__(self, request: AdmissionRequest) -> bool:
+        kind = f"{request.gvr.group}/{request.gvr.resource}"
+        self._calls[kind] += 1
+        return (self._calls[kind] + zlib.crc32(kind.encode())) % 10 == 0
+
+
+def identity() -> tuple[bytes, Tls]:
+    """A fresh authority's certificate, and a server's TLS side signed by it."""
+    now = datetime.now(UTC)
+    authority = Authority.create("a webhook under test", now, 1)
+    leaf = authority.issue((), ("127.0.0.1",), now, 1)
+    return authority.cert_pem, Tls(leaf.cert_pem, leaf.key_pem)
+
+
+@contextlib.contextmanager
+def hosted(app: ASGIApp) -> Iterator[Hosted]:
+    """`app` behind TLS on loopback, in a thread of its own."""
+    authority, tls = identity()
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    server = Server(app, tls=tls)
+    asyncio.run_coroutine_threadsafe(server.start(), loop).result(_SECONDS)
+    try:
+        yield Hosted(f"https://127.0.0.1:{server.port}", authority)
+    finally:
+        asyncio.run_coroutine_threadsafe(_stop(server), loop).result(_SECONDS)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(_SECONDS)
+        loop.close()
+
+
+@contextlib.contextmanager
+def registered(desk: Desk, name: str, found: Hosted, *conditions: str) -> Iterator[None]:
+    """The API server asks `found`, as it asks the operator, but only where `conditions` hold.
+
+    The deadline is longer than the operator's: these tests are about who, not how fast.
+    """
+    document = webhook.document(name, "nowhere", found.authority, found.url)
+    hook = document["webhooks"][0]
+    hook["timeoutSeconds"] = 10
+    hook["matchConditions"] += [
+        {"name": f"ours-{number}", "expression": text} for number, text in enumerate(conditions)
+    ]
+    made = desk.api.ask(_CONFIGURATIONS, method="POST", body=document)
+    assert made.ok, made
+    try:
+        yield
+    finally:
+        desk.api.ask(f"{_CONFIGURATIONS}/{document['metadata']['name']}", method="DELETE")
+
+
+def _refusal(uid: str) -> bytes:
+    status: Object = {"code": 403, "message": REFUSED}
+    response = {"uid": uid, "allowed": False, "status": status}
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+    return json.dumps(review).encode()
+
+
+async def _body(receive: Receive) -> bytes:
+    chunks, more = [], True
+    while more:
+        message = await receive()
+        chunks.append(message.get("body", b""))
+        more = message.get("more_body", False)
+    return b"".join(chunks)
+
+
+async def _stop(server: Server) -> None:
+    await server.stop()
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_default_executor()
