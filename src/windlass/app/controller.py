@@ -24,6 +24,7 @@ from windlass.app import reverser_settings
 from windlass.app.settings import Settings
 from windlass.app.webhook_trust import WebhookTrust
 from windlass.base.clock import Clock, SystemClock
+from windlass.base.errors import Fatal, WindlassError
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.reverser import controller as reverser
@@ -39,6 +40,7 @@ from windlass.web.serve import Server
 
 _log = structlog.get_logger(__name__)
 
+_BEGIN_AGAIN_SECONDS = 2.0
 _SYSTEM_NAMESPACES = ("kube-system", "kube-public", "kube-node-lease")
 
 
@@ -83,7 +85,7 @@ class ControllerRole:
             loop.add_signal_handler(number, self._stopping.set)
         async with self._probes(), self._metrics():
             if not self._settings.leader_elect:
-                await self._until_stopped(self._lead())
+                await self._until_stopped(self._keep_leading())
                 return
             election = asyncio.create_task(self._leadership.run(), name="election")
             try:
@@ -111,7 +113,7 @@ class ControllerRole:
                 _log.info("standing by", lease=self._install.lease)
             await self._leadership.acquired.wait()
             _log.info("leading", holder=str(self._holder))
-            leading = asyncio.create_task(self._lead(), name="leading")
+            leading = asyncio.create_task(self._keep_leading(), name="leading")
             lost = asyncio.create_task(self._leadership.lost.wait())
             try:
                 await asyncio.wait({leading, lost}, return_when=asyncio.FIRST_COMPLETED)
@@ -123,6 +125,17 @@ class ControllerRole:
 
     def _may_push(self) -> bool:
         return not self._settings.leader_elect or self._leadership.held()
+
+    async def _keep_leading(self) -> None:
+        """Lead, and begin again after a fault that may pass."""
+        while True:
+            try:
+                await self._lead()
+            except Fatal:
+                raise
+            except WindlassError as error:
+                _log.warning("cannot lead yet", reason=error.reason, message=error.message)
+                await asyncio.sleep(_BEGIN_AGAIN_SECONDS)
 
     async def _lead(self) -> None:
         settings = reverser_settings.of(self._settings, str(self._holder), self._at_desk)
@@ -165,7 +178,7 @@ class ControllerRole:
         async with asyncio.TaskGroup() as group:
             helpers = [
                 group.create_task(witness.run(), name="witness"),
-                group.create_task(trust.keep(), name="webhook trust"),
+                group.create_task(trust.keep(witness.reconfigure), name="webhook trust"),
             ]
             try:
                 await running.run()

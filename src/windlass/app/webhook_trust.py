@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+from collections.abc import Callable
 
 import structlog
 
@@ -57,14 +58,24 @@ class WebhookTrust:
         self._authority = Authority.create("windlass", clock.now(), _AUTHORITY_DAYS)
         self.leaf = self._issue()
 
+    def _renew(self) -> None:
+        """A fresh leaf, of a fresh authority where the old one is past its best."""
+        now = self._clock.now()
+        if certificates.renewal_due(self._authority.cert_pem, now):
+            self._authority = Authority.create("windlass", now, _AUTHORITY_DAYS)
+        self.leaf = self._issue()
+
     def _issue(self) -> Leaf:
         return self._authority.issue(
             self._dns_names, self._ip_addresses, self._clock.now(), _LEAF_DAYS
         )
 
-    async def keep(self) -> None:
-        """Register now and look again from time to time, until cancelled."""
+    async def keep(self, on_renewed: Callable[[], None]) -> None:
+        """Register now, look again and renew from time to time, until cancelled."""
         while True:
+            if certificates.renewal_due(self.leaf.cert_pem, self._clock.now()):
+                self._renew()
+                on_renewed()
             try:
                 await self.register()
                 await asyncio.sleep(_LOOK_SECONDS)

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from windlass.base.errors import Stalled
 from windlass.git.child import Git
-from windlass.git.errors import StoreCorrupt
 from windlass.git.format import refs
 from windlass.git.listing import Listing, Listings
 from windlass.git.store import Entry, Store
@@ -80,23 +79,18 @@ class Branch:
         store = await self._opened()
         if ref is None:
             return None
-        try:
-            return await store.fetch(self._git, target.remote, target.credentials, ref)
-        except StoreCorrupt:
-            store = await self.start_over()
-            return await store.fetch(self._git, target.remote, target.credentials, ref)
+        return await store.fetch(self._git, target.remote, target.credentials, ref)
 
     async def _opened(self) -> Store:
         if self._store is None:
             self._store = await asyncio.to_thread(Store.open, self._directory)
         return self._store
 
-    async def start_over(self) -> Store:
+    async def start_over(self) -> None:
         """Throw the store away; everything in it can be had again."""
         if self._store is not None:
             await asyncio.to_thread(self._store.discard)
         self._store, self.known = None, False
-        return await self._opened()
 
     async def entries(self, folder: str) -> dict[str, Entry]:
         if self.base is None:

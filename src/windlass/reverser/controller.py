@@ -237,6 +237,7 @@ class Reverser:
                 reread=mirror.reread,
                 destinations=lambda: frozenset(map(str, self.cache.destinations.keys())),
                 changed=mirror.destination_changed,
+                seen_again=mirror.see_again,
                 pushed=self._tally.pushed,
                 judged=self._tally.judged,
                 skipped=mirror.skipped,

@@ -54,6 +54,7 @@ class Folder:
         self.is_open = False
         self.claimed = False
         self.trouble: WindlassError | None = None
+        self.retry_at = 0.0
         self.last_push: LastPush | None = None
         self.index: dict[str, str] = {}
         self.irregular: set[str] = set()
@@ -84,6 +85,10 @@ class Folder:
         self.index.pop(self.claim_path, None)
         # Only directories that came from elsewhere can stand in a file's way.
         self.directories = occupancy.directories(self.index)
+
+    def damaged_since(self, before: Mapping[str, str]) -> bool:
+        """Whether a new tip changed files of ours; then every object must be seen again."""
+        return any(before.get(path) != self.index.get(path) for path in self.written)
 
     def expects(self, path: str) -> str | None:
         """The blob that will stand at `path` when everything that waits is written."""

@@ -200,6 +200,11 @@ class Mirror:
         for scope in scopes:
             await _cancelled(self._followed.pop(scope).task)
 
+    def see_again(self, destination: Key) -> None:
+        """Git may lack what was written there: every scope of it takes a new snapshot."""
+        self._forget_snapshots(destination)
+        self.replan()
+
     def _forget_snapshots(self, destination: Key) -> None:
         """Its folder is another one now: every scope of it must be seen again."""
         for followed in self._followed.values():

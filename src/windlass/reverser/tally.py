@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from weakref import WeakKeyDictionary
 
 import structlog
 
@@ -13,6 +14,7 @@ from windlass.reverser.publisher import Built, Written
 from windlass.reverser.stream import Stream
 from windlass.runtime.controller import Passed
 from windlass.telemetry.metrics import Metrics
+from windlass.telemetry.reasons import SkipReason
 
 _log = structlog.get_logger(__name__)
 
@@ -22,7 +24,7 @@ class Tally:
 
     def __init__(self, metrics: Metrics) -> None:
         self.metrics = metrics
-        self._restarts: dict[Stream, Counter[str]] = {}
+        self._restarts: WeakKeyDictionary[Stream, Counter[str]] = WeakKeyDictionary()
 
     def counted(self, kind: str) -> None:
         if kind == "duplicate":
@@ -31,7 +33,7 @@ class Tally:
             self.metrics.events_processed.inc(kind)
 
     def skipped(self, identity: Identity | None, reason: str) -> None:
-        self.metrics.skips.inc(reason)
+        self.metrics.skips.inc(SkipReason(reason))
         if reason in ("Undecodable", "PathOccupied"):
             _log.warning("object left out", identifier=str(identity), reason=reason)
 

@@ -32,12 +32,13 @@ from windlass.base.clock import Clock
 from windlass.base.errors import Retryable, Stalled, Waiting, WindlassError
 from windlass.git import push as pushing
 from windlass.git.child import Git
+from windlass.git.errors import StoreCorrupt
 from windlass.objects.identity import Identity
 from windlass.objects.key import Key
-from windlass.reverser import sweeping
+from windlass.reverser import opening, sweeping
 from windlass.reverser.arrival import Arrival, Sweep
 from windlass.reverser.branch import Branch
-from windlass.reverser.decide import cadence, claim
+from windlass.reverser.decide import cadence
 from windlass.reverser.decide.attribution import Verdict
 from windlass.reverser.folder import Folder, LastPush
 from windlass.reverser.folder import Waiting as Gathered
@@ -50,6 +51,9 @@ _log = structlog.get_logger(__name__)
 _SEEDING_SECONDS = 2.0
 """How long first snapshots of several types are gathered into one commit."""
 
+_CLAIMED_SECONDS = 300.0
+"""How long a folder that somebody else claims is left alone."""
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
@@ -61,6 +65,7 @@ class Surroundings:
     reread: Callable[[Target, Arrival], Awaitable[Arrival]]
     destinations: Callable[[], frozenset[str]]
     changed: Callable[[Key], None]
+    seen_again: Callable[[Key], None]
     pushed: Callable[[Built, Written, float], None]
     judged: Callable[[Verdict], None]
     skipped: Callable[[Identity, str], None]
@@ -188,7 +193,7 @@ class BranchWorker:
 
     def _folder_due_at(self, folder: Folder) -> float:
         if not folder.is_open:
-            return float("inf") if folder.trouble is not None else 0.0
+            return folder.retry_at
         if folder.dirty:
             return 0.0
         waiting = folder.waiting
@@ -216,6 +221,8 @@ class BranchWorker:
                 await self._open(party)
                 await self._publish(party)
             party.succeeded()
+        except StoreCorrupt as error:
+            await self._start_over(error)
         except WindlassError as error:
             party.failed(error, self._clock.monotonic())
         except OSError as error:
@@ -228,6 +235,15 @@ class BranchWorker:
         for folder in party.folders.values():
             self._around.changed(folder.target.key)
 
+    async def _start_over(self, error: StoreCorrupt) -> None:
+        """The store is damaged: fetch it again, and see every object again."""
+        _log.warning("store damaged; fetching it again", message=error.message)
+        await self._branch.start_over()
+        for party in self.parties.values():
+            for key, folder in party.folders.items():
+                party.folders[key] = Folder(folder.target)
+                self._around.seen_again(key)
+
     # ---- opening
 
     async def _open(self, party: Party) -> None:
@@ -236,37 +252,31 @@ class BranchWorker:
             return
         await self._catch_up(next(iter(party.folders.values())).target)
         for folder in closed:
-            try:
-                await self._open_folder(folder)
-            except Stalled as error:
-                folder.trouble = error
+            await self._open_folder(folder)
 
     async def _catch_up(self, target: Target) -> None:
         """See where the branch is now; every open folder follows."""
-        moved = await self._branch.refresh(target)
-        if moved:
-            for _, folder in self.folders():
-                if folder.is_open:
-                    folder.load(await self._branch.entries(folder.target.base_folder))
+        if not await self._branch.refresh(target):
+            return
+        for _, folder in list(self.folders()):
+            if folder.is_open:
+                before = folder.index
+                await self._open_folder(folder)
+                if folder.damaged_since(before):
+                    self._around.seen_again(folder.target.key)
 
     async def _open_folder(self, folder: Folder) -> None:
-        entries = await self._branch.entries(folder.target.base_folder)
-        found = entries.get(folder.claim_path)
-        holder = None
-        if found is not None:
-            blobs = await self._branch.blobs(folder.target, [found.blob])
-            holder = _holder(blobs[found.blob])
-        verdict = claim.verdict(
-            holder,
-            self._publisher.claim_of(folder),
-            existing_destinations=self._around.destinations(),
-            takeover=folder.target.takeover,
-        )
-        if isinstance(verdict, claim.Foreign):
-            raise Stalled("FolderClaimed", verdict.message)
-        folder.load(entries)
-        folder.claimed = verdict == claim.Ours(outdated=False)
-        folder.is_open = True
+        """Load a folder if it may be written to; else say why and look again later."""
+        try:
+            await opening.load(
+                folder,
+                self._branch,
+                self._publisher.claim_of(folder),
+                destinations=self._around.destinations(),
+            )
+        except Stalled as error:
+            folder.is_open, folder.trouble = False, error
+            folder.retry_at = self._clock.monotonic() + _CLAIMED_SECONDS
         self._around.changed(folder.target.key)
 
     # ---- writing
@@ -377,15 +387,6 @@ def _oldest(batches: list[Batch], folder: Folder, now: datetime) -> float:
         for arrival in batch.waiting.arrivals
     ]
     return max(0.0, (now - min(times)).total_seconds()) if times else 0.0
-
-
-def _holder(content: bytes) -> claim.Claim:
-    try:
-        return claim.parse(content)
-    except claim.ClaimUnreadable as error:
-        raise Stalled(
-            "FolderClaimed", f"{error}; remove the file if the folder may be used"
-        ) from error
 
 
 def _disk_error(error: OSError) -> WindlassError:

@@ -239,3 +239,46 @@ def test_what_dead_processes_left_is_swept(tmp_path: Path) -> None:
         left = {path.name for path in tmp_path.iterdir()}
         assert left == {f"windlass-git-{os.getppid()}-y", "else", mine.path.name}
     assert not mine.path.exists()
+
+
+def _program(path: Path, text: str) -> str:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+async def test_the_environment_is_made_from_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of our own environment a child sees the search path and nothing else."""
+    for name in ("CANARY", "SSH_AUTH_SOCK", "HTTPS_PROXY", "GIT_TRACE", "LD_PRELOAD_X"):
+        monkeypatch.setenv(name, "canary")
+    git = Git(git_settings(tmp_path, program=_program(tmp_path / "shows", "env")))
+    shown = (await git.run(["x"], deadline_seconds=10)).stdout.decode()
+    assert "canary" not in shown
+    ours = {line.partition("=")[0] for line in shown.splitlines()}
+    foreign = {name for name in ours if not name.startswith("GIT_")}
+    assert foreign <= {"PATH", "HOME", "TMPDIR", "LC_ALL", "PWD", "OLDPWD", "SHLVL", "_"}
+
+
+async def test_a_childs_words_are_redacted(tmp_path: Path) -> None:
+    """Whatever git prints, the password is not in what comes back."""
+    text = f"echo 'fatal: {PASSWORD} was wrong' >&2; exit 1"
+    git = Git(git_settings(tmp_path, program=_program(tmp_path / "blabs", text)))
+    with pytest.raises(GitError) as caught:
+        await git.run(["x"], credentials=Credentials("git", PASSWORD), deadline_seconds=10)
+    assert "fatal: [redacted] was wrong" in caught.value.message
+
+
+async def test_a_verdict_is_redacted(tmp_path: Path) -> None:
+    """Also where the server's verdict on a ref repeats the password."""
+    verdict = f"printf '!\\ta:b\\t[remote rejected] ({PASSWORD})\\n'; exit 1"
+    text = f'case "$1" in push) {verdict};; *) exec git "$@";; esac'
+    with serving(tmp_path / "srv", password=PASSWORD) as served:
+        served.create("a", {"f": "1"})
+        git = Git(git_settings(tmp_path, program=_program(tmp_path / "half", text)))
+        work = Work.at(tmp_path / "store", git, served.remote("a"), served.credentials)
+        tip = await work.fetch()
+        outcome = await work.push(work.commit(tip, {"f": b"2"}), tip)
+    assert isinstance(outcome, Rejected)
+    assert "[remote rejected] ([redacted])" in outcome.message

@@ -280,3 +280,28 @@ def test_listings_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(module, "MAX_PATH_BYTES", 3)
     with pytest.raises(GitError, match="3 bytes"):
         work.store.tree_entries(commit)
+
+
+async def test_a_broken_store_never_leads_to_a_repository_above(tmp_path: Path) -> None:
+    """Git does not climb out of a store into whatever repository encloses it."""
+    outer = tmp_path / "outer"
+    git(tmp_path, "init", "--quiet", str(outer))
+    with serving(tmp_path / "srv") as served:
+        served.create("a", {"x": "1"})
+        work = Work.at(outer / "store", Git(git_settings(tmp_path)), served.remote("a"))
+        (work.store.directory / "HEAD").unlink()
+        with pytest.raises(StoreCorrupt):
+            await work.fetch()
+    assert not list(outer.glob(".git/**/windlass*"))
+
+
+async def test_a_stale_lock_costs_one_try(tmp_path: Path) -> None:
+    """A lock that stops a fetch is gone for the next one."""
+    with serving(tmp_path / "srv") as served:
+        served.create("a", {"x": "1"})
+        work = _work(tmp_path, served)
+        (work.store.directory / "shallow.lock").write_bytes(b"")
+        with pytest.raises(GitError) as caught:
+            await work.fetch()
+        assert caught.value.is_transient
+        assert await work.fetch()

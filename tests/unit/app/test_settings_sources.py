@@ -64,13 +64,12 @@ def test_words_that_yaml_takes_for_booleans_stay_words() -> None:
 def test_every_problem_is_told_at_once() -> None:
     """Mistakes in three sources are reported together, each with its place."""
     message = complaint(
-        "a: 1\nlog-level: loud\n", {"page-size": "x"}, WINDLASS_REMOVAL_GRACE="soon"
+        "a: 1\nlog-level: loud\n", {"page-size": "x"}, WINDLASS_ATTRIBUTION_TTL="soon"
     )
     assert message.splitlines() == [
         "windlass.yaml line 1, a: there is no such setting",
-        "variable WINDLASS_REMOVAL_GRACE: 'soon' is not "
-        "a duration like 90s, 5m or 1h30m, at least 0s",
         "flag --page-size: 'x' is not a whole number from 1 to 10000",
+        "variable WINDLASS_ATTRIBUTION_TTL: 'soon' is not a duration like 90s, 5m or 1h30m",
         "windlass.yaml line 2, log-level: 'loud' is not one of debug, info, warning, error",
     ]
 

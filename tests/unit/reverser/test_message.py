@@ -6,7 +6,7 @@ import pytest
 
 from windlass.objects.gvr import GVR
 from windlass.objects.identity import Identity
-from windlass.reverser.decide import message, subject_template
+from windlass.reverser.decide import message
 from windlass.reverser.decide.commit_dates import CommitDates, commit_dates
 from windlass.reverser.decide.message import FileChange, Operation, Trailers
 
@@ -92,39 +92,6 @@ def test_unresolved_user() -> None:
     nobody = Trailers("u", "n", "c", "i", "a/b", "", "unresolved")
     text = message.commit_message([change("UPDATE", "a")], nobody)
     assert text.startswith("[UPDATE] v1/configmaps/a by user/(unresolved)\n")
-
-
-def test_template_replaces_the_subject_only() -> None:
-    """Values go in as they are, shared ones where there are several files."""
-    template = "{op} {kind} {namespace}/{name} ({count}) by {user} on {cluster} to {destination}"
-    assert subject_template.problem(template) is None
-    one = subject_template.subject(template, [change("CREATE", "{op}")], TRAILERS, kind="ConfigMap")
-    assert one == "CREATE ConfigMap shop/{op} (1) by alice on uid-1 to team/prod"
-    two = [change("CREATE", "a"), change("UPDATE", "b")]
-    assert subject_template.subject("{op} {name} {resource}", two, TRAILERS) == (
-        "BATCH * configmaps"
-    )
-    text = message.commit_message(two[:1], TRAILERS, subject=one)
-    assert text == f"{one}\n\n{LAST}"
-    assert len(subject_template.subject("{name}", [change("CREATE", "x" * 253)], TRAILERS)) == 200
-
-
-@pytest.mark.parametrize(
-    ("template", "rule"),
-    [
-        ("{nope}", "unknown placeholder {nope}"),
-        ("{name", "brace"),
-        ("a\nb", "one line"),
-        ("x" * 201, "longer"),
-        ("{name.x}", "unknown"),
-        ("{{name}}", "brace"),
-    ],
-)
-def test_bad_templates_are_refused(template: str, rule: str) -> None:
-    """The problem says what is wrong."""
-    found = subject_template.problem(template)
-    assert found is not None
-    assert rule in found
 
 
 @pytest.mark.parametrize(

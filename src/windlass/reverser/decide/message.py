@@ -87,10 +87,9 @@ def commit_message(
     kind: Kind = "changes",
     base_folder: str = "",
     changed_in: str = "",
-    subject: str = "",
 ) -> str:
-    """The whole message; `subject` (from a template) replaces the usual first line."""
-    first = subject or subject_of(
+    """The whole message: subject, listing, trailers."""
+    first = subject_of(
         changes, trailers.user, kind=kind, base_folder=base_folder, changed_in=changed_in
     )
     paragraphs = [author.one_line(first).strip()]

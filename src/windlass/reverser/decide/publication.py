@@ -50,10 +50,9 @@ def publication(wanted: Iterable[Wanted], index: Mapping[str, str]) -> Publicati
     for item in wanted:
         present = ahead[item.path] if item.path in ahead else index.get(item.path)
         operation = transition.between(present, item.blob)
-        if operation is None:
-            continue
-        if operation not in item.mask:
-            skipped.append((item.identity, "OperationMasked"))
+        reason = transition.skip(operation, item.mask)
+        if operation is None or reason is not None:
+            skipped.append((item.identity, reason or "StatusOnly"))
             continue
         ahead[item.path] = item.blob
         changes.append(_change(item, operation))

@@ -1,0 +1,217 @@
+"""The assumption that attribution rests on, proven for every kind the API server serves."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+
+from tests.support import cluster as clusters
+from tests.support import join, join_samples
+from tests.support.join_life import Life, Writer
+from tests.support.join_samples import LABEL, Sample
+from tests.support.rejecting_webhook import (
+    EveryTenth,
+    Hosted,
+    Refuser,
+    hosted,
+    identity,
+    registered,
+)
+from windlass.dev.desk import Desk
+from windlass.kube.api import Api
+from windlass.kube.connection import Connection
+from windlass.kube.discovery import discover
+from windlass.kube.errors import ApiError, Forbidden
+from windlass.objects.gvr import GVR
+from windlass.web.admission import AdmissionEndpoint
+from windlass.web.serve import Server
+
+pytestmark = pytest.mark.cluster
+
+CONFIG_MAPS = GVR("", "v1", "configmaps")
+SERVICE_ACCOUNTS = GVR("", "v1", "serviceaccounts")
+AT_ONCE = 6
+
+# Kinds that the webhook leaves out, because they are never mirrored.
+LEFT_OUT = frozenset({"events", "events.events.k8s.io", "leases.coordination.k8s.io"})
+# The API server asks no webhook about these, or a bad one could never be taken away again.
+NEVER_ASKED = frozenset(
+    {
+        "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+        "validatingadmissionpolicies.admissionregistration.k8s.io",
+        "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+        "validatingwebhookconfigurations.admissionregistration.k8s.io",
+    }
+)
+# Where the admitted object is not the stored one even after cleaning.
+DIFFERING: dict[str, set[str]] = {}
+
+
+@pytest.fixture
+def limited(cluster: Desk) -> Iterator[str]:
+    """A second namespace, for objects that limit what may be made beside them."""
+    with clusters.fresh_namespace(cluster) as name:
+        yield name
+
+
+async def test_no_kind_is_ever_credited_to_the_wrong_person(
+    cluster: Desk, namespace: str, limited: str
+) -> None:
+    """Two people write every kind in every way; no verdict names the one who did not."""
+    clusters.bind_cluster_admin(cluster, "dev")
+    token = f"j{uuid.uuid4().hex[:8]}"
+    recorder, refuser = join.Recorder(), Refuser(EveryTenth())
+    async with AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        admin = await enter(Connection.open(kubeconfig=cluster.admin_kubeconfig))
+        people = [await enter(_writer(cluster, name)) for name in ("alice", "bob")]
+        other = stack.enter_context(hosted(refuser))
+        mine = await enter(_recording(recorder))
+        ours = _ours(token, namespace, limited)
+        stack.enter_context(registered(cluster, f"{token}-records", mine, ours))
+        theirs = (ours, "request.userInfo.username in ['alice', 'bob']")
+        stack.enter_context(registered(cluster, f"{token}-refuses", other, *theirs))
+        samples, skipped = await _samples(Api(admin), token, namespace, limited)
+        await _effective(people, namespace, recorder, refuser)
+        try:
+            rows = await _experiment(admin, samples, people, token, recorder)
+        finally:
+            await Api(admin).delete(join_samples.DEFINITIONS, f"gadgets.{token}.example.org")
+    _report(rows, skipped, refuser)
+    assert [wrong for row in rows for wrong in row.wrong] == []
+    assert {row.kind: row.differing for row in rows if row.differing} == DIFFERING
+    assert skipped == LEFT_OUT
+    assert refuser.refused > refuser.asked / 15
+    for row in rows:
+        _check_resolved(row)
+
+
+def _check_resolved(row: join.Row) -> None:
+    """What could be proven was proven; what was not has a reason that is known."""
+    if row.kind in NEVER_ASKED:
+        assert set(row.ours) == {"NoRecord"}, row
+        return
+    assert set(row.ours) <= {"exact", "chain", "Ambiguous"}, row
+    assert row.ours["exact"] >= 9, row
+
+
+@asynccontextmanager
+async def _writer(desk: Desk, name: str) -> AsyncIterator[Writer]:
+    path = await asyncio.to_thread(desk.user_kubeconfig, name, ("dev",))
+    async with Connection.open(kubeconfig=path) as connection:
+        yield Writer(name, Api(connection))
+
+
+@asynccontextmanager
+async def _recording(recorder: join.Recorder) -> AsyncIterator[Hosted]:
+    authority, tls = identity()
+    async with Server(AdmissionEndpoint(recorder.hear), tls=tls) as server:
+        yield Hosted(f"https://127.0.0.1:{server.port}", authority)
+
+
+def _ours(token: str, *namespaces: str) -> str:
+    """Requests for our namespaces and for cluster-scoped objects with our label."""
+    labelled = " || ".join(
+        f"({one} != null && has({one}.metadata.labels) && '{LABEL}' in {one}.metadata.labels "
+        f"&& {one}.metadata.labels['{LABEL}'] == '{token}')"
+        for one in ("object", "oldObject")
+    )
+    return f"request.namespace in {list(namespaces)} || {labelled}"
+
+
+async def _samples(
+    api: Api, token: str, namespace: str, limited: str
+) -> tuple[list[Sample], set[str]]:
+    """A sample of every kind that can be followed; kinds that other tests made are theirs."""
+    theirs = {one["spec"]["group"] for one in await api.list(join_samples.DEFINITIONS)}
+    mine = join_samples.definition(token)
+    await api.create(join_samples.DEFINITIONS, mine, field_manager="experiment")
+    gadgets = f"gadgets.{token}.example.org"
+    found = join_samples.families((await discover(api)).types)
+    async with asyncio.timeout(30):
+        while len(found.get(gadgets, ())) < 2:
+            await asyncio.sleep(0.1)
+            found = join_samples.families((await discover(api)).types)
+    samples, skipped = [], set()
+    for name, family in found.items():
+        sample = join_samples.sample(name, family, token, namespace, limited)
+        if name in LEFT_OUT or (sample is None and family[0].gvr.group not in theirs):
+            skipped.add(name)
+        elif sample is not None and family[0].gvr.group not in theirs:
+            samples.append(sample)
+    return samples, skipped
+
+
+async def _effective(
+    people: list[Writer], namespace: str, recorder: join.Recorder, refuser: Refuser
+) -> None:
+    """Wait until the API server asks both webhooks, and until pods may be made."""
+    canary = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "canary", "namespace": namespace},
+    }
+    api = people[0].api
+    async with asyncio.timeout(30):
+        while not (recorder.told and refuser.asked):
+            canary["data"] = {"time": str(time.monotonic())}
+            try:
+                await api.apply(CONFIG_MAPS, canary, field_manager="experiment")
+            except Forbidden:
+                continue
+        while True:
+            try:
+                await api.get(SERVICE_ACCOUNTS, "default", namespace)
+                return
+            except ApiError:
+                await asyncio.sleep(0.05)
+
+
+async def _experiment(
+    admin: Connection,
+    samples: list[Sample],
+    people: list[Writer],
+    token: str,
+    recorder: join.Recorder,
+) -> list[join.Row]:
+    turn = asyncio.Semaphore(AT_ONCE)
+
+    async def one(sample: Sample) -> join.Row:
+        life, watcher = Life(sample, people), join.Watcher(sample, token, recorder)
+        watching = asyncio.create_task(watcher.run(admin))
+        try:
+            async with turn:
+                await watcher.synced.wait()
+                await life.lived()
+                await watcher.settle(life.truth)
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+        return join.row(sample, life, watcher, recorder)
+
+    rows = await asyncio.gather(*map(one, samples), return_exceptions=True)
+    failed = [row for row in rows if isinstance(row, BaseException)]
+    assert not failed, failed
+    return [row for row in rows if isinstance(row, join.Row)]
+
+
+def _report(rows: list[join.Row], skipped: set[str], refuser: Refuser) -> None:
+    ours: Counter[str] = sum((row.ours for row in rows), Counter())
+    others: Counter[str] = sum((row.others for row in rows), Counter())
+    wrong = sum(len(row.wrong) for row in rows)
+    text = [
+        "",
+        join.table(sorted(rows, key=lambda row: row.kind)),
+        f"kinds {len(rows)}; not tried: {', '.join(sorted(skipped))}",
+        f"changes by alice and bob: {sum(ours.values())}: {dict(ours)}",
+        f"changes by controllers: {sum(others.values())}: {dict(others)}",
+        f"refused by the other webhook: {refuser.refused} of {refuser.asked}",
+        f"wrong authors: {wrong}",
+    ]
+    print("\n".join(text))  # noqa: T201 - `pytest -s` shows the table
