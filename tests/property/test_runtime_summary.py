@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -48,11 +49,11 @@ PASSES = st.lists(st.tuples(OUTCOMES, st.integers(1, 3), REQUESTS), min_size=1, 
 def played(passes: list[tuple[Outcome, int, dict[str, str]]]) -> list[dict[str, Any]]:
     """The statuses that a series of passes leaves behind, a minute apart."""
     statuses: list[dict[str, Any]] = [{}]
-    for minute, (outcome, generation, annotations) in enumerate(passes):
+    for minute, (outcome, generation, asked) in enumerate(passes):
         now = START + timedelta(minutes=minute)
         statuses.append(
             summary.summarise(
-                statuses[-1], outcome, generation=generation, now=now, annotations=annotations
+                statuses[-1], outcome, generation=generation, now=now, annotations=asked
             )
         )
     return statuses
@@ -78,7 +79,7 @@ def test_transition_times_move_with_the_status_only(
 ) -> None:
     """A condition's time is that of the pass that changed its status."""
     statuses = played(passes)
-    for minute, (before, after) in enumerate(zip(statuses, statuses[1:], strict=False)):
+    for minute, (before, after) in enumerate(itertools.pairwise(statuses)):
         now = summary.timestamp(START + timedelta(minutes=minute))
         for name, row in rows(after).items():
             known = rows(before).get(name)

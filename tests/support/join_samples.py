@@ -88,8 +88,8 @@ def sample(
     body = sanitise.cleaned(yaml_reader.read(path.read_bytes()))
     place = limited if plural in _LIMITING else namespace
     followed, *others = family
-    if name in _ADAPTED:
-        _ADAPTED[name](body)
+    if stem in _ADAPTED:
+        _ADAPTED[stem](body)
     return Sample(followed, body, token, place if followed.namespaced else "", tuple(others))
 
 
@@ -127,6 +127,10 @@ def _known_priority(body: Object) -> None:
     body["spec"]["priorityClassName"] = "system-cluster-critical"
 
 
+def _scalable(body: Object) -> None:
+    body["spec"]["replicas"] = 7
+
+
 def _address(body: Object, role: str, token: str) -> None:
     body["metadata"]["name"] = f"192.0.2.{100 + _ROLES.index(role)}"
 
@@ -149,4 +153,8 @@ _NAMED: dict[str, Callable[[Object, str, str], None]] = {
     "apiservices.apiregistration.k8s.io": _service,
 }
 
-_ADAPTED: dict[str, Callable[[Object], None]] = {"services": _free_ports, "pods": _known_priority}
+_ADAPTED: dict[str, Callable[[Object], None]] = {
+    "services": _free_ports,
+    "pods": _known_priority,
+    "gadgets.mirror.example.org": _scalable,
+}

@@ -6,10 +6,13 @@ two runs can be compared byte by byte.
 
 from __future__ import annotations
 
+import io
+import subprocess
+import tarfile
 from collections.abc import Callable
 from typing import Any
 
-from tests.support.gitserver import commit_files
+from tests.support.gitserver import commit_files, tips
 from tests.support.mirrored import Mirrored
 from tests.support.operator import eventually
 
@@ -17,6 +20,31 @@ Tree = dict[str, str]
 
 RESOURCES = {"resources": ["configmaps", "deployments", "services", "roles"]}
 FOREIGN = {"README.md": "by hand\n", "clusters/test/kustomization.yaml": "resources: []\n"}
+
+
+def read_folder(mirrored: Mirrored) -> Tree:
+    """The folder's files by their path below it, the claim left out; one child for all."""
+    if mirrored.branch not in tips(mirrored.path):
+        return {}
+    done = subprocess.run(
+        ["git", "--git-dir", str(mirrored.path), "archive", mirrored.branch],
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    below = f"{mirrored.folder}/"
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+        return {
+            member.name.removeprefix(below): _text(archive, member)
+            for member in archive
+            if member.isfile() and member.name.startswith(below) and ".windlass-" not in member.name
+        }
+
+
+def _text(archive: tarfile.TarFile, member: tarfile.TarInfo) -> str:
+    content = archive.extractfile(member)
+    assert content is not None
+    return content.read().decode()
 
 
 class ReferenceRun:
@@ -38,17 +66,16 @@ class ReferenceRun:
 
     def has(self, number: int) -> bool:
         """Whether Git shows what step `number` did."""
-        return all(text in self.tree().get(path, "") for path, text in _SHOWN[number].items()) and (
-            number < len(_SHOWN) - 1 or self.tree().keys() == _SHOWN[number].keys()
-        )
+        shown, tree = _SHOWN[number], self.tree()
+        right = all(text in tree.get(path, "") for path, text in shown.items())
+        return right and (number < len(_SHOWN) - 1 or tree.keys() == shown.keys())
 
     def tree(self) -> Tree:
         """The folder's files without the namespace's name."""
         name = self.mirrored.namespace
-        found = self.mirrored.files()
         return {
             path.replace(name, "NAMESPACE"): text.replace(name, "NAMESPACE")
-            for path, text in found.items()
+            for path, text in read_folder(self.mirrored).items()
         }
 
     def _create(self) -> None:

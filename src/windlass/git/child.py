@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +61,7 @@ class Git:
         config: Sequence[tuple[str, str]] = (),
     ) -> Completed:
         """Run `git args`; GitError where it fails, with the child's redacted words."""
+        program = await asyncio.to_thread(self._found_program)
         if remote is not None:
             check_transport(remote, self.settings)
             if remote.scheme == "ssh":
@@ -71,7 +73,7 @@ class Git:
             )
             try:
                 ended = await process.run(
-                    [self.settings.program, *args],
+                    [program, *args],
                     environment=prepared.variables | _location(cwd),
                     cwd=cwd if cwd is not None else prepared.directory,
                     stdin=stdin,
@@ -82,8 +84,14 @@ class Git:
                 text = f"git {args[0]} did not end within {deadline_seconds:g} s and was stopped"
                 raise GitError("Timeout", text) from error
             except FileNotFoundError as error:
-                raise _cannot_start(self.settings.program, cwd, error) from error
+                raise GitError("Corrupt", "the store's directory is gone") from error
             return _completed(args[0], ended, remote, credentials)
+
+    def _found_program(self) -> str:
+        found = shutil.which(self.settings.program)
+        if found is None:
+            raise GitError("Unavailable", f"there is no program {self.settings.program} to start")
+        return found
 
     async def _addresses(self, remote: Remote | None, credentials: Credentials) -> tuple[str, ...]:
         """Where the child may connect to; a proxy is looked up in the remote's place."""
@@ -188,9 +196,3 @@ def _completed(
         expected = known_hosts.fingerprints(credentials.known_hosts, remote.host, remote.port)
         words = f"{words}; expected {', '.join(expected)}"
     raise GitError(reason, f"git {command}: {words}", stdout=ended.stdout)
-
-
-def _cannot_start(program: str, cwd: Path | None, error: FileNotFoundError) -> GitError:
-    if cwd is not None and not cwd.is_dir():
-        return GitError("Corrupt", "the store's directory is gone")
-    return GitError("Unavailable", f"the program {program} cannot be started: {error.strerror}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import resource
 import signal
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,11 @@ from pathlib import Path
 
 _CHUNK = 64 * 1024
 _DRAIN_SECONDS = 5.0
+_SHELL = "/bin/sh"
+# A limit that cannot be set is one that is already lower.
+_BIND_AND_START = (
+    'ulimit -c 0; ulimit -v "$1" 2>/dev/null; ulimit -f "$2" 2>/dev/null; shift 2; exec "$@"'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ async def run(
     """Run to the end; TimeoutError where the deadline came first."""
     async with asyncio.timeout(limits.deadline_seconds):
         process = await asyncio.create_subprocess_exec(
-            *argv,
+            *_limited(argv, limits),
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,
@@ -71,7 +75,6 @@ async def run(
 async def _converse(process: Process, stdin: bytes, limits: Limits) -> Ended:
     assert process.stdout is not None
     assert process.stderr is not None
-    _limit(process.pid, limits)
     (stdout, loud), (stderr, noisy), _, returncode = await asyncio.gather(
         _read(process, process.stdout, limits.stdout_bytes),
         _read(process, process.stderr, limits.stderr_bytes),
@@ -81,18 +84,14 @@ async def _converse(process: Process, stdin: bytes, limits: Limits) -> Ended:
     return Ended(returncode, stdout, stderr, loud or noisy)
 
 
-def _limit(pid: int, limits: Limits) -> None:
-    """Limits set from outside, as running code between fork and exec is unsafe with threads."""
-    if not hasattr(resource, "prlimit"):
-        return
-    for kind, value in (
-        (resource.RLIMIT_AS, limits.memory_bytes),
-        (resource.RLIMIT_FSIZE, limits.file_bytes),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        # A child that has already ended, or a lower limit that stands, is no fault.
-        with contextlib.suppress(ProcessLookupError, ValueError, PermissionError):
-            resource.prlimit(pid, kind, (value, value))
+def _limited(argv: Sequence[str], limits: Limits) -> list[str]:
+    """The command, started by a shell that first binds itself, and so all its descendants.
+
+    Limits set from outside would miss what the child has already started, and code between
+    fork and exec is unsafe with threads. The script is fixed; the command is its arguments.
+    """
+    memory_kib, file_blocks = limits.memory_bytes // 1024, limits.file_bytes // 512
+    return [_SHELL, "-c", _BIND_AND_START, "sh", str(memory_kib), str(file_blocks), *argv]
 
 
 async def _read(process: Process, stream: asyncio.StreamReader, cap: int) -> tuple[bytes, bool]:

@@ -282,3 +282,28 @@ async def test_a_verdict_is_redacted(tmp_path: Path) -> None:
         outcome = await work.push(work.commit(tip, {"f": b"2"}), tip)
     assert isinstance(outcome, Rejected)
     assert "[remote rejected] ([redacted])" in outcome.message
+
+
+async def test_limits_bind_every_descendant(tmp_path: Path) -> None:
+    """Memory and file size are bounded from the first instruction on, also in grandchildren."""
+    text = "(ulimit -v; ulimit -f; ulimit -c)"
+    settings = git_settings(
+        tmp_path,
+        program=_program(tmp_path / "limits", text),
+        memory_limit_bytes=512 * 1024 * 1024,
+        file_limit_bytes=1024 * 1024,
+    )
+    done = await Git(settings).run(["x"], deadline_seconds=10)
+    assert done.stdout.split() == [b"524288", b"2048", b"0"]
+
+
+async def test_large_files_are_refused(tmp_path: Path) -> None:
+    """A fetch that would fill the disk ends as TooLarge, and the store works afterwards."""
+    with serving(tmp_path / "srv") as served:
+        served.create("a", {"f": "".join(str(number) for number in range(200_000))})
+        git = Git(git_settings(tmp_path, file_limit_bytes=64 * 1024))
+        work = Work.at(tmp_path / "store", git, served.remote("a"))
+        with pytest.raises(GitError) as caught:
+            await work.fetch(blobless=False)
+        assert caught.value.reason == "TooLarge"
+        assert await Work(Git(git_settings(tmp_path)), work.store, work.remote).fetch()

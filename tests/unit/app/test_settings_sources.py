@@ -69,7 +69,8 @@ def test_every_problem_is_told_at_once() -> None:
     assert message.splitlines() == [
         "windlass.yaml line 1, a: there is no such setting",
         "flag --page-size: 'x' is not a whole number from 1 to 10000",
-        "variable WINDLASS_ATTRIBUTION_TTL: 'soon' is not a duration like 90s, 5m or 1h30m",
+        "variable WINDLASS_ATTRIBUTION_TTL: 'soon' is not "
+        "a duration like 90s, 5m or 1h30m, at least 1s",
         "windlass.yaml line 2, log-level: 'loud' is not one of debug, info, warning, error",
     ]
 

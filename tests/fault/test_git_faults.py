@@ -1,0 +1,277 @@
+"""Remotes that are away, slow, strict, busy or rewritten."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fault import history
+from tests.fault.conftest import Mirrors
+from tests.fault.foreign import ForeignWriter
+from tests.support import gitserver
+from tests.support.gitserver import PASSWORD, Served, commit_files, serving
+from tests.support.mirrored import Mirrored
+from tests.support.operator import Operator, eventually
+from tests.support.reference_run import read_folder
+from windlass.dev.desk import Desk
+from windlass.dev.git_faults import Fault, Faults
+
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("operator")]
+
+CONFIG_MAPS = {"resources": ["configmaps"]}
+WRONG = "wrong-horse-8841"
+
+
+@pytest.fixture
+def faults(git_host: Served) -> Iterator[Faults]:
+    """The faults of the git server; none is left behind."""
+    yield git_host.server.faults
+    git_host.server.faults.clear()
+
+
+def _path(mirrored: Mirrored, name: str) -> str:
+    return f"v1/configmaps/{mirrored.namespace}/{name}.yaml"
+
+
+def _create(mirrored: Mirrored, *names: str) -> None:
+    mirrored.person("alice").apply(*(mirrored.config_map(name, a="1") for name in names))
+
+
+def _await_files(mirrored: Mirrored, *names: str, seconds: float = 40.0) -> None:
+    wanted = {_path(mirrored, name) for name in names}
+    eventually(lambda: wanted <= read_folder(mirrored).keys(), f"files {names}", seconds=seconds)
+
+
+def _ready(mirrored: Mirrored, reason: str) -> str:
+    row = mirrored.await_condition("gitdestination", "destination", reason, seconds=40.0)
+    text: str = row["message"]
+    return text
+
+
+@pytest.mark.scenario("A83")
+def test_a_remote_that_was_away_gets_everything_in_one_push(
+    mirrors: Mirrors, tmp_path: Path
+) -> None:
+    """GitUnavailable while it is down; one push brings what happened meanwhile."""
+    with serving(tmp_path, username="git", password=PASSWORD) as served:
+        mirrored, port = mirrors(served), served.server.port
+        mirrored.configured(CONFIG_MAPS)
+        _create(mirrored, "before")
+        _await_files(mirrored, "before")
+    pushes = len(history.moves(mirrored))
+    _create(mirrored, "one", "two", "three")
+    _ready(mirrored, "GitUnavailable")
+    mirrored.person("alice").kubectl("delete", "configmap", "before")
+    _create(mirrored, "four")
+    with serving(tmp_path, username="git", password=PASSWORD, port=port):
+        _await_files(mirrored, "one", "two", "three", "four")
+        _ready(mirrored, "Ready")
+        assert _path(mirrored, "before") not in read_folder(mirrored)
+        assert len(history.moves(mirrored)) == pushes + 1
+        history.assert_sound(mirrored)
+
+
+@pytest.mark.scenario("A2")
+def test_wrong_credentials_are_said_and_heal_by_themselves(
+    mirrored: Mirrored, operator: Operator
+) -> None:
+    """ConnectionFailed without the password; a corrected Secret is enough."""
+    mirrored.admin.apply(mirrored.secret(username="git", password=WRONG), mirrored.repo_config())
+    row = mirrored.await_condition("gitrepoconfig", "repo", "ConnectionFailed")
+    assert "AuthFailed" in row["message"]
+    before = mirrored.admin.get("gitrepoconfig", "repo")["metadata"]["generation"]
+    mirrored.admin.apply(mirrored.secret())
+    mirrored.await_condition("gitrepoconfig", "repo", "EmptyRepository", seconds=10.0)
+    shown = mirrored.admin.kubectl("get", "gitrepoconfigs,events", "-o", "yaml")
+    assert WRONG not in shown + operator.log.read_text() + operator.metrics()
+    assert mirrored.admin.get("gitrepoconfig", "repo")["metadata"]["generation"] == before
+
+
+@pytest.mark.scenario("A3")
+def test_an_unknown_branch_is_named_and_stops_no_other(mirrored: Mirrored) -> None:
+    """BranchNotFound names the ghost; what goes to main is written."""
+    commit_files(mirrored.path, {"README.md": "hello\n"})
+    repository = {"allowedBranches": ["main", "ghost"]}
+    mirrored.configured(CONFIG_MAPS, repository=repository, wait=False)
+    row = mirrored.await_condition("gitrepoconfig", "repo", "BranchNotFound")
+    assert "ghost" in row["message"]
+    _create(mirrored, "one")
+    _await_files(mirrored, "one")
+    mirrored.admin.apply(mirrored.git_destination({"branch": "ghost"}))
+    assert "ghost" in _ready(mirrored, "BranchNotFound")
+
+
+@pytest.mark.scenario("A9")
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ext::sh -c touch% /tmp/owned",
+        "--upload-pack=touch /tmp/owned",
+        "ssh://-oProxyCommand=touch/x",
+        "-oProxyCommand=x:y",
+        "https://tok_5512@127.0.0.1/x.git",
+        "https://user:tok_5512@127.0.0.1/x.git",
+        "ssh://git:tok_5512@127.0.0.1/x.git",
+        "https://127.0.0.1/x.git\n--upload-pack=y",
+    ],
+)
+def test_a_hostile_url_is_refused_and_not_repeated(
+    url: str, mirrored: Mirrored, operator: Operator
+) -> None:
+    """The API server says which rule was broken; a token in the URL is shown nowhere."""
+    manifest = mirrored.repo_config({"repoUrl": url})
+    del manifest["metadata"]["namespace"]
+    import yaml
+
+    refused = mirrored.admin.try_kubectl("create", "-f", "-", stdin=yaml.safe_dump(manifest))
+    assert refused.returncode != 0
+    assert "spec.repoUrl" in refused.stderr
+    assert "tok_5512" not in refused.stdout + refused.stderr + operator.log.read_text()
+
+
+def test_a_redirect_to_another_host_gets_no_credentials(
+    mirrored: Mirrored, faults: Faults, tmp_path: Path
+) -> None:
+    """The remote is not reached, and the other host saw no Authorization header."""
+    with serving(tmp_path) as other:
+        elsewhere = other.server.url("x").removesuffix("/x.git")
+        faults.set(Fault("redirect", location=elsewhere))
+        mirrored.admin.apply(mirrored.secret(), mirrored.repo_config())
+        mirrored.await_condition("gitrepoconfig", "repo", "ConnectionFailed")
+        assert not any(seen.had_authorization for seen in other.server.requests)
+
+
+@pytest.mark.scenario("A73")
+def test_foreign_pushes_in_a_loop_cost_nobody_a_change(
+    mirrored: Mirrored, operator: Operator, tmp_path: Path
+) -> None:
+    """Everything of both writers lands, without a merge and without a rewrite."""
+    commit_files(mirrored.path, {"README.md": "hello\n"})
+    mirrored.configured(CONFIG_MAPS)
+    retries = "gitopsreverser_rebase_retries_total"
+    before, names = operator.metric(retries), []
+
+    def raced() -> bool:
+        names.append(f"map-{len(names)}")
+        _create(mirrored, names[-1])
+        return len(names) >= 8 and operator.metric(retries) > before
+
+    with ForeignWriter(mirrored.path, tmp_path) as other:
+        eventually(raced, "a race", seconds=60.0)
+    _await_files(mirrored, *names)
+    history.assert_sound(mirrored)
+    kept = gitserver.files_at(mirrored.path)
+    assert other.pushed
+    assert set(other.pushed) <= kept.keys()
+
+
+@pytest.mark.scenario("A75")
+def test_a_lost_reply_makes_no_second_commit(mirrored: Mirrored, faults: Faults) -> None:
+    """The server took the pack and the connection died: that was a success."""
+    mirrored.configured(CONFIG_MAPS)
+    _create(mirrored, "zero")
+    _await_files(mirrored, "zero")
+    faults.set(Fault("cut", service="receive-pack", times=1, advertisement=False))
+    _create(mirrored, "one")
+    _await_files(mirrored, "one")
+    _create(mirrored, "two")
+    _await_files(mirrored, "two")
+    _ready(mirrored, "Ready")
+    subjects = [subject for subject in mirrored.subjects() if "/one" in subject]
+    assert len(subjects) == 1
+    history.assert_sound(mirrored)
+
+
+@pytest.mark.scenario("A82")
+def test_a_protected_branch_is_said_with_the_servers_words(
+    mirrored: Mirrored, faults: Faults
+) -> None:
+    """PushRejected while it lasts; after a request, one push brings everything."""
+    mirrored.configured(CONFIG_MAPS)
+    _create(mirrored, "zero")
+    _await_files(mirrored, "zero")
+    pushes = len(history.moves(mirrored))
+    faults.set(Fault("protected", service="receive-pack", branch="main"))
+    _create(mirrored, "one", "two")
+    assert "this is a protected branch" in _ready(mirrored, "PushRejected")
+    assert mirrored.condition("gitdestination", "destination", "Stalled")["status"] == "True"
+    _create(mirrored, "three")
+    faults.clear()
+    mirrored.admin.kubectl("annotate", "gitdestination", "destination", "windlass.dev/requestedAt=x")
+    _await_files(mirrored, "one", "two", "three")
+    _ready(mirrored, "Ready")
+    assert len(history.moves(mirrored)) == pushes + 1
+
+
+@pytest.mark.parametrize("mode", ["error", "hang", "slow", "endless"])
+def test_a_push_that_does_not_end_is_ended(
+    mode: str, mirrored: Mirrored, faults: Faults, operator: Operator, desk: Desk
+) -> None:
+    """The deadline ends the whole child; no lock and no process is left, and it recovers."""
+    mirrored.configured(CONFIG_MAPS)
+    _create(mirrored, "zero")
+    _await_files(mirrored, "zero")
+    faults.set(Fault(mode, service="receive-pack"))
+    _create(mirrored, "one")
+    _ready(mirrored, "GitUnavailable")
+    faults.clear()
+    _await_files(mirrored, "one")
+    _ready(mirrored, "Ready")
+    eventually(lambda: not _git_children(operator), "no git child")
+    assert not list((desk.directory / "stores").rglob("*.lock"))
+    history.assert_sound(mirrored)
+
+
+def _git_children(operator: Operator) -> list[str]:
+    shown = subprocess.run(
+        ["ps", "--ppid", str(operator.pid), "-o", "args="], capture_output=True, text=True
+    )
+    return [line for line in shown.stdout.splitlines() if line.split()[0].endswith("git")]
+
+
+@pytest.mark.scenario("A79")
+def test_a_rewound_branch_is_rebuilt_without_force(mirrored: Mirrored) -> None:
+    """All live objects return on top of the tip that the server has now."""
+    commit_files(mirrored.path, {"README.md": "hello\n"})
+    mirrored.configured(CONFIG_MAPS)
+    for name in ("one", "two", "three"):
+        _create(mirrored, name)
+        _await_files(mirrored, name)
+    first = mirrored.commits()[-2].sha
+    gitserver.git(mirrored.path, "update-ref", "refs/heads/main", first)
+    rewound = commit_files(mirrored.path, {"theirs.txt": "kept\n"})
+    _create(mirrored, "four")
+    _await_files(mirrored, "one", "two", "three", "four")
+    assert rewound in [commit.sha for commit in mirrored.commits()]
+    assert gitserver.files_at(mirrored.path)["theirs.txt"] == "kept\n"
+    history.assert_sound(mirrored)
+
+
+@pytest.mark.scenario("A79")
+def test_a_rewound_branch_is_noticed_without_a_change(mirrored: Mirrored) -> None:
+    """The regular look at the remote is enough to bring lost files back."""
+    mirrored.configured(CONFIG_MAPS)
+    for name in ("one", "two"):
+        _create(mirrored, name)
+        _await_files(mirrored, name)
+    gitserver.git(mirrored.path, "update-ref", "refs/heads/main", mirrored.commits()[-1].sha)
+    _await_files(mirrored, "one", "two")
+    history.assert_sound(mirrored)
+
+
+def test_a_deleted_branch_stalls_until_it_is_back(mirrored: Mirrored) -> None:
+    """Nobody re-creates a branch that may have been removed on purpose."""
+    commit_files(mirrored.path, {"README.md": "hello\n"})
+    gitserver.git(mirrored.path, "branch", "other", "main")
+    mirrored.configured(CONFIG_MAPS)
+    _create(mirrored, "one")
+    _await_files(mirrored, "one")
+    gitserver.git(mirrored.path, "update-ref", "-d", "refs/heads/main")
+    _create(mirrored, "two")
+    assert "main" in _ready(mirrored, "BranchNotFound")
+    assert gitserver.tips(mirrored.path).keys() == {"other"}
+    gitserver.git(mirrored.path, "branch", "main", "other")
+    _await_files(mirrored, "one", "two", seconds=60.0)

@@ -1,0 +1,243 @@
+"""GitDestinations on a real operator: who may write where, and who holds a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.support import cluster as clusters
+from tests.support.gitserver import commit_files, tips
+from tests.support.mirrored import GROUP, Mirrored
+from tests.support.operator import eventually
+from tests.support.people import Swift, admin_of, swift, swift_person
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture
+def mirrored(mirrored: Mirrored) -> Mirrored:
+    """A namespace whose administrator acts by HTTPS."""
+    return swift(mirrored)
+
+
+@pytest.fixture
+def team(mirrored: Mirrored) -> Iterator[Swift]:
+    """An administrator in a second namespace."""
+    with clusters.fresh_namespace(mirrored.desk) as namespace:
+        yield swift_person(mirrored, "admin", namespace)
+
+
+def _in(namespace: str, document: dict[str, Any], name: str = "") -> dict[str, Any]:
+    metadata = {**document["metadata"], "namespace": namespace}
+    return {**document, "metadata": {**metadata, "name": name or metadata["name"]}}
+
+
+def _ready(person: Swift, kind: str, name: str) -> dict[str, Any]:
+    rows = person.get(kind, name).get("status", {}).get("conditions", [])
+    return next((row for row in rows if row["type"] == "Ready"), {})
+
+
+def _await(
+    person: Swift, kind: str, name: str, reason: str, seconds: float = 20.0
+) -> dict[str, Any]:
+    return eventually(
+        lambda: row if (row := _ready(person, kind, name)).get("reason") == reason else {},
+        f"{kind} {name} is {reason} (is {_ready(person, kind, name)})",
+        seconds=seconds,
+    )
+
+
+def _tree(mirrored: Mirrored, folder: str) -> str:
+    return mirrored.git("rev-parse", f"main:{folder}").strip()
+
+
+@pytest.mark.scenario("A10")
+def test_a_branch_that_is_not_allowed_is_not_written(mirrored: Mirrored) -> None:
+    """The destination says why, its rule waits, the remote stays empty."""
+    mirrored.admin.apply(mirrored.config_map("one", a="1"))
+    mirrored.configured(
+        {"resources": ["configmaps"]}, destination={"branch": "other"}, wait=False
+    )
+    told = mirrored.await_condition("gitdestination", "destination", "BranchNotAllowed")
+    assert "other" in told["message"]
+    mirrored.await_condition("watchrule", "rule", "GitDestinationNotReady")
+    assert tips(mirrored.path) == {}
+
+
+@pytest.mark.scenario("A12")
+def test_a_grant_opens_and_closes_a_repository(mirrored: Mirrored, team: Swift) -> None:
+    """Ungranted and missing look the same; a grant works in seconds, so does its end."""
+    home = mirrored.namespace
+    commit_files(mirrored.path, {"README.md": "hello\n"})
+    mirrored.configured({"resources": ["configmaps"]}, destination={"baseFolder": "own"})
+    there = _in(team.namespace, mirrored.git_destination(), "guest")
+    there["spec"]["repoRef"]["namespace"] = home
+    ghost = _in(team.namespace, mirrored.git_destination({"baseFolder": "ghost"}), "ghost")
+    ghost["spec"]["repoRef"] = {"name": "ghost", "namespace": home}
+    rule = _in(team.namespace, mirrored.watch_rule({"resources": ["configmaps"]}))
+    rule["spec"]["destinationRef"] = {"name": "guest"}
+    team.apply(there, ghost, rule, _in(team.namespace, mirrored.config_map("one", a="1")))
+    denied = _await(team, "gitdestination", "guest", "AccessDenied")["message"]
+    missing = _await(team, "gitdestination", "ghost", "AccessDenied")["message"]
+    assert missing == denied.replace(f"{home}/repo", f"{home}/ghost")
+    assert mirrored.files() == {}
+
+    mirrored.admin.apply(mirrored.repo_config({"allowedNamespaces": [team.namespace]}))
+    _await(team, "gitdestination", "guest", "Ready", seconds=8.0)
+    eventually(mirrored.files, "the guest's file")
+
+    mirrored.admin.apply(mirrored.repo_config())
+    _await(team, "gitdestination", "guest", "AccessDenied", seconds=8.0)
+    before = mirrored.files()
+    team.apply(_in(team.namespace, mirrored.config_map("late", a="1")))
+    mirrored.admin.apply(mirrored.config_map("marker", a="1"))
+    eventually(
+        lambda: "marker" in mirrored.git("ls-tree", "-r", "--name-only", "main", "own/"),
+        "a later change of the owner",
+    )
+    assert mirrored.files() == before
+
+
+@pytest.mark.scenario("A13")
+def test_a_granted_rule_brings_its_own_namespace_only(mirrored: Mirrored, team: Swift) -> None:
+    """Objects of the destination's namespace do not slip in."""
+    mirrored.admin.apply(
+        mirrored.secret(),
+        mirrored.repo_config(),
+        mirrored.git_destination({"allowedNamespaces": [team.namespace]}),
+        mirrored.config_map("home", a="1"),
+    )
+    rule = _in(team.namespace, mirrored.watch_rule({"resources": ["configmaps"]}))
+    rule["spec"]["destinationRef"]["namespace"] = mirrored.namespace
+    team.apply(_in(team.namespace, mirrored.config_map("guest", a="1")), rule)
+    _await(team, "watchrule", "rule", "Ready")
+    eventually(mirrored.files, "a file")
+    mirrored.admin.apply(mirrored.config_map("home-too", a="1"))
+    team.apply(_in(team.namespace, mirrored.config_map("marker", a="1")))
+    wanted = {f"v1/configmaps/{team.namespace}/{name}.yaml" for name in ("guest", "marker")}
+    eventually(lambda: wanted <= mirrored.files().keys(), "the later file")
+    assert set(mirrored.files()) == wanted
+
+
+@pytest.mark.scenario("A14")
+@pytest.mark.parametrize("folder", ["..", ".github", "/x", "a//b", "a/../b", ".git/hooks", "a/."])
+def test_dangerous_folders_are_refused(mirrored: Mirrored, folder: str) -> None:
+    """The API server turns them away; nothing of ours ever sees them."""
+    document = mirrored.git_destination({"baseFolder": folder})
+    assert admin_of(mirrored).send(document, dryRun="All").status == 422
+
+
+@pytest.mark.scenario("A15")
+def test_a_folder_of_another_cluster_is_left_alone_until_taken_over(mirrored: Mirrored) -> None:
+    """FolderClaimed and zero writes; the annotation that names the holder starts syncing."""
+    claim = (
+        "claim: v1\ncluster: 11111111-2222-3333-4444-555555555555\n"
+        "destination: far/away\nemitter: e1\nlayout: seed\n"
+    )
+    tip = commit_files(mirrored.path, {f"{mirrored.folder}/.windlass-claim": claim})
+    mirrored.admin.apply(mirrored.config_map("one", a="1"))
+    mirrored.configured({"resources": ["configmaps"]}, wait=False)
+    told = mirrored.await_condition("gitdestination", "destination", "FolderClaimed")
+    holder = "far/away@11111111-2222-3333-4444-555555555555"
+    assert holder in told["message"]
+    mirrored.await_condition("watchrule", "rule", "GitDestinationNotReady")
+    assert tips(mirrored.path) == {"main": tip}
+    note = {"metadata": {"annotations": {"windlass.dev/takeover": holder}}}
+    admin_of(mirrored).merge("gitdestination", "destination", note)
+    mirrored.await_synced()
+    eventually(mirrored.files, "the first file")
+    ours = mirrored.git("show", f"main:{mirrored.folder}/.windlass-claim")
+    assert f"destination: {mirrored.namespace}/destination" in ours
+
+
+@pytest.mark.scenario("A16")
+def test_a_moved_destination_leaves_its_old_folder(mirrored: Mirrored) -> None:
+    """The new folder is complete, the old one is byte for byte what it was."""
+    mirrored.admin.apply(mirrored.config_map("one", a="1"), mirrored.config_map("two", b="2"))
+    mirrored.configured({"resources": ["configmaps"]})
+    eventually(lambda: len(mirrored.files()) == 2, "both files")
+    complete, old, before = mirrored.files(), mirrored.folder, _tree(mirrored, mirrored.folder)
+    mirrored.folder = "elsewhere"
+    mirrored.admin.apply(mirrored.git_destination())
+    eventually(lambda: mirrored.files() == complete, "the same files in the new folder")
+    mirrored.admin.apply(mirrored.config_map("three", c="3"))
+    eventually(lambda: len(mirrored.files()) == 3, "a new file in the new folder")
+    assert _tree(mirrored, old) == before
+
+
+@pytest.mark.scenario("A17")
+def test_a_cluster_rule_must_name_the_namespace_of_its_destination(mirrored: Mirrored) -> None:
+    """The API server refuses a ClusterWatchRule without it."""
+    document = {
+        "apiVersion": GROUP,
+        "kind": "ClusterWatchRule",
+        "metadata": {"name": mirrored.namespace},
+        "spec": {
+            "destinationRef": {"name": "destination"},
+            "rules": [{"scope": "Cluster", "resources": ["clusterroles"]}],
+        },
+    }
+    refused = admin_of(mirrored).send(document, dryRun="All")
+    assert refused.status == 422
+    assert "namespace" in refused.text
+    document["spec"]["destinationRef"]["namespace"] = mirrored.namespace
+    assert admin_of(mirrored).send(document, dryRun="All").ok
+
+
+@pytest.mark.scenario("A15")
+def test_two_destinations_never_share_a_folder(mirrored: Mirrored) -> None:
+    """The second gets FolderClaimed; when the first is deleted, its folder is free."""
+    mirrored.admin.apply(mirrored.config_map("one", a="1"))
+    mirrored.configured({"resources": ["configmaps"]})
+    eventually(mirrored.files, "the first file")
+    tip = tips(mirrored.path)["main"]
+    second = _in(mirrored.namespace, mirrored.git_destination(), "second")
+    mirrored.admin.apply(second)
+    told = mirrored.await_condition("gitdestination", "second", "FolderClaimed")
+    assert f"{mirrored.namespace}/destination" in told["message"]
+    assert mirrored.condition("gitdestination", "destination")["status"] == "True"
+    assert tips(mirrored.path)["main"] == tip
+    admin_of(mirrored).delete("watchrule", "rule")
+    admin_of(mirrored).delete("gitdestination", "destination")
+    rule = mirrored.watch_rule({"resources": ["configmaps"]})
+    rule["spec"]["destinationRef"]["name"] = "second"
+    mirrored.admin.apply(rule)
+    mirrored.await_condition("gitdestination", "second", "Ready")
+    eventually(
+        lambda: (
+            f"destination: {mirrored.namespace}/second"
+            in mirrored.git("show", f"main:{mirrored.folder}/.windlass-claim")
+        ),
+        "the claim of the second",
+    )
+    assert len(mirrored.files()) == 1
+
+
+@pytest.mark.scenario("A15")
+def test_two_destinations_made_at_once_never_share_a_folder(mirrored: Mirrored) -> None:
+    """Before any claim is in Git one of them holds the folder, and only one."""
+    mirrored.admin.apply(mirrored.config_map("one", a="1"))
+    second = _in(mirrored.namespace, mirrored.git_destination(), "second")
+    both = mirrored.watch_rule({"resources": ["configmaps"]})
+    other = _in(mirrored.namespace, mirrored.watch_rule({"resources": ["secrets"]}), "other")
+    other["spec"]["destinationRef"]["name"] = "second"
+    mirrored.admin.apply(
+        mirrored.secret(), mirrored.git_destination(), second, both, other, mirrored.repo_config()
+    )
+    names = ("destination", "second")
+    reasons = eventually(
+        lambda: (
+            found
+            if "FolderClaimed"
+            in (found := {name: mirrored.condition("gitdestination", name).get("reason")
+                          for name in names}).values()
+            else {}
+        ),
+        "one of them refused",
+    )
+    holder = next(name for name in names if reasons[name] != "FolderClaimed")
+    mirrored.await_condition("gitdestination", holder, "Ready")
+    eventually(mirrored.files, "the holder's file")
+    kinds = {path.split("/")[1] for path in mirrored.files()}
+    assert len(kinds) == 1

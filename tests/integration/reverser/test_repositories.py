@@ -1,0 +1,285 @@
+"""GitRepoConfigs on a real operator: what they say of their remote, and how they heal."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.gitserver import (
+    PASSWORD,
+    TOKEN,
+    Served,
+    commit_files,
+    serving,
+    serving_ssh,
+    tips,
+)
+from tests.support.mirrored import Mirrored
+from tests.support.operator import Operator, eventually
+from tests.support.people import admin_of, swift
+
+from windlass.dev.git_repositories import Repositories
+from windlass.git import credentials
+from windlass.reverser.decide import repository_report
+
+
+@pytest.fixture
+def mirrored(mirrored: Mirrored) -> Mirrored:
+    """A namespace whose administrator acts by HTTPS."""
+    return swift(mirrored)
+
+
+def _repository(mirrored: Mirrored, **spec: Any) -> None:
+    mirrored.admin.apply(mirrored.secret(), mirrored.repo_config(spec))
+
+
+@pytest.mark.cluster
+@pytest.mark.scenario("A1")
+def test_a_reachable_branch_is_found(mirrored: Mirrored) -> None:
+    """Within seconds the config names its branches with their commits."""
+    tip = commit_files(mirrored.path, {"README.md": "hello\n"})
+    _repository(mirrored)
+    ready = mirrored.await_condition("gitrepoconfig", "repo", "BranchFound", seconds=10.0)
+    assert ready["status"] == "True"
+    assert ready["message"].startswith("All 1 branches validated")
+    assert f"main@{tip[:8]}" in ready["message"]
+    status = mirrored.admin.get("gitrepoconfig", "repo")["status"]
+    assert status["branches"] == [{"name": "main", "state": "Found", "sha": tip}]
+    assert status["remote"].endswith(mirrored.repository.removesuffix(".git"))
+    assert status["observedGeneration"] == 1
+
+
+@pytest.mark.cluster
+@pytest.mark.scenario("A2")
+def test_wrong_credentials_are_told_and_heal_by_themselves(
+    mirrored: Mirrored, operator: Operator
+) -> None:
+    """The password is in nothing we say; a corrected Secret is enough."""
+    commit_files(mirrored.path, {"README.md": "hello\n"})
+    wrong = "wrong-canary-5531"
+    mirrored.admin.apply(mirrored.secret(username="git", password=wrong), mirrored.repo_config())
+    mirrored.await_condition("gitrepoconfig", "repo", "ConnectionFailed")
+    before = mirrored.admin.get("gitrepoconfig", "repo")
+    assert wrong not in json.dumps(before)
+    events = admin_of(mirrored).ask("GET", admin_of(mirrored).path("events")).text
+    assert "ConnectionFailed" in events
+    assert wrong not in events
+    mirrored.admin.apply(mirrored.secret())
+    mirrored.await_condition("gitrepoconfig", "repo", "BranchFound", seconds=10.0)
+    after = mirrored.admin.get("gitrepoconfig", "repo")
+    assert after["metadata"]["generation"] == before["metadata"]["generation"]
+    log = operator.log.read_text()
+    assert wrong not in log
+    assert PASSWORD not in log
+
+
+@pytest.mark.cluster
+@pytest.mark.scenario("A3")
+def test_a_missing_branch_does_not_block_another(mirrored: Mirrored) -> None:
+    """The config names the missing branch; a destination on the other one writes."""
+    commit_files(mirrored.path, {"README.md": "hello\n"})
+    mirrored.admin.apply(mirrored.config_map("one", a="1"))
+    mirrored.configured(
+        {"resources": ["configmaps"]}, repository={"allowedBranches": ["main", "ghost"]}
+    )
+    ready = mirrored.await_condition("gitrepoconfig", "repo", "BranchNotFound")
+    assert ready["status"] == "False"
+    assert "ghost" in ready["message"]
+    path = f"v1/configmaps/{mirrored.namespace}/one.yaml"
+    eventually(lambda: path in mirrored.files(), "the object on main")
+    assert mirrored.git("show", "main:README.md") == "hello\n"
+
+
+@pytest.mark.cluster
+@pytest.mark.scenario("A4")
+def test_an_empty_repository_gets_a_root_commit(mirrored: Mirrored) -> None:
+    """An empty remote is in order; the first object makes the branch."""
+    _repository(mirrored)
+    ready = mirrored.await_condition("gitrepoconfig", "repo", "EmptyRepository")
+    assert ready["status"] == "True"
+    assert tips(mirrored.path) == {}
+    mirrored.admin.apply(mirrored.config_map("one", a="1"))
+    mirrored.configured({"resources": ["configmaps"]})
+    eventually(mirrored.files, "the first object")
+    roots = mirrored.git("rev-list", "--max-parents=0", "main").split()
+    assert roots == [mirrored.commits()[-1].sha]
+    mirrored.await_condition("gitrepoconfig", "repo", "BranchFound")
+
+
+@pytest.mark.cluster
+@pytest.mark.scenario("A5")
+def test_a_created_branch_starts_at_the_default_branch(mirrored: Mirrored) -> None:
+    """The new branch holds what was there; the default branch does not move."""
+    tip = commit_files(mirrored.path, {"README.md": "hello\n", "apps/x.yaml": "a: 1\n"})
+    mirrored.branch = "mirror"
+    mirrored.admin.apply(mirrored.config_map("one", a="1"))
+    mirrored.configured({"resources": ["configmaps"]}, destination={"createBranch": True})
+    eventually(mirrored.files, "the first object on the new branch")
+    assert mirrored.git("merge-base", "main", "mirror").strip() == tip
+    assert tips(mirrored.path)["main"] == tip
+    assert mirrored.git("show", "mirror:README.md") == "hello\n"
+    assert mirrored.git("show", "mirror:apps/x.yaml") == "a: 1\n"
+
+
+@pytest.fixture
+def ssh_key(tmp_path: Path) -> str:
+    """A private key without a passphrase."""
+    file = tmp_path / "key"
+    command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(file)]
+    subprocess.run(command, check=True, timeout=30)
+    return file.read_text()
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    """A port that would take whatever comes, and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setblocking(False)
+        yield listening
+
+
+@pytest.mark.cluster
+@pytest.mark.scenario("A6")
+def test_ssh_without_host_keys_is_refused_before_a_connection(
+    mirrored: Mirrored, ssh_key: str, listener: socket.socket
+) -> None:
+    """HostKeyMismatch, and nobody even knocked at the server's door."""
+    address = f"ssh://git@127.0.0.1:{listener.getsockname()[1]}/mirror.git"
+    mirrored.admin.apply(
+        mirrored.secret(identity=ssh_key), mirrored.repo_config({"repoUrl": address})
+    )
+    ready = mirrored.await_condition("gitrepoconfig", "repo", "HostKeyMismatch")
+    assert ready["status"] == "False"
+    assert mirrored.condition("gitrepoconfig", "repo", "Stalled")["status"] == "True"
+    with pytest.raises(BlockingIOError):
+        listener.accept()
+
+
+@pytest.mark.cluster
+@pytest.mark.scenario("A6")
+def test_disabled_host_key_verification_works_and_shows(mirrored: Mirrored, tmp_path: Path) -> None:
+    """Only when asked, and the condition says what it costs."""
+    with serving_ssh(tmp_path) as served:
+        commit_files(Repositories(tmp_path).create("a"), {"f": "1"})
+        mirrored.admin.apply(
+            mirrored.secret(identity=served.key.decode()),
+            mirrored.repo_config(
+                {"repoUrl": served.remote("a").url, "hostKeyVerification": "Disabled"}
+            ),
+        )
+        mirrored.await_condition("gitrepoconfig", "repo", "BranchFound")
+    shown = mirrored.condition("gitrepoconfig", "repo", "TransportVerified")
+    assert shown["status"] == "False"
+
+
+@pytest.mark.scenario("A6")
+def test_an_unverified_transport_is_a_condition_until_it_is_verified() -> None:
+    """The report carries TransportVerified=False, and takes it back."""
+    told = {
+        verified: repository_report.reached(
+            {"refs/heads/main": "a" * 40},
+            ["main"],
+            creating=(),
+            remote="host/x",
+            verified=verified,
+            after=None,
+        )
+        for verified in (False, True)
+    }
+    assert [(row.type, row.status) for row in told[False].conditions] == [
+        ("TransportVerified", "False")
+    ]
+    assert told[True].conditions == ()
+    assert "TransportVerified" in told[True].withdrawn
+
+
+_FAMILIES = {
+    "basic": {"username": b"u", "password": b"p"},
+    "password alone": {"password": b"p"},
+    "token": {"token": b"t"},
+    "seed ssh": {"ssh-privatekey": b"key", "ssh-password": b"phrase", "known_hosts": b"h k v"},
+    "Flux ssh": {"identity": b"key", "identity.pub": b"pub", "known_hosts": b"h k v"},
+    "Flux bearer": {"bearerToken": b"t"},
+    "Argo CD ssh": {"sshPrivateKey": b"key", "type": b"git", "url": b"ssh://git@h/x"},
+    "Argo CD basic": {"username": b"u", "password": b"p", "type": b"git", "url": b"https://h/x"},
+}
+
+
+@pytest.mark.scenario("A7")
+@pytest.mark.parametrize("family", _FAMILIES)
+def test_every_family_of_key_names_is_understood(family: str) -> None:
+    """Secrets made for other tools work as they are."""
+    found = credentials.from_secret(_FAMILIES[family])
+    assert found.ssh_key or found.basic or found.bearer
+
+
+@pytest.mark.cluster
+@pytest.mark.scenario("A7")
+def test_a_token_authenticates_and_unknown_keys_are_malformed(
+    mirrored: Mirrored, tmp_path: Path
+) -> None:
+    """SecretMalformed names the accepted keys; a token heals it without a new spec."""
+    with serving(tmp_path, token=TOKEN) as served:
+        commit_files(served.create("a.git"), {"f": "1"})
+        address = served.server.url("a.git")
+        mirrored.admin.apply(
+            mirrored.secret(passwort="x"), mirrored.repo_config({"repoUrl": address})
+        )
+        told = mirrored.await_condition("gitrepoconfig", "repo", "SecretMalformed")
+        assert "accepted keys" in told["message"]
+        admin_of(mirrored).delete("secret", "git-credentials")
+        mirrored.await_condition("gitrepoconfig", "repo", "SecretNotFound")
+        mirrored.admin.apply(mirrored.secret(token=TOKEN))
+        mirrored.await_condition("gitrepoconfig", "repo", "BranchFound", seconds=10.0)
+
+
+def _listings(git_host: Served, mirrored: Mirrored) -> int:
+    """How many ls-remote the server answered for the repository of this test."""
+    return sum(
+        mirrored.repository in seen.path and seen.method == "POST"
+        for seen in git_host.server.requests
+    )
+
+
+@pytest.mark.cluster
+@pytest.mark.scenario("A8")
+def test_ten_configs_share_one_listing(
+    mirrored: Mirrored, git_host: Served, operator: Operator
+) -> None:
+    """Many passes over ten configs of one remote and credential cost few ls-remote."""
+    commit_files(mirrored.path, {"f": "1"})
+    names = [f"repo-{number}" for number in range(10)]
+    configs = [mirrored.repo_config() for _ in names]
+    for config, name in zip(configs, names, strict=True):
+        config["metadata"]["name"] = name
+    mirrored.admin.apply(mirrored.secret(), *configs)
+    for name in names:
+        mirrored.await_condition("gitrepoconfig", name, "BranchFound")
+    passes, asked = operator.metric(_PASSES), _listings(git_host, mirrored)
+    assert asked <= 10
+    eventually(lambda: operator.metric(_PASSES) >= passes + 40, "forty passes")
+    assert _listings(git_host, mirrored) - asked <= 12
+
+
+_PASSES = 'windlass_reconciles_total{controller="gitrepoconfig"'
+
+
+@pytest.mark.cluster
+@pytest.mark.scenario("A9")
+def test_a_token_in_the_address_is_refused_and_not_repeated(
+    mirrored: Mirrored, operator: Operator
+) -> None:
+    """The API server refuses it; no answer and no log of ours shows the token."""
+    token = "ghp_canary8842"
+    config = mirrored.repo_config({"repoUrl": f"https://{token}@git.example.org/x.git"})
+    refused = mirrored.admin.try_kubectl("apply", "-f", "-", stdin=json.dumps(config))
+    assert refused.returncode != 0
+    direct = admin_of(mirrored).send(config)
+    assert direct.status == 422
+    for text in (refused.stdout, refused.stderr, direct.text, operator.log.read_text()):
+        assert token not in text

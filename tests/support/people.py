@@ -1,0 +1,157 @@
+"""People who act by plain HTTPS: what kubectl would do, without starting a program each time."""
+
+from __future__ import annotations
+
+import functools
+import http.client
+import json
+import ssl
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from tests.support.mirrored import Mirrored, Person
+from tests.support.operator import eventually
+
+from windlass.dev.desk import Desk
+
+_APPLY = "application/apply-patch+yaml"
+_MERGE = "application/merge-patch+json"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the API server answered."""
+
+    status: int
+    text: str
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def object(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.text)
+        return found
+
+
+class Swift(Person):
+    """A person whose `apply` and `get` cost a request, not a process."""
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        content_type: str = "application/json",
+        **query: str,
+    ) -> Reply:
+        target = f"{path}?{urlencode(query)}" if query else path
+        host = urlsplit(self.desk.server).netloc
+        line = http.client.HTTPSConnection(host, timeout=20, context=_context(self.desk, self.name))
+        content = None if body is None else json.dumps(body).encode()
+        try:
+            line.request(method, target, content, {"Content-Type": content_type})
+            answer = line.getresponse()
+            return Reply(answer.status, answer.read().decode())
+        finally:
+            line.close()
+
+    def path(self, kind: str, name: str = "", *, api_version: str = "", namespace: str = "") -> str:
+        """Where a type, or one object of it, is served; `kind` may be a plural or a kind."""
+        home, plural, namespaced = _served(self.desk, api_version, kind.lower())
+        place = f"/namespaces/{namespace or self.namespace}" if namespaced else ""
+        return f"{home}{place}/{plural}" + (f"/{name}" if name else "")
+
+    def send(self, document: dict[str, Any], **query: str) -> Reply:
+        """Server-side apply of one document."""
+        metadata = document["metadata"]
+        path = self.path(
+            document["kind"],
+            metadata["name"].replace(" ", "%20"),
+            api_version=document["apiVersion"],
+            namespace=metadata.get("namespace", ""),
+        )
+        options = {"fieldManager": "kubectl", "force": "true", **query}
+        return self.ask("PATCH", path, document, content_type=_APPLY, **options)
+
+    def apply(self, *documents: dict[str, Any], server_side: bool = True) -> str:
+        del server_side
+        answers = [self.send(document) for document in documents]
+        refused = [answer.text for answer in answers if not answer.ok]
+        assert not refused, refused
+        return "\n".join(answer.text for answer in answers)
+
+    def get(self, kind: str, name: str) -> dict[str, Any]:
+        found = self.ask("GET", self.path(kind, name))
+        assert found.ok, found.text
+        return found.object
+
+    def merge(self, kind: str, name: str, patch: dict[str, Any]) -> None:
+        done = self.ask("PATCH", self.path(kind, name), patch, content_type=_MERGE)
+        assert done.ok, done.text
+
+    def delete(self, kind: str, name: str) -> None:
+        done = self.ask("DELETE", self.path(kind, name))
+        assert done.ok, done.text
+
+
+def swift(mirrored: Mirrored) -> Mirrored:
+    """The same namespace with an administrator who acts by HTTPS."""
+    mirrored.admin = Swift(mirrored.desk, "admin", mirrored.namespace)
+    return mirrored
+
+
+def admin_of(mirrored: Mirrored) -> Swift:
+    assert isinstance(mirrored.admin, Swift)
+    return mirrored.admin
+
+
+def swift_person(mirrored: Mirrored, name: str, namespace: str = "") -> Swift:
+    return Swift(mirrored.desk, name, namespace or mirrored.namespace)
+
+
+@functools.cache
+def _context(desk: Desk, name: str) -> ssl.SSLContext:
+    pair = desk.issue(name, ("system:masters",) if name == "admin" else ("dev",))
+    context = ssl.create_default_context(cafile=str(desk.directory / "pki" / "ca.crt"))
+    with tempfile.TemporaryDirectory() as place:
+        (Path(place) / "crt").write_bytes(pair.certificate)
+        (Path(place) / "key").write_bytes(pair.key)
+        context.load_cert_chain(Path(place) / "crt", Path(place) / "key")
+    return context
+
+
+_KNOWN: dict[tuple[Desk, str, str], tuple[str, str, bool]] = {}
+
+
+def _served(desk: Desk, api_version: str, kind: str) -> tuple[str, str, bool]:
+    """Home, plural and reach of a type; a type made a moment ago is waited for."""
+    if (desk, api_version, kind) not in _KNOWN:
+        eventually(lambda: _learn(desk, api_version, kind), f"{api_version} {kind} served")
+    return _KNOWN[desk, api_version, kind]
+
+
+def _learn(desk: Desk, api_version: str, kind: str) -> bool:
+    for home in [_home(api_version)] if api_version else _homes(desk):
+        rows = json.loads(desk.api.ask(home).text or "{}").get("resources", ())
+        for row in rows:
+            if "/" not in row["name"] and kind in (row["name"], row["kind"].lower()):
+                _KNOWN[desk, api_version, kind] = (home, row["name"], row["namespaced"])
+                return True
+    return False
+
+
+def _home(api_version: str) -> str:
+    return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+
+
+def _homes(desk: Desk) -> list[str]:
+    groups = json.loads(desk.api.ask("/apis").text)["groups"]
+    versions = [group["preferredVersion"]["groupVersion"] for group in groups]
+    ours = [one for one in versions if one.startswith("configbutler.ai/")]
+    return ["/api/v1", *(f"/apis/{one}" for one in (*ours, *versions))]

@@ -1,0 +1,70 @@
+"""Nothing outside the root is ever read or written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from windlass.base.below import Below
+
+
+def test_a_file_is_made_with_the_directories_above_it(tmp_path: Path) -> None:
+    """What was written is read back, and nothing temporary stays."""
+    below = Below(tmp_path / "root")
+    below.write("a/b/c.yaml", b"one")
+    below.write("a/b/c.yaml", b"two")
+    assert below.read("a/b/c.yaml", limit=100) == b"two"
+    assert list(below.files("")) == ["a/b/c.yaml"]
+
+
+@pytest.mark.parametrize("path", ["../x", "a/../x", "/x", "a//b", ".", "", "a/./b"])
+def test_paths_that_lead_elsewhere_are_refused(tmp_path: Path, path: str) -> None:
+    """Refused before anything is opened."""
+    with pytest.raises(ValueError, match="not a path below"):
+        Below(tmp_path).write(path, b"x")
+
+
+def test_a_symlinked_directory_is_not_followed(tmp_path: Path) -> None:
+    """A link that somebody put in the way makes the write fail, not land elsewhere."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "v1").symlink_to(outside)
+    with pytest.raises(OSError, match="v1"):
+        Below(root).write("v1/x.yaml", b"x")
+    assert list(outside.iterdir()) == []
+
+
+def test_a_symlinked_file_is_replaced_not_followed(tmp_path: Path) -> None:
+    """The target of a link keeps its content."""
+    secret = tmp_path / "secret"
+    secret.write_text("keep")
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "x").symlink_to(secret)
+    below = Below(root)
+    with pytest.raises(OSError, match="x"):
+        below.read("x", limit=10)
+    below.write("x", b"new")
+    assert secret.read_text() == "keep"
+    assert (root / "x").read_bytes() == b"new"
+
+
+def test_removing_the_last_file_removes_empty_directories(tmp_path: Path) -> None:
+    """Directories with something left in them stay."""
+    below = Below(tmp_path)
+    below.write("a/b/one", b"1")
+    below.write("a/two", b"2")
+    below.remove("a/b/one")
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["two"]
+
+
+def test_reading_is_bounded(tmp_path: Path) -> None:
+    """A huge file is cut one byte past the limit, so that it shows."""
+    below = Below(tmp_path)
+    below.write("big", b"x" * 100)
+    content = below.read("big", limit=10)
+    assert content is not None
+    assert len(content) == 11

@@ -1,0 +1,148 @@
+"""Reports tell a tired person what is wrong and what to do."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from windlass.base.errors import Retryable, Stalled
+from windlass.objects.gvr import GVR
+from windlass.objects.key import Key
+from windlass.reverser.decide import destination_report, repository_report, rule_report
+from windlass.reverser.decide.destination_report import Progress, StreamCount
+from windlass.reverser.decide.rules import Resolution, Selection, Unresolved, mask
+from windlass.runtime.outcome import Outcome, Verdict
+
+_SHA = "0123456789abcdef0123456789abcdef01234567"
+
+
+def _ready(outcome: Outcome) -> Verdict:
+    assert outcome.ready is not None
+    return outcome.ready
+
+
+def _reached(
+    refs: dict[str, str], *branches: str, creating: frozenset[str] = frozenset()
+) -> Outcome:
+    return repository_report.reached(
+        refs, branches, creating=creating, remote="host/x", verified=True, after=60.0
+    )
+
+
+def test_found_branches_are_named_with_their_tips() -> None:
+    """The message begins as the specification says and names each tip."""
+    verdict = _ready(_reached({"refs/heads/main": _SHA}, "main"))
+    assert (verdict.status, verdict.reason) == ("True", "BranchFound")
+    assert verdict.message == "All 1 branches validated: main@01234567"
+
+
+def test_a_missing_branch_is_named_with_three_ways_out() -> None:
+    """The person reads which branch and what can be done."""
+    verdict = _ready(_reached({"refs/heads/main": _SHA}, "main", "ghost"))
+    assert (verdict.status, verdict.reason) == ("False", "BranchNotFound")
+    assert "no branch ghost" in verdict.message
+    assert "createBranch" in verdict.message
+
+
+def test_a_branch_that_somebody_will_create_is_pending() -> None:
+    """It blocks nobody."""
+    outcome = _reached({"refs/heads/main": _SHA}, "main", "new", creating=frozenset({"new"}))
+    assert _ready(outcome).status == "True"
+    assert [row["state"] for row in outcome.fields["branches"]] == ["Found", "PendingCreation"]
+
+
+def test_an_empty_repository_is_a_good_start() -> None:
+    """No refs at all is no fault."""
+    assert _ready(_reached({}, "main")).reason == "EmptyRepository"
+
+
+def test_unverified_transport_is_a_condition_of_its_own() -> None:
+    """Opting out of host keys stays visible while all else works."""
+    outcome = repository_report.reached(
+        {}, ["main"], creating=(), remote="h/x", verified=False, after=None
+    )
+    assert [row.type for row in outcome.conditions] == ["TransportVerified"]
+
+
+def test_what_may_pass_reconciles_and_what_cannot_stalls() -> None:
+    """A dead remote is tried again, a changed host key waits for a person."""
+    passing = repository_report.unreachable(Retryable("ConnectionFailed", "x"), "h", after=3.0)
+    standing = repository_report.unreachable(Stalled("HostKeyMismatch", "x"), "h", after=3.0)
+    assert (passing.reconciling, passing.stalled) == (True, False)
+    assert (standing.reconciling, standing.stalled) == (False, True)
+
+
+def test_a_destination_without_rules_is_synced() -> None:
+    """Nothing to do is done."""
+    outcome = destination_report.report(Progress(placed=True, is_open=True))
+    assert _ready(outcome).status == "True"
+    assert outcome.conditions[0].status == "True"
+
+
+def test_a_destination_says_what_it_waits_for() -> None:
+    """Scopes that could not be read are named."""
+    outcome = destination_report.report(
+        Progress(
+            placed=True,
+            is_open=True,
+            streams=StreamCount(total=2, synced=1, forbidden=1),
+            waiting_for=("v1/secrets (forbidden)",),
+        )
+    )
+    synced = outcome.conditions[0]
+    assert (synced.status, synced.reason) == ("False", "SnapshotIncomplete")
+    assert "v1/secrets" in synced.message
+
+
+def test_trouble_is_the_reason() -> None:
+    """Ready repeats the reason and message of what is in the way."""
+    trouble = Stalled("PushRejected", "the hook said no")
+    outcome = destination_report.report(Progress(placed=True, is_open=True, trouble=trouble))
+    assert (_ready(outcome).status, _ready(outcome).reason) == ("False", "PushRejected")
+    assert outcome.stalled
+
+
+def test_the_last_push_is_told_in_whole_seconds() -> None:
+    """Status never moves without a push."""
+    when = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
+    progress = Progress(placed=True, is_open=True, last_commit=_SHA, last_time=when, last_files=3)
+    assert destination_report.report(progress).fields["lastPush"] == {
+        "commit": _SHA,
+        "time": "2026-01-02T03:04:05Z",
+        "files": 3,
+    }
+
+
+def _rule(resolution: Resolution, *, ready: bool = True) -> Outcome:
+    return rule_report.report(
+        resolution,
+        states={("v1/configmaps", ""): "synced"},
+        objects=7,
+        destination=Key("ns", "dest"),
+        destination_ready=ready,
+        degraded=False,
+    )
+
+
+_ONE = Selection(GVR("", "v1", "configmaps"), "ns", mask(()), False)
+
+
+def test_a_rule_that_selects_nothing_waits_for_the_type() -> None:
+    """The CRD may still come, so it reconciles and never stalls."""
+    outcome = _rule(Resolution((), (Unresolved("widgets", "NotServed"),)))
+    assert _ready(outcome).reason == "NoResourceResolved"
+    assert (outcome.reconciling, outcome.stalled) == (True, False)
+    assert outcome.conditions[0].reason == "NotServed"
+
+
+def test_a_rule_is_ready_only_with_its_destination() -> None:
+    """A rule that cannot write says which destination holds it up."""
+    outcome = _rule(Resolution((_ONE,)), ready=False)
+    assert _ready(outcome).reason == "GitDestinationNotReady"
+    assert "ns/dest" in _ready(outcome).message
+
+
+def test_a_cluster_wide_stream_answers_for_a_namespace() -> None:
+    """The state shown is that of the stream that really runs."""
+    outcome = _rule(Resolution((_ONE,)))
+    assert outcome.fields["resolved"][0]["state"] == "synced"
+    assert outcome.fields["objects"] == 7
