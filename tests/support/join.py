@@ -15,13 +15,13 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from prometheus_client import CollectorRegistry
-
 from tests.support.join_life import Life, Truth
 from tests.support.join_samples import LABEL, Sample
+
 from windlass.base.clock import SystemClock
 from windlass.kube.connection import Connection
 from windlass.kube.follow import Observed, Scope, SnapshotComplete, follow
-from windlass.objects.json import JSON, Object
+from windlass.objects.json import JSON
 from windlass.reverser.decide import decode, sanitise
 from windlass.reverser.decide.attribution import Observation, Verdict
 from windlass.reverser.decide.records import Records
@@ -36,6 +36,8 @@ from windlass.telemetry.metrics import Metrics
 from windlass.web.admission import AdmissionRequest
 
 _KEY = b"a key that only this experiment knows"
+# The version that a write makes cannot be known before it is made.
+_VERSION = {".metadata.resourceVersion"}
 _SETTLE_SECONDS = 45.0
 
 
@@ -45,7 +47,7 @@ class Change:
 
     observation: Observation
     resource_version: str
-    cleaned: Object
+    object: bytes
     first: Verdict
     last: Verdict | None = None
 
@@ -100,14 +102,16 @@ class Watcher:
         known = known if known is not None and known.uid == sighting.uid else None
         digest = b"" if leaving else sighting.digest
         if not item.initial and (known is None or known.digest != digest):
-            self._changed(sighting, known, leaving=leaving)
+            self._changed(sighting, known, item.object, leaving=leaving)
         tracked = Tracked(sighting.uid, sighting.resource_version, digest, sighting.replicas)
         self._tracking.put(sighting.identity.key, tracked)
         self.seen.add((sighting.uid, sighting.resource_version))
         if leaving:
             self.gone.add(sighting.uid)
 
-    def _changed(self, sighting: Sighting, known: Tracked | None, *, leaving: bool) -> None:
+    def _changed(
+        self, sighting: Sighting, known: Tracked | None, raw: bytes, *, leaving: bool
+    ) -> None:
         appeared: Operation = "CREATE" if known is None else "UPDATE"
         observation = Observation(
             uid=sighting.uid,
@@ -120,8 +124,7 @@ class Watcher:
             received=time.monotonic(),
         )
         first = self._recorder.witnesses.judge(observation)
-        change = Change(observation, sighting.resource_version, sighting.cleaned, first)
-        self.changes.append(change)
+        self.changes.append(Change(observation, sighting.resource_version, raw, first))
 
     async def settle(self, truth: Truth) -> None:
         """Wait until everything that was written has been seen, then judge it once more."""
@@ -147,6 +150,7 @@ class Row:
     ours: Counter[str] = field(default_factory=Counter)
     others: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
+    uncleaned: set[str] = field(default_factory=set)
     differing: set[str] = field(default_factory=set)
 
 
@@ -163,24 +167,28 @@ def row(sample: Sample, life: Life, watcher: Watcher, recorder: Recorder) -> Row
         counter = found.ours if user else found.others
         counter[change.last.reason or change.last.tier] += 1
         if user:
-            found.differing |= differences(change, user, recorder)
+            raw, clean = differences(change, user, recorder)
+            found.uncleaned |= raw
+            found.differing |= clean
     return found
 
 
-def differences(change: Change, user: str, recorder: Recorder) -> set[str]:
-    """Where the admitted object differs from the watched one, both cleaned."""
+def differences(change: Change, user: str, recorder: Recorder) -> tuple[set[str], set[str]]:
+    """Where the admitted object differs from the watched one, as they are and when cleaned."""
     observation = change.observation
     if observation.operation == "DELETE":
-        return set()
+        return set(), set()
+    watched = decode.decode(change.object)
     admitted = [
-        body
+        decode.decode(body)
         for record, body in recorder.told[observation.uid]
         if (record.user, record.operation, record.subresource) == (user, observation.operation, "")
         and (record.uid, record.old_resource_version) == observation.link
         and f"{record.group}/{record.version}".lstrip("/") == observation.version
     ]
-    found = [set(paths(sanitise.cleaned(decode.decode(body)), change.cleaned)) for body in admitted]
-    return min(found, key=len, default=set())
+    raw = [set(paths(one, watched)) - _VERSION for one in admitted]
+    clean = [set(paths(sanitise.cleaned(one), sanitise.cleaned(watched))) for one in admitted]
+    return min(raw, key=len, default=set()), min(clean, key=len, default=set())
 
 
 def paths(one: JSON, other: JSON, place: str = "") -> Iterable[str]:
@@ -200,7 +208,16 @@ def _writer(truth: Truth, change: Change) -> str | None:
 
 def table(rows: Iterable[Row]) -> str:
     """The rows as people read them."""
-    head = ("kind", "attempts", "refused", "authors", "of others", "wrong", "differs")
+    head = (
+        "kind",
+        "attempts",
+        "refused",
+        "authors",
+        "of others",
+        "wrong",
+        "differs before cleaning",
+        "after",
+    )
     lines = [
         (
             one.kind,
@@ -209,6 +226,7 @@ def table(rows: Iterable[Row]) -> str:
             _counts(one.ours),
             _counts(one.others),
             str(len(one.wrong)),
+            " ".join(sorted(one.uncleaned)) or "-",
             " ".join(sorted(one.differing)) or "-",
         )
         for one in rows

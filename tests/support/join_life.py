@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from tests.support.join_samples import Sample
 from tests.support.rejecting_webhook import REFUSED
+
 from windlass.kube.api import Api
 from windlass.kube.errors import ApiError, Conflict, NotFound
 from windlass.objects.json import JSON, Object

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,7 @@ from windlass.app.settings_flags import accepts_settings
 
 if TYPE_CHECKING:
     from windlass.dev.desk import Desk
+    from windlass.dev.install import Installed
 
 Kubeconfig = Annotated[
     Path | None,
@@ -82,20 +83,20 @@ def _desk(kubeconfig: Path | None, name: str) -> Desk:
     return desk.named(mark.name)
 
 
-def _at_desk(settings: Settings, installed: object) -> Settings:
-    """Loopback only, on ports that disturb nobody; stores go with the cluster."""
-    from windlass.app.settings import Settings as Table
+def _at_desk(settings: Settings, installed: Installed) -> Settings:
+    """Loopback only, on ports that disturb nobody, unless told; stores go with the cluster."""
     from windlass.app.settings_forms import Address
-    from windlass.dev.install import Installed
 
-    assert isinstance(installed, Installed), "the installer said so"
-    untouched = Table()
-    changes: dict[str, object] = {
-        "webhook_bind_address": Address("127.0.0.1", installed.webhook_port)
+    defaults = Settings()
+    at_desk = {
+        "metrics_bind_address": Address("127.0.0.1", 0),
+        "health_probe_bind_address": Address("127.0.0.1", 0),
+        "work_dir": installed.work_directory,
     }
-    for attribute, port in (("metrics_bind_address", 0), ("health_probe_bind_address", 0)):
-        if getattr(settings, attribute) == getattr(untouched, attribute):
-            changes[attribute] = Address("127.0.0.1", port)
-    if settings.work_dir == untouched.work_dir:
-        changes["work_dir"] = installed.work_directory
-    return replace(settings, **changes)  # type: ignore[arg-type]
+    changes: dict[str, Any] = {
+        name: value
+        for name, value in at_desk.items()
+        if getattr(settings, name) == getattr(defaults, name)
+    }
+    webhook = Address("127.0.0.1", installed.webhook_port)
+    return replace(settings, webhook_bind_address=webhook, **changes)

@@ -8,8 +8,9 @@ consumer may rely on:
    means that nothing may be concluded, least of all an absence.
 2. Every change after a complete snapshot is Observed, or a new snapshot begins.
 3. An object may be seen twice (after a resume), never in a wrong order.
-4. Interrupted comes after every ending, with the wait before the next attempt; objects
-   are bytes as the server sent them, also when no parser will read them.
+4. Interrupted comes after every ending, with the wait before the next attempt, and is
+   followed by Resumed or a snapshot; objects are bytes as the server sent them, also when
+   no parser will read them.
 5. Scopes share nothing but the knowledge which types must be listed, so a failing scope
    delays no other.
 """
@@ -41,6 +42,7 @@ __all__ = [
     "FollowSettings",
     "Interrupted",
     "Observed",
+    "Resumed",
     "Scope",
     "SnapshotAbandoned",
     "SnapshotComplete",
@@ -104,8 +106,13 @@ class Interrupted:
     status: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """The server took the stream up again where it was interrupted; nothing is missing."""
+
+
 FollowItem: TypeAlias = (
-    SnapshotStarted | Observed | SnapshotComplete | SnapshotAbandoned | Interrupted
+    SnapshotStarted | Observed | SnapshotComplete | SnapshotAbandoned | Interrupted | Resumed
 )
 
 _DEFAULTS = FollowSettings()
@@ -154,6 +161,7 @@ class _Follower:
         self._cursor = Cursor(settings, rng, watchlist=self._may_watchlist())
         self._last = b""
         self._live = 0
+        self._interrupted = False
         self.verdict: Verdict
 
     async def attempt(self) -> AsyncGenerator[FollowItem, None]:
@@ -178,6 +186,7 @@ class _Follower:
     def _settle(self, ending: Ending) -> None:
         self._read_last()
         self.verdict = self._cursor.ended(ending, self._clock.monotonic())
+        self._interrupted = not self.verdict.is_silent
         if not self._cursor.uses_watchlist:
             self._connection.without_watchlist.add(self._scope.gvr)
 
@@ -219,6 +228,9 @@ class _Follower:
             if self._cursor.in_snapshot:
                 self._live = 0
                 yield SnapshotStarted()
+            elif self._interrupted:
+                yield Resumed()
+            self._interrupted = False
             async with aclosing(self._events(stream)) as items:
                 async for item in items:
                     yield item

@@ -35,6 +35,7 @@ from windlass.kube.follow import (
     FollowSettings,
     Interrupted,
     Observed,
+    Resumed,
     Scope,
     SnapshotAbandoned,
     SnapshotComplete,
@@ -150,6 +151,8 @@ class Stream:
             case SnapshotAbandoned():
                 self._snapshot = None
                 self._enter("incomplete", item.cause)
+            case Resumed():
+                self._enter("synced" if self.synced else "restarting")
             case Interrupted():
                 self.restarts[item.reason] += 1
                 state = "forbidden" if item.reason == "forbidden" else "restarting"
@@ -166,8 +169,6 @@ class Stream:
         if isinstance(sighting, Blurred):
             self._keep_as_is(sighting)
             return
-        if self.state == "restarting" and not item.initial:
-            self._enter("synced")
         if item.type == "DELETED" or sighting.terminating:
             self._depart(sighting, gone=item.type == "DELETED")
         else:

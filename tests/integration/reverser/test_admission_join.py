@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
-
 from tests.support import cluster as clusters
 from tests.support import join, join_samples
 from tests.support.join_life import Life, Writer
@@ -23,6 +22,7 @@ from tests.support.rejecting_webhook import (
     identity,
     registered,
 )
+
 from windlass.dev.desk import Desk
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection

@@ -1,0 +1,1 @@
+"""Measures windlass beside what a user would use instead."""

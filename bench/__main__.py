@@ -1,0 +1,85 @@
+"""`python -m bench`: measure the rows and print one table.
+
+Progress goes to stderr, the result to stdout. A missed goal is told in the table and is
+no failure of the run; a row that cannot be measured is one, after the others have run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+
+from bench import (
+    admission,
+    emitter,
+    freshness,
+    many_files,
+    memory,
+    one_file,
+    startup,
+    watching,
+)
+from bench.figure import Figure, print_json, print_table
+from bench.ground import Ground
+from windlass.dev import progress
+
+# In the order in which they run: what wants a quiet machine first, and the crowd of
+# objects grows from row to row.
+ROWS: dict[str, Callable[[Ground], Iterator[Figure]]] = {
+    "emitter": emitter.measure,
+    "one-file": one_file.measure,
+    "many-files": many_files.measure,
+    "startup": startup.measure,
+    "watch": watching.measure,
+    "fresh": freshness.measure,
+    "admission": admission.measure,
+    "memory": memory.measure,
+}
+
+
+def main() -> int:
+    """Measure what was asked for."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument(
+        "--only", action="append", choices=list(ROWS), help="a row to measure; may be repeated"
+    )
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, _interrupt)
+    began = time.monotonic()
+    with Ground(progress.for_stream(sys.stderr)) as ground:
+        try:
+            figures, failed = _measured(ground, arguments.only or list(ROWS))
+        except KeyboardInterrupt:
+            ground.progress.say("interrupted; cleaning up")
+            return 130
+    if arguments.output == "json":
+        print_json(figures, time.monotonic() - began)
+    else:
+        print_table(figures)
+    return 1 if failed else 0
+
+
+def _measured(ground: Ground, names: Sequence[str]) -> tuple[list[Figure], bool]:
+    figures: list[Figure] = []
+    failed = False
+    for name in [row for row in ROWS if row in names]:
+        try:
+            figures.extend(ROWS[name](ground))
+        except Exception:
+            # One row that breaks must not cost the figures of the others.
+            traceback.print_exc()
+            failed = True
+    return figures, failed
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""Row `admission`: how long a write waits for us while the operator is busiest.
+
+Another process posts AdmissionReviews over TLS, 200 a second on connections that stay
+open, as the API server does. First while nothing else happens, then while the operator
+takes its first snapshot of 10 000 objects and pushes it.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+from bench.figure import Figure, at_most, percentile
+from bench.ground import Ground, await_first_sync
+
+OBJECTS = 10_000
+RATE = 200
+_IDLE_SECONDS = 8.0
+
+
+def measure(ground: Ground) -> Iterator[Figure]:
+    """The 99th percentile of the answers' times during the first sync."""
+    namespace = ground.crowd(OBJECTS)
+    with (
+        ground.operator("admission"),
+        ground.mirrored(namespace, "admission.git") as joined,
+        _posting(ground) as poster,
+        ground.progress.step(f"admission: {RATE} reviews/s, first sync of {OBJECTS} objects"),
+    ):
+        time.sleep(1.0)  # connections and caches are warm from here on
+        idle_from = time.monotonic()
+        time.sleep(_IDLE_SECONDS)
+        applied = time.monotonic()
+        joined.admin.apply(joined.watch_rule({"resources": ["configmaps"]}))
+        await_first_sync(joined, seconds=120)
+        synced = time.monotonic()
+        samples, failures = _told(poster)
+    idle = [took for at, took in samples if idle_from <= at < applied]
+    busy = [took for at, took in samples if applied <= at < synced]
+    assert idle, "no review was answered while idle"
+    assert busy, "no review was answered during the sync"
+    p99 = percentile(busy, 0.99) * 1e3
+    yield Figure(
+        "admission",
+        f"p99 of an answer during a first sync of {OBJECTS}",
+        f"{p99:.1f} ms",
+        p99,
+        "ms",
+        f"{percentile(idle, 0.99) * 1e3:.1f} ms",
+        at_most(10),
+        f"{len(busy)} reviews in {synced - applied:.1f} s, "
+        f"p50 {percentile(busy, 0.5) * 1e3:.1f} ms, max {max(busy) * 1e3:.1f} ms, {failures} failed; the other is p99 while idle",
+    )
+
+
+@contextlib.contextmanager
+def _posting(ground: Ground) -> Iterator[subprocess.Popen[str]]:
+    webhook = ground.webhook()
+    authority = ground.directory / "webhook-ca.pem"
+    authority.write_bytes(base64.b64decode(webhook["caBundle"]))
+    poster = subprocess.Popen(
+        [sys.executable, "-m", "bench.admission_client", webhook["url"], str(authority), str(RATE)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield poster
+    finally:
+        poster.kill()
+        poster.communicate()
+
+
+def _told(poster: subprocess.Popen[str]) -> tuple[list[tuple[float, float]], int]:
+    """What the poster measured: (when, seconds) of each answer, and how many failed."""
+    out, _ = poster.communicate(timeout=30)  # closing its stdin ends its work
+    told = json.loads(out)
+    return [(at, took) for at, took in told["samples"]], told["failures"]

@@ -1,0 +1,136 @@
+"""Row `fresh`: from an acknowledged write to its commit on the git server.
+
+A user writes one object, waits until the branch on the server has moved, writes the
+next. Beside it stands one round of the loop a user would write instead: kubectl get into
+a work tree, git commit, git push, to the same server. And what one object costs to parse,
+clean and digest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tests.support.gitserver import PASSWORD
+from tests.support.mirrored import Mirrored
+
+from bench import samples
+from bench.figure import Figure, at_most, median, percentile
+from bench.ground import Ground
+from bench.many_files import git
+from windlass.kube.api import Api
+from windlass.kube.connection import Connection
+from windlass.reverser.sighting import Lens
+
+WRITES = 100
+_OBJECTS = 10
+_LOOPS = 5
+_SECONDS = 30.0
+
+
+def measure(ground: Ground) -> Iterator[Figure]:
+    """Seconds until the branch moved."""
+    namespace = ground.namespace("fresh")
+    with (
+        ground.operator("fresh"),
+        ground.mirrored(namespace, "fresh.git") as joined,
+        ground.progress.step(f"fresh: {WRITES} writes"),
+    ):
+        joined.configured({"resources": ["configmaps"]})
+        waits = asyncio.run(_write(ground, joined))
+    with ground.progress.step(f"fresh: {_LOOPS} rounds of kubectl get + git push"):
+        loop = median(_loops(ground, namespace))
+    for name, share, limit in (("p50", 0.50, 0.25), ("p95", 0.95, 1.0)):
+        value = percentile(waits, share)
+        yield Figure(
+            "fresh",
+            f"write to commit on the server, {name}",
+            f"{value:.3f} s",
+            value,
+            "s",
+            f"{loop:.3f} s",
+            at_most(limit),
+            f"{len(waits)} writes; the other is one round of kubectl get + git commit + git push",
+        )
+    yield _look_cost()
+
+
+async def _write(ground: Ground, joined: Mirrored) -> list[float]:
+    user = ground.desk.user_kubeconfig("carol", ("dev",))
+    waits = []
+    async with Connection.open(kubeconfig=user) as connection:
+        api = Api(connection)
+        ref = joined.path / "refs" / "heads" / joined.branch
+        for number in range(WRITES + _OBJECTS):
+            made = samples.config_map(joined.namespace, f"written-{number % _OBJECTS}", str(number))
+            before = _tip(ref)
+            await api.apply(samples.CONFIG_MAPS, made, field_manager="bench")
+            began = time.monotonic()
+            await asyncio.to_thread(_await_move, ref, before)
+            if number >= _OBJECTS:  # the first lot creates what the others change
+                waits.append(time.monotonic() - began)
+    return waits
+
+
+def _tip(ref: Path) -> bytes:
+    return ref.read_bytes() if ref.exists() else b""
+
+
+def _await_move(ref: Path, before: bytes) -> None:
+    end = time.monotonic() + _SECONDS
+    while _tip(ref) == before:
+        if time.monotonic() > end:
+            raise TimeoutError(f"no commit {_SECONDS:g} s after a write")
+        time.sleep(0.001)
+
+
+def _loops(ground: Ground, namespace: str) -> list[float]:
+    """Seconds of each round of the loop, every one with something to commit."""
+    ground.git.create("loop.git")
+    work = ground.directory / "loop"
+    url = ground.git.server.url("loop").replace("://", f"://git:{PASSWORD}@")
+    work.mkdir()
+    git(work, "init", "--quiet", "--initial-branch=main")
+    git(work, "remote", "add", "origin", url)
+    admin = Mirrored(ground.desk, ground.git, namespace, "unused.git").admin
+    rounds = []
+    for number in range(_LOOPS):
+        admin.apply(samples.config_map(namespace, "written-0", f"loop {number}"))
+        began = time.monotonic()
+        text = admin.kubectl("get", "configmaps", "-o", "yaml")
+        (work / "configmaps.yaml").write_text(text)
+        git(work, "add", "-A")
+        git(work, "commit", "--quiet", "-m", "loop")
+        git(work, "push", "--quiet", "origin", "HEAD:main")
+        rounds.append(time.monotonic() - began)
+    return rounds
+
+
+def _look_cost() -> Figure:
+    raw = json.dumps(samples.deployment("shop", "web"), separators=(",", ":")).encode()
+    lens = Lens(b"k" * 32, frozenset())
+    ours = _per_call(lambda: lens.look(samples.DEPLOYMENTS, "Deployment", raw))
+    plain = _per_call(lambda: json.loads(raw))
+    return Figure(
+        "fresh",
+        f"parse + clean + digest, object of {len(raw)} bytes",
+        f"{ours * 1e6:.1f} us",
+        ours * 1e6,
+        "us",
+        f"{plain * 1e6:.1f} us",
+        note="the other is json.loads of the same bytes, alone",
+    )
+
+
+def _per_call(call: Callable[[], object]) -> float:
+    """Seconds per call, the median of several lots."""
+    lots = []
+    for _ in range(9):
+        began = time.perf_counter()
+        for _ in range(500):
+            call()
+        lots.append((time.perf_counter() - began) / 500)
+    return median(lots)

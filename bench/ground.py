@@ -1,0 +1,133 @@
+"""What the rows share: a directory, a control plane, a git server, an operator.
+
+Each is made when a row first asks for it and is gone when the ground closes, also after
+an interrupt. Rows leave no rule behind, so that no row works for another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+from tests.support.cluster import bind_cluster_admin
+from tests.support.gitserver import PASSWORD, Served, serving
+from tests.support.mirrored import Mirrored
+from tests.support.operator import Operator, eventually, operating
+
+from bench import samples
+from windlass.dev import cluster
+from windlass.dev.desk import Desk
+from windlass.dev.progress import Progress
+from windlass.kube.api import Api
+from windlass.kube.connection import Connection
+
+CLUSTER = "bench"
+CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+
+
+class Ground:
+    """Everything that outlives a row; a context manager that takes it all away again."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+        self._stack = contextlib.ExitStack()
+        self._crowd = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @cached_property
+    def directory(self) -> Path:
+        """A directory that is gone afterwards."""
+        made = Path(tempfile.mkdtemp(prefix="windlass-bench-"))
+        self._stack.callback(shutil.rmtree, made, ignore_errors=True)
+        return made
+
+    @cached_property
+    def desk(self) -> Desk:
+        """The control plane; one that a killed run left behind is replaced."""
+        cluster.down(CLUSTER)
+        self._stack.callback(cluster.down, CLUSTER)
+        desk = cluster.up(CLUSTER, progress=self.progress)
+        bind_cluster_admin(desk, "dev")
+        return desk
+
+    @cached_property
+    def git(self) -> Served:
+        """A smart-HTTP git server that asks for a password."""
+        root = self.directory / "git"
+        root.mkdir()
+        return self._stack.enter_context(serving(root, username="git", password=PASSWORD))
+
+    @contextlib.contextmanager
+    def operator(self, name: str) -> Iterator[Operator]:
+        """A fresh operator; its webhook goes with it, so that later writes do not call it."""
+        try:
+            with operating(self.desk, self.directory / f"operator-{name}") as running:
+                yield running
+        finally:
+            self.desk.api.ask(CONFIGURATIONS, method="DELETE")
+
+    def namespace(self, name: str) -> str:
+        """A namespace of that name, made if it is not there."""
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        self.desk.api.ask("/api/v1/namespaces", method="POST", body=body)
+        account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+        eventually(lambda: self.desk.api.ask(account).ok, f"namespace {name}")
+        return name
+
+    def crowd(self, count: int) -> str:
+        """A namespace that holds at least `count` small ConfigMaps."""
+        namespace = self.namespace("crowd")
+        if self._crowd < count:
+            with self.progress.step(f"creating {count - self._crowd} ConfigMaps"):
+                asyncio.run(self._create(namespace, range(self._crowd, count)))
+            self._crowd = count
+        return namespace
+
+    async def _create(self, namespace: str, numbers: range) -> None:
+        waiting = iter(numbers)
+        async with Connection.open(kubeconfig=self.desk.admin_kubeconfig) as connection:
+            api = Api(connection)
+
+            async def work() -> None:
+                for number in waiting:
+                    made = samples.config_map(namespace, f"member-{number:05}", str(number))
+                    await api.create(samples.CONFIG_MAPS, made, field_manager="bench")
+
+            await asyncio.gather(*(work() for _ in range(16)))
+
+    @contextlib.contextmanager
+    def mirrored(self, namespace: str, repository: str) -> Iterator[Mirrored]:
+        """A repository and a destination in `namespace`; whatever rule is made goes afterwards."""
+        joined = Mirrored(self.desk, self.git, namespace, repository)
+        joined.admin.apply(joined.secret(), joined.repo_config(), joined.git_destination())
+        try:
+            yield joined
+        finally:
+            for kind in ("watchrules", "gitdestinations", "gitrepoconfigs"):
+                joined.admin.try_kubectl("delete", kind, "--all", "--timeout=30s")
+
+    def webhook(self) -> dict[str, Any]:
+        """How the API server reaches the running witness: `url` and `caBundle`."""
+        found = json.loads(self.desk.api.ask(CONFIGURATIONS).text)["items"]
+        client: dict[str, Any] = found[0]["webhooks"][0]["clientConfig"]
+        return client
+
+
+def await_first_sync(joined: Mirrored, *, seconds: float) -> None:
+    """Until everything the rule selects is on the server."""
+    joined.await_condition("watchrule", "rule", "Ready", seconds=seconds)
+    joined.await_condition(
+        "gitdestination", "destination", "Synced", type_="Synced", seconds=seconds
+    )
