@@ -54,7 +54,8 @@ def measure(ground: Ground) -> Iterator[Figure]:
         f"{percentile(idle, 0.99) * 1e3:.1f} ms",
         at_most(10),
         f"{len(busy)} reviews in {synced - applied:.1f} s, "
-        f"p50 {percentile(busy, 0.5) * 1e3:.1f} ms, max {max(busy) * 1e3:.1f} ms, {failures} failed; the other is p99 while idle",
+        f"p50 {percentile(busy, 0.5) * 1e3:.1f} ms, max {max(busy) * 1e3:.1f} ms, "
+        f"{failures} failed; the other is p99 while idle",
     )
 
 

@@ -131,7 +131,7 @@ class Elections(RuleBasedStateMachine):
             assert not one.leading(self.now) or one.held(self.now)
 
 
-Elections.TestCase.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
+Elections.TestCase.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
 TestElections = Elections.TestCase
 
 
@@ -164,7 +164,7 @@ class PausedApi(FakeApi):
     seed=st.integers(0, 10_000),
     pauses=st.lists(st.sampled_from([0.0, 0.05, 1.0, 3.0, 6.0, 16.0]), min_size=1, max_size=5),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_real_candidates_never_lead_together(seed: int, pauses: list[float]) -> None:
     """Two running candidates with slow ways and restarts: at most one holds, at any time."""
     rng = random.Random(seed)
@@ -183,7 +183,7 @@ def test_real_candidates_never_lead_together(seed: int, pauses: list[float]) -> 
     async def scenario() -> None:
         candidates = [candidate("one"), candidate("two")]
         tasks = [asyncio.create_task(one.run()) for one in candidates]
-        for round_ in range(300):
+        for round_ in range(120):
             await asyncio.sleep(rng.uniform(0.1, 1.5))
             assert [one.held(0) for one in candidates].count(True) <= 1
             if rng.random() < 0.02:

@@ -5,18 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import getpass
-import os
-import shutil
-import socket
 import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-import pytest
 
 from windlass.dev.git_repositories import child_environment
 from windlass.dev.git_server import GitServer, GitServerSettings
@@ -158,65 +152,3 @@ def command_lines_and_environments() -> str:
             with contextlib.suppress(OSError):
                 shown.append((process / name).read_bytes())
     return b"\n".join(shown).decode("utf-8", "replace")
-
-
-@dataclass(frozen=True)
-class SshServed:
-    """A running sshd: `key` may log in, `known_hosts` is the truth."""
-
-    root: Path
-    port: int
-    key: bytes
-    known_hosts: bytes
-
-    def remote(self, name: str) -> Remote:
-        path = self.root / f"{name}.git"
-        return Remote.parse(f"ssh://{getpass.getuser()}@127.0.0.1:{self.port}{path}")
-
-
-@contextlib.contextmanager
-def serving_ssh(root: Path) -> Iterator[SshServed]:
-    """A private sshd; skips where the machine has none."""
-    sshd = shutil.which("sshd") or "/usr/sbin/sshd"
-    if not os.access(sshd, os.X_OK):
-        pytest.skip("no sshd on this machine (Debian package openssh-server)")
-    for name in ("host", "user"):
-        subprocess.run(
-            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(root / name)],
-            check=True,
-            timeout=30,
-        )
-    (root / "authorized").write_bytes((root / "user.pub").read_bytes())
-    (root / "authorized").chmod(0o600)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    options = {
-        "ListenAddress": f"127.0.0.1:{port}",
-        "HostKey": root / "host",
-        "AuthorizedKeysFile": root / "authorized",
-        "PidFile": "none",
-        "UsePAM": "no",
-        "StrictModes": "no",
-        "PasswordAuthentication": "no",
-        "PermitRootLogin": "prohibit-password",
-    }
-    config = root / "sshd_config"
-    config.write_text("".join(f"{key} {value}\n" for key, value in options.items()))
-    Path("/run/sshd").mkdir(exist_ok=True)
-    child = subprocess.Popen(
-        [sshd, "-D", "-f", str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        wait_until(lambda: _listens(port))
-        kind, value = (root / "host.pub").read_text().split()[:2]
-        known = f"[127.0.0.1]:{port} {kind} {value}\n".encode()
-        yield SshServed(root, port, (root / "user").read_bytes(), known)
-    finally:
-        child.terminate()
-        child.wait(10)
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -71,7 +71,7 @@ class Life:
     async def _plain(self) -> None:
         born = await self._done(self._create("plain"))
         await self._done(self._merge(born))
-        await self._done(self._label(born))
+        await self._done(self._patch(born))
         await self._done(self._apply("plain"))
         await self._in_vain(born)
         await self._done(self._replace(born))
@@ -138,7 +138,9 @@ class Life:
 
     async def _raced(self, born: Object) -> None:
         """Both write at once: whoever loses is admitted again by the server's own retry."""
-        await asyncio.gather(*(self._try(one, self._merge(born)) for one in self._people * 2))
+        await asyncio.gather(
+            *(self._try(one, self._merge(born)) for one in (*self._people, *self._people))
+        )
 
     async def _delete(self, born: Object) -> None:
         async def delete(api: Api, number: int) -> Object:
@@ -178,15 +180,15 @@ class Life:
         name, space = born["metadata"]["name"], self._sample.namespace
         return lambda api, _: api.merge_patch(gvr, name, patch, space, field_manager=_MANAGER)
 
-    def _label(self, born: Object) -> Write:
+    def _patch(self, born: Object) -> Write:
         name, space = born["metadata"]["name"], self._sample.namespace
 
-        async def label(api: Api, number: int) -> Object:
-            path = "/metadata/labels/example.org~1patched"
+        async def patched(api: Api, number: int) -> Object:
+            path = "/metadata/annotations/example.org~1patched"
             patch: list[Object] = [{"op": "add", "path": path, "value": f"n{number}"}]
             return await api.json_patch(self._gvr, name, patch, space, field_manager=_MANAGER)
 
-        return label
+        return patched
 
     def _replace(self, born: Object) -> Write:
         async def replaced(api: Api, number: int) -> Object:

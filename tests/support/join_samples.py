@@ -1,8 +1,8 @@
 """One realistic object of every kind that can be followed, under a name of its own.
 
 The bodies are the fixtures that a real API server returned, cleaned as the mirror cleans.
-Every object carries a label with the token of the run, by which cluster-scoped ones are
-told apart from those of other tests.
+Cluster-scoped objects carry a label with the token of the run, by which they are told
+apart from those of other tests.
 """
 
 from __future__ import annotations
@@ -59,7 +59,11 @@ class Sample:
         metadata["name"] = f"{role}-{self.token}"
         if self.namespace:
             metadata["namespace"] = self.namespace
-        metadata.setdefault("labels", {})[LABEL] = self.token
+            if role == "plain":
+                # Without labels of its own, some kinds are given those of their template.
+                metadata.pop("labels", None)
+        else:
+            metadata.setdefault("labels", {})[LABEL] = self.token
         metadata.setdefault("annotations", {})["example.org/number"] = str(number)
         if self.label in _NAMED:
             _NAMED[self.label](body, role, self.token)
@@ -127,6 +131,11 @@ def _known_priority(body: Object) -> None:
     body["spec"]["priorityClassName"] = "system-cluster-critical"
 
 
+def _unlabelled(body: Object) -> None:
+    """Then its labels are those that the server gives to the template, seen only when read."""
+    del body["spec"]["template"]["metadata"]
+
+
 def _scalable(body: Object) -> None:
     body["spec"]["replicas"] = 7
 
@@ -156,5 +165,6 @@ _NAMED: dict[str, Callable[[Object, str, str], None]] = {
 _ADAPTED: dict[str, Callable[[Object], None]] = {
     "services": _free_ports,
     "pods": _known_priority,
+    "jobs.batch": _unlabelled,
     "gadgets.mirror.example.org": _scalable,
 }

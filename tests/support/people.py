@@ -107,11 +107,13 @@ def swift(mirrored: Mirrored) -> Mirrored:
 
 
 def admin_of(mirrored: Mirrored) -> Swift:
+    """The administrator of `swift`, as such."""
     assert isinstance(mirrored.admin, Swift)
     return mirrored.admin
 
 
 def swift_person(mirrored: Mirrored, name: str, namespace: str = "") -> Swift:
+    """Somebody in the namespace of `mirrored`, or in another."""
     return Swift(mirrored.desk, name, namespace or mirrored.namespace)
 
 

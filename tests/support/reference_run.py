@@ -79,7 +79,9 @@ class ReferenceRun:
         }
 
     def _create(self) -> None:
-        one, two, three = (self.mirrored.config_map(name, a="1") for name in ("one", "two", "three"))
+        one, two, three = (
+            self.mirrored.config_map(name, a="1") for name in ("one", "two", "three")
+        )
         self._alice.apply(one, two, three, self._service("80"), self._deployment(1), self._role())
 
     def _change(self) -> None:
@@ -108,9 +110,7 @@ class ReferenceRun:
         }
         return self._object("apps/v1", "Deployment", "web", {"spec": spec})
 
-    def _object(
-        self, version: str, kind: str, name: str, rest: dict[str, Any]
-    ) -> dict[str, Any]:
+    def _object(self, version: str, kind: str, name: str, rest: dict[str, Any]) -> dict[str, Any]:
         metadata = {"name": name, "namespace": self.mirrored.namespace}
         return {"apiVersion": version, "kind": kind, "metadata": metadata, **rest}
 

@@ -116,7 +116,8 @@ class _Editing:
     def _written(
         self, node: _Node, entry: tree.TreeEntry | None, edit: bytes | str
     ) -> tree.TreeEntry:
-        if entry is not None and not entry.is_file:
+        # A link is replaced by the file; whether it may be is the caller's to decide.
+        if entry is not None and entry.is_directory:
             raise PathOccupied(node.path)
         identifier = edit if isinstance(edit, str) else self._keep("blob", edit)
         return tree.TreeEntry(tree.FILE, identifier)

@@ -15,6 +15,7 @@ from windlass.api.references import CertificateRef, KnownHostsRef
 from windlass.base.errors import Stalled
 from windlass.git import credentials
 from windlass.git.credentials import Credentials
+from windlass.git.errors import SecretMalformed
 from windlass.kube.api import Api
 from windlass.kube.errors import Forbidden, NotFound
 from windlass.objects.gvr import GVR
@@ -32,12 +33,20 @@ async def read(api: Api, repository: GitRepoConfig) -> Credentials:
     found = credentials.ANONYMOUS
     if spec.secret_ref is not None:
         secret = await _get(api, SECRETS, "Secret", namespace, spec.secret_ref.name)
-        found = credentials.from_secret(_secret_data(secret))
+        found = _understood(secret)
     if spec.known_hosts_ref is not None and not found.known_hosts:
         found = replace(found, known_hosts=await _key(api, namespace, spec.known_hosts_ref))
     if spec.ca_ref is not None:
         found = replace(found, ca=await _key(api, namespace, spec.ca_ref))
     return replace(found, host_key_verification=spec.host_key_verification == "Strict")
+
+
+def _understood(secret: Object) -> Credentials:
+    try:
+        return credentials.from_secret(_secret_data(secret))
+    except SecretMalformed as error:
+        # A Secret is not watched: only looking again notices that it was corrected.
+        raise Stalled("SecretMalformed", error.message, after=LOOK_AGAIN_SECONDS) from error
 
 
 async def _key(api: Api, namespace: str, ref: KnownHostsRef | CertificateRef) -> bytes:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from windlass.base.errors import WindlassError
+from windlass.base.errors import Stalled, WindlassError
 from windlass.git.store import Entry
 from windlass.objects.identity import Identity
 from windlass.reverser.arrival import Arrival, Sweep
@@ -77,6 +77,16 @@ class Folder:
     @property
     def pending(self) -> int:
         return len(self._next) + len(self.dirty)
+
+    def check_beside(self, others: Iterable[Folder]) -> None:
+        """Refuse to open beside an open folder of the same name; its claim may be to come."""
+        for other in others:
+            if other.is_open and other.target.base_folder == self.target.base_folder:
+                raise Stalled(
+                    "FolderClaimed",
+                    "another GitDestination writes to this folder of this branch; "
+                    "choose another baseFolder",
+                )
 
     def load(self, entries: Mapping[str, Entry]) -> None:
         """Take over the tree listing of a new tip."""

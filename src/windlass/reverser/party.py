@@ -43,3 +43,10 @@ class Party:
     def urge(self) -> None:
         """Something changed that may have fixed the trouble: try at once."""
         self.not_before = 0.0
+
+    def reconsider(self) -> None:
+        """A neighbour left, maybe the holder of a folder that one of ours waits for."""
+        for folder in self.folders.values():
+            if folder.trouble is not None:
+                folder.trouble = None
+                self.urge()

@@ -118,6 +118,9 @@ class BranchWorker:
             party.folders.pop(key, None)
             if not party.folders:
                 del self.parties[party.repository]
+        for party in self.parties.values():
+            party.reconsider()
+        self._wake.set()
 
     def folders(self) -> Iterator[tuple[Party, Folder]]:
         for party in self.parties.values():

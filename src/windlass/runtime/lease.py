@@ -30,6 +30,7 @@ MARGIN_SECONDS = 2.0
 _FIELD_MANAGER = "windlass-election"
 _JITTER = 0.2
 _RELEASE_ATTEMPTS = 3
+_SHORTEST_PAUSE = 0.05
 
 _log: Any = structlog.get_logger()
 
@@ -217,8 +218,8 @@ class Leadership:
         terms, now = self._candidacy.terms, self._clock.monotonic()
         if not self._candidacy.leading(now):
             return terms.retry_seconds * self._rng.uniform(1.0, 1.0 + _JITTER)
-        deadline = self._candidacy.give_up_at()
-        return terms.retry_seconds if deadline is None else min(terms.retry_seconds, deadline - now)
+        left = (self._candidacy.give_up_at() or now) - now
+        return min(terms.retry_seconds, max(left, _SHORTEST_PAUSE))
 
     def _announce(self) -> None:
         leads = self._candidacy.leading(self._clock.monotonic())

@@ -100,7 +100,8 @@ def _said(status: Object) -> frozenset[Transition]:
 
 
 def _difference(old: Object, new: Object) -> Object:
-    patch: Object = {name: None for name in old if new.get(name) is None}
+    gone = [name for name, value in old.items() if value is not None and new.get(name) is None]
+    patch: Object = dict.fromkeys(gone)
     for name, value in new.items():
         if value is None or (name in old and _same(old[name], value)):
             continue

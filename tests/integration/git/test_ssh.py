@@ -1,4 +1,4 @@
-"""Fetch and push through ssh: a real sshd where there is one, else as far as that goes."""
+"""Fetch and push through the real ssh client, to a real SSH server."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.support.git_ssh import SshServed, serving_ssh
 from tests.support.gitserver import (
-    SshServed,
     commit_files,
     files_at,
     git_settings,
-    serving_ssh,
     tips,
 )
 from tests.support.gitwork import Work
@@ -34,7 +33,7 @@ from windlass.git.settings import GitSettings
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[SshServed]:
-    """An sshd with one repository."""
+    """An SSH server with one repository."""
     with serving_ssh(tmp_path) as running:
         commit_files(Repositories(tmp_path).create("a"), {"f": "1"})
         yield running
@@ -56,7 +55,7 @@ async def test_a_changed_host_key_is_refused_with_fingerprints(
 ) -> None:
     """Nothing is sent, and the message names what was expected."""
     name = served.known_hosts.split()[0].decode()
-    other = (served.root / "user.pub").read_text().split()[1]
+    other = served.user_public_key
     known = f"{name} ssh-ed25519 {other}\n".encode()
     with pytest.raises(GitError, match="SHA256:") as caught:
         await read(

@@ -247,8 +247,8 @@ def test_a_full_disk_is_disk_full(
     assert len(store.read_tree(edit_tree(store, None, edits).tree)) == many
 
 
-def test_links_and_submodules_are_occupied(tmp_path: Path) -> None:
-    """What is no plain file is neither replaced nor removed nor descended into."""
+def test_links_and_submodules_are_neither_removed_nor_descended_into(tmp_path: Path) -> None:
+    """They may be replaced by a file where the caller says so, nothing else."""
     from windlass.git.format import objects, tree
 
     store = Store.open(tmp_path / "store")
@@ -258,10 +258,12 @@ def test_links_and_submodules_are_occupied(tmp_path: Path) -> None:
     )
     root = objects.object_id("tree", data)
     store.write_objects({root: ("tree", data)})
-    for path in ("l", "m", "l/x", "m/x"):
+    for path in ("l/x", "m/x"):
         with pytest.raises(PathOccupied) as caught:
             edit_tree(store, root, {path: b"new"})
         assert caught.value.path == path[0]
+    replaced = store.read_tree(edit_tree(store, root, {"l": b"new"}).tree)
+    assert replaced[b"l"].is_file
     with pytest.raises(PathOccupied):
         edit_tree(store, root, {"l": None})
 

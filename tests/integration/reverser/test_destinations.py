@@ -56,9 +56,7 @@ def _tree(mirrored: Mirrored, folder: str) -> str:
 def test_a_branch_that_is_not_allowed_is_not_written(mirrored: Mirrored) -> None:
     """The destination says why, its rule waits, the remote stays empty."""
     mirrored.admin.apply(mirrored.config_map("one", a="1"))
-    mirrored.configured(
-        {"resources": ["configmaps"]}, destination={"branch": "other"}, wait=False
-    )
+    mirrored.configured({"resources": ["configmaps"]}, destination={"branch": "other"}, wait=False)
     told = mirrored.await_condition("gitdestination", "destination", "BranchNotAllowed")
     assert "other" in told["message"]
     mirrored.await_condition("watchrule", "rule", "GitDestinationNotReady")
@@ -230,8 +228,11 @@ def test_two_destinations_made_at_once_never_share_a_folder(mirrored: Mirrored) 
         lambda: (
             found
             if "FolderClaimed"
-            in (found := {name: mirrored.condition("gitdestination", name).get("reason")
-                          for name in names}).values()
+            in (
+                found := {
+                    name: mirrored.condition("gitdestination", name).get("reason") for name in names
+                }
+            ).values()
             else {}
         ),
         "one of them refused",

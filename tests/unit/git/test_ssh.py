@@ -82,7 +82,6 @@ def test_encrypted_pem_key_is_opened() -> None:
 
 def test_encrypted_openssh_key_is_opened() -> None:
     """The form ssh-keygen writes is opened as well."""
-    pytest.importorskip("bcrypt", reason="OpenSSH passphrases need the bcrypt package")
     closed = KEY.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.OpenSSH,

@@ -1,0 +1,227 @@
+"""What reaches Git is what people meant, in files that can be applied again."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.support import assorted, widgets
+from tests.support.central import central, configured
+from tests.support.gitserver import Served
+from tests.support.mirrored import Mirrored
+from tests.support.operator import Operator, eventually
+from tests.support.people import admin_of, swift
+from tests.support.widgets import Widgets
+
+from windlass.dev.desk import Desk
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture
+def mirrored(mirrored: Mirrored) -> Mirrored:
+    """A namespace whose administrator acts by HTTPS."""
+    return swift(mirrored)
+
+
+@pytest.fixture
+def platform(cluster: Desk, operator: Operator, git_host: Served) -> Iterator[Mirrored]:
+    """A repository that cluster rules may feed."""
+    del operator
+    with central(cluster, git_host) as found:
+        yield found
+
+
+@pytest.mark.scenario("A34")
+def test_own_annotations_survive_and_machinery_does_not(mirrored: Mirrored) -> None:
+    """Labels and own annotations stay; kubectl's annotations and the status go."""
+    wanted = Widgets(widgets.unique_group())
+    with widgets.defined(admin_of(mirrored), wanted):
+        document = wanted.one(mirrored.namespace, "one", spec={"size": 1}, extra={"kept": True})
+        document["metadata"]["labels"] = {"team": "blue"}
+        document["metadata"]["annotations"] = {"example.org/owner": "bob"}
+        mirrored.person("alice").kubectl("apply", "-f", "-", stdin=yaml.safe_dump(document))
+        person = admin_of(mirrored)
+        status = person.path("widgets", "one", api_version=f"{wanted.group}/v1") + "/status"
+        merge = "application/merge-patch+json"
+        done = person.ask("PATCH", status, {"status": {"phase": "Done"}}, content_type=merge)
+        assert done.ok, done.text
+        mirrored.configured({"resources": ["widgets"]})
+        path = wanted.file(mirrored.namespace, "one")
+        eventually(lambda: path in mirrored.files(), "the file")
+    assert yaml.safe_load(mirrored.file(path)) == document
+
+
+def _role(name: str, namespace: str = "") -> dict[str, Any]:
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role" if namespace else "ClusterRole",
+        "metadata": metadata,
+        "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}],
+    }
+
+
+@pytest.mark.scenario("A40")
+def test_odd_names_have_files_of_their_own(platform: Mirrored, namespace: str) -> None:
+    """Distinct files below the folder, with names that every file system takes."""
+    person = admin_of(platform)
+    names = ["system:a b", "A", "con", "x" * 253]
+    cluster_names = [f"{namespace}:a b", f"{namespace}-A", f"{namespace}-a"]
+    roles = [_role(name, namespace) for name in names]
+    cluster_roles = [_role(name) for name in cluster_names]
+    for role in (*roles, *cluster_roles):
+        collection = person.path(role["kind"], namespace=namespace)
+        assert person.ask("POST", collection, role).ok
+    try:
+        configured(
+            platform,
+            {"scope": "Namespaced", "resources": ["roles"]},
+            {"scope": "Cluster", "resources": ["clusterroles"]},
+        )
+        found = eventually(lambda: _odd_files(platform, namespace), "all files")
+    finally:
+        for name in cluster_names:
+            person.ask("DELETE", person.path("clusterrole", name.replace(" ", "%20")))
+    assert set(found.values()) == {*names, *cluster_names}
+    for path in found:
+        for segment in path.split("/"):
+            assert len(segment.encode()) <= 255
+            assert not set(segment) & set('<>:"\\|?*')
+            assert segment.split(".")[0].lower() not in ("con", "nul", "aux", "prn")
+            assert segment == segment.strip(". ")
+
+
+def _odd_files(platform: Mirrored, namespace: str) -> dict[str, str]:
+    """Path and object name of the odd objects, once all are there."""
+    found = {
+        path: yaml.safe_load(text)["metadata"]["name"]
+        for path, text in platform.files().items()
+        if namespace in path or namespace in text
+    }
+    return found if len(found) == 7 else {}
+
+
+@pytest.mark.scenario("A40")
+def test_a_clone_that_guards_against_other_systems_takes_the_tree(
+    mirrored: Mirrored, tmp_path: Path
+) -> None:
+    """A checkout with the guards of Windows and macOS holds every file."""
+    names = ["system:a b", "con", "x" * 253, "nul.txt"]
+    person = admin_of(mirrored)
+    for name in names:
+        assert person.ask("POST", person.path("roles"), _role(name, mirrored.namespace)).ok
+    mirrored.configured({"resources": ["roles"]})
+    eventually(lambda: len(mirrored.files()) == len(names), "every file")
+    guards = ["-c", "core.protectNTFS=true", "-c", "core.protectHFS=true"]
+    clone = ["git", *guards, "clone", "-q", str(mirrored.path), str(tmp_path / "clone")]
+    done = subprocess.run(clone, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / "clone" / mirrored.folder
+    stands = {
+        yaml.safe_load(file.read_text())["metadata"]["name"] for file in folder.rglob("*.yaml")
+    }
+    assert stands == set(names)
+
+
+@pytest.mark.scenario("A46")
+def test_applying_the_mirror_again_changes_nothing(mirrored: Mirrored) -> None:
+    """A server-side dry run of every file gives back the live object."""
+    person, namespace = admin_of(mirrored), mirrored.namespace
+    people = mirrored.person("alice")
+    documents = assorted.documents(assorted.PRESET, namespace)
+    people.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(documents))
+    mirrored.configured({})
+    eventually(lambda: len(mirrored.files()) == len(documents) + 1, "every file")
+    applied = 0
+    for path, text in mirrored.files().items():
+        document = yaml.safe_load(text)
+        if document["kind"] == "Secret":
+            continue
+        before = _live(mirrored, document)
+        answer = person.send(document, dryRun="All")
+        assert answer.ok, f"{path}: {answer.text}"
+        again = _comparable(answer.object)
+        assert again == before or again == _live(mirrored, document), path
+        applied += 1
+    assert applied == len(documents) - 1
+
+
+def _live(mirrored: Mirrored, document: dict[str, Any]) -> dict[str, Any]:
+    person = admin_of(mirrored)
+    path = person.path(
+        document["kind"], document["metadata"]["name"], api_version=document["apiVersion"]
+    )
+    return _comparable(person.ask("GET", path).object)
+
+
+def _comparable(obj: dict[str, Any]) -> dict[str, Any]:
+    """Without what a dry run is bound to change: who owns which field."""
+    metadata = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
+    return {**obj, "metadata": metadata}
+
+
+_NOISE = [
+    {"type": "helm.sh/release.v1", "metadata": {"name": "sh.helm.release.v1.web.v1"}},
+    {
+        "type": "kubernetes.io/service-account-token",
+        "metadata": {
+            "name": "token",
+            "annotations": {"kubernetes.io/service-account.name": "default"},
+        },
+    },
+]
+
+
+@pytest.mark.scenario("A49")
+def test_what_machinery_makes_is_left_out(mirrored: Mirrored, operator: Operator) -> None:
+    """No ReplicaSet, root CA, Helm release or token; includeOwned brings the ReplicaSet."""
+    person, namespace = admin_of(mirrored), mirrored.namespace
+    secrets = [{"apiVersion": "v1", "kind": "Secret", **secret} for secret in _NOISE]
+    for secret in secrets:
+        assert person.ask("POST", person.path("secrets"), secret).ok
+    deployment = assorted.documents(assorted.PRESET, namespace)[0]
+    mirrored.admin.apply(deployment)
+    replicas = person.path("replicasets")
+    found = eventually(lambda: person.ask("GET", replicas).object["items"], "the ReplicaSet")
+    skipped = {reason: operator.metric(_skips(reason)) for reason in ("Noise", "ControllerOwned")}
+    item = {"resources": ["configmaps", "secrets", "deployments", "replicasets"]}
+    mirrored.configured(item)
+    wanted = {
+        f"apps/v1/deployments/{namespace}/web.yaml",
+        f"v1/secrets/{namespace}/git-credentials.yaml",
+    }
+    eventually(lambda: mirrored.files().keys() >= wanted, "what people made")
+    assert set(mirrored.files()) == wanted
+    for reason, before in skipped.items():
+        assert operator.metric(_skips(reason)) > before
+    mirrored.admin.apply(mirrored.watch_rule({**item, "includeOwned": True}))
+    owned = f"apps/v1/replicasets/{namespace}/{found[0]['metadata']['name']}.yaml"
+    eventually(lambda: owned in mirrored.files(), "the ReplicaSet's file")
+
+
+def _skips(reason: str) -> str:
+    return f'windlass_mirror_skips_total{{reason="{reason}"}}'
+
+
+@pytest.mark.scenario("A49")
+def test_automanaged_api_services_are_left_out(platform: Mirrored) -> None:
+    """The API server's own APIServices are nobody's intent."""
+    configured(platform, {"scope": "Cluster", "resources": ["apiservices", "storageclasses"]})
+    person = admin_of(platform)
+    document = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": platform.repository.removesuffix(".git")},
+        "provisioner": "example.org/disk",
+    }
+    person.apply(document)
+    try:
+        eventually(platform.files, "the marker")
+        assert [path.split("/")[2] for path in platform.files()] == ["storageclasses"]
+    finally:
+        person.delete("storageclass", document["metadata"]["name"])

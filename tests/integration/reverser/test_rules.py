@@ -1,0 +1,199 @@
+"""Rules on a real operator: what they select, how they unite, and whom they leave alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.support import assorted, widgets
+from tests.support.central import central, configured
+from tests.support.gitserver import Served
+from tests.support.mirrored import Mirrored
+from tests.support.operator import Operator, eventually
+from tests.support.people import admin_of, swift
+from tests.support.widgets import Widgets
+
+from windlass.dev.desk import Desk
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture
+def mirrored(mirrored: Mirrored) -> Mirrored:
+    """A namespace whose administrator acts by HTTPS."""
+    return swift(mirrored)
+
+
+@pytest.fixture
+def platform(cluster: Desk, operator: Operator, git_host: Served) -> Iterator[Mirrored]:
+    """A repository that cluster rules may feed."""
+    del operator
+    with central(cluster, git_host) as found:
+        yield found
+
+
+@pytest.fixture
+def gadgets(mirrored: Mirrored) -> Iterator[Widgets]:
+    """A custom resource with two versions."""
+    wanted = Widgets(widgets.unique_group(), versions=("v1", "v1alpha1"))
+    with widgets.defined(admin_of(mirrored), wanted) as found:
+        yield found
+
+
+def _named(rule: dict[str, Any], name: str, destination: str = "destination") -> dict[str, Any]:
+    rule["metadata"]["name"] = name
+    rule["spec"]["destinationRef"]["name"] = destination
+    return rule
+
+
+def _resolved(mirrored: Mirrored) -> set[str]:
+    rows = mirrored.admin.get("watchrule", "rule")["status"].get("resolved", [])
+    return {row["gvr"] for row in rows}
+
+
+@pytest.mark.scenario("A18")
+def test_plurals_without_groups_find_their_group(mirrored: Mirrored) -> None:
+    """Each plural resolves to the group that serves it."""
+    mirrored.configured({"resources": ["deployments", "Services", "configmaps", "ingresses"]})
+    assert _resolved(mirrored) == {
+        "apps/v1/deployments",
+        "v1/services",
+        "v1/configmaps",
+        "networking.k8s.io/v1/ingresses",
+    }
+    told = mirrored.condition("watchrule", "rule", "ResourcesResolved")
+    assert (told["status"], told["reason"]) == ("True", "AllResolved")
+
+
+@pytest.mark.scenario("A19")
+def test_a_custom_resource_is_mirrored_at_its_preferred_version(
+    mirrored: Mirrored, gadgets: Widgets
+) -> None:
+    """The plural is enough; a list of versions makes a file of each (RUL-3)."""
+    namespace = mirrored.namespace
+    mirrored.admin.apply(gadgets.one(namespace, "one", spec={"size": 1}))
+    mirrored.configured({"resources": ["widgets"]})
+    eventually(mirrored.files, "the first file")
+    assert set(mirrored.files()) == {gadgets.file(namespace, "one")}
+    mirrored.admin.apply(
+        mirrored.watch_rule({"resources": ["widgets"], "apiVersions": ["v1", "v1alpha1"]})
+    )
+    both = {gadgets.file(namespace, "one", version) for version in ("v1", "v1alpha1")}
+    eventually(lambda: mirrored.files().keys() == both, "a file of each version")
+    text = mirrored.file(gadgets.file(namespace, "one", "v1alpha1"))
+    assert text.startswith(f"apiVersion: {gadgets.group}/v1alpha1\n")
+
+
+@pytest.mark.scenario("A20")
+def test_an_empty_entry_means_the_preset(mirrored: Mirrored) -> None:
+    """Exactly the usual namespaced types; no pods, no leases, no ReplicaSets."""
+    namespace = mirrored.namespace
+    mirrored.admin.apply(*assorted.documents({**assorted.PRESET, **assorted.OTHERS}, namespace))
+    eventually(lambda: _replica_sets(mirrored), "the Deployment's ReplicaSet")
+    mirrored.configured({})
+    wanted = {f"{place}/{namespace}/web.yaml" for place in assorted.PRESET}
+    wanted.add(f"v1/secrets/{namespace}/git-credentials.yaml")
+    eventually(lambda: mirrored.files().keys() >= wanted, "every usual object")
+    assert set(mirrored.files()) == wanted
+    assert _resolved(mirrored) == assorted.PRESET.keys()
+
+
+def _replica_sets(mirrored: Mirrored) -> list[Any]:
+    person = admin_of(mirrored)
+    found: list[Any] = person.ask("GET", person.path("replicasets")).object["items"]
+    return found
+
+
+@pytest.mark.scenario("A21")
+def test_everything_leaves_out_the_softly_excluded_until_they_are_named(
+    mirrored: Mirrored, gadgets: Widgets
+) -> None:
+    """`*` brings core types and custom resources; a named plural brings CronJobs."""
+    namespace = mirrored.namespace
+    mirrored.admin.apply(
+        *assorted.documents(assorted.OTHERS, namespace),
+        mirrored.config_map("one", a="1"),
+        gadgets.one(namespace, "one", spec={"size": 1}),
+    )
+    mirrored.configured({"resources": ["*"]})
+    core = {f"v1/configmaps/{namespace}/one.yaml", gadgets.file(namespace, "one")}
+    eventually(lambda: core <= mirrored.files().keys(), "core types and custom resources")
+    folders = {path.split(f"/{namespace}/")[0] for path in mirrored.files()}
+    assert not folders & assorted.OTHERS.keys()
+    mirrored.admin.apply(mirrored.watch_rule({"resources": ["cronjobs", "leases"]}))
+    cron = f"batch/v1/cronjobs/{namespace}/web.yaml"
+    eventually(lambda: cron in mirrored.files(), "the CronJob")
+    unresolved = mirrored.admin.get("watchrule", "rule")["status"]["unresolved"]
+    assert unresolved == [{"entry": "leases", "reason": "NeverMirrored"}]
+
+
+@pytest.mark.scenario("A23")
+def test_two_rules_for_one_object_make_one_commit(mirrored: Mirrored) -> None:
+    """One file, one commit, however many rules hit it."""
+    mirrored.configured({"resources": ["configmaps"]})
+    more = mirrored.watch_rule({"resources": ["configmaps", "services"]})
+    mirrored.admin.apply(_named(more, "more"))
+    mirrored.await_condition("watchrule", "more", "Ready")
+    alice = mirrored.person("alice")
+    alice.kubectl("create", "configmap", "one", "--from-literal=a=1")
+    mirrored.await_commit("[CREATE] v1/configmaps/one by user/alice")
+    alice.kubectl("create", "configmap", "marker", "--from-literal=a=1")
+    mirrored.await_commit("[CREATE] v1/configmaps/marker by user/alice")
+    assert sum("/one " in subject for subject in mirrored.subjects()) == 1
+    assert len(mirrored.files()) == 2
+
+
+@pytest.mark.scenario("A24")
+def test_a_namespace_rule_and_a_cluster_rule_do_not_hide_each_other(
+    mirrored: Mirrored, platform: Mirrored
+) -> None:
+    """Both destinations are complete, before and after the cluster rule came."""
+    path = f"v1/configmaps/{mirrored.namespace}"
+    mirrored.admin.apply(mirrored.config_map("one", a="1"))
+    mirrored.configured({"resources": ["configmaps"]})
+    configured(platform, {"scope": "Namespaced", "resources": ["configmaps"]})
+    eventually(lambda: f"{path}/one.yaml" in platform.files(), "the object in the second place")
+    mirrored.admin.apply(mirrored.config_map("two", b="2"))
+    for place in (mirrored, platform):
+        eventually(lambda place=place: f"{path}/two.yaml" in place.files(), "the new object")
+    assert set(mirrored.files()) == {f"{path}/one.yaml", f"{path}/two.yaml"}
+    admin_of(mirrored).delete("configmap", "one")
+    for place in (mirrored, platform):
+        eventually(lambda place=place: f"{path}/one.yaml" not in place.files(), "the removal")
+
+
+@pytest.mark.scenario("A25")
+def test_a_new_definition_is_followed_at_once(mirrored: Mirrored) -> None:
+    """An instance is in Git seconds after its type is served, under a `*` rule."""
+    mirrored.configured({"resources": ["*"]})
+    wanted = Widgets(widgets.unique_group())
+    with widgets.defined(admin_of(mirrored), wanted):
+        mirrored.admin.apply(wanted.one(mirrored.namespace, "one", spec={"size": 1}))
+        path = wanted.file(mirrored.namespace, "one")
+        eventually(lambda: path in mirrored.files(), "the instance", seconds=10.0)
+
+
+@pytest.mark.scenario("A29")
+def test_an_unrelated_rule_restarts_nothing(mirrored: Mirrored, operator: Operator) -> None:
+    """No stream is begun again, and none takes a second snapshot."""
+    mirrored.configured({"resources": ["configmaps"]})
+    mirrored.admin.apply(mirrored.config_map("one", a="1"))
+    eventually(mirrored.files, "the first file")
+    scope = f"v1/configmaps in {mirrored.namespace}"
+    restarts = operator.metric("windlass_mirror_watch_restarts_total")
+    told = _told(operator, scope)
+    assert told
+    mirrored.admin.apply(_named(mirrored.watch_rule({"resources": ["services"]}), "unrelated"))
+    mirrored.await_condition("watchrule", "unrelated", "Ready")
+    other = f"v1/services in {mirrored.namespace}"
+    eventually(lambda: any("synced" in line for line in _told(operator, other)), "the new stream")
+    mirrored.admin.apply(mirrored.config_map("two", a="1"))
+    eventually(lambda: len(mirrored.files()) == 2, "the second file")
+    assert _told(operator, scope) == told
+    assert operator.metric("windlass_mirror_watch_restarts_total") == restarts
+
+
+def _told(operator: Operator, scope: str) -> list[str]:
+    """What the log says of one stream: every change of its state is a line."""
+    return [line for line in operator.log.read_text().splitlines() if f'"{scope}"' in line]

@@ -1,0 +1,55 @@
+"""A repository in the install namespace, the only place that cluster rules may feed."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from tests.support.gitserver import Served
+from tests.support.mirrored import GROUP, Mirrored
+from tests.support.people import admin_of, swift
+
+from windlass.dev.desk import Desk
+
+NAMESPACE = "windlass-system"
+RULE = "central"
+
+
+@contextlib.contextmanager
+def central(desk: Desk, served: Served) -> Iterator[Mirrored]:
+    """A repository of its own; its objects, and the cluster rule, are gone afterwards."""
+    found = swift(Mirrored(desk, served, NAMESPACE, f"central-{uuid.uuid4().hex[:8]}.git"))
+    try:
+        yield found
+    finally:
+        person = admin_of(found)
+        for kind, name in (
+            ("clusterwatchrule", RULE),
+            ("gitdestination", "destination"),
+            ("gitrepoconfig", "repo"),
+        ):
+            person.ask("DELETE", person.path(kind, name))
+
+
+def cluster_rule(*items: dict[str, Any]) -> dict[str, Any]:
+    """A ClusterWatchRule that feeds the central destination."""
+    return {
+        "apiVersion": GROUP,
+        "kind": "ClusterWatchRule",
+        "metadata": {"name": RULE},
+        "spec": {
+            "destinationRef": {"name": "destination", "namespace": NAMESPACE},
+            "rules": list(items),
+        },
+    }
+
+
+def configured(found: Mirrored, *items: dict[str, Any]) -> None:
+    """Apply repository, destination and cluster rule; wait until they work."""
+    found.admin.apply(
+        found.secret(), found.repo_config(), found.git_destination(), cluster_rule(*items)
+    )
+    found.await_condition("clusterwatchrule", RULE, "Ready")
+    found.await_condition("gitdestination", "destination", "Synced", type_="Synced")

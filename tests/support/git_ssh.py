@@ -1,0 +1,114 @@
+"""A real SSH server for git on loopback, in a thread; real `ssh` clients log in to it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shlex
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import asyncssh
+
+from windlass.dev.git_repositories import child_environment
+from windlass.git.format.remote import Remote
+
+_SECONDS = 15.0
+_SERVICES = frozenset({"git-upload-pack", "git-receive-pack"})
+
+
+@dataclass
+class SshServed:
+    """A running server: `key` may log in, `known_hosts` is the truth."""
+
+    root: Path
+    port: int
+    key: bytes
+    known_hosts: bytes
+    user_public_key: str
+    logins: list[str] = field(default_factory=list)
+
+    def remote(self, name: str) -> Remote:
+        return Remote.parse(f"ssh://git@127.0.0.1:{self.port}/{name}.git")
+
+
+class _Server(asyncssh.SSHServer):
+    def __init__(self, logins: list[str]) -> None:
+        self._logins = logins
+
+    def begin_auth(self, username: str) -> bool:
+        self._logins.append(username)
+        return True
+
+
+async def _serve(process: asyncssh.SSHServerProcess[bytes], root: Path) -> None:
+    """Run the git service that was asked for, on a repository below `root`."""
+    words = shlex.split(process.command or "")
+    if len(words) != 2 or words[0] not in _SERVICES:
+        process.stderr.write(b"only git is served here\n")
+        process.exit(1)
+        return
+    child = await asyncio.create_subprocess_exec(
+        "git",
+        words[0].removeprefix("git-"),
+        str(root / words[1].lstrip("/")),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=child_environment(),
+    )
+    await process.redirect(child.stdin, child.stdout, child.stderr)
+    process.exit(await child.wait())
+    await process.wait_closed()
+
+
+@contextlib.contextmanager
+def serving_ssh(root: Path) -> Iterator[SshServed]:
+    """An SSH server that serves the bare repositories in `root`."""
+    host, user = (asyncssh.generate_private_key("ssh-ed25519") for _ in range(2))
+    logins: list[str] = []
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+
+    async def listen() -> asyncssh.SSHAcceptor:
+        return await asyncssh.listen(
+            "127.0.0.1",
+            0,
+            server_factory=lambda: _Server(logins),
+            server_host_keys=[host],
+            authorized_client_keys=asyncssh.import_authorized_keys(
+                user.export_public_key().decode()
+            ),
+            process_factory=lambda process: _serve(process, root),
+            encoding=None,
+        )
+
+    acceptor = asyncio.run_coroutine_threadsafe(listen(), loop).result(_SECONDS)
+    kind, key = host.export_public_key().decode().split()[:2]
+    port = acceptor.get_port()
+    try:
+        yield SshServed(
+            root=root,
+            port=port,
+            key=user.export_private_key(),
+            known_hosts=f"[127.0.0.1]:{port} {kind} {key}\n".encode(),
+            user_public_key=user.export_public_key().decode().split()[1],
+            logins=logins,
+        )
+    finally:
+        asyncio.run_coroutine_threadsafe(_stop(acceptor), loop).result(_SECONDS)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(_SECONDS)
+        loop.close()
+
+
+async def _stop(acceptor: asyncssh.SSHAcceptor) -> None:
+    acceptor.close()
+    await acceptor.wait_closed()
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
