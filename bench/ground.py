@@ -6,7 +6,6 @@ an interrupt. Rows leave no rule behind, so that no row works for another one.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import shutil
@@ -22,11 +21,10 @@ from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually, operating
 
 from bench import samples
+from bench.writer import Writer, write_all
 from windlass.dev import cluster
 from windlass.dev.desk import Desk
 from windlass.dev.progress import Progress
-from windlass.kube.api import Api
-from windlass.kube.connection import Connection
 
 CLUSTER = "bench"
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
@@ -91,21 +89,18 @@ class Ground:
         namespace = self.namespace("crowd")
         if self._crowd < count:
             with self.progress.step(f"creating {count - self._crowd} ConfigMaps"):
-                asyncio.run(self._create(namespace, range(self._crowd, count)))
+                self._create(namespace, range(self._crowd, count))
             self._crowd = count
         return namespace
 
-    async def _create(self, namespace: str, numbers: range) -> None:
-        waiting = iter(numbers)
-        async with Connection.open(kubeconfig=self.desk.admin_kubeconfig) as connection:
-            api = Api(connection)
+    def _create(self, namespace: str, numbers: range) -> None:
+        path = f"/api/v1/namespaces/{namespace}/configmaps"
 
-            async def work() -> None:
-                for number in waiting:
-                    made = samples.config_map(namespace, f"member-{number:05}", str(number))
-                    await api.create(samples.CONFIG_MAPS, made, field_manager="bench")
+        def create(writer: Writer, number: int) -> None:
+            made = samples.config_map(namespace, f"member-{number:05}", str(number))
+            writer.create(path, made)
 
-            await asyncio.gather(*(work() for _ in range(16)))
+        write_all(self.desk, numbers, create, writers=8)
 
     @contextlib.contextmanager
     def mirrored(self, namespace: str, repository: str) -> Iterator[Mirrored]:

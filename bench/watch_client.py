@@ -83,11 +83,11 @@ async def _kubernetes_asyncio(kubeconfig: Path, namespace: str) -> AsyncGenerato
         listed = await core.list_namespaced_pod_template(namespace)
         yield
         version = listed.metadata.resource_version
-        stream = watch.Watch().stream(
-            core.list_namespaced_pod_template, namespace, resource_version=version
-        )
-        async for _ in stream:
-            yield
+        async with watch.Watch() as stream:
+            async for _ in stream.stream(
+                core.list_namespaced_pod_template, namespace, resource_version=version
+            ):
+                yield
 
 
 WATCHES: dict[str, Watch] = {

@@ -7,18 +7,17 @@ the next. A client's clock is its own CPU time from the first event to the last.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 from bench import samples
 from bench.figure import Figure, at_most, median
 from bench.ground import Ground
-from windlass.kube.api import Api
-from windlass.kube.connection import Connection
+from bench.writer import Writer, write_all
 
 ROUNDS = 3
 EVENTS = 1000
@@ -65,12 +64,12 @@ class _Client:
 def measure(ground: Ground) -> Iterator[Figure]:
     """Microseconds of CPU per event."""
     namespace = ground.namespace("watch")
-    asyncio.run(_prepare(ground, namespace))
+    _prepare(ground, namespace)
     with contextlib.ExitStack() as stack:
         clients = {name: _Client(name, ground, namespace) for name in _CLIENTS}
         for client in clients.values():
             stack.callback(client.close)
-        costs = asyncio.run(_rounds(ground, namespace, clients))
+        costs = _rounds(ground, namespace, clients)
     yield from _figures({name: median(found) * 1e6 for name, found in costs.items()})
 
 
@@ -100,55 +99,45 @@ def _figures(cost: dict[str, float]) -> Iterator[Figure]:
     )
 
 
-async def _prepare(ground: Ground, namespace: str) -> None:
-    async with Connection.open(kubeconfig=ground.desk.admin_kubeconfig) as connection:
-        api = Api(connection)
-        for number in range(_OBJECTS):
-            made = samples.pod_template(namespace, _name(number))
-            await api.apply(samples.POD_TEMPLATES, made, field_manager="bench")
+def _prepare(ground: Ground, namespace: str) -> None:
+    def create(writer: Writer, number: int) -> None:
+        writer.create(_path(namespace), samples.pod_template(namespace, _name(number)))
+
+    write_all(ground.desk, range(_OBJECTS), create, writers=1)
 
 
-async def _rounds(
-    ground: Ground, namespace: str, clients: dict[str, _Client]
-) -> dict[str, list[float]]:
+def _rounds(ground: Ground, namespace: str, clients: dict[str, _Client]) -> dict[str, list[float]]:
     costs: dict[str, list[float]] = {name: [] for name in clients}
-    async with Connection.open(kubeconfig=ground.desk.admin_kubeconfig) as connection:
-        api = Api(connection)
-        for turn in range(ROUNDS):
-            with ground.progress.step(f"watch: round {turn + 1} of {ROUNDS}"):
-                order = list(clients)[turn % len(clients) :] + list(clients)[: turn % len(clients)]
-                for name in order:
-                    costs[name].append(await _watched(api, namespace, clients[name]))
+    names = list(clients)
+    for turn in range(ROUNDS):
+        with ground.progress.step(f"watch: round {turn + 1} of {ROUNDS}"):
+            for name in names[turn % len(names) :] + names[: turn % len(names)]:
+                costs[name].append(_watched(ground, namespace, clients[name]))
     return costs
 
 
-async def _watched(api: Api, namespace: str, client: _Client) -> float:
+def _watched(ground: Ground, namespace: str, client: _Client) -> float:
     """CPU seconds per event of one client over one lot of modifications."""
-    assert await asyncio.to_thread(client.ask, str(EVENTS)) == "ready"
-    await _modify(api, namespace, [0])
-    assert await asyncio.to_thread(client.ask) == "open"
-    await asyncio.gather(
-        *(_modify(api, namespace, range(writer, EVENTS, _WRITERS)) for writer in range(_WRITERS))
-    )
-    told = json.loads(await asyncio.to_thread(client.ask))
+    assert client.ask(str(EVENTS)) == "ready"
+    _modify(ground, namespace, 1)
+    assert client.ask() == "open"
+    _modify(ground, namespace, EVENTS)
+    told = json.loads(client.ask())
     return float(told["cpu"]) / int(told["events"])
 
 
-async def _modify(api: Api, namespace: str, numbers: range | list[int]) -> None:
-    """One modification per number; writers never share an object."""
-    for number in numbers:
-        _serial.append(number)
-        patch = {"metadata": {"annotations": {"bench/serial": str(len(_serial))}}}
-        await api.merge_patch(
-            samples.POD_TEMPLATES,
-            _name(number % _OBJECTS),
-            patch,
-            namespace,
-            field_manager="bench",
-        )
+def _modify(ground: Ground, namespace: str, count: int) -> None:
+    """That many modifications; writers never share an object."""
+
+    def patch(writer: Writer, number: int) -> None:
+        changed = {"metadata": {"annotations": {"bench/serial": f"{time.monotonic_ns()}"}}}
+        writer.patch(f"{_path(namespace)}/{_name(number % _OBJECTS)}", changed)
+
+    write_all(ground.desk, range(count), patch, writers=_WRITERS)
 
 
-_serial: list[int] = []
+def _path(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/podtemplates"
 
 
 def _name(number: int) -> str:

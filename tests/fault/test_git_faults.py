@@ -200,7 +200,9 @@ def test_a_protected_branch_is_said_with_the_servers_words(
     assert mirrored.condition("gitdestination", "destination", "Stalled")["status"] == "True"
     _create(mirrored, "three")
     faults.clear()
-    mirrored.admin.kubectl("annotate", "gitdestination", "destination", "windlass.dev/requestedAt=x")
+    mirrored.admin.kubectl(
+        "annotate", "gitdestination", "destination", "windlass.dev/requestedAt=x"
+    )
     _await_files(mirrored, "one", "two", "three")
     _ready(mirrored, "Ready")
     assert len(history.moves(mirrored)) == pushes + 1

@@ -43,9 +43,7 @@ _REFERENCE: list[Tree] = []
 
 
 @pytest.fixture
-def reference(
-    candidates: Callable[..., Candidate], mirrors: Mirrors, tmp_path: Path
-) -> Tree:
+def reference(candidates: Callable[..., Candidate], mirrors: Mirrors, tmp_path: Path) -> Tree:
     """The files of an undisturbed run, made once; it also learns which places are passed."""
     if not _REFERENCE:
         visited = tmp_path / "visited"

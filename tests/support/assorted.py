@@ -22,7 +22,9 @@ PRESET: dict[str, dict[str, Any]] = {
     "v1/secrets": {"type": "Opaque", "data": {"a": "dmFsdWU="}},
     "v1/serviceaccounts": {"imagePullSecrets": [{"name": "pull"}]},
     "v1/resourcequotas": {"spec": {"hard": {"pods": "10"}}},
-    "v1/limitranges": {"spec": {"limits": [{"type": "Pod", "max": {"cpu": "2"}}]}},
+    "v1/limitranges": {
+        "spec": {"limits": [{"type": "PersistentVolumeClaim", "max": {"storage": "1Gi"}}]}
+    },
     "networking.k8s.io/v1/ingresses": {
         "spec": {"defaultBackend": {"service": {"name": "web", "port": {"number": 80}}}}
     },

@@ -6,7 +6,9 @@ from windlass.api.gitdestination import GitDestination
 from windlass.base import duration
 from windlass.base.clock import Clock
 from windlass.base.errors import Stalled, Waiting, WindlassError
+from windlass.git.format import refs
 from windlass.git.format.person import Person
+from windlass.git.listing import Listing
 from windlass.objects.key import Key
 from windlass.reverser.cache import Cache, repository_key
 from windlass.reverser.decide import claim, destination_report, references, secrets
@@ -15,6 +17,7 @@ from windlass.reverser.mirror import Mirror
 from windlass.reverser.repositories import Known, Repositories
 from windlass.reverser.stream import Stream
 from windlass.reverser.target import Target
+from windlass.runtime import requests
 from windlass.runtime.outcome import Outcome
 from windlass.runtime.queue import KeyedQueue
 
@@ -43,6 +46,7 @@ class Destinations:
         self._mirror_salt = mirror_salt
         self._told: dict[Key, tuple[Progress, float]] = {}
         self._ready: dict[Key, bool] = {}
+        self._spurs: dict[Key, tuple[Listing, str | None]] = {}
 
     def is_ready(self, key: Key) -> bool:
         """Whether the last pass over this destination found it in order."""
@@ -63,10 +67,12 @@ class Destinations:
         if raw is None:
             self._out_of_order(key)
             self._told.pop(key, None)
+            self._spurs.pop(key, None)
             return Outcome.gone()
         try:
             destination = GitDestination.decode(raw)
             self._mirror.write_to(self._target(destination))
+            self._spur(destination)
         except WindlassError:
             self._out_of_order(key)
             raise
@@ -75,6 +81,18 @@ class Destinations:
         self._ready[key] = outcome.ready is not None and outcome.ready.status == "True"
         self._told[key] = (progress, self._clock.monotonic())
         return outcome
+
+    def _spur(self, destination: GitDestination) -> None:
+        """Tell the worker of a request, or of where the remote's branch was last seen."""
+        key, known = destination.key, self._repositories.known(repository_key(destination))
+        assert known is not None, "a placed destination has a known repository"
+        tip = known.listing.refs.get(refs.branch_ref(destination.spec.branch))
+        request = requests.newest(destination.metadata.annotations)
+        last, answered = self._spurs.get(key, (None, None))
+        worker = self._mirror.workers.worker(key)
+        if worker is not None and (known.listing is not last or request != answered):
+            self._spurs[key] = (known.listing, request)
+            worker.heard(key, tip)
 
     def _out_of_order(self, key: Key) -> None:
         self._ready.pop(key, None)

@@ -32,7 +32,7 @@ class LastPush:
 
 
 @dataclass(slots=True)
-class Waiting:
+class Gathered:
     """What gathered in the present window, in order."""
 
     arrivals: list[Arrival] = field(default_factory=list)
@@ -62,7 +62,7 @@ class Folder:
         self.written: set[str] = set()
         self.refused: dict[str, tuple[Identity, str]] = {}
         self.dirty: dict[str, Arrival] = {}
-        self.waiting = Waiting()
+        self.waiting = Gathered()
         self._next: dict[str, str | None] = {}
 
     @property
@@ -81,7 +81,8 @@ class Folder:
     def check_beside(self, others: Iterable[Folder]) -> None:
         """Refuse to open beside an open folder of the same name; its claim may be to come."""
         for other in others:
-            if other.is_open and other.target.base_folder == self.target.base_folder:
+            same = other.target.base_folder == self.target.base_folder
+            if same and other.is_open and other is not self:
                 raise Stalled(
                     "FolderClaimed",
                     "another GitDestination writes to this folder of this branch; "
@@ -127,12 +128,12 @@ class Folder:
             self.waiting.opened = now
         self.waiting.newest = now
 
-    def take(self) -> Waiting:
+    def take(self) -> Gathered:
         """Close the window: what waits becomes a batch, and a new window begins."""
-        taken, self.waiting = self.waiting, Waiting()
+        taken, self.waiting = self.waiting, Gathered()
         return taken
 
-    def put_back(self, taken: Waiting) -> None:
+    def put_back(self, taken: Gathered) -> None:
         """Undo `take`: the batch did not reach the server, newer arrivals follow it."""
         newer = self.waiting
         self.waiting = replace(
@@ -164,7 +165,7 @@ class Folder:
         freed = self.waiting.size
         for arrival in self.waiting.arrivals:
             self.dirty[arrival.path] = replace(arrival, content=None, observation=None)
-        self.waiting = Waiting(sweeps=self.waiting.sweeps, opened=self.waiting.opened)
+        self.waiting = Gathered(sweeps=self.waiting.sweeps, opened=self.waiting.opened)
         self.settle()
         return freed
 

@@ -6,6 +6,8 @@ without us. The claim in it decides; a claim that cannot be read is never overwr
 
 from __future__ import annotations
 
+import asyncio
+
 from windlass.base.errors import Stalled
 from windlass.reverser.branch import Branch
 from windlass.reverser.decide import claim
@@ -28,7 +30,7 @@ async def load(
     )
     if isinstance(verdict, claim.Foreign):
         raise Stalled("FolderClaimed", verdict.message)
-    folder.load(entries)
+    await asyncio.to_thread(folder.load, entries)
     folder.claimed = verdict == claim.Ours(outdated=False)
     folder.is_open, folder.trouble = True, None
 

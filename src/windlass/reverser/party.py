@@ -48,5 +48,5 @@ class Party:
         """A neighbour left, maybe the holder of a folder that one of ours waits for."""
         for folder in self.folders.values():
             if folder.trouble is not None:
-                folder.trouble = None
+                folder.trouble, folder.retry_at = None, 0.0
                 self.urge()

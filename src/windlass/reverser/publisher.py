@@ -26,9 +26,10 @@ from windlass.reverser.decide.attribution import Observation, Tier, Verdict
 from windlass.reverser.decide.author import Author
 from windlass.reverser.decide.publication import Publication, Wanted
 from windlass.reverser.decide.window import PlannedCommit
-from windlass.reverser.folder import Folder, Waiting
+from windlass.reverser.folder import Folder, Gathered
 
 Judge = Callable[[Observation], Verdict]
+Verdicts = dict[Observation, Verdict]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class Batch:
     """One folder's closed window, ready to be planned."""
 
     folder: Folder
-    waiting: Waiting
+    waiting: Gathered
     removals: tuple[Arrival, ...]
     refused: frozenset[str]
 
@@ -60,6 +61,7 @@ class Written:
     edits: dict[str, str | None]
     skipped: tuple[tuple[Identity, str], ...]
     claims: bool
+    verdicts: tuple[Verdict, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,51 +91,26 @@ class Publisher:
 
     async def build(self, batches: list[Batch]) -> Built | None:
         """Commits for `batches` on the present base; None when nothing changes."""
-        planned = [(batch, self._plan(batch)) for batch in batches]
+        judged = [(batch, self._judged(batch)) for batch in batches]
         failpoint.reach("reverser.commit.before")
-        built = await asyncio.to_thread(self._write, planned)
+        built = await asyncio.to_thread(self._write, judged)
         failpoint.reach("reverser.commit.after")
         return built
 
-    def _plan(self, batch: Batch) -> Publication:
-        arrivals = [*batch.waiting.arrivals, *batch.removals]
-        wanted = [
-            self._wanted(batch.folder, arrival)
-            for arrival in arrivals
-            if arrival.path not in batch.refused
-        ]
-        return publication.publication(wanted, batch.folder.index)
+    def _judged(self, batch: Batch) -> Verdicts:
+        """Who made each change, by what is known when the window closes."""
+        observations = (arrival.observation for arrival in batch.waiting.arrivals)
+        return {one: self._judge(one) for one in observations if one is not None}
 
-    def _wanted(self, folder: Folder, arrival: Arrival) -> Wanted:
-        who, tier, user = self._credit(folder, arrival)
-        return Wanted(
-            path=arrival.path,
-            identity=arrival.identity,
-            blob=arrival.blob,
-            size=arrival.size,
-            mask=arrival.mask,
-            author=who,
-            tier=tier,
-            user=user,
-            received=arrival.received,
-        )
-
-    def _credit(self, folder: Folder, arrival: Arrival) -> tuple[Author, Tier, str]:
-        """Author, tier and user of one change; a snapshot's are the committer's own."""
-        if arrival.observation is None:
-            committer = folder.target.committer
-            return Author(committer.name, committer.email), "sync", ""
-        verdict = self._judge(arrival.observation)
-        return author.author_of(verdict.actor), verdict.tier, author.user_text(verdict.actor)
-
-    def _write(self, planned: list[tuple[Batch, Publication]]) -> Built | None:
+    def _write(self, judged: list[tuple[Batch, Verdicts]]) -> Built | None:
         """Put blobs, trees and commits into the store; runs in a thread."""
         store = self._branch.store
         tip = self._branch.base
         tree = store.tree_of(tip) if tip is not None else None
         floor = store.committed_at(tip) if tip is not None else 0
         written = []
-        for batch, plan in planned:
+        for batch, verdicts in judged:
+            plan = _plan(batch, verdicts)
             content = {a.blob: a.content for a in batch.waiting.arrivals if a.content is not None}
             claims = bool(plan.commits) and not batch.folder.claimed
             edits: dict[str, str | None] = {}
@@ -142,7 +119,8 @@ class Publisher:
                 tree = self._edited(store, tree, item, content, extra)
                 tip, floor = self._committed(store, batch.folder, item, tree, tip, floor)
                 edits.update({change.path: change.blob for change in item.changes})
-            written.append(Written(batch.folder, plan.commits, edits, plan.skipped, claims))
+            known = tuple(verdicts.values())
+            written.append(Written(batch.folder, plan.commits, edits, plan.skipped, claims, known))
         if tip is None or tip == self._branch.base:
             return None
         return Built(tip, tuple(written))
@@ -213,7 +191,41 @@ class Publisher:
         )
 
 
-def stored(waiting: Waiting) -> Waiting:
+def stored(waiting: Gathered) -> Gathered:
     """The same window once the store holds its blobs: the content can go."""
     arrivals = [replace(arrival, content=None) for arrival in waiting.arrivals]
     return replace(waiting, arrivals=arrivals, size=0)
+
+
+def _plan(batch: Batch, verdicts: Verdicts) -> Publication:
+    """The commits of a batch; a change without an observation comes from a snapshot."""
+    committer = batch.folder.target.committer
+    own = Author(committer.name, committer.email)
+    wanted = [
+        _wanted(arrival, *_credit(arrival, verdicts, own))
+        for arrival in (*batch.waiting.arrivals, *batch.removals)
+        if arrival.path not in batch.refused
+    ]
+    return publication.publication(wanted, batch.folder.index)
+
+
+def _credit(arrival: Arrival, verdicts: Verdicts, own: Author) -> tuple[Author, Tier, str]:
+    """Author, tier and user of one change; a snapshot's are the committer's own."""
+    if arrival.observation is None:
+        return own, "sync", ""
+    verdict = verdicts[arrival.observation]
+    return author.author_of(verdict.actor), verdict.tier, author.user_text(verdict.actor)
+
+
+def _wanted(arrival: Arrival, who: Author, tier: Tier, user: str) -> Wanted:
+    return Wanted(
+        path=arrival.path,
+        identity=arrival.identity,
+        blob=arrival.blob,
+        size=arrival.size,
+        mask=arrival.mask,
+        author=who,
+        tier=tier,
+        user=user,
+        received=arrival.received,
+    )

@@ -138,8 +138,9 @@ class Repositories:
         )
 
     def _learn(self, key: Key, known: Known) -> None:
-        if self._known.get(key) != known:
-            self._known[key] = known
+        before, self._known[key] = self._known.get(key), known
+        # An equal answer is news too: the branch may be back where it was before our push.
+        if before is None or before.listing is not known.listing or before != known:
             self._on_change(key)
 
     def _forget(self, key: Key) -> None:

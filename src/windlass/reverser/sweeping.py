@@ -8,7 +8,8 @@ empty answer of the API server is no proof; then every candidate is asked for by
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
 
 from windlass.objects import yaml_reader
@@ -28,8 +29,7 @@ async def orphans(
 ) -> list[Arrival]:
     """The removals that a complete snapshot proves."""
     prefix = paths.scope_folder(folder.target.base_folder, sweep.gvr, sweep.namespace) + "/"
-    inside = [path for path in folder.index if path.startswith(prefix)]
-    candidates = snapshot.candidates(inside, sweep.live)
+    candidates = await asyncio.to_thread(_candidates, folder.index, prefix, sweep.live)
     owned = await _owned(folder, branch, sweep, candidates)
     doubtful = snapshot.needs_confirmation(list_empty=sweep.empty, candidates=candidates)
     return [
@@ -37,6 +37,10 @@ async def orphans(
         for path, identity in owned.items()
         if not doubtful or await confirm(identity)
     ]
+
+
+def _candidates(index: Mapping[str, str], prefix: str, live: frozenset[str]) -> tuple[str, ...]:
+    return snapshot.candidates((path for path in index if path.startswith(prefix)), live)
 
 
 async def _owned(
@@ -97,7 +101,8 @@ def _modes(folder: Folder, needed: Iterable[str]) -> dict[str, int]:
 async def _contents(folder: Folder, branch: Branch, wanted: list[str]) -> dict[str, Object | None]:
     """The one object that each file holds; None for whatever a strict reader refuses."""
     blobs = await branch.blobs(folder.target, [folder.index[path] for path in wanted])
-    return {path: _read(blobs.get(folder.index[path])) for path in wanted}
+    present = {path: blobs.get(folder.index[path]) for path in wanted}
+    return await asyncio.to_thread(lambda: {path: _read(blob) for path, blob in present.items()})
 
 
 def _read(content: bytes | None) -> Object | None:

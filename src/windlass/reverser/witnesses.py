@@ -59,8 +59,10 @@ class Witnesses:
             )
 
     def judge(self, observation: Observation) -> Verdict:
-        """Who made a change, by what is known now."""
-        return attribution.attributed(observation, self._records, now=self._clock.monotonic())
+        """Who made a change, by what is known now; every verdict is counted (ATT-13)."""
+        verdict = attribution.attributed(observation, self._records, now=self._clock.monotonic())
+        self._tally.judged(verdict)
+        return verdict
 
 
 def _record(told: Witnessed) -> Record:

@@ -40,8 +40,7 @@ from windlass.reverser.arrival import Arrival, Sweep
 from windlass.reverser.branch import Branch
 from windlass.reverser.decide import cadence
 from windlass.reverser.decide.attribution import Verdict
-from windlass.reverser.folder import Folder, LastPush
-from windlass.reverser.folder import Waiting as Gathered
+from windlass.reverser.folder import Folder, Gathered, LastPush
 from windlass.reverser.party import Party
 from windlass.reverser.publisher import Batch, Built, Publisher, Written, stored
 from windlass.reverser.target import Target
@@ -99,6 +98,7 @@ class BranchWorker:
         self._last_push_end: float | None = None
         self._push_average: float | None = None
         self._wake = asyncio.Event()
+        self._doubtful = False
         self._closing = False
 
     # ---- what intake and the controllers call
@@ -109,17 +109,15 @@ class BranchWorker:
         party = self.parties.setdefault(target.repository, Party(target.repository))
         folder = party.folders[target.key] = Folder(target)
         party.urge()
-        self._wake.set()
         return folder
 
     def detach(self, key: Key) -> None:
         """Stop writing for a destination; its files stay, what waited is dropped."""
         for party in list(self.parties.values()):
             party.folders.pop(key, None)
+            party.reconsider()
             if not party.folders:
                 del self.parties[party.repository]
-        for party in self.parties.values():
-            party.reconsider()
         self._wake.set()
 
     def folders(self) -> Iterator[tuple[Party, Folder]]:
@@ -140,10 +138,10 @@ class BranchWorker:
         folder.sweep(sweep, self._clock.monotonic())
         self._wake.set()
 
-    def urge(self, key: Key) -> None:
-        """Somebody asked for a try now."""
-        found = self.find(key)
-        if found is not None:
+    def heard(self, key: Key, tip: str | None) -> None:
+        """Somebody asks for a try, or saw the branch at `tip`, which may not be our doing."""
+        self._doubtful |= self._branch.known and tip != self._branch.expected
+        if found := self.find(key):
             found[0].urge()
             self._wake.set()
 
@@ -192,7 +190,7 @@ class BranchWorker:
 
     def _due_at(self, party: Party) -> float:
         times = [self._folder_due_at(folder) for folder in party.folders.values()]
-        return max(min(times, default=float("inf")), party.not_before)
+        return max(0.0 if self._doubtful else min(times, default=float("inf")), party.not_before)
 
     def _folder_due_at(self, folder: Folder) -> float:
         if not folder.is_open:
@@ -251,9 +249,10 @@ class BranchWorker:
 
     async def _open(self, party: Party) -> None:
         closed = [folder for folder in party.folders.values() if not folder.is_open]
-        if not closed and self._branch.known:
+        if not closed and self._branch.known and not self._doubtful:
             return
         await self._catch_up(next(iter(party.folders.values())).target)
+        self._doubtful = False
         for folder in closed:
             await self._open_folder(folder)
 
@@ -271,6 +270,7 @@ class BranchWorker:
     async def _open_folder(self, folder: Folder) -> None:
         """Load a folder if it may be written to; else say why and look again later."""
         try:
+            folder.check_beside(other for _, other in self.folders())
             await opening.load(
                 folder,
                 self._branch,
@@ -372,6 +372,8 @@ class BranchWorker:
         time = self._clock.now()
         for written in built.written:
             folder = written.folder
+            for verdict in written.verdicts:
+                self._around.judged(verdict)
             for identity, reason in written.skipped:
                 self._around.skipped(identity, reason)
             folder.acknowledge(written.edits)

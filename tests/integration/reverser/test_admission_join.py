@@ -180,7 +180,6 @@ async def _experiment(
     token: str,
     recorder: join.Recorder,
 ) -> list[join.Row]:
-    samples=[x for x in samples if x.label.split(".")[0] in ("jobs","replicationcontrollers","cronjobs","pods","replicasets","deployments","statefulsets","daemonsets","podtemplates","services")]
     turn = asyncio.Semaphore(AT_ONCE)
 
     async def one(sample: Sample) -> join.Row:

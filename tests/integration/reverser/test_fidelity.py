@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -134,7 +135,8 @@ def test_applying_the_mirror_again_changes_nothing(mirrored: Mirrored) -> None:
     person, namespace = admin_of(mirrored), mirrored.namespace
     people = mirrored.person("alice")
     documents = assorted.documents(assorted.PRESET, namespace)
-    people.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(documents))
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
+    people.kubectl("apply", "-f", "-", stdin=text)
     mirrored.configured({})
     eventually(lambda: len(mirrored.files()) == len(documents) + 1, "every file")
     applied = 0

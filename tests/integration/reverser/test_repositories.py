@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import socket
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.git_ssh import serving_ssh
 from tests.support.gitserver import (
     PASSWORD,
     TOKEN,
     Served,
     commit_files,
     serving,
-    serving_ssh,
     tips,
 )
 from tests.support.mirrored import Mirrored
@@ -25,7 +22,6 @@ from tests.support.people import admin_of, swift
 
 from windlass.dev.git_repositories import Repositories
 from windlass.git import credentials
-from windlass.reverser.decide import repository_report
 
 
 @pytest.fixture
@@ -126,76 +122,33 @@ def test_a_created_branch_starts_at_the_default_branch(mirrored: Mirrored) -> No
     assert mirrored.git("show", "mirror:apps/x.yaml") == "a: 1\n"
 
 
-@pytest.fixture
-def ssh_key(tmp_path: Path) -> str:
-    """A private key without a passphrase."""
-    file = tmp_path / "key"
-    command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(file)]
-    subprocess.run(command, check=True, timeout=30)
-    return file.read_text()
-
-
-@pytest.fixture
-def listener() -> Iterator[socket.socket]:
-    """A port that would take whatever comes, and never answers."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        listening.setblocking(False)
-        yield listening
-
-
 @pytest.mark.cluster
 @pytest.mark.scenario("A6")
-def test_ssh_without_host_keys_is_refused_before_a_connection(
-    mirrored: Mirrored, ssh_key: str, listener: socket.socket
-) -> None:
-    """HostKeyMismatch, and nobody even knocked at the server's door."""
-    address = f"ssh://git@127.0.0.1:{listener.getsockname()[1]}/mirror.git"
-    mirrored.admin.apply(
-        mirrored.secret(identity=ssh_key), mirrored.repo_config({"repoUrl": address})
-    )
-    ready = mirrored.await_condition("gitrepoconfig", "repo", "HostKeyMismatch")
-    assert ready["status"] == "False"
-    assert mirrored.condition("gitrepoconfig", "repo", "Stalled")["status"] == "True"
-    with pytest.raises(BlockingIOError):
-        listener.accept()
-
-
-@pytest.mark.cluster
-@pytest.mark.scenario("A6")
-def test_disabled_host_key_verification_works_and_shows(mirrored: Mirrored, tmp_path: Path) -> None:
-    """Only when asked, and the condition says what it costs."""
+def test_ssh_needs_host_keys_unless_told_otherwise(mirrored: Mirrored, tmp_path: Path) -> None:
+    """HostKeyMismatch before any login; Disabled works, and the condition says what it costs."""
     with serving_ssh(tmp_path) as served:
         commit_files(Repositories(tmp_path).create("a"), {"f": "1"})
-        mirrored.admin.apply(
-            mirrored.secret(identity=served.key.decode()),
-            mirrored.repo_config(
-                {"repoUrl": served.remote("a").url, "hostKeyVerification": "Disabled"}
-            ),
+        spec: dict[str, Any] = {"repoUrl": served.remote("a").url}
+        secret = mirrored.secret(identity=served.key.decode())
+        mirrored.admin.apply(secret, mirrored.repo_config(spec))
+        ready = mirrored.await_condition("gitrepoconfig", "repo", "HostKeyMismatch")
+        assert ready["status"] == "False"
+        assert mirrored.condition("gitrepoconfig", "repo", "Stalled")["status"] == "True"
+        assert served.logins == []
+        mirrored.admin.apply(mirrored.repo_config({**spec, "hostKeyVerification": "Disabled"}))
+        mirrored.await_condition("gitrepoconfig", "repo", "BranchFound")
+        assert served.logins
+        shown = mirrored.condition("gitrepoconfig", "repo", "TransportVerified")
+        assert shown["status"] == "False"
+        known = mirrored.secret(
+            identity=served.key.decode(), known_hosts=served.known_hosts.decode()
+        )
+        mirrored.admin.apply(known, mirrored.repo_config(spec))
+        eventually(
+            lambda: not mirrored.condition("gitrepoconfig", "repo", "TransportVerified"),
+            "the condition withdrawn",
         )
         mirrored.await_condition("gitrepoconfig", "repo", "BranchFound")
-    shown = mirrored.condition("gitrepoconfig", "repo", "TransportVerified")
-    assert shown["status"] == "False"
-
-
-@pytest.mark.scenario("A6")
-def test_an_unverified_transport_is_a_condition_until_it_is_verified() -> None:
-    """The report carries TransportVerified=False, and takes it back."""
-    told = {
-        verified: repository_report.reached(
-            {"refs/heads/main": "a" * 40},
-            ["main"],
-            creating=(),
-            remote="host/x",
-            verified=verified,
-            after=None,
-        )
-        for verified in (False, True)
-    }
-    assert [(row.type, row.status) for row in told[False].conditions] == [
-        ("TransportVerified", "False")
-    ]
-    assert told[True].conditions == ()
-    assert "TransportVerified" in told[True].withdrawn
 
 
 _FAMILIES = {

@@ -1,0 +1,235 @@
+"""What happened while nobody looked, and starts on whatever the last run left."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fault import history
+from tests.fault.conftest import Mirrors
+from tests.support.gitserver import Served, commit_files, files_at
+from tests.support.mirrored import Mirrored
+from tests.support.operator import Operator, eventually
+from tests.support.reference_run import read_folder
+from windlass.dev.desk import Desk
+
+pytestmark = pytest.mark.cluster
+
+CONFIG_MAPS = {"resources": ["configmaps"]}
+MANY = 200
+
+
+def _path(mirrored: Mirrored, name: str) -> str:
+    return f"v1/configmaps/{mirrored.namespace}/{name}.yaml"
+
+
+def _await_files(mirrored: Mirrored, *names: str) -> None:
+    wanted = {_path(mirrored, name) for name in names}
+    eventually(lambda: wanted <= read_folder(mirrored).keys(), f"files {names}", seconds=60.0)
+
+
+def _by_hand(mirrored: Mirrored) -> dict[str, str]:
+    """Files of a person, in the folder and where our own files go."""
+    other = json.dumps(mirrored.config_map("elsewhere", a="1"))
+    return {
+        "README.md": "about this repository\n",
+        f"{mirrored.folder}/kustomization.yaml": "resources: []\n",
+        f"{mirrored.folder}/by-hand.yaml": other,
+        f"{mirrored.folder}/{_path(mirrored, 'other-name')}": other,
+        f"{mirrored.folder}/v1/configmaps/{mirrored.namespace}/notes.txt": "mine\n",
+        f"{mirrored.folder}/{_path(mirrored, 'broken')}": "{not yaml: [\n",
+    }
+
+
+@pytest.mark.scenario("A89", "A91", "A95")
+def test_objects_deleted_while_down_go_in_one_push(
+    mirrored: Mirrored, idle_operator: Operator, desk: Desk
+) -> None:
+    """Hundreds of files and the last one of a type go together; files of people stay."""
+    theirs = _by_hand(mirrored)
+    commit_files(mirrored.path, theirs)
+    alice = mirrored.person("alice")
+    many = [mirrored.config_map(f"many-{number}", n=str(number)) for number in range(MANY)]
+    alice.kubectl(
+        "create", "-f", "-", stdin=json.dumps({"kind": "List", "apiVersion": "v1", "items": many})
+    )
+    alice.kubectl("create", "role", "only", "--verb=get", "--resource=pods")
+    alice.kubectl("create", "configmap", "kept", "--from-literal=a=1")
+    idle_operator.start()
+    mirrored.configured({"resources": ["configmaps", "roles"]})
+    last = f"rbac.authorization.k8s.io/v1/roles/{mirrored.namespace}/only.yaml"
+    eventually(lambda: len(read_folder(mirrored)) == MANY + 7, "every file", seconds=60.0)
+    assert last in read_folder(mirrored)
+    idle_operator.kill()
+    before = len(history.moves(mirrored))
+    alice.kubectl("delete", "role", "only")
+    names = [one["metadata"]["name"] for one in many]
+    alice.kubectl("delete", "configmap", "--wait=false", *names)
+    idle_operator.start()
+    eventually(lambda: len(read_folder(mirrored)) == 6, "only files that are right", seconds=60.0)
+    assert _path(mirrored, "kept") in read_folder(mirrored)
+    assert len(history.moves(mirrored)) == before + 1
+    history.assert_sound(mirrored)
+    found = files_at(mirrored.path)
+    assert {path: found.get(path) for path in theirs} == theirs
+
+
+@pytest.mark.scenario("A100")
+def test_a_restart_without_a_change_writes_nothing(
+    mirrors: Mirrors, idle_operator: Operator, git_host: Served
+) -> None:
+    """No commit, no push, no status write; another namespace shows that it works."""
+    mirrored = mirrors()
+    mirrored.person("alice").apply(*(mirrored.config_map(f"map-{n}", a="1") for n in range(5)))
+    idle_operator.start()
+    mirrored.configured({"resources": ["configmaps", "secrets", "deployments"]})
+    eventually(lambda: len(read_folder(mirrored)) == 6, "six files", seconds=60.0)
+    _await_calm(mirrored, idle_operator)
+    before = _versions(mirrored)
+    seen = len(git_host.server.requests)
+    idle_operator.stop()
+    idle_operator.start()
+    other = mirrors()
+    other.person("alice").apply(other.config_map("one", a="1"))
+    other.configured(CONFIG_MAPS)
+    _await_files(other, "one")
+    _await_calm(other, idle_operator)
+    assert _versions(mirrored) == before
+    pushes = [
+        one
+        for one in git_host.server.requests[seen:]
+        if one.service == "receive-pack" and mirrored.repository in one.path
+    ]
+    assert not pushes
+
+
+def _await_calm(mirrored: Mirrored, operator: Operator) -> None:
+    """Until the status says what was pushed last and no pass is under way."""
+    tip = history.tip(mirrored)
+
+    def reported() -> bool:
+        status = mirrored.admin.get("gitdestination", "destination").get("status", {})
+        return status.get("lastPush", {}).get("commit") == tip and status.get("pending") == 0
+
+    eventually(reported, "the report of the last push", seconds=30.0)
+    eventually(lambda: _still(operator), "calm controllers", seconds=30.0)
+
+
+def _still(operator: Operator) -> bool:
+    threading.Event().wait(0.0)
+    return operator.metric("windlass_queue_depth") == 0.0
+
+
+def _versions(mirrored: Mirrored) -> dict[str, Any]:
+    """Where the branch is, and the version of each of our objects with its status."""
+    found = {"tip": history.tip(mirrored)}
+    for kind, name in (
+        ("gitrepoconfig", "repo"),
+        ("gitdestination", "destination"),
+        ("watchrule", "rule"),
+    ):
+        obj = mirrored.admin.get(kind, name)
+        found[kind] = (obj["metadata"]["resourceVersion"], json.dumps(obj["status"]))
+    return found
+
+
+def _truncate(stores: Path) -> int:
+    """Cut every object file and pack of every store in half."""
+    files = [path for path in stores.glob("*/objects/**/*") if path.is_file()]
+    for path in files:
+        content = path.read_bytes()
+        path.chmod(0o644)
+        path.write_bytes(content[: len(content) // 2])
+    return len(files)
+
+
+@pytest.mark.scenario("A84")
+@pytest.mark.parametrize("running", [True, False], ids=["running", "stopped"])
+def test_a_damaged_store_is_fetched_again(
+    running: bool, mirrored: Mirrored, idle_operator: Operator, desk: Desk
+) -> None:
+    """Every object of the store is cut in half; nobody sees more of it than a log line."""
+    commit_files(mirrored.path, {f"files/{number}.txt": f"{number}\n" for number in range(150)})
+    alice = mirrored.person("alice")
+    idle_operator.start()
+    mirrored.configured(CONFIG_MAPS)
+    alice.apply(mirrored.config_map("one", a="1"), mirrored.config_map("two", a="1"))
+    _await_files(mirrored, "one", "two")
+    if not running:
+        idle_operator.stop()
+    assert _truncate(desk.directory / "stores")
+    alice.apply(mirrored.config_map("three", a="1"))
+    alice.kubectl("delete", "configmap", "two")
+    if not running:
+        idle_operator.start()
+    _await_files(mirrored, "one", "three")
+    eventually(lambda: _path(mirrored, "two") not in read_folder(mirrored), "two is gone")
+    mirrored.await_condition("gitdestination", "destination", "Ready")
+    history.assert_sound(mirrored)
+
+
+def test_a_full_disk_is_said_and_passes(mirrored: Mirrored, idle_operator: Operator) -> None:
+    """DiskFull is reported, nothing half-written counts, and the next try succeeds."""
+    idle_operator.start({"WINDLASS_FAILPOINTS": "git.store.write.before=full@1"})
+    mirrored.configured(CONFIG_MAPS)
+    mirrored.person("alice").apply(mirrored.config_map("one", a="1"))
+    _await_files(mirrored, "one")
+    mirrored.await_condition("gitdestination", "destination", "Ready")
+    events = mirrored.admin.kubectl("get", "events", "-o", "jsonpath={.items[*].reason}").split()
+    assert "DiskFull" in events
+    history.assert_sound(mirrored)
+
+
+@contextmanager
+def _writing(mirrored: Mirrored) -> Iterator[list[str]]:
+    """Somebody who creates one ConfigMap after the other; the names of those that exist."""
+    done: list[str] = []
+    enough = threading.Event()
+
+    def work() -> None:
+        alice = mirrored.person("alice")
+        for number in itertools.count():
+            if enough.is_set():
+                return
+            name = f"load-{number}"
+            alice.kubectl("create", "configmap", name, "--from-literal=a=1")
+            done.append(name)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield done
+    finally:
+        enough.set()
+        thread.join(60)
+
+
+@pytest.mark.scenario("A86")
+def test_sigterm_under_load_pushes_what_waits_and_frees_the_lease(
+    mirrored: Mirrored, idle_operator: Operator
+) -> None:
+    """Open windows are written before the end; the next leader need not wait."""
+    idle_operator.start()
+    mirrored.configured(CONFIG_MAPS, destination={"commitWindow": "60s"})
+    seen = "gitopsreverser_events_processed_total"
+    before = idle_operator.metric(seen)
+    with _writing(mirrored) as names:
+        eventually(lambda: idle_operator.metric(seen) >= before + 8, "eight events", seconds=30.0)
+        assert not read_folder(mirrored), "the window is open"
+        observed = names[:6]
+        idle_operator.stop()
+    written = read_folder(mirrored)
+    assert {_path(mirrored, name) for name in observed} <= written.keys()
+    lease = mirrored.admin.kubectl(
+        "get", "lease", "windlass-leader", "-n", "windlass-system",
+        "-o", "jsonpath={.spec.holderIdentity}",
+    )  # fmt: skip
+    assert lease == ""
+    history.assert_sound(mirrored)

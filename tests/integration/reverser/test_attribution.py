@@ -1,0 +1,316 @@
+"""Whoever made a change is its author, or nobody is; never somebody else."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import os
+import signal
+import ssl
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support import join_samples
+from tests.support.mirrored import Mirrored, Person
+from tests.support.operator import Operator, eventually
+from tests.support.rejecting_webhook import REFUSED, Refuser, hosted, registered
+
+from windlass.api import webhook
+from windlass.dev.desk import Desk
+from windlass.kube.api import Api
+from windlass.kube.connection import Connection
+from windlass.objects.gvr import GVR
+from windlass.web.admission import AdmissionRequest
+
+pytestmark = pytest.mark.cluster
+
+CONFIG_MAPS = GVR("", "v1", "configmaps")
+UNRESOLVED = "(unresolved)"
+PROVABLE = "windlass_mirror_authors_provable"
+
+
+@pytest.mark.scenario("A57")
+def test_a_hundred_updates_by_two_people_are_never_swapped(mirrored: Mirrored) -> None:
+    """Each value that was committed has the author who wrote it, in the order it was written."""
+    mirrored.configured({"resources": ["configmaps"]})
+    mirrored.person("alice").apply(mirrored.config_map("shared", value="start"))
+    mirrored.await_commit("[CREATE] v1/configmaps/shared by user/alice")
+    written = asyncio.run(_alternating(mirrored, "shared", 100))
+    path = f"v1/configmaps/{mirrored.namespace}/shared.yaml"
+    eventually(lambda: 'value: "99"' in mirrored.file(path), "the last value")
+    committed = []
+    for commit in reversed(mirrored.commits()[:-1]):
+        text = mirrored.git("show", f"{commit.sha}:{mirrored.folder}/{path}")
+        value = text.split("value: ")[1].split("\n")[0].strip('"')
+        if value != "start":
+            committed.append(int(value))
+            assert commit.author == commit.trailer("User") == written[int(value)]
+            assert commit.trailer("Attribution") == "exact"
+    assert committed == sorted(set(committed))
+    assert len(committed) >= 50
+
+
+async def _alternating(mirrored: Mirrored, name: str, times: int) -> list[str]:
+    """Who wrote which value, when alice and bob take turns."""
+    names = ("alice", "bob")
+    paths = [mirrored.desk.user_kubeconfig(one, ("dev",)) for one in names]
+    async with (
+        Connection.open(kubeconfig=paths[0]) as alice,
+        Connection.open(kubeconfig=paths[1]) as bob,
+    ):
+        apis = (Api(alice), Api(bob))
+        for number in range(times):
+            patch = {"data": {"value": str(number)}}
+            await apis[number % 2].merge_patch(
+                CONFIG_MAPS, name, patch, mirrored.namespace, field_manager="test"
+            )
+    return [names[number % 2] for number in range(times)]
+
+
+@pytest.mark.scenario("A58")
+def test_attempts_that_changed_nothing_make_nobody_an_author(
+    mirrored: Mirrored, cluster: Desk
+) -> None:
+    """A dry run, a refused write, a conflict and a no-op by mallory; then bob really writes."""
+    mirrored.configured({"resources": ["configmaps"]})
+    bob, mallory = mirrored.person("bob"), mirrored.person("mallory")
+    bob.apply(mirrored.config_map("prize", owner="nobody"), server_side=True)
+    mirrored.await_commit("[CREATE] v1/configmaps/prize by user/bob")
+    stale = bob.get("configmap", "prize")
+    with _refusing(cluster, mirrored, mallory):
+        tries = [
+            _patch(mallory, "prize", "mallory", "--dry-run=server"),
+            _patch(mallory, "prize", "refused"),
+            _replace(mallory, stale, "1"),
+            mallory.try_kubectl(
+                "apply",
+                "--server-side",
+                "-f-",
+                stdin=json.dumps(mirrored.config_map("prize", owner="nobody")),
+            ),
+        ]
+    assert [one.returncode == 0 for one in tries] == [True, False, False, True]
+    assert REFUSED in tries[1].stderr
+    assert "modified" in tries[2].stderr
+    assert _patch(bob, "prize", "bob").returncode == 0
+    commit = mirrored.await_commit("[UPDATE] v1/configmaps/prize by user/bob")
+    assert (commit.author, commit.trailer("Attribution")) == ("bob", "exact")
+    assert "mallory" not in mirrored.git("log", "--format=fuller", "-p", mirrored.branch)
+
+
+@contextmanager
+def _refusing(desk: Desk, mirrored: Mirrored, person: Person) -> Iterator[None]:
+    """Another webhook that refuses what `person` writes with the value `refused`."""
+
+    def refuses(request: AdmissionRequest) -> bool:
+        return b'"owner":"refused"' in request.object
+
+    where = f"request.namespace == '{mirrored.namespace}'"
+    who = f"request.userInfo.username == '{person.name}'"
+    with hosted(Refuser(refuses)) as found:
+        name = f"refuses-{uuid.uuid4().hex[:8]}"
+        # The operator leaves dry runs out; this one refuses them too, so that it can be awaited.
+        with registered(desk, name, found, where, who, dry_runs=True):
+            eventually(
+                lambda: _patch(person, "prize", "refused", "--dry-run=server").returncode != 0,
+                "the other webhook's refusal",
+            )
+            yield
+
+
+def _patch(person: Person, name: str, owner: str, *flags: str) -> Any:
+    patch = json.dumps({"data": {"owner": owner}})
+    return person.try_kubectl("patch", "configmap", name, "--type=merge", f"-p={patch}", *flags)
+
+
+def _replace(person: Person, obj: dict[str, Any], version: str) -> Any:
+    old = {**obj, "metadata": {**obj["metadata"], "resourceVersion": version}}
+    return person.try_kubectl("replace", "-f-", stdin=json.dumps(old))
+
+
+@pytest.mark.scenario("A59")
+def test_creates_with_made_up_names_and_by_apply_have_authors(mirrored: Mirrored) -> None:
+    """GenerateName and server-side apply are credited like any other create."""
+    mirrored.configured({"resources": ["configmaps"]})
+    alice, bob = mirrored.person("alice"), mirrored.person("bob")
+    body = mirrored.config_map("", a="1")
+    body["metadata"] = {"generateName": "made-up-", "namespace": mirrored.namespace}
+    name = alice.kubectl("create", "-f-", "-oname", stdin=json.dumps(body)).strip().split("/")[1]
+    made_up = mirrored.await_commit(f"[CREATE] v1/configmaps/{name} by user/alice")
+    bob.apply(mirrored.config_map("applied", a="1"), server_side=True)
+    applied = mirrored.await_commit("[CREATE] v1/configmaps/applied by user/bob")
+    assert made_up.trailer("Attribution") == applied.trailer("Attribution") == "exact"
+
+
+@pytest.mark.scenario("A59")
+def test_a_version_that_is_not_the_mirrored_one_is_credited_by_chain(
+    mirrored: Mirrored, cluster: Desk
+) -> None:
+    """Writes of a custom kind in another version than the followed one name the writer."""
+    token = f"a{uuid.uuid4().hex[:8]}"
+    group = f"{token}.example.org"
+    with _custom_kind(mirrored, token):
+        mirrored.configured({"resources": ["gadgets"], "apiGroups": [group]})
+        gadget = {
+            "apiVersion": f"{group}/v1beta1",
+            "kind": "Gadget",
+            "metadata": {"name": "abroad", "namespace": mirrored.namespace},
+            "spec": {"mode": "on"},
+        }
+        alice, bob = mirrored.person("alice"), mirrored.person("bob")
+        alice.kubectl("create", "-f-", stdin=json.dumps(gadget))
+        what = f"{group}/v1/gadgets/abroad"
+        first = mirrored.await_commit(f"[CREATE] {what} by user/alice")
+        patch = '{"spec":{"mode":"off"}}'
+        bob.kubectl("patch", f"gadgets.v1beta1.{group}", "abroad", "--type=merge", "-p", patch)
+        second = mirrored.await_commit(f"[UPDATE] {what} by user/bob")
+        assert [one.trailer("Attribution") for one in (first, second)] == ["chain", "chain"]
+
+
+@contextmanager
+def _custom_kind(mirrored: Mirrored, token: str) -> Iterator[None]:
+    definition = join_samples.definition(token)
+    name = definition["metadata"]["name"]
+    mirrored.admin.kubectl("create", "-f-", stdin=json.dumps(definition))
+    mirrored.admin.kubectl("wait", "--for=condition=Established", f"crd/{name}")
+    try:
+        yield
+    finally:
+        mirrored.admin.kubectl("delete", "crd", name, "--wait=false")
+
+
+@pytest.mark.scenario("A60", "A69")
+def test_a_forged_record_takes_the_author_away_and_gives_it_to_nobody(
+    mirrored: Mirrored, operator: Operator
+) -> None:
+    """Two records with equal content and different users are ambiguous."""
+    mirrored.configured({"resources": ["configmaps"]})
+    bob = mirrored.person("bob")
+    bob.apply(mirrored.config_map("target", owner="nobody"))
+    mirrored.await_commit("[CREATE] v1/configmaps/target by user/bob")
+    old = bob.get("configmap", "target")
+    new = {**old, "data": {"owner": "bob"}}
+    missed = _ambiguous(operator)
+    for _ in range(3):
+        _forge(mirrored.desk, "alice", old, new)
+    assert _patch(bob, "target", "bob").returncode == 0
+    commit = mirrored.await_commit(f"[UPDATE] v1/configmaps/target by user/{UNRESOLVED}")
+    assert (commit.author, commit.trailer("Attribution")) == (UNRESOLVED, "unresolved")
+    assert _ambiguous(operator) > missed
+    assert "alice" not in mirrored.git("log", "--format=fuller", mirrored.branch)
+
+
+@pytest.mark.scenario("A69")
+def test_a_forged_record_with_other_content_has_no_effect(mirrored: Mirrored) -> None:
+    """What somebody claims to have written, but nobody did, credits nobody."""
+    mirrored.configured({"resources": ["configmaps"]})
+    bob = mirrored.person("bob")
+    bob.apply(mirrored.config_map("target", owner="nobody"))
+    mirrored.await_commit("[CREATE] v1/configmaps/target by user/bob")
+    old = bob.get("configmap", "target")
+    _forge(mirrored.desk, "alice", old, {**old, "data": {"owner": "alice"}})
+    assert _patch(bob, "target", "bob").returncode == 0
+    commit = mirrored.await_commit("[UPDATE] v1/configmaps/target by user/bob")
+    assert commit.trailer("Attribution") == "exact"
+    assert "alice" not in mirrored.git("log", "--format=fuller", mirrored.branch)
+
+
+def _ambiguous(operator: Operator) -> float:
+    return operator.metric('gitopsreverser_enrich_misses_total{reason="Ambiguous"}')
+
+
+def _forge(desk: Desk, user: str, old: dict[str, Any], new: dict[str, Any]) -> None:
+    """Tell the operator's webhook, as anybody on its network may, that `user` writes `new`."""
+    request = {
+        "uid": str(uuid.uuid4()),
+        "operation": "UPDATE",
+        "resource": {"group": "", "version": "v1", "resource": "configmaps"},
+        "namespace": new["metadata"]["namespace"],
+        "name": new["metadata"]["name"],
+        "userInfo": {"username": user},
+        "object": new,
+        "oldObject": old,
+    }
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    port = int((desk.directory / "webhook-port").read_text())
+    trusting = ssl._create_unverified_context()  # noqa: S323 - a forger does not care
+    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=5, context=trusting)
+    try:
+        headers = {"Content-Type": "application/json"}
+        connection.request("POST", webhook.PATH, json.dumps(review), headers)
+        assert b'"allowed":true' in connection.getresponse().read()
+    finally:
+        connection.close()
+
+
+@pytest.mark.scenario("A66")
+def test_a_name_made_to_deceive_is_one_clean_line(mirrored: Mirrored) -> None:
+    """A user name that looks like an address and a trailer makes neither."""
+    mirrored.configured({"resources": ["configmaps"]})
+    odd = mirrored.person("x <a@b> Signed-off-by: y")
+    odd.apply(mirrored.config_map("odd", a="1"))
+    (commit,) = eventually(lambda: mirrored.commits()[:1], "a commit")
+    assert commit.subject == "[CREATE] v1/configmaps/odd by user/x a@b Signed-off-by: y"
+    assert (commit.author, commit.email) == (
+        "x a@b Signed-off-by: y",
+        "x-a-b-signed-off-by-y@windlass.invalid",
+    )
+    raw = mirrored.git("cat-file", "commit", commit.sha)
+    assert sum(line.startswith("author ") for line in raw.splitlines()) == 1
+    trailers = mirrored.git("log", "-1", "--format=%(trailers:only)", mirrored.branch)
+    assert trailers.strip()
+    assert all(line.startswith("X-ConfigButler-") for line in trailers.strip().splitlines())
+
+
+@pytest.mark.scenario("A68")
+def test_an_unresolved_delete_delays_nothing(mirrored: Mirrored) -> None:
+    """A delete that no record explains is committed at once, and so is what follows it."""
+    mirrored.configured({"resources": ["configmaps"]})
+    alice = mirrored.person("alice")
+    # The API server does not tell us what nodes do.
+    node = mirrored.person("system:node:worker")
+    alice.apply(mirrored.config_map("doomed", a="1"))
+    mirrored.await_commit("[CREATE] v1/configmaps/doomed by user/alice")
+    began = time.monotonic()
+    node.kubectl("delete", "configmap", "doomed", "--wait=false")
+    alice.apply(mirrored.config_map("next", a="1"))
+    following = mirrored.await_commit("[CREATE] v1/configmaps/next by user/alice")
+    deletion = mirrored.await_commit(f"[DELETE] v1/configmaps/doomed by user/{UNRESOLVED}")
+    assert time.monotonic() - began < 8.0
+    assert following.trailer("Attribution") == "exact"
+    assert deletion.trailer("Attribution") == "unresolved"
+
+
+@pytest.mark.scenario("A61")
+def test_a_dead_witness_costs_names_and_nothing_else(
+    mirrored: Mirrored, operator: Operator
+) -> None:
+    """Writes go on, commits arrive without an author, and authors come back by themselves."""
+    mirrored.configured({"resources": ["configmaps"]})
+    alice = mirrored.person("alice")
+    alice.apply(mirrored.config_map("before", a="1"))
+    mirrored.await_commit("[CREATE] v1/configmaps/before by user/alice")
+    witness = _witness(operator)
+    os.kill(witness, signal.SIGKILL)
+    alice.apply(mirrored.config_map("meanwhile", a="1"))
+    lost = mirrored.await_commit(f"[CREATE] v1/configmaps/meanwhile by user/{UNRESOLVED}")
+    assert lost.trailer("Attribution") == "unresolved"
+    eventually(lambda: operator.metric(PROVABLE) == 1.0, "provable authors", seconds=30.0)
+    assert _witness(operator) != witness
+    alice.apply(mirrored.config_map("after", a="1"))
+    proven = mirrored.await_commit("[CREATE] v1/configmaps/after by user/alice")
+    assert proven.trailer("Attribution") == "exact"
+
+
+def _witness(operator: Operator) -> int:
+    """The process that answers admission calls for `operator`."""
+    pids = Path(f"/proc/{operator.pid}/task/{operator.pid}/children").read_text().split()
+    lines = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids}
+    (found,) = (pid for pid, line in lines.items() if b"witness.process" in line)
+    return found

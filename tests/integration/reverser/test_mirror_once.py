@@ -1,0 +1,180 @@
+"""`windlass mirror --once` against a real cluster, with the rights of whoever runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.people import Swift
+from tests.support.watch_proxy import WatchProxy
+
+from windlass.dev.desk import Desk
+
+pytestmark = [pytest.mark.cluster, pytest.mark.scenario("A105")]
+
+
+@dataclass
+class Dumper:
+    """Somebody who runs the command on one namespace."""
+
+    desk: Desk
+    namespace: str
+    directory: Path
+    home: Path
+    admin: Swift = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.admin = Swift(self.desk, "admin", self.namespace)
+
+    def run(self, *flags: str, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(self.command(*flags, kubeconfig=kubeconfig), **self.surroundings)
+
+    def command(self, *flags: str, kubeconfig: Path | None = None) -> list[str]:
+        return [
+            str(Path(sys.executable).with_name("windlass")),
+            "mirror",
+            "--once",
+            f"--to={self.directory}",
+            f"--namespace={self.namespace}",
+            f"--kubeconfig={kubeconfig or self.desk.admin_kubeconfig}",
+            *flags,
+        ]
+
+    @property
+    def surroundings(self) -> dict[str, Any]:
+        env = {"HOME": str(self.home), "PATH": os.environ["PATH"]}
+        return {"env": env, "capture_output": True, "text": True, "timeout": 60}
+
+    def config_map(self, name: str, **data: str) -> None:
+        metadata = {"name": name, "namespace": self.namespace}
+        self.admin.apply(
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+        )
+
+    def files(self) -> dict[str, str]:
+        found = (path for path in self.directory.rglob("*") if path.is_file())
+        return {path.relative_to(self.directory).as_posix(): path.read_text() for path in found}
+
+
+@pytest.fixture
+def dumper(cluster: Desk, namespace: str, tmp_path: Path) -> Dumper:
+    """A directory to dump into, and a home of its own for the salt."""
+    (tmp_path / "home").mkdir()
+    return Dumper(cluster, namespace, tmp_path / "dump", tmp_path / "home")
+
+
+def _changed(done: subprocess.CompletedProcess[str]) -> tuple[list[str], list[str], list[str]]:
+    told = json.loads(done.stdout)
+    return told["created"], told["updated"], told["removed"]
+
+
+def test_a_second_run_changes_nothing_and_a_dry_run_writes_nothing(dumper: Dumper) -> None:
+    """Equal bytes stay untouched; after one edit a dry run exits 2 and leaves the files."""
+    dumper.config_map("one", a="1")
+    metadata = {"name": "door", "namespace": dumper.namespace}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+    dumper.admin.apply({**secret, "data": {"key": "Y2FuYXJ5LTQ0MDI="}})
+    first = dumper.run("--output=json")
+    assert first.returncode == 0, first.stderr
+    one, door = (f"v1/{place}/{dumper.namespace}" for place in ("configmaps", "secrets"))
+    assert _changed(first) == ([f"{one}/one.yaml", f"{door}/door.yaml"], [], [])
+    files = dumper.files()
+    assert "REDACTED(hmac:" in files[f"{door}/door.yaml"]
+    assert "Y2FuYXJ5" not in "".join(files.values())
+    stamps = _stamps(dumper)
+    second = dumper.run("--output=json")
+    assert (second.returncode, _changed(second)) == (0, ([], [], []))
+    assert _stamps(dumper) == stamps
+    dumper.config_map("one", a="2")
+    dry = dumper.run("--dry-run", "--output=json")
+    assert (dry.returncode, _changed(dry)) == (2, ([], [f"{one}/one.yaml"], []))
+    assert _stamps(dumper) == stamps
+    salt = dumper.home / ".config" / "windlass" / "mirror-salt"
+    assert salt.stat().st_mode & 0o777 == 0o600
+
+
+def _stamps(dumper: Dumper) -> dict[str, int]:
+    return {path: (dumper.directory / path).stat().st_mtime_ns for path in dumper.files()}
+
+
+def test_pruning_removes_ours_and_leaves_the_rest(dumper: Dumper) -> None:
+    """Without the option files stay; with it only managed files of gone objects go."""
+    dumper.config_map("one", a="1")
+    dumper.config_map("two", a="1")
+    assert dumper.run().returncode == 0
+    folder = dumper.directory / "v1" / "configmaps" / dumper.namespace
+    foreign = {
+        folder / "notes.yaml": "kind: ConfigMap\n",
+        folder / "README.md": "ours? no\n",
+        dumper.directory / "kustomization.yaml": "resources: []\n",
+    }
+    for path, text in foreign.items():
+        path.write_text(text)
+    dumper.admin.delete("configmap", "two")
+    assert dumper.run().returncode == 0
+    assert (folder / "two.yaml").exists()
+    pruned = dumper.run("--prune", "--output=json")
+    assert _changed(pruned) == ([], [], [f"v1/configmaps/{dumper.namespace}/two.yaml"])
+    assert not (folder / "two.yaml").exists()
+    assert (folder / "one.yaml").exists()
+    assert {path: path.read_text() for path in foreign} == foreign
+
+
+def test_a_linked_directory_is_not_followed(dumper: Dumper, tmp_path: Path) -> None:
+    """Nothing is written or removed behind a link inside the directory."""
+    dumper.config_map("one", a="1")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("kept")
+    dumper.directory.mkdir()
+    (dumper.directory / "v1").symlink_to(outside)
+    done = dumper.run("--prune")
+    assert done.returncode == 1
+    assert "v1" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert [path.name for path in outside.iterdir()] == ["kept"]
+
+
+async def test_no_kind_of_ours_is_needed(dumper: Dumper, tmp_path: Path) -> None:
+    """A dump asks nothing of our API group, so a cluster without the CRDs will do."""
+    dumper.config_map("one", a="1")
+    async with WatchProxy(dumper.desk.admin_kubeconfig) as proxy:
+        kubeconfig = proxy.write_kubeconfig(tmp_path / "proxy.kubeconfig")
+        done = await asyncio.to_thread(dumper.run, kubeconfig=kubeconfig)
+        assert done.returncode == 0, done.stderr
+        asked = [seen.path for seen in proxy.seen]
+    assert f"/api/v1/namespaces/{dumper.namespace}/configmaps" in asked
+    assert not any("configbutler.ai" in path for path in asked)
+    assert f"v1/configmaps/{dumper.namespace}/one.yaml" in dumper.files()
+
+
+def test_what_may_not_be_read_is_told_and_the_rest_is_written(dumper: Dumper) -> None:
+    """A reader without Secrets gets exit 1, a line that says so, and all other types."""
+    dumper.config_map("one", a="1")
+    reader = f"reader-{dumper.namespace}"
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": reader}
+    view = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
+    dumper.admin.apply(
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": "reader", "namespace": dumper.namespace},
+            "roleRef": view,
+            "subjects": [subject],
+        }
+    )
+    kubeconfig = dumper.desk.user_kubeconfig(reader)
+    done = dumper.run("--include=configmaps", "--include=secrets", kubeconfig=kubeconfig)
+    assert done.returncode == 1
+    lines = [line for line in done.stdout.splitlines() if "not read" in line]
+    assert len(lines) == 1
+    assert "secrets" in lines[0]
+    assert "forbidden" in lines[0].lower()
+    assert f"v1/configmaps/{dumper.namespace}/one.yaml" in dumper.files()

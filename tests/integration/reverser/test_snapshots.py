@@ -1,0 +1,203 @@
+"""What a snapshot may conclude, on real parts: removals, confirmations, fallbacks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import yaml
+from tests.support import cluster as clusters
+from tests.support import widgets
+from tests.support.central import central, configured
+from tests.support.following import CONFIGMAPS, QUICK, until_synced
+from tests.support.gitserver import Served, commit_files
+from tests.support.mirrored import Mirrored
+from tests.support.operator import Operator, eventually
+from tests.support.people import admin_of, swift, swift_person
+from tests.support.watch_proxy import Answer, Seen, WatchProxy
+from tests.support.widgets import Widgets
+
+from windlass.base.clock import SystemClock
+from windlass.dev.desk import Desk
+from windlass.kube.connection import Connection
+from windlass.kube.follow import Scope, SnapshotComplete, follow
+from windlass.objects.gvr import GVR
+from windlass.objects.identity import Identity
+from windlass.reverser.mirror import Mirror
+from windlass.reverser.sighting import Lens
+from windlass.reverser.tally import Tally
+from windlass.reverser.workers import Workers
+
+pytestmark = pytest.mark.cluster
+
+SERVICES = GVR("", "v1", "services")
+
+
+@pytest.fixture
+def mirrored(mirrored: Mirrored) -> Mirrored:
+    """A namespace whose administrator acts by HTTPS."""
+    return swift(mirrored)
+
+
+@pytest.fixture
+def platform(cluster: Desk, operator: Operator, git_host: Served) -> Iterator[Mirrored]:
+    """A repository that cluster rules may feed."""
+    del operator
+    with central(cluster, git_host) as found:
+        yield found
+
+
+def _claim(mirrored: Mirrored) -> str:
+    """The claim as an earlier life of the destination would have left it."""
+    found = json.loads(mirrored.desk.api.ask("/api/v1/namespaces/kube-system").text)
+    return (
+        f"claim: v1\ncluster: {found['metadata']['uid']}\n"
+        f"destination: {mirrored.namespace}/destination\nemitter: e1\nlayout: seed\n"
+    )
+
+
+def _left_over(mirrored: Mirrored, *documents: dict[str, Any], plurals: dict[str, str]) -> None:
+    """A claimed folder with files of objects that are no more."""
+    files = {".windlass-claim": _claim(mirrored)}
+    for document in documents:
+        place = f"{document['apiVersion']}/{plurals[document['kind']]}/{mirrored.namespace}"
+        files[f"{place}/{document['metadata']['name']}.yaml"] = yaml.safe_dump(document)
+    commit_files(mirrored.path, {f"{mirrored.folder}/{path}": text for path, text in files.items()})
+
+
+@pytest.mark.scenario("A97")
+def test_a_group_that_begins_with_v_is_not_the_core_group(mirrored: Mirrored) -> None:
+    """A sweep of v1 types leaves velero.io alone, and the other way round."""
+    namespace = mirrored.namespace
+    backups = Widgets("velero.io", plural="backups", kind="Backup")
+    old, gone = backups.one(namespace, "old"), mirrored.config_map("old", a="1")
+    _left_over(mirrored, old, gone, plurals={"Backup": "backups", "ConfigMap": "configmaps"})
+    with widgets.defined(admin_of(mirrored), backups):
+        mirrored.admin.apply(mirrored.config_map("live", a="1"), backups.one(namespace, "live"))
+        mirrored.configured({"resources": ["configmaps"]})
+        maps = f"v1/configmaps/{namespace}"
+        stale = backups.file(namespace, "old")
+        expected = {f"{maps}/live.yaml", stale}
+        eventually(lambda: mirrored.files().keys() == expected, "the ConfigMap swept alone")
+        mirrored.admin.apply(mirrored.watch_rule({"resources": ["configmaps", "backups"]}))
+        expected = {f"{maps}/live.yaml", backups.file(namespace, "live")}
+        eventually(lambda: mirrored.files().keys() == expected, "the backup swept")
+
+
+@pytest.mark.scenario("A91")
+def test_an_empty_list_removes_what_a_get_confirms(mirrored: Mirrored) -> None:
+    """SNP-4: nothing is listed, the file's object is asked for by name, then the file goes."""
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "old", "namespace": mirrored.namespace},
+        "spec": {"ports": [{"port": 80}]},
+    }
+    _left_over(mirrored, service, plurals={"Service": "services"})
+    assert len(mirrored.files()) == 1
+    mirrored.configured({"resources": ["services"]})
+    eventually(lambda: not mirrored.files(), "the file gone")
+    assert mirrored.subjects()[0].startswith("[SYNC] 1 objects (+0 ~0 -1)")
+
+
+@pytest.mark.scenario("A95")
+def test_what_stood_in_an_unclaimed_folder_is_not_swept(mirrored: Mirrored) -> None:
+    """A hand-written object file that was there before our claim survives the first sync."""
+    foreign = mirrored.config_map("by-hand", a="1")
+    path = f"v1/configmaps/{mirrored.namespace}/by-hand.yaml"
+    files = {path: yaml.safe_dump(foreign), "kustomization.yaml": "resources: []\n"}
+    commit_files(mirrored.path, {f"{mirrored.folder}/{name}": text for name, text in files.items()})
+    mirrored.admin.apply(mirrored.config_map("live", a="1"))
+    mirrored.configured({"resources": ["configmaps"]})
+    eventually(lambda: len(mirrored.commits()) > 1, "the first sync")
+    assert mirrored.file(path) == files[path]
+    assert mirrored.file("kustomization.yaml") == "resources: []\n"
+
+
+@pytest.fixture
+async def mirror(cluster: Desk) -> AsyncIterator[Mirror]:
+    """A mirror with an API server and nothing else."""
+    async with Connection.open(kubeconfig=cluster.admin_kubeconfig) as connection:
+        yield Mirror(
+            connection,
+            lens=cast("Lens", None),
+            follow_settings=QUICK,
+            clock=SystemClock(),
+            tally=cast("Tally", None),
+            workers=lambda _: cast("Workers", None),
+            on_destination=lambda _: None,
+            on_rules=lambda: None,
+        )
+
+
+@pytest.mark.scenario("A91")
+async def test_only_the_word_of_the_server_confirms_an_absence(mirror: Mirror) -> None:
+    """SNP-4: an object that is there, and a type that is not served, are no absence."""
+    assert not await mirror.gone(Identity(CONFIGMAPS, "kube-system", "kube-root-ca.crt"))
+    assert await mirror.gone(Identity(CONFIGMAPS, "kube-system", "no-such-thing"))
+    unserved = GVR("nobody.example.org", "v1", "things")
+    assert not await mirror.gone(Identity(unserved, "kube-system", "no-such-thing"))
+    assert not await mirror.gone(Identity(GVR("apps", "v1", "nothings"), "kube-system", "x"))
+
+
+@pytest.mark.scenario("A98")
+def test_namesakes_in_two_namespaces_are_two_objects(
+    platform: Mirrored, mirrored: Mirrored
+) -> None:
+    """One stream over all namespaces never takes one for the other."""
+    with clusters.fresh_namespace(mirrored.desk) as other:
+        people = {
+            name: swift_person(mirrored, "admin", name) for name in (mirrored.namespace, other)
+        }
+        for number, (name, person) in enumerate(people.items()):
+            person.apply({**mirrored.config_map("same", a=str(number)), **_at(name)})
+        configured(platform, {"scope": "Namespaced", "resources": ["configmaps"]})
+        _await_values(platform, {mirrored.namespace: "0", other: "1"})
+        people[other].apply({**mirrored.config_map("same", a="0"), **_at(other)})
+        _await_values(platform, {mirrored.namespace: "0", other: "0"})
+        people[mirrored.namespace].apply(mirrored.config_map("same", a="1"))
+        _await_values(platform, {mirrored.namespace: "1", other: "0"})
+        people[other].delete("configmap", "same")
+        _await_values(platform, {mirrored.namespace: "1", other: ""})
+
+
+def _at(namespace: str) -> dict[str, Any]:
+    return {"metadata": {"name": "same", "namespace": namespace}}
+
+
+def _await_values(platform: Mirrored, wanted: dict[str, str]) -> None:
+    def found() -> dict[str, str]:
+        texts = {name: platform.file(f"v1/configmaps/{name}/same.yaml") for name in wanted}
+        return {
+            name: yaml.safe_load(text)["data"]["a"] if text else "" for name, text in texts.items()
+        }
+
+    eventually(lambda: found() == wanted, f"{wanted}")
+
+
+@pytest.mark.scenario("A99")
+async def test_a_type_without_watchlist_falls_back_alone(
+    cluster: Desk, namespace: str, tmp_path: Path
+) -> None:
+    """One type is listed as its server demands; its neighbour still streams its snapshot."""
+    refusal = Answer(422, "sendInitialEvents is forbidden for watch", "Invalid")
+
+    def refused(seen: Seen) -> bool:
+        return seen.is_watchlist and seen.path.endswith("/configmaps")
+
+    async with WatchProxy(cluster.admin_kubeconfig) as proxy:
+        proxy.fault(refusal, when=refused, times=None)
+        kubeconfig = proxy.write_kubeconfig(tmp_path / "kubeconfig")
+        async with Connection.open(kubeconfig=kubeconfig) as connection:
+            ways = {}
+            for gvr in (CONFIGMAPS, SERVICES):
+                scope = Scope(gvr, namespace)
+                async with aclosing(follow(connection, scope, QUICK)) as items:
+                    last = (await until_synced(items))[-1]
+                assert isinstance(last, SnapshotComplete)
+                ways[gvr] = last.via
+    assert ways == {CONFIGMAPS: "list", SERVICES: "watchlist"}
