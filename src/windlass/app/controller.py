@@ -85,26 +85,15 @@ class ControllerRole:
             loop.add_signal_handler(number, self._stopping.set)
         async with self._probes(), self._metrics():
             if not self._settings.leader_elect:
-                await self._until_stopped(self._keep_leading())
+                await _run_until(self._stopping, self._keep_leading())
                 return
             election = asyncio.create_task(self._leadership.run(), name="election")
             try:
-                await self._until_stopped(self._alternate())
+                await _run_until(self._stopping, self._alternate())
             finally:
                 await self._leadership.release()
                 election.cancel()
                 await asyncio.gather(election, return_exceptions=True)
-
-    async def _until_stopped(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(work)
-        stop = asyncio.create_task(self._stopping.wait())
-        try:
-            await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            stop.cancel()
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
 
     async def _alternate(self) -> None:
         """Lead while the lease is ours, stand by while it is not."""
@@ -113,15 +102,7 @@ class ControllerRole:
                 _log.info("standing by", lease=self._install.lease)
             await self._leadership.acquired.wait()
             _log.info("leading", holder=str(self._holder))
-            leading = asyncio.create_task(self._keep_leading(), name="leading")
-            lost = asyncio.create_task(self._leadership.lost.wait())
-            try:
-                await asyncio.wait({leading, lost}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                lost.cancel()
-                leading.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await leading
+            await _run_until(self._leadership.lost, self._keep_leading())
 
     def _may_push(self) -> bool:
         return not self._settings.leader_elect or self._leadership.held()
@@ -222,6 +203,18 @@ class ControllerRole:
         if running.catalogue.current is None:
             return "the served types are not known yet"
         return None if running.witnesses.serving else "the witness does not answer yet"
+
+
+async def _run_until(event: asyncio.Event, work: Coroutine[None, None, None]) -> None:
+    """Run `work` until it ends or `event` is set; then it has ended, and its error is ours."""
+    task, over = asyncio.create_task(work), asyncio.create_task(event.wait())
+    try:
+        await asyncio.wait({task, over}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        over.cancel()
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
 
 
 async def run(settings: Settings, kubeconfig: Path | None, *, at_desk: bool = False) -> None:

@@ -45,15 +45,31 @@ def test_a_hundred_updates_by_two_people_are_never_swapped(mirrored: Mirrored) -
     path = f"v1/configmaps/{mirrored.namespace}/shared.yaml"
     eventually(lambda: 'value: "99"' in mirrored.file(path), "the last value")
     committed = []
-    for commit in reversed(mirrored.commits()[:-1]):
-        text = mirrored.git("show", f"{commit.sha}:{mirrored.folder}/{path}")
-        value = text.split("value: ")[1].split("\n")[0].strip('"')
-        if value != "start":
-            committed.append(int(value))
-            assert commit.author == commit.trailer("User") == written[int(value)]
-            assert commit.trailer("Attribution") == "exact"
+    for who, tier, value in _history(mirrored, path)[1:]:
+        committed.append(int(value))
+        assert (who, tier) == (written[int(value)], "exact")
     assert committed == sorted(set(committed))
     assert len(committed) >= 50
+
+
+def _history(mirrored: Mirrored, path: str) -> list[tuple[str, str, str]]:
+    """Author, tier and value of each commit of a file, oldest first."""
+    tier = "%(trailers:key=X-ConfigButler-Attribution,valueonly)"
+    text = mirrored.git(
+        "log",
+        "--reverse",
+        f"--format=%x1e%an%x1f{tier}%x1f",
+        "--unified=0",
+        "--patch",
+        mirrored.branch,
+        "--",
+        f"{mirrored.folder}/{path}",
+    )
+    rows = [row.split("\x1f") for row in text.split("\x1e")[1:]]
+    return [
+        (who, tier.strip(), patch.split("\n+  value: ")[1].split("\n")[0].strip('"'))
+        for who, tier, patch in rows
+    ]
 
 
 async def _alternating(mirrored: Mirrored, name: str, times: int) -> list[str]:
@@ -186,38 +202,24 @@ def _custom_kind(mirrored: Mirrored, token: str) -> Iterator[None]:
 
 
 @pytest.mark.scenario("A60", "A69")
-def test_a_forged_record_takes_the_author_away_and_gives_it_to_nobody(
+def test_a_forged_record_takes_an_author_away_at_most(
     mirrored: Mirrored, operator: Operator
 ) -> None:
-    """Two records with equal content and different users are ambiguous."""
+    """Forged with the content that bob writes it is ambiguous, with any other it is nothing."""
     mirrored.configured({"resources": ["configmaps"]})
     bob = mirrored.person("bob")
-    bob.apply(mirrored.config_map("target", owner="nobody"))
-    mirrored.await_commit("[CREATE] v1/configmaps/target by user/bob")
-    old = bob.get("configmap", "target")
-    new = {**old, "data": {"owner": "bob"}}
+    bob.apply(mirrored.config_map("equal", owner="-"), mirrored.config_map("other", owner="-"))
+    eventually(lambda: len(mirrored.files()) == 2, "two files")
     missed = _ambiguous(operator)
-    for _ in range(3):
-        _forge(mirrored.desk, "alice", old, new)
-    assert _patch(bob, "target", "bob").returncode == 0
-    commit = mirrored.await_commit(f"[UPDATE] v1/configmaps/target by user/{UNRESOLVED}")
-    assert (commit.author, commit.trailer("Attribution")) == (UNRESOLVED, "unresolved")
+    for name, claimed in (("equal", "bob"), ("other", "alice")):
+        old = bob.get("configmap", name)
+        _forge(mirrored.desk, "alice", old, {**old, "data": {"owner": claimed}})
+        assert _patch(bob, name, "bob").returncode == 0
+    equal = mirrored.await_commit(f"[UPDATE] v1/configmaps/equal by user/{UNRESOLVED}")
+    other = mirrored.await_commit("[UPDATE] v1/configmaps/other by user/bob")
+    assert (equal.author, equal.trailer("Attribution")) == (UNRESOLVED, "unresolved")
+    assert (other.author, other.trailer("Attribution")) == ("bob", "exact")
     assert _ambiguous(operator) > missed
-    assert "alice" not in mirrored.git("log", "--format=fuller", mirrored.branch)
-
-
-@pytest.mark.scenario("A69")
-def test_a_forged_record_with_other_content_has_no_effect(mirrored: Mirrored) -> None:
-    """What somebody claims to have written, but nobody did, credits nobody."""
-    mirrored.configured({"resources": ["configmaps"]})
-    bob = mirrored.person("bob")
-    bob.apply(mirrored.config_map("target", owner="nobody"))
-    mirrored.await_commit("[CREATE] v1/configmaps/target by user/bob")
-    old = bob.get("configmap", "target")
-    _forge(mirrored.desk, "alice", old, {**old, "data": {"owner": "alice"}})
-    assert _patch(bob, "target", "bob").returncode == 0
-    commit = mirrored.await_commit("[UPDATE] v1/configmaps/target by user/bob")
-    assert commit.trailer("Attribution") == "exact"
     assert "alice" not in mirrored.git("log", "--format=fuller", mirrored.branch)
 
 
@@ -275,14 +277,16 @@ def test_an_unresolved_delete_delays_nothing(mirrored: Mirrored) -> None:
     alice = mirrored.person("alice")
     # The API server does not tell us what nodes do.
     node = mirrored.person("system:node:worker")
+    began = time.monotonic()
     alice.apply(mirrored.config_map("doomed", a="1"))
     mirrored.await_commit("[CREATE] v1/configmaps/doomed by user/alice")
+    usual = time.monotonic() - began
     began = time.monotonic()
     node.kubectl("delete", "configmap", "doomed", "--wait=false")
     alice.apply(mirrored.config_map("next", a="1"))
     following = mirrored.await_commit("[CREATE] v1/configmaps/next by user/alice")
     deletion = mirrored.await_commit(f"[DELETE] v1/configmaps/doomed by user/{UNRESOLVED}")
-    assert time.monotonic() - began < 8.0
+    assert time.monotonic() - began < 4 * usual + 3.0
     assert following.trailer("Attribution") == "exact"
     assert deletion.trailer("Attribution") == "unresolved"
 

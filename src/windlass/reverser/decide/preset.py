@@ -7,31 +7,11 @@ asked first.
 
 from __future__ import annotations
 
+from windlass.api import preset
 from windlass.objects.gvr import GVR
 
-# RUL-5: what a rule item without `resources` means, as (group, plural).
-PRESET: tuple[tuple[str, str], ...] = (
-    ("apps", "deployments"),
-    ("apps", "statefulsets"),
-    ("apps", "daemonsets"),
-    ("", "services"),
-    ("", "configmaps"),
-    ("", "secrets"),
-    ("", "serviceaccounts"),
-    ("", "resourcequotas"),
-    ("", "limitranges"),
-    ("networking.k8s.io", "ingresses"),
-    ("networking.k8s.io", "networkpolicies"),
-    ("rbac.authorization.k8s.io", "roles"),
-    ("rbac.authorization.k8s.io", "rolebindings"),
-    ("rbac.authorization.k8s.io", "clusterroles"),
-    ("rbac.authorization.k8s.io", "clusterrolebindings"),
-    ("policy", "poddisruptionbudgets"),
-    ("apiextensions.k8s.io", "customresourcedefinitions"),
-    ("apiregistration.k8s.io", "apiservices"),
-    ("scheduling.k8s.io", "priorityclasses"),
-    ("storage.k8s.io", "storageclasses"),
-)
+PRESET: tuple[tuple[str, str], ...] = tuple((one.group, one.resource) for one in preset.PRESET)
+"""RUL-5: what a rule item without `resources` means, as (group, plural)."""
 
 SOFT: frozenset[tuple[str, str]] = frozenset(
     {
