@@ -55,7 +55,16 @@ def measure(ground: Ground) -> Iterator[Figure]:
         at_most(10),
         f"{len(busy)} reviews in {synced - applied:.1f} s, "
         f"p50 {percentile(busy, 0.5) * 1e3:.1f} ms, max {max(busy) * 1e3:.1f} ms, "
-        f"{failures} failed; the other is p99 while idle",
+        f"failed: {failures or 0}; the other is p99 while idle",
+    )
+    yield Figure(
+        "admission",
+        f"that first sync of {OBJECTS}, rule to pushed",
+        f"{synced - applied:.1f} s",
+        synced - applied,
+        "s",
+        goal=at_most(10),
+        note=f"with {RATE} reviews/s beside it, which share the same cores",
     )
 
 
@@ -77,8 +86,8 @@ def _posting(ground: Ground) -> Iterator[subprocess.Popen[str]]:
         poster.communicate()
 
 
-def _told(poster: subprocess.Popen[str]) -> tuple[list[tuple[float, float]], int]:
-    """What the poster measured: (when, seconds) of each answer, and how many failed."""
+def _told(poster: subprocess.Popen[str]) -> tuple[list[tuple[float, float]], dict[str, int]]:
+    """What the poster measured: (when, seconds) of each answer, and what failed how often."""
     out, _ = poster.communicate(timeout=30)  # closing its stdin ends its work
     told = json.loads(out)
     return [(at, took) for at, took in told["samples"]], told["failures"]

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import uuid
+from collections import Counter
 from urllib.parse import urlsplit
 
 from bench import samples
@@ -21,7 +22,7 @@ class _Poster:
 
     def __init__(self, url: str, context: ssl.SSLContext, interval: float, delay: float) -> None:
         self.samples: list[tuple[float, float]] = []
-        self.failures = 0
+        self.failures: Counter[str] = Counter()
         parts = urlsplit(url)
         self._path = parts.path
         self._connection = http.client.HTTPSConnection(parts.netloc, timeout=5, context=context)
@@ -41,13 +42,13 @@ class _Poster:
             self._connection.request("POST", self._path, body, {"Content-Type": "application/json"})
             answer = self._connection.getresponse()
             text = answer.read()
-        except (OSError, http.client.HTTPException):
-            self.failures += 1
+        except (OSError, http.client.HTTPException) as error:
+            self.failures[type(error).__name__] += 1
             self._connection.close()
             return
         self.samples.append((began, time.monotonic() - began))
         if answer.status != 200 or b'"allowed":true' not in text:
-            self.failures += 1
+            self.failures[f"status {answer.status}"] += 1
 
 
 def _review() -> bytes:
@@ -90,7 +91,7 @@ def main() -> None:
         json.dumps(
             {
                 "samples": [sample for poster in posters for sample in poster.samples],
-                "failures": sum(poster.failures for poster in posters),
+                "failures": sum((poster.failures for poster in posters), Counter()),
             }
         )
     )

@@ -1,48 +1,55 @@
 """Row `fresh`: from an acknowledged write to its commit on the git server.
 
-A user writes one object, waits until the branch on the server has moved, writes the
-next. Beside it stands one round of the loop a user would write instead: kubectl get into
-a work tree, git commit, git push, to the same server. And what one object costs to parse,
-clean and digest.
+A user writes one object, waits until the branch on the server has moved, writes the next.
+Writes go round several repositories, so that each branch has rested for a second before
+it is its turn: this is the time of a single change, not of a burst. Beside it stands one
+round of the loop a user would write instead: kubectl get into a work tree, git commit,
+git push, to the same server. And what one object costs to parse, clean and digest.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.support.gitserver import PASSWORD
-from tests.support.mirrored import Mirrored
-
 from bench import samples
 from bench.figure import Figure, at_most, median, percentile
-from bench.ground import Ground
+from bench.ground import Ground, await_first_sync
 from bench.many_files import git
+from tests.support.gitserver import PASSWORD
+from tests.support.mirrored import Mirrored
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.reverser.sighting import Lens
 
 WRITES = 100
-_OBJECTS = 10
+_MIRRORS = 6
+_REST_SECONDS = 1.1
+"""Longer than the second after which a branch counts as idle."""
 _LOOPS = 5
 _SECONDS = 30.0
 
 
 def measure(ground: Ground) -> Iterator[Figure]:
     """Seconds until the branch moved."""
-    namespace = ground.namespace("fresh")
-    with (
-        ground.operator("fresh"),
-        ground.mirrored(namespace, "fresh.git") as joined,
-        ground.progress.step(f"fresh: {WRITES} writes"),
-    ):
-        joined.configured({"resources": ["configmaps"]})
-        waits = asyncio.run(_write(ground, joined))
+    namespaces = [ground.namespace(f"fresh-{number}") for number in range(_MIRRORS)]
+    with ground.operator("fresh"), contextlib.ExitStack() as stack:
+        mirrors = [
+            stack.enter_context(ground.mirrored(namespace, f"{namespace}.git"))
+            for namespace in namespaces
+        ]
+        for joined in mirrors:
+            joined.admin.apply(joined.watch_rule({"resources": ["configmaps"]}))
+        for joined in mirrors:
+            await_first_sync(joined, seconds=60)
+        with ground.progress.step(f"fresh: {WRITES} writes"):
+            waits = asyncio.run(_write(ground, mirrors))
     with ground.progress.step(f"fresh: {_LOOPS} rounds of kubectl get + git push"):
-        loop = median(_loops(ground, namespace))
+        loop = median(_loops(ground, namespaces[0]))
     for name, share, limit in (("p50", 0.50, 0.25), ("p95", 0.95, 1.0)):
         value = percentile(waits, share)
         yield Figure(
@@ -53,26 +60,35 @@ def measure(ground: Ground) -> Iterator[Figure]:
             "s",
             f"{loop:.3f} s",
             at_most(limit),
-            f"{len(waits)} writes; the other is one round of kubectl get + git commit + git push",
+            f"{len(waits)} single changes after rest; "
+            "the other is one round of kubectl get + git commit + git push",
         )
     yield _look_cost()
 
 
-async def _write(ground: Ground, joined: Mirrored) -> list[float]:
+async def _write(ground: Ground, mirrors: list[Mirrored]) -> list[float]:
+    """Seconds of every write; each mirror has rested before its turn comes again."""
     user = ground.desk.user_kubeconfig("carol", ("dev",))
+    rested = dict.fromkeys(range(len(mirrors)), 0.0)
     waits = []
     async with Connection.open(kubeconfig=user) as connection:
         api = Api(connection)
-        ref = joined.path / "refs" / "heads" / joined.branch
-        for number in range(WRITES + _OBJECTS):
-            made = samples.config_map(joined.namespace, f"written-{number % _OBJECTS}", str(number))
-            before = _tip(ref)
-            await api.apply(samples.CONFIG_MAPS, made, field_manager="bench")
-            began = time.monotonic()
-            await asyncio.to_thread(_await_move, ref, before)
-            if number >= _OBJECTS:  # the first lot creates what the others change
-                waits.append(time.monotonic() - began)
-    return waits
+        for number in range(WRITES + len(mirrors)):
+            turn = number % len(mirrors)
+            await asyncio.sleep(rested[turn] - time.monotonic())
+            waits.append(await _one_write(api, mirrors[turn], number))
+            rested[turn] = time.monotonic() + _REST_SECONDS
+    return waits[len(mirrors) :]  # the first lot creates what the others change
+
+
+async def _one_write(api: Api, joined: Mirrored, number: int) -> float:
+    ref = joined.path / "refs" / "heads" / joined.branch
+    made = samples.config_map(joined.namespace, "written", str(number))
+    before = _tip(ref)
+    await api.apply(samples.CONFIG_MAPS, made, field_manager="bench")
+    began = time.monotonic()
+    await asyncio.to_thread(_await_move, ref, before)
+    return time.monotonic() - began
 
 
 def _tip(ref: Path) -> bytes:
@@ -98,7 +114,7 @@ def _loops(ground: Ground, namespace: str) -> list[float]:
     admin = Mirrored(ground.desk, ground.git, namespace, "unused.git").admin
     rounds = []
     for number in range(_LOOPS):
-        admin.apply(samples.config_map(namespace, "written-0", f"loop {number}"))
+        admin.apply(samples.config_map(namespace, "written", f"loop {number}"))
         began = time.monotonic()
         text = admin.kubectl("get", "configmaps", "-o", "yaml")
         (work / "configmaps.yaml").write_text(text)

@@ -15,13 +15,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
+from bench import samples
+from bench.writer import Writer, write_all
 from tests.support.cluster import bind_cluster_admin
 from tests.support.gitserver import PASSWORD, Served, serving
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually, operating
-
-from bench import samples
-from bench.writer import Writer, write_all
 from windlass.dev import cluster
 from windlass.dev.desk import Desk
 from windlass.dev.progress import Progress

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.gitserver import git
 
+from tests.support.gitserver import git
 from windlass.git.edit import edit_tree
 from windlass.git.errors import PathOccupied
 from windlass.git.format import objects, pack, tree

@@ -6,8 +6,8 @@ from typing import Literal
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.runtime.fakes import HandClock, observed
 
+from tests.unit.runtime.fakes import HandClock, observed
 from windlass.kube.follow import (
     FollowItem,
     Interrupted,

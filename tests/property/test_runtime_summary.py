@@ -9,9 +9,9 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tests.unit.runtime import kstatus
 from tests.unit.runtime.fakes import START, merged
-
 from windlass.objects.condition import Condition
 from windlass.runtime import summary
 from windlass.runtime.outcome import Outcome, Verdict, joined

@@ -10,7 +10,6 @@ from typing import Any
 from tests.support.gitserver import Served
 from tests.support.mirrored import GROUP, Mirrored
 from tests.support.people import admin_of, swift
-
 from windlass.dev.desk import Desk
 
 NAMESPACE = "windlass-system"

@@ -80,6 +80,12 @@ def name_of(item: Observed) -> str:
     return str(json.loads(item.object)["metadata"]["name"])
 
 
+def changes_of(items: list[FollowItem], *names: str) -> list[Observed]:
+    """What was seen of these objects; controllers put others into every namespace."""
+    seen = (item for item in items if isinstance(item, Observed))
+    return [item for item in seen if name_of(item) in names]
+
+
 def interruptions(items: list[FollowItem]) -> list[Interrupted]:
     """The interruptions among what a follower said."""
     return [item for item in items if isinstance(item, Interrupted)]

@@ -15,9 +15,9 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from prometheus_client import CollectorRegistry
+
 from tests.support.join_life import Life, Truth
 from tests.support.join_samples import LABEL, Sample
-
 from windlass.base.clock import SystemClock
 from windlass.kube.connection import Connection
 from windlass.kube.follow import Observed, Scope, SnapshotComplete, follow
@@ -145,6 +145,7 @@ class Row:
     """What became of one kind; the table is made of these."""
 
     kind: str
+    versions: int = 1
     tried: int = 0
     refused: int = 0
     ours: Counter[str] = field(default_factory=Counter)
@@ -156,7 +157,8 @@ class Row:
 
 def row(sample: Sample, life: Life, watcher: Watcher, recorder: Recorder) -> Row:
     """Holds every verdict of one kind against the truth."""
-    found = Row(sample.label, life.truth.tried, life.truth.refused)
+    versions = 1 + len(sample.other_versions)
+    found = Row(sample.label, versions, life.truth.tried, life.truth.refused)
     for change in watcher.changes:
         assert change.last is not None, "judged when the kind had settled"
         user = _writer(life.truth, change)
@@ -165,7 +167,9 @@ def row(sample: Sample, life: Life, watcher: Watcher, recorder: Recorder) -> Row
             if named != user if user else named in life.names:
                 found.wrong.append(f"{operation} by {user or 'somebody else'} credited to {named}")
         counter = found.ours if user else found.others
-        counter[change.last.reason or change.last.tier] += 1
+        ambiguous = change.last.reason == "Ambiguous"
+        kind = f"ambiguous {operation.lower()}" if ambiguous else change.last.reason
+        counter[kind or change.last.tier] += 1
         if user:
             raw, clean = differences(change, user, recorder)
             found.uncleaned |= raw

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
 from tests.support.gitserver import Served
 from tests.support.operator import eventually
-
 from windlass.dev.desk import Desk
 
 GROUP = "configbutler.ai/v1alpha1"

@@ -14,7 +14,6 @@ from urllib.parse import urlencode, urlsplit
 
 from tests.support.mirrored import Mirrored, Person
 from tests.support.operator import eventually
-
 from windlass.dev.desk import Desk
 
 _APPLY = "application/apply-patch+yaml"

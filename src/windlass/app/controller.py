@@ -83,7 +83,7 @@ class ControllerRole:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
-        async with self._probes(), self._metrics():
+        async with self._metrics(), self._probes():
             if not self._settings.leader_elect:
                 await _run_until(self._stopping, self._keep_leading())
                 return
@@ -149,6 +149,7 @@ class ControllerRole:
             Listeners(
                 record=running.witnesses.record,
                 lost=running.witnesses.lost,
+                beat=running.witnesses.beat,
                 answered=running.witnesses.answered,
                 serving=running.witnesses.serves,
             ),

@@ -10,6 +10,9 @@ import time
 from datetime import UTC, datetime
 from typing import Protocol
 
+# A suspended machine does not hold its lease: where the kernel counts sleep, so do we.
+_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
 
 class Clock(Protocol):
     """What may be asked about time."""
@@ -26,4 +29,4 @@ class SystemClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        return time.monotonic()
+        return time.clock_gettime(_STEADY)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from windlass.kube.api import Api
     from windlass.reverser.once import Choice, Difference
 
 
@@ -59,17 +60,23 @@ def mirror(
         everything=preset == "all",
         include_owned=include_owned,
     )
-    found = asyncio.run(
-        _dump(
-            choice,
-            to,
-            kubeconfig,
-            context,
-            noise_filter=noise_filter,
-            writes=not dry_run,
-            prunes=prune,
+    try:
+        found = asyncio.run(
+            _dump(
+                choice,
+                to,
+                kubeconfig,
+                context,
+                noise_filter=noise_filter,
+                writes=not dry_run,
+                prunes=prune,
+            )
         )
-    )
+    except OSError as error:
+        raise WindlassError(
+            "DirectoryUnusable",
+            f"{to}: {error.filename}: {error.strerror}; links inside it are not followed",
+        ) from error
     typer.echo(_as_json(found) if output == "json" else _as_text(found, to, dry_run))
     if found.unread:
         sys.exit(1)
@@ -90,7 +97,6 @@ async def _dump(
     from windlass.base.below import Below
     from windlass.kube.api import Api
     from windlass.kube.connection import Connection
-    from windlass.objects.gvr import GVR
     from windlass.reverser.decide import secrets
     from windlass.reverser.once import DESTINATION, Dump
     from windlass.reverser.sighting import Lens
@@ -98,18 +104,30 @@ async def _dump(
     salt = _salt()
     async with Connection.open(kubeconfig=kubeconfig, context=context) as connection:
         api = Api(connection)
-        system = await api.get(GVR("", "v1", "namespaces"), "kube-system")
         dump = Dump(
             api,
             Below(to),
             Lens(secrets.digest_key(salt), frozenset(), noise_filter=noise_filter),
             salt=secrets.destination_salt(salt, DESTINATION),
-            cluster_uid=system["metadata"]["uid"],
+            cluster_uid=await _cluster_uid(api, connection.server),
             writes=writes,
             prunes=prunes,
             progress=lambda text: typer.echo(text, err=True),
         )
         return await dump.run(choice)
+
+
+async def _cluster_uid(api: Api, server: str) -> str:
+    """Which cluster the claim names; its address where kube-system may not be read."""
+    from windlass.kube.errors import Forbidden
+    from windlass.objects.gvr import GVR
+
+    try:
+        system = await api.get(GVR("", "v1", "namespaces"), "kube-system")
+    except Forbidden:
+        return server
+    uid: str = system["metadata"]["uid"]
+    return uid
 
 
 def _salt() -> bytes:

@@ -37,6 +37,7 @@ from windlass.reverser.decide import cadence, noise, secrets
 from windlass.reverser.decide.records import Records
 from windlass.reverser.decide.rules import RuleKind
 from windlass.reverser.destinations import Destinations
+from windlass.reverser.gauges import Gauges
 from windlass.reverser.mirror import Mirror
 from windlass.reverser.publisher import Signature
 from windlass.reverser.repositories import Repositories
@@ -184,7 +185,9 @@ class Reverser:
             self._queues["GitDestination"],
             clock,
             mirror_salt=ground.mirror_salt,
+            tally=tally,
         )
+        self._gauges = Gauges(tally.metrics, self.mirror, self._queues, clock)
         self._controllers = self._wire(api)
 
     # ---- wiring
@@ -242,6 +245,7 @@ class Reverser:
                 judged=self._tally.judged,
                 skipped=mirror.skipped,
                 raced=self._tally.raced,
+                took=self._tally.took,
             ),
             clock=self._clock,
             at_once=settings.workers_at_once,
@@ -359,6 +363,7 @@ class Reverser:
                 for informer in self.cache.informers():
                     await informer.synced.wait()
                 group.create_task(self.mirror.run(), name="mirror")
+                group.create_task(self._gauges.keep(), name="gauges")
                 for controller in self._controllers:
                     group.create_task(controller.run(), name=controller.name)
                 _log.info("reverser started", instance=self._settings.instance)

@@ -16,11 +16,13 @@ from windlass.reverser.decide.destination_report import Progress, StreamCount
 from windlass.reverser.mirror import Mirror
 from windlass.reverser.repositories import Known, Repositories
 from windlass.reverser.stream import Stream
+from windlass.reverser.tally import Tally
 from windlass.reverser.target import Target
 from windlass.runtime import requests
 from windlass.runtime.outcome import Outcome
 from windlass.runtime.queue import KeyedQueue
 
+_CLAIMED = "FolderClaimed"
 _REPORT_SECONDS = 10.0
 """A busy destination's status moves at most this often."""
 
@@ -37,6 +39,7 @@ class Destinations:
         clock: Clock,
         *,
         mirror_salt: bytes,
+        tally: Tally,
     ) -> None:
         self._cache = cache
         self._repositories = repositories
@@ -44,6 +47,7 @@ class Destinations:
         self._queue = queue
         self._clock = clock
         self._mirror_salt = mirror_salt
+        self._tally = tally
         self._told: dict[Key, tuple[Progress, float]] = {}
         self._ready: dict[Key, bool] = {}
         self._spurs: dict[Key, tuple[Listing, str | None]] = {}
@@ -68,6 +72,7 @@ class Destinations:
             self._out_of_order(key)
             self._told.pop(key, None)
             self._spurs.pop(key, None)
+            self._tally.forget_destination(key)
             return Outcome.gone()
         try:
             destination = GitDestination.decode(raw)
@@ -75,12 +80,25 @@ class Destinations:
             self._spur(destination)
         except WindlassError:
             self._out_of_order(key)
+            self._tally.destination(key, reachable=False, synced=False)
             raise
         progress = self._progress(key)
+        self._count(key, progress)
         outcome = destination_report.report(progress)
         self._ready[key] = outcome.ready is not None and outcome.ready.status == "True"
         self._told[key] = (progress, self._clock.monotonic())
         return outcome
+
+    def _count(self, key: Key, progress: Progress) -> None:
+        """Tell the metrics how the destination is, and of a claim found in its way."""
+        self._tally.destination(
+            key,
+            reachable=progress.reason != "GitUnavailable",
+            synced=progress.synced and progress.trouble is None,
+        )
+        before = self._told.get(key)
+        if progress.reason == _CLAIMED and (before is None or before[0].reason != _CLAIMED):
+            self._tally.folder_claimed()
 
     def _spur(self, destination: GitDestination) -> None:
         """Tell the worker of a request, or of where the remote's branch was last seen."""

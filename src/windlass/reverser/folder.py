@@ -17,6 +17,7 @@ from windlass.git.store import Entry
 from windlass.objects.identity import Identity
 from windlass.reverser.arrival import Arrival, Sweep
 from windlass.reverser.decide import claim, occupancy
+from windlass.reverser.decide.attribution import Observation, Verdict
 from windlass.reverser.target import Target
 
 _REGULAR = frozenset({0o100644, 0o100755})
@@ -41,6 +42,7 @@ class Gathered:
     newest: float = 0.0
     size: int = 0
     live: int = 0
+    verdicts: dict[Observation, Verdict] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.arrivals or self.sweeps)
@@ -53,6 +55,7 @@ class Folder:
         self.target = target
         self.is_open = False
         self.claimed = False
+        self.held_before = False
         self.trouble: WindlassError | None = None
         self.retry_at = 0.0
         self.last_push: LastPush | None = None
@@ -143,6 +146,7 @@ class Folder:
             newest=max(taken.newest, newer.newest),
             size=taken.size + newer.size,
             live=taken.live + newer.live,
+            verdicts=taken.verdicts,
         )
 
     def acknowledge(self, edits: Mapping[str, str | None]) -> None:

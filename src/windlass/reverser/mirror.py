@@ -275,6 +275,9 @@ class Mirror:
             followed.stream for followed in self._followed.values() if destination in followed.asked
         )
 
+    def every_stream(self) -> tuple[Stream, ...]:
+        return tuple(followed.stream for followed in self._followed.values())
+
     def stream_states(self) -> dict[tuple[str, str], str]:
         """How each stream is doing, by type and namespace."""
         return {
@@ -295,7 +298,8 @@ class Mirror:
         try:
             await self._api.get(identity.gvr, identity.name, identity.namespace)
         except NotFound as error:
-            return error.reason == "NotFound"
+            # A type that is not served is a 404 too, but one that names no object.
+            return f'"{identity.name}" not found' in error.message
         except ApiError:
             return False
         return False

@@ -7,6 +7,7 @@ without us. The claim in it decides; a claim that cannot be read is never overwr
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 from windlass.base.errors import Stalled
 from windlass.reverser.branch import Branch
@@ -16,7 +17,12 @@ from windlass.reverser.folder import Folder
 
 
 async def load(
-    folder: Folder, branch: Branch, ours: Claim, *, destinations: frozenset[str]
+    folder: Folder,
+    branch: Branch,
+    ours: Claim,
+    *,
+    destinations: frozenset[str],
+    beside: Iterable[Folder],
 ) -> None:
     """Take over what the branch holds; Stalled if the folder belongs to somebody else."""
     entries = await branch.entries(folder.target.base_folder)
@@ -30,8 +36,10 @@ async def load(
     )
     if isinstance(verdict, claim.Foreign):
         raise Stalled("FolderClaimed", verdict.message)
+    folder.check_beside(beside)
     await asyncio.to_thread(folder.load, entries)
     folder.claimed = verdict == claim.Ours(outdated=False)
+    folder.held_before = not isinstance(verdict, claim.Absent)
     folder.is_open, folder.trouble = True, None
 
 

@@ -98,9 +98,17 @@ class Publisher:
         return built
 
     def _judged(self, batch: Batch) -> Verdicts:
-        """Who made each change, by what is known when the window closes."""
-        observations = (arrival.observation for arrival in batch.waiting.arrivals)
-        return {one: self._judge(one) for one in observations if one is not None}
+        """Who made each change, by what is known when the window closes.
+
+        An author once proven is kept through every retry: while a remote is away the
+        records that proved it expire.
+        """
+        verdicts = batch.waiting.verdicts
+        for arrival in batch.waiting.arrivals:
+            one = arrival.observation
+            if one is not None and (one not in verdicts or verdicts[one].actor is None):
+                verdicts[one] = self._judge(one)
+        return verdicts
 
     def _write(self, judged: list[tuple[Batch, Verdicts]]) -> Built | None:
         """Put blobs, trees and commits into the store; runs in a thread."""

@@ -86,6 +86,7 @@ class Desk(Protocol):
 class _Snapshot:
     """Who is alive, while a snapshot runs."""
 
+    started: float
     seen: set[Key] = field(default_factory=set)
     live: dict[Key, set[str]] = field(default_factory=lambda: defaultdict(set))
     items: int = 0
@@ -112,6 +113,7 @@ class Stream:
         self.message = ""
         self.restarts: dict[str, int] = defaultdict(int)
         self.synced: set[Key] = set()
+        self.snapshot_seconds: float | None = None
         self.tracking = Tracking()
         self._connection = connection
         self._settings = settings
@@ -144,7 +146,7 @@ class Stream:
             case Observed():
                 await self._observe(item)
             case SnapshotStarted():
-                self._snapshot = _Snapshot()
+                self._snapshot = _Snapshot(self._clock.monotonic())
                 self._enter("seeding" if not self.synced else "restarting")
             case SnapshotComplete():
                 self._complete()
@@ -165,6 +167,8 @@ class Stream:
 
     async def _observe(self, item: Observed) -> None:
         self._desk.counted(item.type)
+        if item.initial:
+            self._desk.counted("scanned")
         sighting = await self._look(item.object)
         if isinstance(sighting, Blurred):
             self._keep_as_is(sighting)
@@ -327,6 +331,7 @@ class Stream:
         if snapshot.nameless:
             self._enter("incomplete", "an object without a readable name was listed")
             return
+        self.snapshot_seconds = self._clock.monotonic() - snapshot.started
         for destination, namespace, mask in self._desk.covered(self.scope):
             self._desk.sweep(destination, self._sweep(snapshot, destination, namespace, mask))
             self.synced.add(destination)

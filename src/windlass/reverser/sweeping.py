@@ -27,7 +27,9 @@ ConfirmGone = Callable[[Identity], Awaitable[bool]]
 async def orphans(
     folder: Folder, branch: Branch, sweep: Sweep, confirm: ConfirmGone, received: datetime
 ) -> list[Arrival]:
-    """The removals that a complete snapshot proves."""
+    """The removals that a complete snapshot proves; what stood there before any claim stays."""
+    if not (folder.claimed or folder.held_before):
+        return []
     prefix = paths.scope_folder(folder.target.base_folder, sweep.gvr, sweep.namespace) + "/"
     candidates = await asyncio.to_thread(_candidates, folder.index, prefix, sweep.live)
     owned = await _owned(folder, branch, sweep, candidates)

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 import structlog
 
 from windlass.objects.identity import Identity
+from windlass.objects.key import Key
 from windlass.reverser.decide.attribution import Verdict
 from windlass.reverser.decide.window import PlannedCommit
 from windlass.reverser.publisher import Built, Written
@@ -29,6 +30,8 @@ class Tally:
     def counted(self, kind: str) -> None:
         if kind == "duplicate":
             self.metrics.watch_duplicates_skipped.inc()
+        elif kind == "scanned":
+            self.metrics.objects_scanned.inc()
         else:
             self.metrics.events_processed.inc(kind)
 
@@ -46,6 +49,9 @@ class Tally:
                 known[reason] = count
         if stream.state == "incomplete":
             self.metrics.snapshot_incomplete.inc("abandoned")
+        if stream.snapshot_seconds is not None:
+            self.metrics.snapshot_seconds.observe(stream.snapshot_seconds)
+            stream.snapshot_seconds = None
         _log.debug("stream", scope=str(stream.scope), state=stream.state, message=stream.message)
 
     def judged(self, verdict: Verdict) -> None:
@@ -57,6 +63,20 @@ class Tally:
     def raced(self) -> None:
         self.metrics.rebase_retries.inc()
 
+    def took(self, seconds: float) -> None:
+        """One acknowledged push, of all folders in it."""
+        self.metrics.git_push_duration.observe(seconds)
+
+    def destination(self, key: Key, *, reachable: bool, synced: bool) -> None:
+        self.metrics.remote_reachable.set(reachable, key.namespace, key.name)
+        self.metrics.sync_complete.set(synced, key.namespace, key.name)
+
+    def forget_destination(self, key: Key) -> None:
+        self.metrics.forget_destination(key.namespace, key.name)
+
+    def folder_claimed(self) -> None:
+        self.metrics.marker_conflicts.inc()
+
     def passed(self, passed: Passed) -> None:
         self.metrics.reconciles.inc(passed.controller, passed.result)
         self.metrics.reconcile_seconds.observe(passed.seconds, passed.controller)
@@ -64,6 +84,8 @@ class Tally:
     def pushed(self, built: Built, written: Written, lag_seconds: float) -> None:
         """One folder's part of an acknowledged push; this log line is the audit record."""
         self.metrics.event_to_push.observe(lag_seconds)
+        for identity, reason in written.skipped:
+            self.skipped(identity, reason)
         for commit in written.commits:
             self._commit(commit)
         _log.info(

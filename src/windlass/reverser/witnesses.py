@@ -12,6 +12,9 @@ from windlass.reverser.decide.records import Record, Records
 from windlass.reverser.tally import Tally
 from windlass.reverser.witness.frames import Answered, Witnessed
 
+SILENCE_SECONDS = 0.8
+"""Shorter than the second after which the API server gives a call up and goes on."""
+
 _OPERATIONS = frozenset({"CREATE", "UPDATE", "DELETE"})
 
 
@@ -25,6 +28,7 @@ class Witnesses:
         self._clock = clock
         self._evicted = dict(records.evictions)
         self._proving: asyncio.TimerHandle | None = None
+        self._awake_at = 0.0
 
     def record(self, told: Witnessed) -> None:
         if told.operation not in _OPERATIONS:
@@ -39,6 +43,15 @@ class Witnesses:
 
     def lost(self, start: float, end: float) -> None:
         self._records.lost(start, end)
+
+    def beat(self, time: float) -> None:
+        """The witness was awake at `time`; a long silence before it may hide calls."""
+        self._note_silence(time)
+        self._awake_at = time
+
+    def _note_silence(self, until: float) -> None:
+        if until - self._awake_at > SILENCE_SECONDS:
+            self._records.lost(self._awake_at, until)
 
     def answered(self, told: Answered) -> None:
         self._tally.metrics.events_received.inc("leader", amount=told.calls)
@@ -59,10 +72,10 @@ class Witnesses:
             )
 
     def judge(self, observation: Observation) -> Verdict:
-        """Who made a change, by what is known now; every verdict is counted (ATT-13)."""
-        verdict = attribution.attributed(observation, self._records, now=self._clock.monotonic())
-        self._tally.judged(verdict)
-        return verdict
+        """Who made a change, by what is known now."""
+        now = self._clock.monotonic()
+        self._note_silence(now)
+        return attribution.attributed(observation, self._records, now=now)
 
 
 def _record(told: Witnessed) -> Record:

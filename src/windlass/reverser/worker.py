@@ -69,6 +69,7 @@ class Surroundings:
     judged: Callable[[Verdict], None]
     skipped: Callable[[Identity, str], None]
     raced: Callable[[], None]
+    took: Callable[[float], None]
 
 
 class BranchWorker:
@@ -270,12 +271,12 @@ class BranchWorker:
     async def _open_folder(self, folder: Folder) -> None:
         """Load a folder if it may be written to; else say why and look again later."""
         try:
-            folder.check_beside(other for _, other in self.folders())
             await opening.load(
                 folder,
                 self._branch,
                 self._publisher.claim_of(folder),
                 destinations=self._around.destinations(),
+                beside=[other for _, other in self.folders()],
             )
         except Stalled as error:
             folder.is_open, folder.trouble = False, error
@@ -368,14 +369,13 @@ class BranchWorker:
         ended = self._clock.monotonic()
         self._last_push_end = ended
         self._push_average = cadence.push_average(self._push_average, ended - started)
+        self._around.took(ended - started)
         self._branch.advanced(built.tip)
         time = self._clock.now()
         for written in built.written:
             folder = written.folder
             for verdict in written.verdicts:
                 self._around.judged(verdict)
-            for identity, reason in written.skipped:
-                self._around.skipped(identity, reason)
             folder.acknowledge(written.edits)
             folder.claimed = folder.claimed or written.claims
             if written.edits:

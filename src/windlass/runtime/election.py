@@ -14,7 +14,8 @@ States of a candidate, and what moves it:
 | LEADING   | its own record                                | RENEW   | LEADING   |
 | LEADING   | somebody else's record, or none               | -       | FOLLOWING |
 | LEADING   | no successful renewal for the renew deadline  | -       | FOLLOWING |
-| any       | release                                       | -       | FOLLOWING |
+| any       | release                                       | -       | RESIGNED  |
+| RESIGNED  | anything, also the answer to an older write   | -       | RESIGNED  |
 
 Why two candidates never lead at once: the holder counts from the moment *before* its
 last successful write was sent; another one counts from the moment *after* it first
@@ -90,6 +91,11 @@ class Candidacy:
         self._record: Record | None = None
         self._seen_at = 0.0
         self._renewed_at: float | None = None
+        self._resigned = False
+
+    @property
+    def resigned(self) -> bool:
+        return self._resigned
 
     @property
     def record(self) -> Record | None:
@@ -121,7 +127,7 @@ class Candidacy:
     def wrote(self, record: Record, started: float, now: float) -> None:
         """Our write, sent at `started`, succeeded and made `record`."""
         self._record, self._seen_at = record, now
-        if now < started + self.terms.renew_seconds:
+        if now < started + self.terms.renew_seconds and not self._resigned:
             self._renewed_at = started
 
     def lapse(self, now: float) -> None:
@@ -130,12 +136,15 @@ class Candidacy:
             self._renewed_at = None
 
     def resign(self) -> None:
-        """Stop leading at once."""
+        """Stop leading at once and for good; who wants to lead again stands anew."""
         self._renewed_at = None
+        self._resigned = True
 
     def step(self, now: float) -> Step:
         """What to do, by the table above."""
         record = self._record
+        if self._resigned:
+            return Step.WAIT
         if record is None:
             return Step.CREATE
         if record.holder == self.identity:

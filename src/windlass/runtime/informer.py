@@ -8,6 +8,7 @@
 | SnapshotComplete  | drops, in one step, what did not arrive      | each dropped key     |
 | SnapshotAbandoned | forgets what arrived, drops nothing          | -                    |
 | Interrupted       | stays as it is, and is stale                 | -                    |
+| Resumed           | is current again                             | -                    |
 
 So an absence is believed only after a complete snapshot, and not even then if the
 snapshot held an object whose name could not be read. Before `synced` the cache is
@@ -30,6 +31,7 @@ from windlass.kube.follow import (
     FollowSettings,
     Interrupted,
     Observed,
+    Resumed,
     Scope,
     SnapshotAbandoned,
     SnapshotComplete,
@@ -38,7 +40,6 @@ from windlass.kube.follow import (
 )
 from windlass.objects.key import Key
 from windlass.runtime import metadata
-from windlass.runtime.staleness import Staleness
 
 _BREATH = 256
 
@@ -76,7 +77,7 @@ class Informer:
         self._settings = settings or FollowSettings()
         self._clock = clock or SystemClock()
         self._source = source
-        self._staleness = Staleness(self._settings.idle_seconds)
+        self._interrupted_at: float | None = None
         self._marks: dict[Key, bytes] = {}
         self._objects: dict[Key, bytes] | None = {} if keep == "bytes" else None
         self._arriving: set[Key] | None = None
@@ -85,11 +86,13 @@ class Informer:
     @property
     def stale_seconds(self) -> float:
         """How long the cache may have missed changes; zero while it follows."""
-        return self._staleness.seconds(self._clock.monotonic())
+        if self._interrupted_at is None:
+            return 0.0
+        return self._clock.monotonic() - self._interrupted_at
 
     @property
     def stale(self) -> bool:
-        return self._staleness.since(self._clock.monotonic()) is not None
+        return self._interrupted_at is not None
 
     def get(self, key: Key) -> bytes | None:
         """The object's bytes, or its mark where only digests are kept."""
@@ -120,14 +123,15 @@ class Informer:
                 self._observe(item)
             case SnapshotStarted():
                 self._arriving, self._arriving_unreadable = set(), 0
-                self._staleness.restarted()
             case SnapshotComplete():
                 self._complete()
             case SnapshotAbandoned():
                 self._arriving = None
                 _log.info("snapshot abandoned", scope=str(self.scope), cause=item.cause)
             case Interrupted():
-                self._staleness.interrupted(item, self._clock.monotonic())
+                self._interrupt(item)
+            case Resumed():
+                self._interrupted_at = None
 
     def _observe(self, item: Observed) -> None:
         try:
@@ -135,8 +139,6 @@ class Informer:
         except metadata.Unreadable as error:
             self._pass_over(error)
             return
-        if not item.initial:
-            self._staleness.moved()
         if item.type == "DELETED":
             self._drop(seen.key)
         else:
@@ -164,7 +166,7 @@ class Informer:
 
     def _complete(self) -> None:
         arrived, self._arriving = self._arriving, None
-        self._staleness.complete()
+        self._interrupted_at = None
         if arrived is not None and not self._arriving_unreadable:
             self._sweep([key for key in self._marks if key not in arrived])
         self.synced.set()
@@ -177,6 +179,12 @@ class Informer:
                 del self._objects[key]
         for key in missing:
             self._tell(key)
+
+    def _interrupt(self, item: Interrupted) -> None:
+        # Every stream ends sometimes; one that is taken up at once misses nothing.
+        is_routine = item.reason == "closed" and item.retry_seconds <= 0
+        if self._interrupted_at is None and not is_routine:
+            self._interrupted_at = self._clock.monotonic()
 
     def _pass_over(self, error: metadata.Unreadable) -> None:
         self.unreadable += 1

@@ -83,7 +83,6 @@ class Leadership:
         self._rng = rng or random.Random()
         self._lease: Object | None = None
         self._busy = asyncio.Lock()
-        self._released = False
 
     @property
     def identity(self) -> str:
@@ -97,18 +96,18 @@ class Leadership:
 
     def held(self, margin_seconds: float = MARGIN_SECONDS) -> bool:
         """Whether the lease is surely ours for `margin_seconds` from now."""
-        return not self._released and self._candidacy.held(self._clock.monotonic(), margin_seconds)
+        return self._candidacy.held(self._clock.monotonic(), margin_seconds)
 
     async def run(self) -> None:
         """Stand for election until `release`; leading and losing alternate as they come."""
-        while not self._released:
+        while not self._candidacy.resigned:
             await self.attempt()
             await asyncio.sleep(self._pause())
 
     async def attempt(self) -> None:
         """One round: look where needed, decide, write; never raises for a failing server."""
         async with self._busy:
-            if self._released:
+            if self._candidacy.resigned:
                 return
             try:
                 async with asyncio.timeout(self._patience()):
@@ -123,7 +122,6 @@ class Leadership:
 
     async def release(self) -> None:
         """Stop leading at once and empty the lease, so that the next need not wait."""
-        self._released = True
         self._candidacy.resign()
         self._announce()
         async with self._busy:

@@ -83,9 +83,6 @@ class Metrics:
     commit_bytes = _count(
         _SEED + "commit_bytes_total", "Bytes of files in pushed commits.", "author_kind"
     )
-    git_operations = _count(
-        _SEED + "git_operations_total", "Git operations by outcome.", "op", "result"
-    )
     git_push_duration = _spread(
         _SEED + "git_push_duration_seconds", "Time of one push.", buckets=_PUSH_BUCKETS
     )
@@ -105,21 +102,11 @@ class Metrics:
     watch_duplicates_skipped = _count(
         _SEED + "watch_duplicates_skipped_total", "Watch events that changed only status."
     )
-    ownership_conflicts = _count(
-        _SEED + "ownership_conflicts_total", "Destinations found to overlap."
-    )
     marker_conflicts = _count(
         _SEED + "marker_conflicts_total", "Folders found to be claimed by another writer."
     )
-    lease_acquire_failures = _count(
-        _SEED + "lease_acquire_failures_total", "Failed attempts to become the leader."
-    )
-    git_commit_queue_size = _level(_SEED + "git_commit_queue_size", "Commits waiting for a push.")
     repo_branch_queue_depth = _level(
         _SEED + "repo_branch_queue_depth", "Changed paths waiting, over all workers."
-    )
-    repo_branch_active_workers = _level(
-        _SEED + "repo_branch_active_workers", "Workers doing Git I/O now."
     )
 
     event_to_push = _spread(

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
+
 from tests.integration.api.server import Answer, Server
 from tests.unit.api.corpus import ABSENT, CANARY, GOOD, Case, case, cases
-
 from windlass.api import sample
 from windlass.api.registry import KINDS, kind_of
 from windlass.base.errors import Stalled

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.integration.api.server import Server
 
+from tests.integration.api.server import Server
 from windlass.api import rbac
 from windlass.api.install import Install
 

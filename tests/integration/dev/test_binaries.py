@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tests.support import desk as commands
 from tests.support.programs import write_script
-
 from windlass.base.errors import WindlassError
 from windlass.dev import binaries, tools
 from windlass.dev.progress import Lines, Silent

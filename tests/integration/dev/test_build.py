@@ -12,8 +12,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from tests.support.programs import write_script
 
+from tests.support.programs import write_script
 from windlass.base.errors import WindlassError
 from windlass.dev import build, lock, toolchain_go, tools
 from windlass.dev.progress import Lines, Silent

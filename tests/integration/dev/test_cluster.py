@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.support import cluster as support
 from tests.support import desk as commands
-
 from windlass.base.errors import WindlassError
 from windlass.dev import cluster as control_plane
 from windlass.dev import components, kubeconfig, places, state, status

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.support import desk as commands
 
+from tests.support import desk as commands
 from windlass.dev import processes
 from windlass.dev.state import Process
 

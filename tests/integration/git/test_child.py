@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from tests.support.gitserver import (
     PASSWORD,
     command_lines_and_environments,
@@ -17,7 +18,6 @@ from tests.support.gitserver import (
     wait_until,
 )
 from tests.support.gitwork import Work
-
 from windlass.dev.git_faults import Fault
 from windlass.git import private
 from windlass.git.child import Git

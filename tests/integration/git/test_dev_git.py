@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.gitserver import TOKEN, commit_files, tips
 
+from tests.support.gitserver import TOKEN, commit_files, tips
 from windlass.dev.git_repositories import child_environment
 
 _PROGRAM = """

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import trustme
-from tests.support.gitserver import PASSWORD, TOKEN, Served, git_settings, serving, tips
 
+from tests.support.gitserver import PASSWORD, TOKEN, Served, git_settings, serving, tips
 from windlass.dev.git_faults import Fault
 from windlass.git.child import Git
 from windlass.git.credentials import Credentials

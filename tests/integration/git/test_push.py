@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+
 from tests.support.gitserver import (
     PASSWORD,
     Served,
@@ -17,7 +18,6 @@ from tests.support.gitserver import (
     tips,
 )
 from tests.support.gitwork import Work
-
 from windlass.base import failpoint
 from windlass.dev.git_faults import Fault
 from windlass.git.child import Git

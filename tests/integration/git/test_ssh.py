@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from tests.support.git_ssh import SshServed, serving_ssh
 from tests.support.gitserver import (
     commit_files,
@@ -19,7 +20,6 @@ from tests.support.gitserver import (
     tips,
 )
 from tests.support.gitwork import Work
-
 from windlass.dev.git_repositories import Repositories
 from windlass.git import ssh
 from windlass.git.child import Git

@@ -7,9 +7,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+
 from tests.support.gitserver import Served, commit_files, files_at, git, git_settings, serving
 from tests.support.gitwork import Work
-
 from windlass.base import failpoint
 from windlass.dev.git_server import GitServer
 from windlass.git.child import Git

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.support.following import CONFIGMAPS, configmap
 
+from tests.support.following import CONFIGMAPS, configmap
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.errors import (

@@ -15,9 +15,9 @@ import httpx2
 import pytest
 import yaml
 from lightkube.config.models import UserExec
+
 from tests.support.following import CONFIGMAPS, QUICK, configmap, until, until_seen, until_synced
 from tests.support.watch_proxy import Stream, WatchProxy
-
 from windlass.base import redaction
 from windlass.base.errors import Retryable, Stalled
 from windlass.kube import configuration

@@ -7,9 +7,9 @@ import uuid
 from collections.abc import AsyncIterator
 
 import pytest
+
 from tests.support.following import DEADLINE_SECONDS
 from tests.support.watch_proxy import Answer, WatchProxy
-
 from windlass.kube.api import Api
 from windlass.kube.catalogue import Catalogue, ServedType
 from windlass.kube.connection import Connection

@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
 from tests.support.following import (
     CONFIGMAPS,
     DEADLINE_SECONDS,
     QUICK,
+    changes_of,
     configmap,
     live_names,
+    summary,
     until_seen,
     until_synced,
 )
 from tests.support.watch_proxy import WatchProxy
-
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.follow import Observed, Scope, SnapshotComplete, SnapshotStarted, follow
@@ -43,20 +45,20 @@ async def test_snapshot_then_changes(connection: Connection, api: Api, namespace
     await _make(api, namespace, "a", "b")
     async with aclosing(follow(connection, Scope(CONFIGMAPS, namespace), QUICK)) as items:
         told = await until_synced(items)
-        assert isinstance(told[0], SnapshotStarted)
-        assert live_names(told) == {"a", "b"}
+        assert isinstance(told[0], SnapshotStarted), summary(told)
+        assert live_names(told) == {"a", "b"}, summary(told)
         complete = told[-1]
         assert isinstance(complete, SnapshotComplete)
         assert complete.via == "watchlist"
-        assert complete.objects == len(told) - 2
+        assert complete.objects == len(told) - 2, summary(told)
         await _make(api, namespace, "c")
         await api.merge_patch(
             CONFIGMAPS, "c", {"data": {"k": "1"}}, namespace, field_manager=MANAGER
         )
         await api.delete(CONFIGMAPS, "c", namespace)
         changes = await until_seen(items, "c", "DELETED")
-        mine = [item for item in changes if isinstance(item, Observed)]
-        assert [item.type for item in mine] == ["ADDED", "MODIFIED", "DELETED"]
+        mine = changes_of(changes, "c")
+        assert [item.type for item in mine] == ["ADDED", "MODIFIED", "DELETED"], summary(changes)
         assert not any(item.initial for item in mine)
         assert json.loads(mine[1].object)["data"] == {"k": "1"}
 

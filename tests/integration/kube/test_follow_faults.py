@@ -9,9 +9,11 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
 import pytest
+
 from tests.support.following import (
     CONFIGMAPS,
     QUICK,
+    changes_of,
     configmap,
     interruptions,
     live_names,
@@ -21,14 +23,12 @@ from tests.support.following import (
     until_synced,
 )
 from tests.support.watch_proxy import Answer, Hangup, Seen, Stream, WatchProxy
-
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.follow import (
     FollowItem,
     FollowSettings,
     Interrupted,
-    Observed,
     Scope,
     SnapshotAbandoned,
     SnapshotComplete,
@@ -89,8 +89,7 @@ async def test_cut(
     told += await until_seen(items, "c")
     assert "error" in {item.reason for item in interruptions(told)}
     assert snapshots(told) == 0
-    names = [item for item in told if isinstance(item, Observed)]
-    assert len(names) == 3
+    assert len(changes_of(told, "a", "b", "c")) == 3
 
 
 async def test_freeze(proxy: WatchProxy, through: Connection, api: Api, namespace: str) -> None:
@@ -166,7 +165,7 @@ async def test_poison_object(
     await api.create(CONFIGMAPS, configmap("p", namespace, k="poison-me"), field_manager=MANAGER)
     await _make(api, namespace, "after")
     told = await until_seen(items, "after")
-    poison = next(item for item in told if isinstance(item, Observed))
+    [poison] = changes_of(told, "p")
     assert b'"k":"\\ud800"' in poison.object
     assert not interruptions(told)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
 from tests.support import cluster as clusters
 from tests.support.gitserver import commit_files, tips
 from tests.support.mirrored import GROUP, Mirrored
@@ -202,6 +203,7 @@ def test_two_destinations_never_share_a_folder(mirrored: Mirrored) -> None:
     rule["spec"]["destinationRef"]["name"] = "second"
     mirrored.admin.apply(rule)
     mirrored.await_condition("gitdestination", "second", "Ready")
+    mirrored.admin.apply(mirrored.config_map("two", a="1"))
     eventually(
         lambda: (
             f"destination: {mirrored.namespace}/second"
@@ -209,7 +211,7 @@ def test_two_destinations_never_share_a_folder(mirrored: Mirrored) -> None:
         ),
         "the claim of the second",
     )
-    assert len(mirrored.files()) == 1
+    assert len(mirrored.files()) == 2
 
 
 @pytest.mark.scenario("A15")

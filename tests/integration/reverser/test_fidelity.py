@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+
 from tests.support import assorted, widgets
 from tests.support.central import central, configured
 from tests.support.gitserver import Served
@@ -17,7 +18,6 @@ from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
 from tests.support.people import admin_of, swift
 from tests.support.widgets import Widgets
-
 from windlass.dev.desk import Desk
 
 pytestmark = pytest.mark.cluster
@@ -145,7 +145,7 @@ def test_applying_the_mirror_again_changes_nothing(mirrored: Mirrored) -> None:
         if document["kind"] == "Secret":
             continue
         before = _live(mirrored, document)
-        answer = person.send(document, dryRun="All")
+        answer = person.send(document, dryRun="All", fieldManager="again")
         assert answer.ok, f"{path}: {answer.text}"
         again = _comparable(answer.object)
         assert again == before or again == _live(mirrored, document), path

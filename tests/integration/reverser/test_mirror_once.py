@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.support.people import Swift
 from tests.support.watch_proxy import WatchProxy
-
 from windlass.dev.desk import Desk
 
 pytestmark = [pytest.mark.cluster, pytest.mark.scenario("A105")]
@@ -44,6 +44,8 @@ class Dumper:
             f"--to={self.directory}",
             f"--namespace={self.namespace}",
             f"--kubeconfig={kubeconfig or self.desk.admin_kubeconfig}",
+            "--include=configmaps",
+            "--include=secrets",
             *flags,
         ]
 
@@ -171,7 +173,7 @@ def test_what_may_not_be_read_is_told_and_the_rest_is_written(dumper: Dumper) ->
         }
     )
     kubeconfig = dumper.desk.user_kubeconfig(reader)
-    done = dumper.run("--include=configmaps", "--include=secrets", kubeconfig=kubeconfig)
+    done = dumper.run(kubeconfig=kubeconfig)
     assert done.returncode == 1
     lines = [line for line in done.stdout.splitlines() if "not read" in line]
     assert len(lines) == 1

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.support.git_ssh import serving_ssh
 from tests.support.gitserver import (
     PASSWORD,
@@ -19,7 +20,6 @@ from tests.support.gitserver import (
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
 from tests.support.people import admin_of, swift
-
 from windlass.dev.git_repositories import Repositories
 from windlass.git import credentials
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
 from tests.support import assorted, widgets
 from tests.support.central import central, configured
 from tests.support.gitserver import Served
@@ -13,7 +14,6 @@ from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
 from tests.support.people import admin_of, swift
 from tests.support.widgets import Widgets
-
 from windlass.dev.desk import Desk
 
 pytestmark = pytest.mark.cluster

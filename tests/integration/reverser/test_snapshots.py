@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 import yaml
+
 from tests.support import cluster as clusters
 from tests.support import widgets
 from tests.support.central import central, configured
@@ -20,7 +21,6 @@ from tests.support.operator import Operator, eventually
 from tests.support.people import admin_of, swift, swift_person
 from tests.support.watch_proxy import Answer, Seen, WatchProxy
 from tests.support.widgets import Widgets
-
 from windlass.base.clock import SystemClock
 from windlass.dev.desk import Desk
 from windlass.kube.connection import Connection

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.integration.runtime.conftest import PROBES, eventually, probe, until
 
+from tests.integration.runtime.conftest import PROBES, eventually, probe, until
 from windlass.base.errors import Stalled, Waiting
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from tests.unit.api.corpus import CANARY, GOOD, Case, cases
 
+from tests.unit.api.corpus import CANARY, GOOD, Case, cases
 from windlass.api.clusterwatchrule import ClusterWatchRule
 from windlass.api.gitdestination import GitDestination
 from windlass.api.gitrepoconfig import Committer, GitRepoConfig

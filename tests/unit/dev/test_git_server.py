@@ -75,9 +75,7 @@ def test_service_and_repository(path: str, query: str, service: str, repository:
     assert (request.service, request.repository) == (service, repository)
 
 
-@pytest.mark.parametrize(
-    "name", ["", "..", "a/../b", "-a", ".hidden", "a b", "a//b"]
-)
+@pytest.mark.parametrize("name", ["", "..", "a/../b", "-a", ".hidden", "a b", "a//b"])
 def test_names_that_leave_the_root_are_refused(name: str) -> None:
     """No request reaches a directory outside."""
     with pytest.raises(RepositoryRefused):

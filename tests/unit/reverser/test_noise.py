@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.reverser.test_sanitise_kinds import live
 
+from tests.unit.reverser.test_sanitise_kinds import live
 from windlass.reverser.decide import noise, sanitise
 
 

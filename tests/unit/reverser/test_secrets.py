@@ -9,8 +9,8 @@ import re
 from typing import Any
 
 import pytest
-from tests.unit.reverser.test_sanitise_kinds import live
 
+from tests.unit.reverser.test_sanitise_kinds import live
 from windlass.objects import canonical
 from windlass.objects.gvr import GVR
 from windlass.objects.identity import Identity

@@ -115,11 +115,16 @@ def test_an_answer_that_comes_too_late_is_no_leadership() -> None:
     assert not one.leading(30)
 
 
-def test_resigning_is_immediate() -> None:
-    """Row: release."""
+def test_resigning_is_immediate_and_final() -> None:
+    """Rows: release; neither an answer on its way nor a free lease brings it back."""
     one = leader()
     one.resign()
     assert not one.held(0.2)
+    one.wrote(Record("me", 15, "2"), 0.1, 0.3)
+    assert not one.held(0.3)
+    one.observe(None, 0.4)
+    assert one.step(0.4) is Step.WAIT
+    assert one.resigned
 
 
 @pytest.mark.parametrize("terms", [(10, 10, 2), (15, 2, 2), (15, 10, 0), (5, 10, 2)])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.unit.runtime.fakes import FakeApi, HandClock, thing
 
+from tests.unit.runtime.fakes import FakeApi, HandClock, thing
 from windlass.base.redaction import process
 from windlass.kube.errors import Forbidden
 from windlass.runtime.events import EventRecorder, ObjectRef, cut

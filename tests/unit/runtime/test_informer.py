@@ -7,12 +7,13 @@ from collections.abc import AsyncGenerator
 from typing import Any, Literal
 
 import pytest
-from tests.unit.runtime.fakes import HandClock, observed
 
+from tests.unit.runtime.fakes import HandClock, observed
 from windlass.kube.follow import (
     FollowItem,
     Interrupted,
     Observed,
+    Resumed,
     Scope,
     SnapshotAbandoned,
     SnapshotComplete,
@@ -174,19 +175,31 @@ def test_an_unreadable_object_harms_nobody() -> None:
     assert told.feed(*snapshot(initial("c"))) == ["a", "b"]
 
 
-def test_staleness_is_readable() -> None:
-    """An interruption makes the cache stale until it follows again."""
+@pytest.mark.parametrize("end", [(Resumed(),), snapshot(initial("a"))], ids=["resumed", "snapshot"])
+def test_staleness_is_readable(end: tuple[FollowItem, ...]) -> None:
+    """An interruption makes the cache stale, from its first on, until it follows again."""
     told = Told()
     told.feed(*snapshot(initial("a")))
     assert not told.informer.stale
     told.feed(Interrupted("error", "reset", 1.0))
+    told.clock.seconds = 3
+    told.feed(Interrupted("expired", "gone", 1.0), SnapshotStarted(), SnapshotAbandoned("broke"))
     told.clock.seconds = 7
     assert told.informer.stale
     assert told.informer.stale_seconds == 7
     assert told.names == {"a"}
-    told.feed(observed("a", 2))
+    told.feed(*end)
     assert not told.informer.stale
     assert told.informer.stale_seconds == 0
+
+
+def test_a_stream_taken_up_at_once_is_not_stale() -> None:
+    """The ordinary end of a stream is no interruption; one that waits is."""
+    told = Told()
+    told.feed(*snapshot(initial("a")), Interrupted("closed", "m", 0.0))
+    assert not told.informer.stale
+    told.feed(Interrupted("closed", "m", 0.5))
+    assert told.informer.stale
 
 
 async def test_run_takes_everything_and_closes_its_source() -> None:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import pytest
-from tests.unit.runtime.fakes import FakeApi, LoopClock
 
+from tests.unit.runtime.fakes import FakeApi, LoopClock
 from windlass.kube.errors import Unavailable
 from windlass.runtime.lease import LEASES, Leadership
 
@@ -159,6 +159,22 @@ async def test_release_survives_a_write_in_between() -> None:
     await one.attempt()
     api.put(LEASES, {**api.objects[PLACE], "labels": {"x": "y"}})
     await one.release()
+    assert spec(api)["holderIdentity"] == ""
+
+
+async def test_release_while_a_renewal_is_on_its_way() -> None:
+    """The answer that comes after the release does not lead again, and the lease is emptied."""
+    api = FakeApi()
+    one = stand(api, "one")
+    await one.attempt()
+    api.latency = 1
+    renewing = asyncio.create_task(one.attempt())
+    await asyncio.sleep(0.5)
+    await one.release()
+    await renewing
+    assert not one.held(0)
+    assert not one.acquired.is_set()
+    assert one.lost.is_set()
     assert spec(api)["holderIdentity"] == ""
 
 

@@ -6,8 +6,8 @@ import contextlib
 import json
 
 import pytest
-from tests.unit.runtime.fakes import thing
 
+from tests.unit.runtime.fakes import thing
 from windlass.objects.key import Key
 from windlass.runtime import metadata
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.unit.runtime.fakes import FakeApi, HandClock, thing
 
+from tests.unit.runtime.fakes import FakeApi, HandClock, thing
 from windlass.base.errors import Retryable
 from windlass.kube.errors import Conflict, Unavailable
 from windlass.objects.gvr import GVR

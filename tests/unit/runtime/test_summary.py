@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+
 from tests.unit.runtime import kstatus
 from tests.unit.runtime.fakes import START
-
 from windlass.objects.condition import Condition
 from windlass.runtime import summary
 from windlass.runtime.outcome import Outcome, Verdict

@@ -71,7 +71,7 @@ def test_children_are_kept(live: Metrics) -> None:
 def test_wrong_number_of_labels_is_refused(live: Metrics) -> None:
     """A forgotten label is an error at the call, not a strange series."""
     with pytest.raises(ValueError, match="labels are"):
-        live.git_operations.inc("push")
+        live.reconciles.inc("rules")
 
 
 def test_gone_destination_leaves_no_series(live: Metrics) -> None:

@@ -61,8 +61,11 @@ class Progress:
     @property
     def turns(self) -> tuple[object, ...]:
         """What is worth a report at once."""
-        reason = self.trouble.reason if self.trouble is not None else ""
-        return self.placed, self.is_open, reason, self.synced, self.refused
+        return self.placed, self.is_open, self.reason, self.synced, self.refused
+
+    @property
+    def reason(self) -> str:
+        return self.trouble.reason if self.trouble is not None else ""
 
     @property
     def synced(self) -> bool:

@@ -61,6 +61,12 @@ class Lost(msgspec.Struct, frozen=True, tag="lost"):
     calls: int
 
 
+class Beat(msgspec.Struct, frozen=True, tag="beat"):
+    """The witness is awake: whatever it was asked before this, it has seen."""
+
+    time: float
+
+
 class Answered(msgspec.Struct, frozen=True, tag="answered"):
     """How many calls were answered since the last such word, with the time each took."""
 
@@ -68,7 +74,7 @@ class Answered(msgspec.Struct, frozen=True, tag="answered"):
     seconds: list[float]
 
 
-FromWitness = Serving | Witnessed | Lost | Answered
+FromWitness = Serving | Witnessed | Lost | Beat | Answered
 
 _encoder = msgspec.msgpack.Encoder()
 _from_witness: msgspec.msgpack.Decoder[FromWitness] = msgspec.msgpack.Decoder(FromWitness)

@@ -22,7 +22,7 @@ from windlass.web.serve import Server
 from windlass.web.tls import Tls
 
 QUEUE_LIMIT = 5000
-_REPORT_SECONDS = 1.0
+BEAT_SECONDS = 0.2
 
 
 class Witness:
@@ -68,10 +68,11 @@ class Witness:
             lost, self._lost = self._lost, []
             self._writer.write(frames.encode(frames.Lost(lost[0], lost[-1], len(lost))))
 
-    async def report(self) -> None:
-        """Tell now and then how many calls were answered, and how fast."""
+    async def beat(self) -> None:
+        """Tell that we are awake, and how many calls were answered how fast."""
         while True:
-            await asyncio.sleep(_REPORT_SECONDS)
+            await asyncio.sleep(BEAT_SECONDS)
+            self._writer.write(frames.encode(frames.Beat(self._clock.monotonic())))
             if self._seconds:
                 seconds, self._seconds = self._seconds, []
                 self._writer.write(frames.encode(frames.Answered(len(seconds), seconds)))
@@ -91,7 +92,7 @@ async def _serve(listening: socket.socket, pair: socket.socket) -> None:
     )
     endpoint = AdmissionEndpoint(witness.hear, timed=witness.timed, clock=clock)
     async with Server(endpoint, bound=listening, tls=tls), asyncio.TaskGroup() as tasks:
-        running = [tasks.create_task(witness.tell()), tasks.create_task(witness.report())]
+        running = [tasks.create_task(witness.tell()), tasks.create_task(witness.beat())]
         writer.write(frames.encode(frames.Serving(clock.monotonic())))
         await _until_abandoned(reader, tls)
         for task in running:

@@ -30,6 +30,7 @@ class Listeners:
 
     record: Callable[[frames.Witnessed], None]
     lost: Callable[[float, float], None]
+    beat: Callable[[float], None]
     answered: Callable[[frames.Answered], None]
     serving: Callable[[bool], None]
 
@@ -110,10 +111,13 @@ class WitnessSupervisor:
                 self._listeners.record(message)
             case frames.Lost():
                 self._listeners.lost(message.start, message.end)
+            case frames.Beat():
+                self._listeners.beat(message.time)
             case frames.Answered():
                 self._listeners.answered(message)
             case frames.Serving():
                 self._listeners.lost(self._silent_since, message.time)
+                self._listeners.beat(message.time)
                 self._listeners.serving(True)
 
 

@@ -1,0 +1,60 @@
+"""Levels of the mirror that nobody counts as they change: looked at once a second."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+
+from windlass.base.clock import Clock
+from windlass.objects.key import Key
+from windlass.reverser.mirror import Mirror
+from windlass.runtime.queue import KeyedQueue
+from windlass.telemetry.metrics import Metrics
+
+_SECONDS = 1.0
+
+
+class Gauges:
+    """The gauges of one running mirror; all return to zero when nothing waits."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        mirror: Mirror,
+        queues: Mapping[str, KeyedQueue[Key]],
+        clock: Clock,
+    ) -> None:
+        self._metrics = metrics
+        self._mirror = mirror
+        self._queues = queues
+        self._clock = clock
+        self._states: set[str] = set()
+
+    async def keep(self) -> None:
+        """Look until cancelled."""
+        while True:
+            self.look()
+            await asyncio.sleep(_SECONDS)
+
+    def look(self) -> None:
+        self._look_at_streams()
+        self._look_at_folders()
+        for kind, queue in self._queues.items():
+            self._metrics.queue_depth.set(queue.depth, kind.lower())
+
+    def _look_at_streams(self) -> None:
+        streams = self._mirror.every_stream()
+        states = Counter(stream.state for stream in streams)
+        # A state that nobody is in any more has to be told once as zero.
+        for state in self._states | states.keys():
+            self._metrics.watch_streams.set(states[state], state)
+        self._states |= states.keys()
+        self._metrics.objects_tracked.set(sum(len(stream.tracking) for stream in streams))
+
+    def _look_at_folders(self) -> None:
+        folders = [folder for worker in self._mirror.workers for _, folder in worker.folders()]
+        self._metrics.repo_branch_queue_depth.set(sum(folder.pending for folder in folders))
+        now = self._clock.monotonic()
+        ages = (now - folder.waiting.opened for folder in folders if folder.waiting)
+        self._metrics.watch_lag.set(max(ages, default=0.0))

@@ -1,0 +1,183 @@
+"""Status on a real operator: quiet when nothing changes, readable for people and programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.gitserver import commit_files
+from tests.support.mirrored import GROUP, Mirrored
+from tests.support.operator import Operator, eventually
+from tests.support.people import admin_of, swift
+from tests.unit.runtime.kstatus import judge
+
+pytestmark = pytest.mark.cluster
+
+_OURS = (("gitrepoconfig", "repo"), ("gitdestination", "destination"), ("watchrule", "rule"))
+_PASSES = "windlass_reconciles_total"
+
+
+@pytest.fixture
+def mirrored(mirrored: Mirrored) -> Mirrored:
+    """A namespace whose administrator acts by HTTPS."""
+    return swift(mirrored)
+
+
+def _settled(mirrored: Mirrored) -> dict[str, dict[str, Any]]:
+    """The three objects, once their status says all there is to say."""
+
+    def look() -> dict[str, dict[str, Any]]:
+        found = {kind: mirrored.admin.get(kind, name) for kind, name in _OURS}
+        repository, destination, rule = (found[kind]["status"] for kind, _ in _OURS)
+        pushed = destination.get("lastPush", {}).get("commit", "-")
+        settled = (
+            destination.get("objects") == rule.get("objects", 0) - 1 == 1
+            and destination.get("pending", 0) == 0
+            and [row.get("sha") for row in repository["branches"]] == [pushed]
+        )
+        return found if settled else {}
+
+    return eventually(look, "everything told")
+
+
+def _written(obj: dict[str, Any]) -> list[str]:
+    """When our status was last written, by the server's own account."""
+    rows = obj["metadata"]["managedFields"]
+    return [row["time"] for row in rows if row["manager"] == "windlass-reverser-status"]
+
+
+@pytest.mark.scenario("A109")
+def test_passes_that_change_nothing_write_nothing(mirrored: Mirrored, operator: Operator) -> None:
+    """Many passes later no resourceVersion has moved, so no time of a condition has."""
+    mirrored.admin.apply(mirrored.config_map("one", a="1"))
+    mirrored.configured({"resources": ["configmaps"]})
+    before = _settled(mirrored)
+    passes = _passes(operator)
+    for number in range(10):
+        note = {"metadata": {"labels": {"touched": str(number)}}}
+        for kind, name in _OURS:
+            admin_of(mirrored).merge(kind, name, note)
+        eventually(
+            lambda least=passes + 3 * (number + 1): _passes(operator) >= least, "another pass"
+        )
+    after = {kind: mirrored.admin.get(kind, name) for kind, name in _OURS}
+    for kind, _ in _OURS:
+        assert after[kind]["status"] == before[kind]["status"], kind
+        assert _written(after[kind]) == _written(before[kind]), kind
+    versions = {kind: obj["metadata"]["resourceVersion"] for kind, obj in after.items()}
+    passes = _passes(operator)
+    eventually(lambda: _passes(operator) >= passes + 2, "passes of their own accord")
+    again = {
+        kind: mirrored.admin.get(kind, name)["metadata"]["resourceVersion"] for kind, name in _OURS
+    }
+    assert again == versions
+
+
+def _passes(operator: Operator) -> float:
+    return operator.metric(_PASSES)
+
+
+@pytest.mark.scenario("A109")
+@pytest.mark.parametrize(
+    "annotation", ["windlass.dev/requestedAt", "reconcile.fluxcd.io/requestedAt"]
+)
+def test_a_request_is_acknowledged_once(mirrored: Mirrored, annotation: str) -> None:
+    """Each kind repeats the request in its status, in one write."""
+    mirrored.admin.apply(mirrored.config_map("one", a="1"))
+    mirrored.configured({"resources": ["configmaps"]})
+    before = _settled(mirrored)
+    moment = "2026-01-01T10:00:00Z"
+    note = {"metadata": {"annotations": {annotation: moment}}}
+    for kind, name in _OURS:
+        admin_of(mirrored).merge(kind, name, note)
+    for kind, name in _OURS:
+        eventually(
+            lambda kind=kind, name=name: (
+                mirrored.admin.get(kind, name)["status"].get("lastHandledReconcileAt") == moment
+            ),
+            f"{kind} acknowledges",
+        )
+    after = {kind: mirrored.admin.get(kind, name) for kind, name in _OURS}
+    for kind, _ in _OURS:
+        expected = {**before[kind]["status"], "lastHandledReconcileAt": moment}
+        assert after[kind]["status"] == expected
+        assert after[kind]["metadata"]["generation"] == 1
+
+
+def _judged(mirrored: Mirrored, kind: str, name: str) -> str:
+    found = mirrored.admin.get(kind, name)
+    return judge(found["metadata"]["generation"], found.get("status", {}))
+
+
+@pytest.mark.scenario("A108")
+def test_programs_read_every_kind_as_meant(mirrored: Mirrored) -> None:
+    """Current, InProgress and Failed, also for a destination without rules."""
+    commit_files(mirrored.path, {"README.md": "hello\n"})
+    mirrored.admin.apply(mirrored.secret(), mirrored.repo_config(), mirrored.git_destination())
+    mirrored.await_condition("gitdestination", "destination", "Ready")
+    assert _judged(mirrored, "gitrepoconfig", "repo") == "Current"
+    assert _judged(mirrored, "gitdestination", "destination") == "Current"
+    mirrored.admin.apply(mirrored.watch_rule({"resources": ["notyetserved"]}))
+    mirrored.await_condition("watchrule", "rule", "NoResourceResolved")
+    assert _judged(mirrored, "watchrule", "rule") == "InProgress"
+    mirrored.admin.apply(mirrored.watch_rule({"resources": ["configmaps"]}))
+    mirrored.await_condition("watchrule", "rule", "Ready")
+    assert _judged(mirrored, "watchrule", "rule") == "Current"
+    mirrored.admin.apply(mirrored.git_destination({"branch": "not-allowed"}))
+    mirrored.await_condition("gitdestination", "destination", "BranchNotAllowed")
+    assert _judged(mirrored, "gitdestination", "destination") == "Failed"
+    mirrored.await_condition("watchrule", "rule", "GitDestinationNotReady")
+    assert _judged(mirrored, "watchrule", "rule") == "InProgress"
+    mirrored.admin.apply(mirrored.secret(password="wrong"))
+    mirrored.await_condition("gitrepoconfig", "repo", "ConnectionFailed")
+    assert _judged(mirrored, "gitrepoconfig", "repo") == "InProgress"
+
+
+@pytest.mark.scenario("A108")
+def test_a_cluster_rule_that_may_not_feed_its_destination_has_failed(mirrored: Mirrored) -> None:
+    """A destination outside the install namespace is refused by reason and by summary."""
+    mirrored.admin.apply(
+        {
+            "apiVersion": GROUP,
+            "kind": "ClusterWatchRule",
+            "metadata": {"name": mirrored.namespace},
+            "spec": {
+                "destinationRef": {"name": "destination", "namespace": mirrored.namespace},
+                "rules": [{"scope": "Namespaced", "resources": ["configmaps"]}],
+            },
+        }
+    )
+    try:
+        mirrored.await_condition("clusterwatchrule", mirrored.namespace, "AccessDenied")
+        assert _judged(mirrored, "clusterwatchrule", mirrored.namespace) == "Failed"
+    finally:
+        admin_of(mirrored).delete("clusterwatchrule", mirrored.namespace)
+
+
+@pytest.mark.scenario("A108")
+def test_kubectl_shows_what_matters_in_columns(mirrored: Mirrored) -> None:
+    """The columns of each kind, by its short name, with their values."""
+    mirrored.admin.apply(mirrored.config_map("one", a="1"))
+    mirrored.configured({"resources": ["configmaps"]})
+    found = _settled(mirrored)
+    shown = mirrored.person("alice").kubectl("get", "grc,gdest,wrule", "-o", "wide")
+    rows = [line.split() for line in shown.splitlines() if line]
+    assert rows[0] == ["NAME", "URL", "READY", "STATUS", "AGE"]
+    assert rows[1][1:3] == [mirrored.served.server.url(mirrored.repository), "True"]
+    assert rows[1][3:7] == ["All", "1", "branches", "validated:"]
+    assert rows[2] == [
+        "NAME",
+        "REPO",
+        "BRANCH",
+        "BASEFOLDER",
+        "READY",
+        "OBJECTS",
+        "AGE",
+        "COMMIT",
+        "STATUS",
+    ]
+    assert rows[3][1:6] == ["repo", "main", mirrored.folder, "True", "1"]
+    assert rows[3][7] == found["gitdestination"]["status"]["lastPush"]["commit"]
+    assert rows[4] == ["NAME", "DESTINATION", "READY", "OBJECTS", "AGE"]
+    assert rows[5][1:3] == ["destination", "True"]
