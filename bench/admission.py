@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 
 from bench.figure import Figure, at_most, percentile
-from bench.ground import Ground, await_first_sync
+from bench.ground import Ground, await_files
 
 OBJECTS = 10_000
 RATE = 200
@@ -37,7 +37,7 @@ def measure(ground: Ground) -> Iterator[Figure]:
         time.sleep(_IDLE_SECONDS)
         applied = time.monotonic()
         joined.admin.apply(joined.watch_rule({"resources": ["configmaps"]}))
-        await_first_sync(joined, seconds=120)
+        await_files(joined, OBJECTS, seconds=120)
         synced = time.monotonic()
         samples, failures = _told(poster)
     idle = [took for at, took in samples if idle_from <= at < applied]

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from bench import samples
 from bench.figure import Figure, at_most, median, percentile
-from bench.ground import Ground, await_first_sync
+from bench.ground import Ground, await_synced
 from bench.many_files import git
 from tests.support.gitserver import PASSWORD
 from tests.support.mirrored import Mirrored
@@ -45,7 +45,7 @@ def measure(ground: Ground) -> Iterator[Figure]:
         for joined in mirrors:
             joined.admin.apply(joined.watch_rule({"resources": ["configmaps"]}))
         for joined in mirrors:
-            await_first_sync(joined, seconds=60)
+            await_synced(joined, seconds=60)
         with ground.progress.step(f"fresh: {WRITES} writes"):
             waits = asyncio.run(_write(ground, mirrors))
     with ground.progress.step(f"fresh: {_LOOPS} rounds of kubectl get + git push"):

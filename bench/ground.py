@@ -20,7 +20,7 @@ from bench.writer import Writer, write_all
 from tests.support.cluster import bind_cluster_admin
 from tests.support.gitserver import PASSWORD, Served, serving
 from tests.support.mirrored import Mirrored
-from tests.support.operator import Operator, eventually, operating
+from tests.support.operator import Operator, eventually
 from windlass.dev import cluster
 from windlass.dev.desk import Desk
 from windlass.dev.progress import Progress
@@ -69,10 +69,15 @@ class Ground:
     @contextlib.contextmanager
     def operator(self, name: str) -> Iterator[Operator]:
         """A fresh operator; its webhook goes with it, so that later writes do not call it."""
+        directory = self.directory / f"operator-{name}"
+        directory.mkdir()
+        running = Operator(self.desk, directory)
         try:
-            with operating(self.desk, self.directory / f"operator-{name}") as running:
-                yield running
+            running.spawn()
+            eventually(lambda: _proves_authors(running), f"an operator ({running.log})", seconds=90)
+            yield running
         finally:
+            running.kill()
             self.desk.api.ask(CONFIGURATIONS, method="DELETE")
 
     def namespace(self, name: str) -> str:
@@ -99,7 +104,7 @@ class Ground:
             made = samples.config_map(namespace, f"member-{number:05}", str(number))
             writer.create(path, made)
 
-        write_all(self.desk, numbers, create, writers=8)
+        write_all(self.desk, numbers, create, writers=16)
 
     @contextlib.contextmanager
     def mirrored(self, namespace: str, repository: str) -> Iterator[Mirrored]:
@@ -119,9 +124,33 @@ class Ground:
         return client
 
 
-def await_first_sync(joined: Mirrored, *, seconds: float) -> None:
-    """Until everything the rule selects is on the server."""
+def _proves_authors(operator: Operator) -> bool:
+    """Whether it leads and its witness is called; before that nobody listens yet."""
+    try:
+        return operator.metric("windlass_mirror_authors_provable") == 1.0
+    except OSError:
+        return False
+
+
+def await_synced(joined: Mirrored, *, seconds: float) -> None:
+    """Until the rule is ready and its destination says that all is written."""
     joined.await_condition("watchrule", "rule", "Ready", seconds=seconds)
     joined.await_condition(
         "gitdestination", "destination", "Synced", type_="Synced", seconds=seconds
     )
+
+
+def await_files(joined: Mirrored, count: int, *, seconds: float) -> None:
+    """Until the branch on the server holds `count` files; looks again only when it moved."""
+    ref = joined.path / "refs" / "heads" / joined.branch
+    seen = b""
+
+    def complete() -> bool:
+        nonlocal seen
+        tip = ref.read_bytes() if ref.exists() else b""
+        if tip == seen:
+            return False
+        seen = tip
+        return joined.git("ls-tree", "-r", "--name-only", joined.branch).count(".yaml\n") >= count
+
+    eventually(complete, f"{count} files on the server", seconds=seconds)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.figure import Figure, at_most
-from bench.ground import Ground, await_first_sync
+from bench.ground import Ground, await_files, await_synced
 
 OBJECTS = 20_000
 
@@ -21,7 +21,8 @@ def measure(ground: Ground) -> Iterator[Figure]:
     ):
         empty = resident_mib(operator.pid)
         joined.admin.apply(joined.watch_rule({"resources": ["configmaps"]}))
-        await_first_sync(joined, seconds=180)
+        await_files(joined, OBJECTS, seconds=240)
+        await_synced(joined, seconds=60)
         full = resident_mib(operator.pid)
         witness = sum(resident_mib(child) for child in _children(operator.pid))
         peak = _status_mib(operator.pid, "VmHWM")

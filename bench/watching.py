@@ -22,7 +22,7 @@ from bench.writer import Writer, write_all
 ROUNDS = 3
 EVENTS = 1000
 _OBJECTS = 20
-_WRITERS = 5
+_WRITERS = 10
 _CLIENTS = {
     "windlass": "kube.follow",
     "windlass-look": "kube.follow, object parsed, cleaned, digested",

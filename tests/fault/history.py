@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from tests.support import gitserver
 from tests.support.mirrored import Mirrored
 
@@ -12,7 +14,7 @@ def assert_sound(mirrored: Mirrored) -> None:
     rows = [line.split() for line in log.splitlines()]
     assert all(len(row) <= 3 for row in rows), "no merge commit"
     trees = [row[1] for row in rows]
-    repeated = [one for one, other in zip(trees, trees[1:], strict=False) if one == other]
+    repeated = [one for one, other in itertools.pairwise(trees) if one == other]
     assert not repeated, "no commit repeats the tree of its parent"
     assert_only_advanced(mirrored)
     gitserver.git(mirrored.path, "fsck", "--strict", "--full")
@@ -33,4 +35,5 @@ def moves(mirrored: Mirrored) -> list[tuple[str, str]]:
 
 
 def tip(mirrored: Mirrored) -> str:
+    """The commit that the mirrored branch points to."""
     return gitserver.tips(mirrored.path).get(mirrored.branch, "")

@@ -116,6 +116,16 @@ def swift_person(mirrored: Mirrored, name: str, namespace: str = "") -> Swift:
     return Swift(mirrored.desk, name, namespace or mirrored.namespace)
 
 
+def await_streams(mirrored: Mirrored, rule: str = "rule") -> None:
+    """Wait until every stream of a rule has seen all there is: later changes come as such."""
+
+    def states() -> set[str]:
+        rows = mirrored.admin.get("watchrule", rule).get("status", {}).get("resolved", ())
+        return {row["state"] for row in rows}
+
+    eventually(lambda: states() == {"synced"}, f"the streams of {rule} synced")
+
+
 @functools.cache
 def _context(desk: Desk, name: str) -> ssl.SSLContext:
     pair = desk.issue(name, ("system:masters",) if name == "admin" else ("dev",))

@@ -66,6 +66,7 @@ def fixed_variables(directory: PrivateDirectory, global_config: Path | str) -> d
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_NO_LAZY_FETCH": "1",
         "GIT_CEILING_DIRECTORIES": str(directory.path.parent),
     }
 

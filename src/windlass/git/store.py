@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import uuid
+import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ import pygit2
 from pygit2.enums import ObjectType
 
 from windlass.base import atomic, failpoint
-from windlass.git import leftovers, objects_edge
+from windlass.git import leftovers, objects_edge, soundness
 from windlass.git.child import Git
 from windlass.git.credentials import Credentials
 from windlass.git.errors import GitError, StoreCorrupt
@@ -90,6 +91,7 @@ class Store:
         blobless: bool = True,
     ) -> str:
         """Get the newest `depth` commits of `ref` (or of a commit id); the id of the newest."""
+        await asyncio.to_thread(self._check_tip, ref)
         async with self._network:
             return await self._fetching(git, remote, credentials).fetch(
                 ref, depth=depth, blobless=blobless
@@ -122,6 +124,12 @@ class Store:
         with objects_edge.translated():
             found = self._repository.references.get(Fetching.local_ref(ref))
             return str(found.target) if found is not None else None
+
+    def _check_tip(self, ref: str) -> None:
+        """Git would fetch a damaged tip over and over instead of complaining."""
+        tip = self.tip(ref)
+        if tip is not None:
+            self.read_tree(self.tree_of(tip))
 
     def remember(self, ref: str, commit_id: str) -> None:
         """Note that the remote's `ref` is at a commit we hold."""
@@ -233,10 +241,21 @@ class Store:
     def _read(self, identifier: str, kind: str) -> bytes:
         if kind == "tree" and identifier == objects.EMPTY_TREE:
             return b""
-        found, data = self._odb.read(pygit2.Oid(hex=identifier))
-        if found != _KINDS[kind] or objects.object_id(kind, data) != identifier:
+        loose = self._read_loose(identifier)
+        data = loose if loose is not None else self._odb.read(pygit2.Oid(hex=identifier))[1]
+        if objects.object_id(kind, data) != identifier:
             raise StoreCorrupt(f"the store's object {identifier} is not what its name says")
         return bytes(data)
+
+    def _read_loose(self, identifier: str) -> bytes | None:
+        """A loose object without its header; libgit2 never ends on one that was cut short."""
+        try:
+            packed = (self.directory / "objects" / identifier[:2] / identifier[2:]).read_bytes()
+            return zlib.decompress(packed).partition(b"\0")[2]
+        except FileNotFoundError:
+            return None
+        except zlib.error as error:
+            raise StoreCorrupt(f"the store's object {identifier} is cut or changed") from error
 
     def _fetching(self, git: Git, remote: Remote, credentials: Credentials) -> Fetching:
         return Fetching(git, self.directory, remote, credentials)
@@ -253,7 +272,8 @@ def _open_or_create(directory: Path) -> pygit2.Repository:
     try:
         repository = pygit2.Repository(str(directory))
         # libgit2 opens with any HEAD, git does not.
-        if repository.is_bare and (directory / "HEAD").read_bytes().startswith(b"ref: refs/"):
+        headed = (directory / "HEAD").read_bytes().startswith(b"ref: refs/")
+        if repository.is_bare and headed and soundness.is_sound(directory):
             return repository
     except (pygit2.GitError, KeyError, ValueError, FileNotFoundError):
         pass

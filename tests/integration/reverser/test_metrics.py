@@ -9,6 +9,7 @@ import pytest
 from tests.support import widgets
 from tests.support.central import central, configured
 from tests.support.gitserver import Served, commit_files
+from tests.support.left_over import left_over
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
 from tests.support.people import admin_of, swift, swift_person
@@ -56,6 +57,8 @@ def _live_a_little(mirrored: Mirrored, operator: Operator) -> None:
     """Creates, updates, deletions, foreign pushes, and a claim in the way."""
     claim = "claim: v1\ncluster: other\ndestination: a/b\nemitter: e1\nlayout: seed\n"
     commit_files(mirrored.path, {"taken/.windlass-claim": claim})
+    gone = mirrored.config_map("gone", a="1")
+    left_over(mirrored, gone, plurals={"ConfigMap": "configmaps"})
     mirrored.configured({"resources": ["configmaps", "deployments"]})
     alice = swift_person(mirrored, "alice")
     for number in range(12):
@@ -111,14 +114,10 @@ def test_every_metric_is_recorded(
     # Changes in the install namespace have no witness, so nobody can be credited.
     configured(platform, {"scope": "Namespaced", "resources": ["configmaps"]})
     platform.admin.apply(platform.config_map("unseen", a="1"))
-    # What was deleted while nobody followed is found missing by the next snapshot.
-    admin_of(mirrored).delete("watchrule", "rule")
-    eventually(lambda: "rule" not in _rules(mirrored), "the rule gone")
-    admin_of(mirrored).delete("configmap", "busy")
-    mirrored.admin.apply(mirrored.watch_rule({"resources": ["configmaps"]}))
-    eventually(lambda: _path(mirrored, "busy") not in mirrored.files(), "the file swept")
-    _break_a_stream(mirrored)
+    unseen = "v1/configmaps/windlass-system/unseen.yaml"
+    eventually(lambda: unseen in platform.files(), "the change nobody witnessed")
     admin_of(platform).delete("configmap", "unseen")
+    _break_a_stream(mirrored)
     eventually(
         lambda: _silent(operator) <= ELSEWHERE.keys(),
         f"all recorded (silent: {_silent(operator) - ELSEWHERE.keys()})",
@@ -144,22 +143,18 @@ def _streams(mirrored: Mirrored) -> list[str]:
     return [row["state"] for row in status.get("resolved", ()) if "widgets" in row["gvr"]]
 
 
-def _rules(mirrored: Mirrored) -> list[str]:
-    person = admin_of(mirrored)
-    rows = person.ask("GET", person.path("watchrules")).object["items"]
-    return [row["metadata"]["name"] for row in rows]
-
-
 def test_series_of_a_deleted_destination_vanish(mirrored: Mirrored, operator: Operator) -> None:
     """While it lives its state is a series; afterwards nothing names it."""
     mirrored.configured({"resources": ["configmaps"]})
     label = f'destination_namespace="{mirrored.namespace}"'
-    rows = eventually(lambda: _with(operator, label), "the series")
-    assert sorted(row.partition("{")[0] for row in rows) == [
+    eventually(
+        lambda: [row.rpartition(" ")[2] for row in _with(operator, label)] == ["1.0", "1.0"],
+        "both series at one",
+    )
+    assert sorted(row.partition("{")[0] for row in _with(operator, label)) == [
         "windlass_mirror_remote_reachable",
         "windlass_mirror_sync_complete",
     ]
-    assert all(row.endswith(" 1.0") for row in rows)
     admin_of(mirrored).delete("gitdestination", "destination")
     eventually(lambda: not _with(operator, label), "the series gone")
 

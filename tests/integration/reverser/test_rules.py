@@ -12,7 +12,7 @@ from tests.support.central import central, configured
 from tests.support.gitserver import Served
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
-from tests.support.people import admin_of, swift
+from tests.support.people import admin_of, await_streams, swift
 from tests.support.widgets import Widgets
 from windlass.dev.desk import Desk
 
@@ -135,6 +135,8 @@ def test_two_rules_for_one_object_make_one_commit(mirrored: Mirrored) -> None:
     more = mirrored.watch_rule({"resources": ["configmaps", "services"]})
     mirrored.admin.apply(_named(more, "more"))
     mirrored.await_condition("watchrule", "more", "Ready")
+    await_streams(mirrored)
+    await_streams(mirrored, "more")
     alice = mirrored.person("alice")
     alice.kubectl("create", "configmap", "one", "--from-literal=a=1")
     mirrored.await_commit("[CREATE] v1/configmaps/one by user/alice")
@@ -178,6 +180,7 @@ def test_a_new_definition_is_followed_at_once(mirrored: Mirrored) -> None:
 def test_an_unrelated_rule_restarts_nothing(mirrored: Mirrored, operator: Operator) -> None:
     """No stream is begun again, and none takes a second snapshot."""
     mirrored.configured({"resources": ["configmaps"]})
+    await_streams(mirrored)
     mirrored.admin.apply(mirrored.config_map("one", a="1"))
     eventually(mirrored.files, "the first file")
     scope = f"v1/configmaps in {mirrored.namespace}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from pathlib import Path
@@ -16,6 +15,7 @@ from tests.support import widgets
 from tests.support.central import central, configured
 from tests.support.following import CONFIGMAPS, QUICK, until_synced
 from tests.support.gitserver import Served, commit_files
+from tests.support.left_over import left_over
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
 from tests.support.people import admin_of, swift, swift_person
@@ -51,31 +51,13 @@ def platform(cluster: Desk, operator: Operator, git_host: Served) -> Iterator[Mi
         yield found
 
 
-def _claim(mirrored: Mirrored) -> str:
-    """The claim as an earlier life of the destination would have left it."""
-    found = json.loads(mirrored.desk.api.ask("/api/v1/namespaces/kube-system").text)
-    return (
-        f"claim: v1\ncluster: {found['metadata']['uid']}\n"
-        f"destination: {mirrored.namespace}/destination\nemitter: e1\nlayout: seed\n"
-    )
-
-
-def _left_over(mirrored: Mirrored, *documents: dict[str, Any], plurals: dict[str, str]) -> None:
-    """A claimed folder with files of objects that are no more."""
-    files = {".windlass-claim": _claim(mirrored)}
-    for document in documents:
-        place = f"{document['apiVersion']}/{plurals[document['kind']]}/{mirrored.namespace}"
-        files[f"{place}/{document['metadata']['name']}.yaml"] = yaml.safe_dump(document)
-    commit_files(mirrored.path, {f"{mirrored.folder}/{path}": text for path, text in files.items()})
-
-
 @pytest.mark.scenario("A97")
 def test_a_group_that_begins_with_v_is_not_the_core_group(mirrored: Mirrored) -> None:
     """A sweep of v1 types leaves velero.io alone, and the other way round."""
     namespace = mirrored.namespace
     backups = Widgets("velero.io", plural="backups", kind="Backup")
     old, gone = backups.one(namespace, "old"), mirrored.config_map("old", a="1")
-    _left_over(mirrored, old, gone, plurals={"Backup": "backups", "ConfigMap": "configmaps"})
+    left_over(mirrored, old, gone, plurals={"Backup": "backups", "ConfigMap": "configmaps"})
     with widgets.defined(admin_of(mirrored), backups):
         mirrored.admin.apply(mirrored.config_map("live", a="1"), backups.one(namespace, "live"))
         mirrored.configured({"resources": ["configmaps"]})
@@ -97,7 +79,7 @@ def test_an_empty_list_removes_what_a_get_confirms(mirrored: Mirrored) -> None:
         "metadata": {"name": "old", "namespace": mirrored.namespace},
         "spec": {"ports": [{"port": 80}]},
     }
-    _left_over(mirrored, service, plurals={"Service": "services"})
+    left_over(mirrored, service, plurals={"Service": "services"})
     assert len(mirrored.files()) == 1
     mirrored.configured({"resources": ["services"]})
     eventually(lambda: not mirrored.files(), "the file gone")

@@ -1,0 +1,29 @@
+"""A folder as an earlier life of a destination would have left it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import yaml
+
+from tests.support.gitserver import commit_files
+from tests.support.mirrored import Mirrored
+
+
+def claim(mirrored: Mirrored) -> str:
+    """The claim of this destination in this cluster."""
+    found = json.loads(mirrored.desk.api.ask("/api/v1/namespaces/kube-system").text)
+    return (
+        f"claim: v1\ncluster: {found['metadata']['uid']}\n"
+        f"destination: {mirrored.namespace}/destination\nemitter: e1\nlayout: seed\n"
+    )
+
+
+def left_over(mirrored: Mirrored, *documents: dict[str, Any], plurals: dict[str, str]) -> None:
+    """A claimed folder with files of objects that are no more; `plurals` by kind."""
+    files = {".windlass-claim": claim(mirrored)}
+    for document in documents:
+        place = f"{document['apiVersion']}/{plurals[document['kind']]}/{mirrored.namespace}"
+        files[f"{place}/{document['metadata']['name']}.yaml"] = yaml.safe_dump(document)
+    commit_files(mirrored.path, {f"{mirrored.folder}/{path}": text for path, text in files.items()})
