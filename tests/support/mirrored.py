@@ -178,7 +178,12 @@ class Mirrored:
 
     def await_synced(self) -> None:
         self.await_condition("watchrule", "rule", "Ready")
+        eventually(lambda: self._stream_states() == {"synced"}, "every stream synced")
         self.await_condition("gitdestination", "destination", "Synced", type_="Synced")
+
+    def _stream_states(self) -> set[str]:
+        rows = self.admin.get("watchrule", "rule").get("status", {}).get("resolved", ())
+        return {row["state"] for row in rows}
 
     def git(self, *arguments: str) -> str:
         done = subprocess.run(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from windlass.dev import ports
 from windlass.dev.desk import Desk
 
 T = TypeVar("T")
@@ -117,9 +118,11 @@ class Operator:
 
 
 def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
-        return port
+    """A port that no outgoing connection can be given before the operator listens on it."""
+    (port,) = ports.choose(
+        1, taken=(), ceiling=ports.ceiling(), is_free=ports.is_free, rng=random.Random()
+    )
+    return port
 
 
 @contextlib.contextmanager

@@ -98,5 +98,5 @@ def _name(plural: str) -> str:
 
 
 def _is_established(definition: Object) -> bool:
-    conditions = definition.get("status", {}).get("conditions", [])
+    conditions = (definition.get("status") or {}).get("conditions") or []
     return any(row["type"] == "Established" and row["status"] == "True" for row in conditions)

@@ -179,11 +179,7 @@ class Destinations:
                 :10
             ],
             streams=_count(key, self._mirror.streams(key)),
-            waiting_for=tuple(
-                f"{stream.scope} ({stream.message or stream.state})"
-                for stream in self._mirror.streams(key)
-                if key not in stream.synced
-            )[:3],
+            waiting_for=self._mirror.unseen(key)[:3],
         )
 
 

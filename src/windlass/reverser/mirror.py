@@ -275,6 +275,29 @@ class Mirror:
             followed.stream for followed in self._followed.values() if destination in followed.asked
         )
 
+    def unseen(self, destination: Key) -> tuple[str, ...]:
+        """The selected scopes of which no complete snapshot was taken yet, and why."""
+        wanted = {
+            (one.gvr, one.namespace)
+            for key, resolution in self._resolutions.values()
+            if key == destination
+            for one in resolution.scopes
+        }
+        return tuple(
+            sorted(
+                f"{gvr} ({self._why_unseen(gvr, namespace, destination)})"
+                for gvr, namespace in wanted
+                if self._why_unseen(gvr, namespace, destination)
+            )
+        )
+
+    def _why_unseen(self, gvr: GVR, namespace: str, destination: Key) -> str:
+        scopes = (Scope(gvr, namespace), Scope(gvr))
+        streams = [self._followed[scope].stream for scope in scopes if scope in self._followed]
+        if any(destination in stream.synced for stream in streams):
+            return ""
+        return next((stream.message or stream.state for stream in streams), "starting")
+
     def every_stream(self) -> tuple[Stream, ...]:
         return tuple(followed.stream for followed in self._followed.values())
 

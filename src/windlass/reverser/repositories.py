@@ -87,7 +87,12 @@ class Repositories:
             return Outcome.gone()
         repository = GitRepoConfig.decode(raw)
         remote = self._remote(repository)
-        found = await credentials.read(self._api, repository)
+        try:
+            found = await credentials.read(self._api, repository)
+        except Stalled:
+            # Whoever takes a Secret away means it: nothing is written with what it held.
+            self._forget(key)
+            raise
         try:
             listing = await self._listing(key, repository, remote, found)
         except WindlassError as error:
