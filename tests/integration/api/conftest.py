@@ -11,8 +11,17 @@ from typing import Any
 import pytest
 
 from tests.integration.api.server import Server
+from tests.support import cluster as clusters
+from windlass.dev.desk import Desk
 
 ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Desk]:
+    """A control plane without an operator, which would answer what these tests write."""
+    with clusters.running("api") as desk:
+        yield desk
 
 
 @pytest.fixture(scope="session")
