@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import signal
 import ssl
 import sys
 import threading
@@ -74,6 +75,7 @@ def _review() -> bytes:
 
 def main() -> None:
     """Post until stdin closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's to handle
     url, authority, rate = sys.argv[1:]
     context = ssl.create_default_context(cafile=authority)
     interval = _CONNECTIONS / float(rate)

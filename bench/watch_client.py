@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable
@@ -120,6 +121,7 @@ def _say(text: str) -> None:
 
 def main() -> None:
     """Watch as often as the parent asks; its end is ours."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's to handle
     name, kubeconfig, namespace = sys.argv[1:]
     for line in sys.stdin:
         asyncio.run(_round(WATCHES[name], Path(kubeconfig), namespace, int(line)))

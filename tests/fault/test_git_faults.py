@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.fault import history
 from tests.fault.conftest import Mirrors
@@ -124,8 +125,6 @@ def test_a_hostile_url_is_refused_and_not_repeated(
     """The API server says which rule was broken; a token in the URL is shown nowhere."""
     manifest = mirrored.repo_config({"repoUrl": url})
     del manifest["metadata"]["namespace"]
-    import yaml
-
     refused = mirrored.admin.try_kubectl("create", "-f", "-", stdin=yaml.safe_dump(manifest))
     assert refused.returncode != 0
     assert "spec.repoUrl" in refused.stderr
@@ -152,7 +151,8 @@ def test_foreign_pushes_in_a_loop_cost_nobody_a_change(
     commit_files(mirrored.path, {"README.md": "hello\n"})
     mirrored.configured(CONFIG_MAPS)
     retries = "gitopsreverser_rebase_retries_total"
-    before, names = operator.metric(retries), []
+    before = operator.metric(retries)
+    names: list[str] = []
 
     def raced() -> bool:
         names.append(f"map-{len(names)}")

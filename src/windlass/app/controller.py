@@ -23,6 +23,7 @@ from windlass.api.install import Install
 from windlass.app import reverser_settings
 from windlass.app.settings import Settings
 from windlass.app.webhook_trust import WebhookTrust
+from windlass.base import memory
 from windlass.base.clock import Clock, SystemClock
 from windlass.base.errors import Fatal, WindlassError
 from windlass.kube.api import Api
@@ -220,5 +221,6 @@ async def _run_until(event: asyncio.Event, work: Coroutine[None, None, None]) ->
 
 async def run(settings: Settings, kubeconfig: Path | None, *, at_desk: bool = False) -> None:
     """Run the controller role until a signal ends it."""
+    memory.frugal()
     async with Connection.open(kubeconfig=kubeconfig, user_agent="windlass-controller") as found:
         await ControllerRole(settings, found, at_desk=at_desk, clock=SystemClock()).run()

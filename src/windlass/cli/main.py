@@ -19,6 +19,8 @@ app = typer.Typer(
     help="Winds Git and Kubernetes together, in both directions.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    # Plain help: drawing it with rich loads a Markdown reader and a highlighter first.
+    rich_markup_mode=None,
 )
 app.add_typer(dev.app, name="dev")
 app.command("mirror")(mirror.mirror)

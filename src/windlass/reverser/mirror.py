@@ -261,11 +261,10 @@ class Mirror:
     # ---- what workers ask
 
     def seeding(self, destination: Key) -> bool:
-        """Whether a first snapshot is still under way somewhere."""
+        """Whether a snapshot may still bring more; what it finds belongs into one commit."""
         return any(
             destination in followed.asked
-            and destination not in followed.stream.synced
-            and followed.stream.state in ("starting", "seeding", "restarting")
+            and followed.stream.state in ("starting", "seeding", "restarting", "incomplete")
             for followed in self._followed.values()
         )
 

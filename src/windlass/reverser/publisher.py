@@ -199,10 +199,29 @@ class Publisher:
         )
 
 
-def stored(waiting: Gathered) -> Gathered:
-    """The same window once the store holds its blobs: the content can go."""
-    arrivals = [replace(arrival, content=None) for arrival in waiting.arrivals]
-    return replace(waiting, arrivals=arrivals, size=0)
+def lag_seconds(batches: list[Batch], folder: Folder, now: datetime) -> float:
+    """Seconds since the oldest change of this push was received."""
+    times = [
+        arrival.received
+        for batch in batches
+        if batch.folder is folder
+        for arrival in batch.waiting.arrivals
+    ]
+    return max(0.0, (now - min(times)).total_seconds()) if times else 0.0
+
+
+def stored(waiting: Gathered, built: Built) -> Gathered:
+    """The same window without the content that `built` put into the store.
+
+    What changed nothing on this tip was not written; it may change something on the next.
+    """
+    commits = (commit for written in built.written for commit in written.commits)
+    there = {change.blob for commit in commits for change in commit.changes}
+    arrivals = [
+        replace(arrival, content=None) if arrival.blob in there else arrival
+        for arrival in waiting.arrivals
+    ]
+    return replace(waiting, arrivals=arrivals, size=sum(len(a.content or b"") for a in arrivals))
 
 
 def _plan(batch: Batch, verdicts: Verdicts) -> Publication:

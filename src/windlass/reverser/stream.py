@@ -58,6 +58,8 @@ from windlass.reverser.tracking import Tracked, Tracking
 
 _log = structlog.get_logger(__name__)
 
+_BREATH_SECONDS = 0.005
+
 _LARGE_BYTES = 64 << 10
 """Above this an object is read and emitted in a thread: it would hold up the loop."""
 
@@ -132,8 +134,13 @@ class Stream:
         """Follow the scope; ends only by cancellation."""
         self._snapshot = None
         items = follow(self._connection, self.scope, self._settings, clock=self._clock)
+        breath = self._clock.monotonic()
         async with aclosing(items):
             async for item in items:
+                # A snapshot arrives in large pieces; others, the lease first, must run too.
+                if self._clock.monotonic() - breath > _BREATH_SECONDS:
+                    await asyncio.sleep(0)
+                    breath = self._clock.monotonic()
                 try:
                     await self._take(item)
                 except Exception:

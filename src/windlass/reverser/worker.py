@@ -23,11 +23,10 @@ import errno
 import random
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 
 import structlog
 
-from windlass.base import failpoint
+from windlass.base import failpoint, memory
 from windlass.base.clock import Clock
 from windlass.base.errors import Retryable, Stalled, Waiting, WindlassError
 from windlass.git import push as pushing
@@ -42,13 +41,16 @@ from windlass.reverser.decide import cadence
 from windlass.reverser.decide.attribution import Verdict
 from windlass.reverser.folder import Folder, Gathered, LastPush
 from windlass.reverser.party import Party
-from windlass.reverser.publisher import Batch, Built, Publisher, Written, stored
+from windlass.reverser.publisher import Batch, Built, Publisher, Written, lag_seconds, stored
 from windlass.reverser.target import Target
 
 _log = structlog.get_logger(__name__)
 
 _SEEDING_SECONDS = 2.0
 """How long first snapshots of several types are gathered into one commit."""
+
+_MANY_FILES = 1000
+"""A push of this size leaves memory behind that is worth giving back."""
 
 _CLAIMED_SECONDS = 300.0
 """How long a folder that somebody else claims is left alone."""
@@ -317,12 +319,12 @@ class BranchWorker:
                 for folder, _ in taken:
                     folder.settle()
                 return
-            taken[:] = [(folder, stored(gathered)) for folder, gathered in taken]
+            taken[:] = [(folder, stored(gathered, built)) for folder, gathered in taken]
             if await self._push(taken[0][0].target, built, batches):
                 return
             self._around.raced()
             await asyncio.sleep(self._rng.uniform(patience, patience * 10))
-            patience = min(patience * 2, 5.0)
+            patience = min(patience * 2, 0.5)
             await self._catch_up(taken[0][0].target)
 
     async def _batch(self, folder: Folder, gathered: Gathered) -> Batch:
@@ -357,6 +359,8 @@ class BranchWorker:
         match outcome:
             case pushing.Pushed():
                 self._acknowledge(built, batches, started)
+                if built.files > _MANY_FILES:
+                    await asyncio.to_thread(memory.trim)
                 return True
             case pushing.Rejected(message=text):
                 raise Stalled("PushRejected", f"{target.remote.display} refused the push: {text}")
@@ -380,18 +384,7 @@ class BranchWorker:
             folder.claimed = folder.claimed or written.claims
             if written.edits:
                 folder.last_push = LastPush(built.tip, time, len(written.edits))
-            self._around.pushed(built, written, _oldest(batches, folder, time))
-
-
-def _oldest(batches: list[Batch], folder: Folder, now: datetime) -> float:
-    """Seconds since the oldest change of this push was received."""
-    times = [
-        arrival.received
-        for batch in batches
-        if batch.folder is folder
-        for arrival in batch.waiting.arrivals
-    ]
-    return max(0.0, (now - min(times)).total_seconds()) if times else 0.0
+            self._around.pushed(built, written, lag_seconds(batches, folder, time))
 
 
 def _disk_error(error: OSError) -> WindlassError:

@@ -1,0 +1,67 @@
+"""The fault proxy in a thread of its own, so that a whole operator can run through it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.watch_proxy import Answer, WatchProxy
+
+_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class Proxied:
+    """A running proxy, and the kubeconfig that leads through it."""
+
+    proxy: WatchProxy
+    kubeconfig: Path
+    loop: asyncio.AbstractEventLoop
+
+    def close_streams(self) -> None:
+        """Cut every connection that is open now."""
+        self.loop.call_soon_threadsafe(self.proxy.close_streams)
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyList(Answer):
+    """A complete list without an item, whatever there is."""
+
+    status: int = 200
+
+    def body(self) -> bytes:
+        return json.dumps(
+            {
+                "kind": "ConfigMapList",
+                "apiVersion": "v1",
+                "metadata": {"resourceVersion": "1"},
+                "items": [],
+            }
+        ).encode()
+
+
+@contextlib.contextmanager
+def proxied(kubeconfig: Path, directory: Path) -> Iterator[Proxied]:
+    """A proxy that acts as the user of `kubeconfig`."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+
+    async def enter() -> WatchProxy:
+        return await WatchProxy(kubeconfig).__aenter__()
+
+    proxy = asyncio.run_coroutine_threadsafe(enter(), loop).result(_SECONDS)
+    try:
+        path = proxy.write_kubeconfig(directory / "proxy.kubeconfig")
+        yield Proxied(proxy, path, loop)
+    finally:
+        leaving = proxy.__aexit__(None, None, None)
+        asyncio.run_coroutine_threadsafe(leaving, loop).result(_SECONDS)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(_SECONDS)
+        loop.close()

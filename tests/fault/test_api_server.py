@@ -1,0 +1,92 @@
+"""The API server dies and returns while people write."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.fault import history
+from tests.support.mirrored import Mirrored
+from tests.support.operator import Operator, eventually
+from tests.support.reference_run import read_folder
+from windlass.dev.desk import Desk
+
+pytestmark = pytest.mark.cluster
+
+
+@contextmanager
+def _writing(mirrored: Mirrored) -> Iterator[dict[str, str]]:
+    """Somebody who writes without a pause; what the API server acknowledged."""
+    state: dict[str, str] = {}
+    enough = threading.Event()
+
+    def work() -> None:
+        alice = mirrored.person("alice")
+        for number in itertools.count():
+            if enough.is_set():
+                return
+            name, value = f"load-{number % 5}", str(number)
+            text = json.dumps(mirrored.config_map(name, value=value))
+            done = alice.try_kubectl("apply", "-f", "-", "--request-timeout=5s", stdin=text)
+            if done.returncode == 0:
+                state[name] = value
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield state
+    finally:
+        enough.set()
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+def test_restarts_under_load_lose_nothing(
+    mirrored: Mirrored, idle_operator: Operator, desk: Desk
+) -> None:
+    """The operator stays alive, says that it is not ready meanwhile, and catches up."""
+    idle_operator.start()
+    mirrored.configured({"resources": ["configmaps"]})
+    pid = idle_operator.pid
+    with _writing(mirrored) as acknowledged:
+        eventually(lambda: len(acknowledged) == 5, "some load", seconds=30.0)
+        desk.restart_api_server()
+        eventually(lambda: len(read_folder(mirrored)) == 5, "five files", seconds=60.0)
+        desk.stop_api_server()
+        try:
+            eventually(lambda: not idle_operator._is_ready(), "not ready", seconds=30.0)
+        finally:
+            desk.start_api_server()
+        before = dict(acknowledged)
+        eventually(lambda: acknowledged != before, "load again", seconds=60.0)
+    live = {
+        row["metadata"]["name"]: row["data"]["value"]
+        for row in _config_maps(mirrored)
+        if row["metadata"]["name"].startswith("load-")
+    }
+    eventually(lambda: _mirrors(mirrored, live), "Git equals the cluster", seconds=60.0)
+    eventually(idle_operator._is_ready, "ready again", seconds=30.0)
+    assert Path(f"/proc/{pid}/cmdline").read_bytes(), "the process never ended"
+    history.assert_sound(mirrored)
+
+
+def _config_maps(mirrored: Mirrored) -> list[dict[str, dict[str, str]]]:
+    rows: list[dict[str, dict[str, str]]] = json.loads(
+        mirrored.admin.kubectl("get", "configmaps", "-o", "json")
+    )["items"]
+    return rows
+
+
+def _mirrors(mirrored: Mirrored, live: dict[str, str]) -> bool:
+    found = read_folder(mirrored)
+    shown = {
+        f"v1/configmaps/{mirrored.namespace}/{name}.yaml": f'value: "{value}"'
+        for name, value in live.items()
+    }
+    return found.keys() == shown.keys() and all(text in found[path] for path, text in shown.items())

@@ -1,0 +1,106 @@
+"""A secret that sings if it is seen anywhere outside the cluster's Secrets."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import subprocess
+import urllib.parse
+from pathlib import Path
+
+import pytest
+
+from tests.fault.conftest import Mirrors
+from tests.support.gitserver import serving
+from tests.support.mirrored import Mirrored
+from tests.support.operator import Operator, eventually
+from tests.support.reference_run import read_folder
+from windlass.dev.desk import Desk
+from windlass.dev.git_faults import Fault
+
+pytestmark = pytest.mark.cluster
+
+PASSWORD = "canary/7731+git=password"
+VALUE = "canary-9942-of-a-mirrored-secret"
+
+
+def _forms(text: str, *prefixes: str) -> set[str]:
+    """A secret as it is, and as it is written in headers, URLs and Secrets."""
+    plain = {text, *(prefix + text for prefix in prefixes)}
+    encoded = {base64.b64encode(one.encode()).decode().rstrip("=") for one in plain}
+    return {text, urllib.parse.quote(text, safe="")} | encoded
+
+
+FORMS = _forms(PASSWORD, "git:") | _forms(VALUE)
+
+
+def _sings(text: str) -> set[str]:
+    return {form for form in FORMS if form in text}
+
+
+@pytest.mark.scenario("A111")
+def test_the_canary_is_found_nowhere(
+    mirrors: Mirrors, operator: Operator, desk: Desk, tmp_path: Path
+) -> None:
+    """Logs, status, events, metrics, processes during a push, and every Git object: silent."""
+    with serving(tmp_path, username="git", password=PASSWORD) as served:
+        mirrored = mirrors(served)
+        mirrored.admin.apply(
+            mirrored.secret(username="git", password=PASSWORD),
+            mirrored.repo_config(),
+            mirrored.git_destination(),
+            mirrored.watch_rule({"resources": ["secrets", "configmaps"]}),
+            _mirrored_secret(mirrored),
+        )
+        path = f"v1/secrets/{mirrored.namespace}/mirrored.yaml"
+        eventually(lambda: path in read_folder(mirrored), "the redacted Secret", seconds=40.0)
+        assert "REDACTED(" in read_folder(mirrored)[path]
+        served.server.faults.set(Fault("hang", service="receive-pack", advertisement=False))
+        mirrored.person("alice").apply(mirrored.config_map("one", a="1"))
+        eventually(lambda: b"receive-pack" in _processes(), "a push under way", seconds=30.0)
+        for _ in range(10):
+            assert not _sings(_processes().decode("utf-8", "replace"))
+        mirrored.await_condition("gitdestination", "destination", "GitUnavailable", seconds=40.0)
+        served.server.faults.clear()
+        mirrored.admin.apply(mirrored.secret(username="git", password=f"{PASSWORD}-wrong"))
+        mirrored.await_condition("gitrepoconfig", "repo", "ConnectionFailed", seconds=40.0)
+        shown = mirrored.admin.kubectl(
+            "get", "gitrepoconfigs,gitdestinations,watchrules,events", "-o", "yaml"
+        )
+        for text in (shown, operator.log.read_text(), operator.metrics()):
+            assert not _sings(text)
+        stores = [path for path in (desk.directory / "stores").iterdir() if path.is_dir()]
+        for repository in (mirrored.path, *stores):
+            assert not _sings(_every_object(repository))
+        for file in (path for path in (desk.directory / "stores").rglob("*") if path.is_file()):
+            assert not _sings(file.read_bytes().decode("latin-1"))
+
+
+def _mirrored_secret(mirrored: Mirrored) -> dict[str, object]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "mirrored", "namespace": mirrored.namespace},
+        "stringData": {"key": VALUE},
+    }
+
+
+def _processes() -> bytes:
+    """Command line and environment of every process but our own."""
+    shown: list[bytes] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        for name in ("cmdline", "environ"):
+            with contextlib.suppress(OSError):
+                shown.append((process / name).read_bytes())
+    return b"\n".join(shown)
+
+
+def _every_object(repository: Path) -> str:
+    """The content of everything in a repository, reachable or not."""
+    done = subprocess.run(
+        ["git", "--git-dir", str(repository), "cat-file", "--batch-all-objects", "--batch"],
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    return done.stdout.decode("latin-1")

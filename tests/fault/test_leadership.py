@@ -1,0 +1,88 @@
+"""Two operators at once: by a pause, and by order."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from tests.fault import history
+from tests.fault.candidate import Candidate
+from tests.support.mirrored import Commit, Mirrored
+from tests.support.operator import Operator, eventually
+from tests.support.reference_run import read_folder
+
+pytestmark = pytest.mark.cluster
+
+CONFIG_MAPS = {"resources": ["configmaps"]}
+
+
+def _path(mirrored: Mirrored, name: str) -> str:
+    return f"v1/configmaps/{mirrored.namespace}/{name}.yaml"
+
+
+def _await_file(mirrored: Mirrored, name: str, text: str = "") -> None:
+    path = _path(mirrored, name)
+    eventually(
+        lambda: path in (found := read_folder(mirrored)) and text in found[path],
+        f"file {name}",
+        seconds=60.0,
+    )
+
+
+def _pid(commit: Commit) -> int:
+    return int(commit.trailer("InstanceID").split("_")[-2])
+
+
+@pytest.mark.scenario("A77")
+def test_a_leader_that_was_paused_pushes_nothing_more(
+    mirrored: Mirrored, idle_operator: Operator, candidates: Callable[..., Candidate]
+) -> None:
+    """Another takes over; the old one wakes with an open window and keeps its hands still."""
+    alice = mirrored.person("alice")
+    idle_operator.start()
+    mirrored.configured(CONFIG_MAPS, destination={"commitWindow": "3s"})
+    seen = "gitopsreverser_events_processed_total"
+    before = idle_operator.metric(seen)
+    alice.apply(mirrored.config_map("open", a="1"))
+    eventually(lambda: idle_operator.metric(seen) > before, "an open window")
+    idle_operator.signal(signal.SIGSTOP)
+    other = candidates()
+    other.start()
+    _await_file(mirrored, "open")
+    alice.apply(mirrored.config_map("open", a="2"), mirrored.config_map("late", a="1"))
+    _await_file(mirrored, "late")
+    idle_operator.signal(signal.SIGCONT)
+    eventually(
+        lambda: "no longer leading" in idle_operator.log.read_text(), "resignation", seconds=30.0
+    )
+    alice.apply(mirrored.config_map("last", a="1"))
+    _await_file(mirrored, "last")
+    assert {_pid(commit) for commit in mirrored.commits()} == {other.pid}
+    history.assert_sound(mirrored)
+
+
+@pytest.mark.scenario("A76")
+def test_two_writers_at_once_do_no_harm(
+    mirrored: Mirrored, candidates: Callable[..., Candidate]
+) -> None:
+    """Both compute the same bytes; one wins each race, the other finds nothing to do."""
+    both = [candidates("--no-leader-elect"), candidates("--no-leader-elect")]
+    for one in both:
+        one.start()
+    alice = mirrored.person("alice")
+    mirrored.configured(CONFIG_MAPS)
+    for number in range(6):
+        alice.apply(*(mirrored.config_map(f"map-{index}", value=str(number)) for index in range(4)))
+    alice.kubectl("delete", "configmap", "map-0")
+    for index in range(1, 4):
+        _await_file(mirrored, f"map-{index}", 'value: "5"')
+    eventually(lambda: _path(mirrored, "map-0") not in read_folder(mirrored), "map-0 is gone")
+    alice.apply(mirrored.config_map("last", a="1"))
+    _await_file(mirrored, "last")
+    assert read_folder(mirrored).keys() == {
+        _path(mirrored, name) for name in ("map-1", "map-2", "map-3", "last")
+    }
+    assert all(one.is_alive for one in both)
+    history.assert_sound(mirrored)

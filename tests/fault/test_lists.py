@@ -1,0 +1,191 @@
+"""Lists that break, lie or expire, through a proxy that the whole operator uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.fault import history
+from tests.fault.candidate import Candidate, operator_kubeconfig
+from tests.fault.conftest import FLAGS
+from tests.fault.proxied import EmptyList, Proxied, proxied
+from tests.support.mirrored import Mirrored
+from tests.support.operator import eventually
+from tests.support.reference_run import read_folder
+from tests.support.watch_proxy import Answer, Hangup, Seen, Stream
+from windlass.dev.desk import Desk
+
+pytestmark = pytest.mark.cluster
+
+RULE = {"resources": ["configmaps", "services"]}
+GONE = Answer(410, "too old resource version: 1 (2)", "Expired")
+
+Match = Callable[[Seen], bool]
+
+
+@pytest.fixture(scope="module")
+def line(desk: Desk, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
+    """The proxy between the operator of this file and the API server."""
+    with proxied(operator_kubeconfig(desk), tmp_path_factory.mktemp("proxy")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def operator(
+    desk: Desk, line: Proxied, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Candidate]:
+    """An operator that sees the cluster through the proxy."""
+    directory = tmp_path_factory.mktemp("operator")
+    found = Candidate(desk, directory, line.kubeconfig, *FLAGS, "--page-size=1")
+    found.start()
+    yield found
+    assert found.is_alive
+    found.kill()
+
+
+@pytest.fixture
+def mirrored(operator: Candidate, line: Proxied, mirrored: Mirrored) -> Iterator[Mirrored]:
+    """A namespace whose three ConfigMaps and one Service are in Git."""
+    alice = mirrored.person("alice")
+    alice.apply(*(mirrored.config_map(name, a="1") for name in ("one", "two", "three")))
+    alice.kubectl("create", "service", "clusterip", "web", "--tcp=80")
+    mirrored.configured(RULE)
+    eventually(lambda: len(read_folder(mirrored)) == 4, "four files", seconds=40.0)
+    yield mirrored
+    line.proxy.heal()
+
+
+def _maps(mirrored: Mirrored) -> Match:
+    return lambda seen: seen.path.endswith(f"/namespaces/{mirrored.namespace}/configmaps")
+
+
+def _resumes(mirrored: Mirrored) -> Match:
+    return lambda seen: _maps(mirrored)(seen) and seen.is_resume
+
+
+def _snapshots(mirrored: Mirrored) -> Match:
+    return lambda seen: _maps(mirrored)(seen) and not seen.is_resume
+
+
+def _path(mirrored: Mirrored, name: str) -> str:
+    return f"v1/configmaps/{mirrored.namespace}/{name}.yaml"
+
+
+def _begin_anew(mirrored: Mirrored) -> None:
+    """Remove and make our objects again: everything is listed once more."""
+    mirrored.admin.kubectl("delete", "gitdestination/destination", "watchrule/rule")
+    mirrored.configured(RULE, wait=False)
+
+
+@pytest.mark.scenario("A90")
+@pytest.mark.parametrize("status", [403, 500])
+def test_a_refused_list_removes_nothing(status: int, mirrored: Mirrored, line: Proxied) -> None:
+    """The destination says what it could not see; other types go on."""
+    line.proxy.fault(Answer(status, "not now", ""), when=_snapshots(mirrored), times=None)
+    _assert_kept_until_healed(mirrored, line)
+
+
+@pytest.mark.scenario("A90")
+def test_a_list_that_stops_at_page_two_removes_nothing(mirrored: Mirrored, line: Proxied) -> None:
+    """Half a list proves nothing about the other half."""
+    line.proxy.hide_watchlist()
+    line.proxy.fault(
+        Hangup(after_bytes=40),
+        when=lambda seen: _maps(mirrored)(seen) and seen.is_next_page,
+        times=None,
+    )
+    _assert_kept_until_healed(mirrored, line)
+
+
+def _assert_kept_until_healed(mirrored: Mirrored, line: Proxied) -> None:
+    alice = mirrored.person("alice")
+    _begin_anew(mirrored)
+    alice.kubectl("delete", "configmap", "two")
+    alice.kubectl("create", "service", "clusterip", "other", "--tcp=81")
+    row = mirrored.await_condition(
+        "gitdestination", "destination", "SnapshotIncomplete", type_="Synced", seconds=40.0
+    )
+    assert "configmaps" in row["message"]
+    other = f"v1/services/{mirrored.namespace}/other.yaml"
+    eventually(lambda: other in read_folder(mirrored), "the other type goes on", seconds=40.0)
+    kept = read_folder(mirrored).keys()
+    assert {_path(mirrored, name) for name in ("one", "two", "three")} <= kept
+    line.proxy.heal()
+    eventually(lambda: _path(mirrored, "two") not in read_folder(mirrored), "the end", seconds=60.0)
+    assert _path(mirrored, "one") in read_folder(mirrored)
+    history.assert_sound(mirrored)
+
+
+@pytest.mark.scenario("A90", "A91")
+def test_an_empty_list_is_not_believed(mirrored: Mirrored, line: Proxied) -> None:
+    """Each file's object is asked for by name: only the one that is really gone goes."""
+    line.proxy.hide_watchlist()
+    lists = _maps(mirrored)
+    line.proxy.fault(EmptyList(), when=lambda seen: lists(seen) and not seen.is_watch, times=None)
+    mirrored.person("alice").kubectl("delete", "configmap", "two")
+    _begin_anew(mirrored)
+    eventually(
+        lambda: _path(mirrored, "two") not in read_folder(mirrored), "two goes", seconds=40.0
+    )
+    assert {_path(mirrored, name) for name in ("one", "three")} <= read_folder(mirrored).keys()
+
+
+@pytest.mark.scenario("A92")
+@pytest.mark.parametrize("form", ["status", "event", "continue"])
+def test_an_expired_version_costs_one_commit(form: str, mirrored: Mirrored, line: Proxied) -> None:
+    """What was deleted, changed and created in the gap arrives after a new snapshot."""
+    before = len(mirrored.commits())
+    line.proxy.fault(Answer(503), when=_resumes(mirrored), times=None)
+    line.close_streams()
+    eventually(lambda: _asked_again(mirrored, line), "a refused resume", seconds=40.0)
+    alice = mirrored.person("alice")
+    alice.kubectl("delete", "configmap", "two")
+    alice.apply(mirrored.config_map("three", a="3"), mirrored.config_map("four", a="4"))
+    line.proxy.heal()
+    _expire(form, mirrored, line)
+    eventually(lambda: _caught_up(mirrored), "the state after the gap", seconds=60.0)
+    history.assert_sound(mirrored)
+    # A list that broke may have brought something already; that is not held back for ever.
+    assert len(mirrored.commits()) <= before + (2 if form == "continue" else 1)
+
+
+def _asked_again(mirrored: Mirrored, line: Proxied) -> bool:
+    return any(_resumes(mirrored)(seen) for seen in line.proxy.seen[-20:])
+
+
+def _expire(form: str, mirrored: Mirrored, line: Proxied) -> None:
+    if form == "event":
+        expired = Stream(after_lines=0, after_seconds=0.2, then="error", answer=GONE)
+        line.proxy.fault(expired, when=_resumes(mirrored))
+        return
+    line.proxy.fault(GONE, when=_resumes(mirrored))
+    if form == "continue":
+        line.proxy.hide_watchlist()
+        line.proxy.fault(GONE, when=lambda seen: _maps(mirrored)(seen) and seen.is_next_page)
+
+
+def _caught_up(mirrored: Mirrored) -> bool:
+    found = read_folder(mirrored)
+    return (
+        _path(mirrored, "two") not in found
+        and 'a: "3"' in found.get(_path(mirrored, "three"), "")
+        and _path(mirrored, "four") in found
+    )
+
+
+@pytest.mark.scenario("A94")
+def test_watches_that_close_at_once_lead_to_a_new_snapshot(
+    mirrored: Mirrored, line: Proxied
+) -> None:
+    """A server that hides a stale version behind 200 is not asked in a hot loop."""
+    hidden = Stream(after_lines=0, after_seconds=0.01, then="close")
+    line.proxy.fault(hidden, when=_resumes(mirrored), times=None)
+    seen = len(line.proxy.seen)
+    line.close_streams()
+    mirrored.person("alice").kubectl("delete", "configmap", "two")
+    eventually(
+        lambda: _path(mirrored, "two") not in read_folder(mirrored), "two goes", seconds=60.0
+    )
+    asked = [one for one in line.proxy.seen[seen:] if _maps(mirrored)(one)]
+    assert len(asked) <= 20
