@@ -57,7 +57,9 @@ class Recorder:
 
     def __init__(self) -> None:
         self.told: dict[str, list[tuple[Witnessed, bytes]]] = defaultdict(list)
-        self.witnesses = Witnesses(Records(), Tally(Metrics(CollectorRegistry())), SystemClock())
+        # This witness lives in the test's own process and cannot fall silent unseen.
+        tally = Tally(Metrics(CollectorRegistry()))
+        self.witnesses = Witnesses(Records(), tally, SystemClock(), silence_seconds=float("inf"))
         self._oath = testimony.Oath(_KEY, frozenset(), frozenset())
 
     def hear(self, request: AdmissionRequest) -> None:

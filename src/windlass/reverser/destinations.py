@@ -50,11 +50,16 @@ class Destinations:
         self._tally = tally
         self._told: dict[Key, tuple[Progress, float]] = {}
         self._ready: dict[Key, bool] = {}
+        self._settled: set[Key] = set()
         self._spurs: dict[Key, tuple[Listing, str | None]] = {}
 
     def is_ready(self, key: Key) -> bool:
         """Whether the last pass over this destination found it in order."""
         return self._ready.get(key, False)
+
+    def is_settled(self, key: Key) -> bool:
+        """Whether more is known of this destination than that it is there."""
+        return key in self._settled
 
     def news(self, key: Key) -> None:
         """The mirror moved: report soon, at once where something turned."""
@@ -76,6 +81,8 @@ class Destinations:
             return Outcome.gone()
         try:
             destination = GitDestination.decode(raw)
+            if self._repositories.is_unknown(repository_key(destination)):
+                return destination_report.settling("its GitRepoConfig is being looked at")
             self._mirror.write_to(self._target(destination))
             self._spur(destination)
         except WindlassError:
@@ -86,6 +93,9 @@ class Destinations:
         self._count(key, progress)
         outcome = destination_report.report(progress)
         self._ready[key] = outcome.ready is not None and outcome.ready.status == "True"
+        self._settled.add(key)
+        if outcome.transient and not progress.is_open:
+            self._settled.discard(key)
         self._told[key] = (progress, self._clock.monotonic())
         return outcome
 
@@ -113,6 +123,7 @@ class Destinations:
             worker.heard(key, tip)
 
     def _out_of_order(self, key: Key) -> None:
+        self._settled.add(key)
         self._ready.pop(key, None)
         self._mirror.stop_writing_to(key)
 

@@ -221,7 +221,7 @@ def stored(waiting: Gathered, built: Built) -> Gathered:
         replace(arrival, content=None) if arrival.blob in there else arrival
         for arrival in waiting.arrivals
     ]
-    return replace(waiting, arrivals=arrivals, size=sum(len(a.content or b"") for a in arrivals))
+    return replace(waiting, arrivals=arrivals, size=sum(one.size for one in arrivals))
 
 
 def _plan(batch: Batch, verdicts: Verdicts) -> Publication:

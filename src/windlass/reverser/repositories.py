@@ -75,12 +75,25 @@ class Repositories:
         self._on_change = on_change
         self._known: dict[Key, Known] = {}
         self._failures: dict[Key, _Failure] = {}
+        self._looked: set[Key] = set()
 
     def known(self, key: Key) -> Known | None:
         return self._known.get(key)
 
+    def is_unknown(self, key: Key) -> bool:
+        """Whether a repository is there that was not looked at since this process began."""
+        return key not in self._looked and self._cache.repositories.get(key) is not None
+
     async def reconcile(self, key: Key) -> Outcome:
         """One pass over one GitRepoConfig."""
+        try:
+            return await self._look(key)
+        finally:
+            if key not in self._looked:
+                self._looked.add(key)
+                self._on_change(key)
+
+    async def _look(self, key: Key) -> Outcome:
         raw = self._cache.repositories.get(key)
         if raw is None:
             self._forget(key)

@@ -21,13 +21,21 @@ _OPERATIONS = frozenset({"CREATE", "UPDATE", "DELETE"})
 class Witnesses:
     """Admission records, and the verdicts they allow."""
 
-    def __init__(self, records: Records, tally: Tally, clock: Clock) -> None:
+    def __init__(
+        self,
+        records: Records,
+        tally: Tally,
+        clock: Clock,
+        *,
+        silence_seconds: float = SILENCE_SECONDS,
+    ) -> None:
         self.serving = False
         self._records = records
         self._tally = tally
         self._clock = clock
         self._evicted = dict(records.evictions)
         self._proving: asyncio.TimerHandle | None = None
+        self._silence_seconds = silence_seconds
         self._awake_at = 0.0
 
     def record(self, told: Witnessed) -> None:
@@ -50,8 +58,9 @@ class Witnesses:
         self._awake_at = time
 
     def _note_silence(self, until: float) -> None:
-        if until - self._awake_at > SILENCE_SECONDS:
+        if until - self._awake_at > self._silence_seconds:
             self._records.lost(self._awake_at, until)
+            self._doubt()
 
     def answered(self, told: Answered) -> None:
         self._tally.metrics.events_received.inc("leader", amount=told.calls)
@@ -59,17 +68,20 @@ class Witnesses:
             self._tally.metrics.admission_seconds.observe(seconds)
 
     def serves(self, serving: bool) -> None:
-        """The witness began or ceased to answer; what it missed matters a little longer."""
+        """The witness began or ceased to answer."""
         self.serving = serving
+        self._doubt()
+
+    def _doubt(self) -> None:
+        """Records are missing; that matters for as long as a change may look back."""
+        provable = self._tally.metrics.authors_provable
+        provable.set(0)
         if self._proving is not None:
             self._proving.cancel()
             self._proving = None
-        self._tally.metrics.authors_provable.set(0)
-        if serving:
+        if self.serving:
             loop = asyncio.get_running_loop()
-            self._proving = loop.call_later(
-                attribution.REACH_SECONDS, self._tally.metrics.authors_provable.set, 1
-            )
+            self._proving = loop.call_later(attribution.REACH_SECONDS, provable.set, 1)
 
     def judge(self, observation: Observation) -> Verdict:
         """Who made a change, by what is known now."""

@@ -45,7 +45,9 @@ class Outcome:
     """The result of a pass.
 
     `conditions` and `fields` name what they change: a condition or status field that
-    is not named stays, a field that is None goes, a condition in `withdrawn` goes.
+    is not named stays, a field that is None goes, a condition in `withdrawn` goes. What is
+    `transient` will pass by itself; it is not written over a Ready that is True, so that a
+    restart leaves no trace.
     """
 
     ready: Verdict | None
@@ -56,6 +58,7 @@ class Outcome:
     fields: Mapping[str, JSON] = field(default_factory=dict)
     requeue_after: float | None = None
     backoff: bool = False
+    transient: bool = False
     events: tuple[Notice, ...] = ()
 
     def __post_init__(self) -> None:
@@ -101,6 +104,7 @@ def joined(first: Outcome, *later: Outcome) -> Outcome:
         fields={name: value for gate in gates for name, value in gate.fields.items()},
         requeue_after=min(waits, default=None),
         backoff=any(gate.backoff for gate in gates),
+        transient=gravest.transient,
         events=tuple(event for gate in gates for event in gate.events),
     )
 

@@ -99,6 +99,8 @@ class Reporter:
             self._written.pop(key, None)
             return
         seen = seen or _sighting(obj)
+        if outcome.transient and _is_ready(obj, seen.generation):
+            return
         for _ in range(_ATTEMPTS):
             if obj is None or _sighting(obj).uid != seen.uid:
                 return
@@ -205,6 +207,14 @@ def _sighting(obj: Object) -> Sighting:
         generation=metadata.get("generation", 0),
         annotations=requests.annotations_of(obj),
     )
+
+
+def _is_ready(obj: Object, generation: int) -> bool:
+    """Whether the stored status says Ready for what is asked for now."""
+    status = obj.get("status") or {}
+    rows = summary.conditions_of(status)
+    true = any(row.type == READY and row.status == "True" for row in rows)
+    return true and status.get("observedGeneration") == generation
 
 
 def _version(obj: Object) -> str:

@@ -330,6 +330,7 @@ def test_a_hung_witness_does_not_make_the_refused_one_the_author(
     finally:
         os.kill(witness, signal.SIGCONT)
     assert mirrored.commits()[0].author in {"alice", UNRESOLVED}
+    eventually(lambda: operator.metric(PROVABLE) == 1.0, "provable authors", seconds=30.0)
 
 
 def _witness(operator: Operator) -> int:

@@ -119,6 +119,7 @@ def _rule(resolution: Resolution, *, ready: bool = True) -> Outcome:
         objects=7,
         destination=Key("ns", "dest"),
         destination_ready=ready,
+        destination_settled=True,
         degraded=False,
     )
 

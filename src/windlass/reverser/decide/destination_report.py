@@ -68,6 +68,12 @@ class Progress:
         return self.trouble.reason if self.trouble is not None else ""
 
     @property
+    def settling(self) -> bool:
+        """Whether all that is missing is time."""
+        hampered = self.streams.restarting or self.streams.forbidden
+        return self.trouble is None and not self.synced and not hampered
+
+    @property
     def synced(self) -> bool:
         return self.is_open and not self.waiting_for
 
@@ -81,6 +87,14 @@ def report(progress: Progress) -> Outcome:
         reconciling=trouble is not None or not progress.is_open,
         conditions=(_synced(progress), _SECRETS),
         fields=_fields(progress),
+        transient=progress.settling,
+    )
+
+
+def settling(message: str) -> Outcome:
+    """The report of a destination of which nothing is known yet."""
+    return Outcome(
+        ready=Verdict("Unknown", "Validating", message), reconciling=True, transient=True
     )
 
 

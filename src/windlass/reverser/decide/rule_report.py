@@ -29,16 +29,30 @@ def report(
     objects: int,
     destination: Key,
     destination_ready: bool,
+    destination_settled: bool,
     degraded: bool,
 ) -> Outcome:
     """The outcome of a pass over a rule whose references are in order."""
     ready = _ready(resolution, destination, destination_ready)
+    rows = _fields(resolution, states)
     return Outcome(
         ready=ready,
         reconciling=ready.status != "True",
         conditions=(_resolved(resolution, degraded),),
-        fields={**_fields(resolution, states), "objects": objects},
+        fields={**rows, "objects": objects},
+        transient=not destination_settled or _is_starting(rows["resolved"]),
     )
+
+
+def settling(message: str) -> Outcome:
+    """The report of a rule that cannot be judged yet."""
+    return Outcome(
+        ready=Verdict("Unknown", "Validating", message), reconciling=True, transient=True
+    )
+
+
+def _is_starting(resolved: JSON) -> bool:
+    return any(row["state"] in ("starting", "seeding") for row in resolved or ())
 
 
 def disabled() -> Outcome:

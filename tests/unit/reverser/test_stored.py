@@ -1,0 +1,51 @@
+"""Letting content go once the store has it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import cast
+
+from windlass.git.format import objects
+from windlass.objects.gvr import GVR
+from windlass.objects.identity import Identity
+from windlass.reverser.arrival import Arrival
+from windlass.reverser.decide.author import Author
+from windlass.reverser.decide.window import Change, PlannedCommit
+from windlass.reverser.folder import Folder, Gathered
+from windlass.reverser.publisher import Built, Written, stored
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+SOMEBODY = Author("somebody", "somebody@example.org")
+
+
+def _arrival(name: str) -> Arrival:
+    content = name.encode()
+    identity = Identity(GVR("", "v1", "configmaps"), "default", name)
+    blob = objects.blob_id(content)
+    return Arrival(identity, "ConfigMap", name, blob, content, frozenset(), None, NOW)
+
+
+def _written(arrival: Arrival) -> Built:
+    change = Change(
+        path=arrival.path,
+        identity=arrival.identity,
+        blob=arrival.blob,
+        size=arrival.size,
+        author=SOMEBODY,
+        tier="sync",
+        user="",
+        received=NOW,
+        op="CREATE",
+    )
+    commit = PlannedCommit(SOMEBODY, "sync", "", (change,))
+    folder = cast("Folder", None)
+    return Built("0" * 40, (Written(folder, (commit,), {}, (), claims=False, verdicts=()),))
+
+
+def test_only_content_that_was_written_is_let_go() -> None:
+    """What changed nothing on the old tip may be needed on the next one."""
+    written, unchanged = _arrival("written"), _arrival("unchanged")
+    gathered = Gathered(arrivals=[written, unchanged], size=written.size + unchanged.size)
+    left = stored(gathered, _written(written))
+    assert [arrival.content for arrival in left.arrivals] == [None, b"unchanged"]
+    assert left.size == unchanged.size
