@@ -95,16 +95,16 @@ async def test_no_kind_is_ever_credited_to_the_wrong_person(
 def _check_resolved(row: join.Row) -> None:
     """What could be proven was proven; what was not has a reason that is known.
 
-    Where content cannot be compared, in deletes and in writes of another version, somebody
+    Where two people tried the same on one version, or content cannot be compared, somebody
     who was refused is as likely an author as somebody who was not.
     """
     if row.kind in NEVER_ASKED:
         assert set(row.ours) == {"NoRecord"}, row
         return
-    incomparable = {"ambiguous delete"}
+    known = {"exact", "ambiguous create", "ambiguous update", "ambiguous delete"}
     if row.versions > 1:
-        incomparable |= {"chain", "ambiguous create", "ambiguous update"}
-    assert set(row.ours) <= {"exact", *incomparable}, row
+        known.add("chain")
+    assert set(row.ours) <= known, row
     assert row.ours["exact"] >= 9, row
 
 
