@@ -57,7 +57,7 @@ def test_the_canary_is_found_nowhere(
         assert "REDACTED(" in read_folder(mirrored)[path]
         served.server.faults.set(Fault("hang", service="receive-pack", advertisement=False))
         mirrored.person("alice").apply(mirrored.config_map("one", a="1"))
-        eventually(lambda: b"receive-pack" in _processes(), "a push under way", seconds=30.0)
+        eventually(lambda: b"push\0--porcelain" in _processes(), "a push under way", seconds=30.0)
         for _ in range(10):
             assert not _sings(_processes().decode("utf-8", "replace"))
         mirrored.await_condition("gitdestination", "destination", "GitUnavailable", seconds=40.0)

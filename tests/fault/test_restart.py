@@ -57,6 +57,8 @@ def test_objects_deleted_while_down_go_in_one_push(
     commit_files(mirrored.path, theirs)
     alice = mirrored.person("alice")
     many = [mirrored.config_map(f"many-{number}", n=str(number)) for number in range(MANY)]
+    for one in many:
+        one["metadata"]["labels"] = {"set": "many"}
     alice.kubectl(
         "create", "-f", "-", stdin=json.dumps({"kind": "List", "apiVersion": "v1", "items": many})
     )
@@ -70,8 +72,8 @@ def test_objects_deleted_while_down_go_in_one_push(
     idle_operator.kill()
     before = len(history.moves(mirrored))
     alice.kubectl("delete", "role", "only")
-    names = [one["metadata"]["name"] for one in many]
-    alice.kubectl("delete", "configmap", "--wait=false", *names)
+    all_of_them = f"/api/v1/namespaces/{mirrored.namespace}/configmaps?labelSelector=set%3Dmany"
+    assert desk.api.ask(all_of_them, method="DELETE").ok
     idle_operator.start()
     eventually(lambda: len(read_folder(mirrored)) == 6, "only files that are right", seconds=60.0)
     assert _path(mirrored, "kept") in read_folder(mirrored)

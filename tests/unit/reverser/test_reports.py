@@ -147,3 +147,10 @@ def test_a_cluster_wide_stream_answers_for_a_namespace() -> None:
     outcome = _rule(Resolution((_ONE,)))
     assert outcome.fields["resolved"][0]["state"] == "synced"
     assert outcome.fields["objects"] == 7
+
+
+def test_a_rule_without_streams_is_transient_only_while_its_destination_is_in_order() -> None:
+    """A broken destination must show at once; a start leaves the stored status alone."""
+    starting = Resolution((Selection(GVR("", "v1", "pods"), "ns", mask(()), False),))
+    assert _rule(starting).transient
+    assert not _rule(starting, ready=False).transient

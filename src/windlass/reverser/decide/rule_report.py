@@ -40,7 +40,8 @@ def report(
         reconciling=ready.status != "True",
         conditions=(_resolved(resolution, degraded),),
         fields={**rows, "objects": objects},
-        transient=not destination_settled or _is_starting(rows["resolved"]),
+        transient=not destination_settled
+        or (ready.status == "True" and _is_starting(rows["resolved"])),
     )
 
 
