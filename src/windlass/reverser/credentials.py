@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from windlass.api.gitrepoconfig import GitRepoConfig
 from windlass.api.references import CertificateRef, KnownHostsRef
-from windlass.base.errors import Stalled
+from windlass.base.errors import Retryable, Stalled
 from windlass.git import credentials
 from windlass.git.credentials import Credentials
 from windlass.git.errors import SecretMalformed
@@ -74,7 +74,8 @@ async def _get(api: Api, gvr: GVR, kind: str, namespace: str, name: str) -> Obje
             after=LOOK_AGAIN_SECONDS,
         ) from error
     except Forbidden as error:
-        raise Stalled(
+        # An API server that just started refuses for a moment; that takes nothing away.
+        raise Retryable(
             "SecretNotFound",
             f"reading {kind} {namespace}/{name} is not allowed; bind the role windlass-reverser",
             after=LOOK_AGAIN_SECONDS,

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import structlog
+
 from windlass.base.backoff import Backoff
 from windlass.base.errors import Stalled, Waiting, WindlassError
 from windlass.objects.key import Key
 from windlass.reverser.folder import Folder
+
+_log = structlog.get_logger(__name__)
 
 _STALLED_SECONDS = 300.0
 
@@ -28,6 +32,13 @@ class Party:
 
     def failed(self, error: WindlassError, now: float) -> None:
         """Remember the trouble; when to try again follows from its kind."""
+        if self.trouble is None or self.trouble.reason != error.reason:
+            _log.warning(
+                "not written",
+                repository=str(self.repository),
+                reason=error.reason,
+                message=error.message,
+            )
         self.trouble = error
         after = error.after if isinstance(error, (Stalled, Waiting)) else None
         if after is None:
