@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.scenario("A110")]
 ELSEWHERE = {
     "gitopsreverser_kv_evictions_total": "records are kept for a minute; their tests evict them",
     "windlass_mirror_snapshot_incomplete_total": "needs an API server that breaks a list",
-    "windlass_mirror_watch_restarts_total": "counts only breaks that cost time; a clean end does not",
+    "windlass_mirror_watch_restarts_total": "a clean end of a watch is no restart",
     "windlass_mirror_watch_lag_seconds": "zero unless a change waits at the moment of the look",
     "windlass_queue_depth": "zero unless a key waits at the moment of the look",
     "gitopsreverser_repo_branch_queue_depth": "zero unless a change waits at that moment",
