@@ -1,0 +1,1 @@
+"""Turns a commit into a running, fenced copy of a project."""

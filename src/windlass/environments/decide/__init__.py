@@ -1,0 +1,1 @@
+"""Decides what an environment should hold, from values alone."""

@@ -1,0 +1,1 @@
+"""Brings a Git commit onto the disks of Ignition gateways."""

@@ -1,0 +1,1 @@
+"""Runs beside one gateway to keep its files at the wanted commit."""

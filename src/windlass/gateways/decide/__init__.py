@@ -1,0 +1,1 @@
+"""Decides what a gateway's files should be, from values alone."""

@@ -1,0 +1,1 @@
+"""Speaks the image format of OCI."""

@@ -1,0 +1,1 @@
+"""Finds the commit that a custom resource asks for."""
