@@ -29,10 +29,15 @@ _APPLY = "application/apply-patch+yaml"  # JSON is YAML
 
 
 class Api:
-    """Create, read, update and delete over one connection."""
+    """Create, read, update and delete over one connection.
 
-    def __init__(self, connection: Connection) -> None:
+    With `acting_as` the server is asked to judge, and to record, every request as that
+    user's; the connection's own user needs the right to impersonate it.
+    """
+
+    def __init__(self, connection: Connection, *, acting_as: str = "") -> None:
         self._connection = connection
+        self._acting_as = {"Impersonate-User": acting_as} if acting_as else {}
 
     async def get(
         self, gvr: GVR, name: str, namespace: str = "", *, subresource: str = ""
@@ -56,7 +61,10 @@ class Api:
             params["labelSelector"] = label_selector
         while True:
             response = await self._connection.request(
-                "GET", path, params=params, headers={"Accept-Encoding": "identity"}
+                "GET",
+                path,
+                params=params,
+                headers={"Accept-Encoding": "identity", **self._acting_as},
             )
             page, token = page_format.parse(response.content)
             yield page
@@ -140,16 +148,20 @@ class Api:
 
     async def text(self, path: str) -> str:
         """What a path that is no object says, such as /readyz."""
-        response = await self._connection.request("GET", path, headers={"Accept": "*/*"})
+        response = await self._connection.request(
+            "GET", path, headers={"Accept": "*/*", **self._acting_as}
+        )
         return response.text
 
     async def document(self, path: str, *, accept: str = _JSON) -> tuple[Object, str]:
         """A JSON document that is no object, and its content type."""
-        response = await self._connection.request("GET", path, headers={"Accept": accept})
+        response = await self._connection.request(
+            "GET", path, headers={"Accept": accept, **self._acting_as}
+        )
         return _parsed(response.content), response.headers.get("content-type", "")
 
     async def _read(self, path: str) -> Object:
-        response = await self._connection.request("GET", path)
+        response = await self._connection.request("GET", path, headers=self._acting_as)
         return _parsed(response.content)
 
     async def _write(
@@ -161,7 +173,7 @@ class Api:
             path,
             params=params,
             content=orjson.dumps(body),
-            headers={"Content-Type": content_type},
+            headers={"Content-Type": content_type, **self._acting_as},
         )
         failpoint.reach("kube.write.after")
         return _parsed(response.content)

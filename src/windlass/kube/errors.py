@@ -25,10 +25,18 @@ class ApiError(Retryable):
     """The API server refused, or could not be asked; `status` is its HTTP status or 0."""
 
     def __init__(
-        self, status: int, reason: str, message: str, *, retry_after: float | None = None
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        fields: tuple[str, ...] = (),
     ) -> None:
         super().__init__(reason, message, after=retry_after)
         self.status = status
+        self.fields = fields
+        """The fields a refusal is about; unlike the message they repeat no value."""
 
     @property
     def retry_after(self) -> float | None:
@@ -75,8 +83,13 @@ class Idle(Unavailable):
     """An open stream was silent for longer than it may be."""
 
 
+class _Cause(msgspec.Struct):
+    field: str = ""
+
+
 class _Details(msgspec.Struct):
     retryAfterSeconds: float = 0  # noqa: N815 - the name on the wire
+    causes: list[_Cause] = []
 
 
 class Status(msgspec.Struct):
@@ -121,7 +134,7 @@ def from_status(status: Status, *, retry_after: float | None = None) -> ApiError
     kind = _class_of(status.code, status.reason)
     message = clean(status.message or f"the API server answered {status.code}")
     reason = clean(status.reason)[:64] or kind.__name__
-    return kind(status.code, reason, message, retry_after=retry_after)
+    return kind(status.code, reason, message, retry_after=retry_after, fields=_fields(status))
 
 
 def from_response(code: int, body: bytes, headers: Mapping[str, str]) -> ApiError:
@@ -154,6 +167,11 @@ def parse_retry_after(text: str) -> float | None:
 def bounded_wait(seconds: float) -> float:
     """A wait the server may ask for: NaN and negative ones are none."""
     return min(seconds, RETRY_AFTER_CEILING) if seconds > 0 else 0.0
+
+
+def _fields(status: Status) -> tuple[str, ...]:
+    causes = status.details.causes if status.details is not None else []
+    return tuple(dict.fromkeys(clean(cause.field) for cause in causes if cause.field))
 
 
 def _class_of(code: int, reason: str) -> type[ApiError]:

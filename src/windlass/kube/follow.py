@@ -58,13 +58,18 @@ _LARGE = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A type in one namespace; an empty namespace is all of them, or none to have."""
+    """A type in one namespace; an empty namespace is all of them, or none to have.
+
+    With a `selector` only objects with those labels; one that loses them counts as deleted.
+    """
 
     gvr: GVR
     namespace: str = ""
+    selector: str = ""
 
     def __str__(self) -> str:
-        return f"{self.gvr} in {self.namespace}" if self.namespace else str(self.gvr)
+        place = f"{self.gvr} in {self.namespace}" if self.namespace else str(self.gvr)
+        return f"{place} with {self.selector}" if self.selector else place
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +200,10 @@ class _Follower:
 
     async def _list(self) -> AsyncGenerator[FollowItem, None]:
         pages = Api(self._connection).pages(
-            self._scope.gvr, self._scope.namespace, limit=self._settings.page_size
+            self._scope.gvr,
+            self._scope.namespace,
+            label_selector=self._scope.selector,
+            limit=self._settings.page_size,
         )
         version, objects = None, 0
         async with aclosing(pages):
@@ -222,6 +230,7 @@ class _Follower:
             initial_events=self._cursor.state is State.WATCHLIST,
             timeout_seconds=self._cursor.watch_seconds(),
             idle_seconds=self._settings.idle_seconds,
+            label_selector=self._scope.selector,
         )
         async with opened as stream:
             self._cursor.opened(self._clock.monotonic())

@@ -59,6 +59,7 @@ async def open_watch(
     initial_events: bool = False,
     timeout_seconds: int,
     idle_seconds: float,
+    label_selector: str = "",
 ) -> AsyncIterator[WatchStream]:
     """A watch from `resource_version` on, or from a consistent state with its initial events."""
     params = {
@@ -66,6 +67,8 @@ async def open_watch(
         "allowWatchBookmarks": "true",
         "timeoutSeconds": str(timeout_seconds),
     }
+    if label_selector:
+        params["labelSelector"] = label_selector
     if initial_events:
         params |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
     elif resource_version:

@@ -1,0 +1,66 @@
+"""Puts our finalizer on an object, and takes it off again.
+
+Both write one field of one object at one version: whoever wrote in between wins, and the
+next pass looks again. Finalizers of others stay where they are.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from windlass.base import failpoint
+from windlass.kube.errors import NotFound
+from windlass.objects.gvr import GVR
+from windlass.objects.json import Object
+
+
+class Patching(Protocol):
+    """The part of `kube.api.Api` that finalizers need."""
+
+    async def merge_patch(
+        self, gvr: GVR, name: str, patch: Object, namespace: str = "", *, field_manager: str
+    ) -> Object: ...
+
+
+def holds(obj: Object, finalizer: str) -> bool:
+    """Whether the object carries it."""
+    return finalizer in _of(obj)
+
+
+async def add(api: Patching, gvr: GVR, obj: Object, finalizer: str, *, field_manager: str) -> None:
+    """Put it on, unless it is there."""
+    if not holds(obj, finalizer):
+        await _write(api, gvr, obj, [*_of(obj), finalizer], field_manager)
+
+
+async def remove(
+    api: Patching, gvr: GVR, obj: Object, finalizer: str, *, field_manager: str
+) -> None:
+    """Take it off; an object that is gone has none."""
+    if not holds(obj, finalizer):
+        return
+    try:
+        kept = [name for name in _of(obj) if name != finalizer]
+        await _write(api, gvr, obj, kept, field_manager)
+    except NotFound:
+        return
+
+
+async def _write(
+    api: Patching, gvr: GVR, obj: Object, finalizers: list[str], field_manager: str
+) -> None:
+    metadata = obj["metadata"]
+    guard = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+    failpoint.reach("runtime.finalizer.before")
+    await api.merge_patch(
+        gvr,
+        metadata["name"],
+        {"metadata": {**guard, "finalizers": finalizers}},
+        metadata.get("namespace") or "",
+        field_manager=field_manager,
+    )
+    failpoint.reach("runtime.finalizer.after")
+
+
+def _of(obj: Object) -> list[str]:
+    return list((obj.get("metadata") or {}).get("finalizers") or [])
