@@ -87,3 +87,42 @@ def test_deepest_allowed_nesting_is_read() -> None:
 def test_quoted_merge_key_is_text() -> None:
     """A quoted `<<` is an ordinary key."""
     assert yaml_reader.read(b'"<<": 1\n') == {"<<": 1}
+
+
+def test_many_documents_with_aliases_and_merge_keys() -> None:
+    """What people write is worked out; an explicit key wins over a merged one."""
+    text = b"a: &x {p: 1, q: 1}\nb: *x\nc:\n  <<: *x\n  q: 2\n---\n- &l [1]\n- *l\n"
+    first, second = yaml_reader.read_all(text)
+    assert first == {"a": {"p": 1, "q": 1}, "b": {"p": 1, "q": 1}, "c": {"p": 1, "q": 2}}
+    assert second == [[1], [1]]
+
+
+def test_aliases_share_nothing() -> None:
+    """Who changes one copy changes no other."""
+    [document] = yaml_reader.read_all(b"a: &x {p: 1}\nb: *x\n")
+    document["a"]["p"] = 2
+    assert document["b"] == {"p": 1}
+
+
+def test_aliases_that_would_fill_the_memory_are_refused() -> None:
+    """Ten lines must not become a billion values."""
+    lines = ["a: &a [x, x, x, x, x, x, x, x, x, x]"]
+    for before, name in zip("abcdefgh", "bcdefghi", strict=True):
+        lines.append(f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]")
+    with pytest.raises(yaml_reader.NotReadable, match="aliases add more"):
+        yaml_reader.read_all("\n".join(lines).encode())
+
+
+def test_aliases_that_would_nest_without_end_are_refused() -> None:
+    """Neither a value inside itself nor a chain of thousands is worked out."""
+    with pytest.raises(yaml_reader.NotReadable, match="inside what it names"):
+        yaml_reader.read_all(b"a: &a [*a]")
+    chain = "\n".join(["- &x0 [1]", *(f"- &x{n} [*x{n - 1}]" for n in range(1, 2000))])
+    with pytest.raises(yaml_reader.NotReadable, match="nesting is deeper"):
+        yaml_reader.read_all(chain.encode())
+
+
+def test_an_alias_needs_an_anchor_before_it() -> None:
+    """The line is named."""
+    with pytest.raises(yaml_reader.NotReadable, match=r"names no anchor before it \(line 2\)"):
+        yaml_reader.read_all(b"a: 1\nb: *x\n")

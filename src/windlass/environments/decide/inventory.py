@@ -1,0 +1,92 @@
+"""What was applied, so that what is no longer wanted can be taken away.
+
+The inventory is widened before anything is applied and narrowed after everything that
+went was deleted. So a crash at any point leaves an object named that may be missing, never
+an object that nobody names. An object is deleted only if it is listed with the uid it has,
+carries our mark, and is not wanted any more; volumes only if they say so themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from windlass.environments.decide import kinds, marks
+from windlass.environments.decide.bundle import PRUNE, Bundle
+from windlass.objects.gvr import GVR
+from windlass.objects.json import Object
+
+CONFIG_MAP = "windlass-inventory"
+KEY = "inventory"
+
+_KEPT_KINDS = frozenset({"PersistentVolumeClaim"})
+
+
+class Entry(msgspec.Struct, frozen=True, order=True):
+    """One object that we applied; its uid is empty until the server gave it one."""
+
+    group: str
+    kind: str
+    name: str
+    uid: str = ""
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        return self.group, self.kind, self.name
+
+
+Inventory = tuple[Entry, ...]
+
+
+def decoded(config_map: Object | None) -> Inventory:
+    """The inventory in its ConfigMap; text that is none counts as an empty one."""
+    text = ((config_map or {}).get("data") or {}).get(KEY) or "[]"
+    try:
+        return tuple(msgspec.json.decode(text, type=list[Entry]))
+    except msgspec.DecodeError:
+        return ()
+
+
+def encoded(inventory: Inventory) -> dict[str, str]:
+    """The data of its ConfigMap."""
+    return {KEY: msgspec.json.encode(sorted(inventory)).decode()}
+
+
+def widened(inventory: Inventory, bundle: Bundle) -> Inventory:
+    """With everything that is about to be applied."""
+    known = {entry.identity: entry for entry in inventory}
+    for member in bundle.members:
+        entry = Entry(member.gvr.group, member.kind, member.name)
+        known.setdefault(entry.identity, entry)
+    return tuple(sorted(known.values()))
+
+
+def with_uids(inventory: Inventory, applied: Iterable[Object]) -> Inventory:
+    """With the uids that the server gave."""
+    uids = {
+        (*kinds.type_of(obj), obj["metadata"]["name"]): obj["metadata"]["uid"] for obj in applied
+    }
+    return tuple(Entry(*entry.identity, uids.get(entry.identity, entry.uid)) for entry in inventory)
+
+
+def stale(inventory: Inventory, bundle: Bundle) -> Inventory:
+    """What is listed and no longer wanted."""
+    wanted = {(member.gvr.group, member.kind, member.name) for member in bundle.members}
+    return tuple(entry for entry in inventory if entry.identity not in wanted)
+
+
+def may_delete(entry: Entry, live: Object, owner_uid: str) -> bool:
+    """Whether a live object is the one that was listed, and ours to delete."""
+    metadata = live["metadata"]
+    if marks.owner_uid(live) != owner_uid or (entry.uid and metadata["uid"] != entry.uid):
+        return False
+    if entry.kind not in _KEPT_KINDS:
+        return True
+    return (metadata.get("annotations") or {}).get(PRUNE) == "true"
+
+
+def gvr_of(entry: Entry) -> GVR | None:
+    """Where a listed object lives; None for a kind that is no longer allowed."""
+    found = kinds.ALLOWED.get((entry.group, entry.kind))
+    return found.gvr if found is not None else None

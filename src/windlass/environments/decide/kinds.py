@@ -1,0 +1,112 @@
+"""Which kinds a project may bring, and when each is applied.
+
+Everything not named here is refused: a preview never creates what acts outside its own
+namespace. Kinds that would open or close doors are the operator's; where a chart brings
+them as a matter of course they are dropped and listed, else they are refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from windlass.objects.gvr import GVR
+from windlass.objects.json import Object
+
+
+class Stage(IntEnum):
+    """When an object is applied; a failed one ends the pass after its stage."""
+
+    ACCOUNTS = 0
+    CONFIGURATION = 1
+    VOLUMES = 2
+    SERVICES = 3
+    WORKLOADS = 4
+    SCALING = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """A kind that may be applied; `template` leads to its pod template, if it has one."""
+
+    gvr: GVR
+    stage: Stage
+    template: tuple[str, ...] | None = None
+
+
+_POD_TEMPLATE = ("spec", "template")
+
+ALLOWED: dict[tuple[str, str], Allowed] = {
+    ("", "ServiceAccount"): Allowed(GVR("", "v1", "serviceaccounts"), Stage.ACCOUNTS),
+    ("", "Secret"): Allowed(GVR("", "v1", "secrets"), Stage.CONFIGURATION),
+    ("", "ConfigMap"): Allowed(GVR("", "v1", "configmaps"), Stage.CONFIGURATION),
+    ("", "PersistentVolumeClaim"): Allowed(GVR("", "v1", "persistentvolumeclaims"), Stage.VOLUMES),
+    ("", "Service"): Allowed(GVR("", "v1", "services"), Stage.SERVICES),
+    ("", "Pod"): Allowed(GVR("", "v1", "pods"), Stage.WORKLOADS, ()),
+    ("apps", "Deployment"): Allowed(
+        GVR("apps", "v1", "deployments"), Stage.WORKLOADS, _POD_TEMPLATE
+    ),
+    ("apps", "StatefulSet"): Allowed(
+        GVR("apps", "v1", "statefulsets"), Stage.WORKLOADS, _POD_TEMPLATE
+    ),
+    ("apps", "DaemonSet"): Allowed(GVR("apps", "v1", "daemonsets"), Stage.WORKLOADS, _POD_TEMPLATE),
+    ("batch", "Job"): Allowed(GVR("batch", "v1", "jobs"), Stage.WORKLOADS, _POD_TEMPLATE),
+    ("batch", "CronJob"): Allowed(
+        GVR("batch", "v1", "cronjobs"), Stage.WORKLOADS, ("spec", "jobTemplate", *_POD_TEMPLATE)
+    ),
+    ("autoscaling", "HorizontalPodAutoscaler"): Allowed(
+        GVR("autoscaling", "v2", "horizontalpodautoscalers"), Stage.SCALING
+    ),
+    ("policy", "PodDisruptionBudget"): Allowed(
+        GVR("policy", "v1", "poddisruptionbudgets"), Stage.SCALING
+    ),
+}
+
+DROPPED = frozenset(
+    {
+        ("networking.k8s.io", "Ingress"),
+        ("networking.k8s.io", "NetworkPolicy"),
+        ("gateway.networking.k8s.io", "HTTPRoute"),
+    }
+)
+"""What charts bring as a matter of course and the operator makes itself."""
+
+RESERVED = frozenset(
+    {
+        ("ConfigMap", "windlass-inventory"),
+        ("ConfigMap", "kube-root-ca.crt"),
+        ("Secret", "catalyst-secrets"),
+        ("Secret", "registry-credentials"),
+        ("ServiceAccount", "default"),
+        ("ServiceAccount", "windlass-applier"),
+    }
+)
+"""Objects of the operator, by kind and name; no project may bring one."""
+
+
+def type_of(obj: Object) -> tuple[str, str]:
+    """Group and kind of an object; a version is not part of what may be applied."""
+    return str(obj.get("apiVersion", "")).rpartition("/")[0], str(obj.get("kind", ""))
+
+
+def allowed(obj: Object) -> Allowed | None:
+    """How an object is applied; None for a kind no project may bring."""
+    return ALLOWED.get(type_of(obj))
+
+
+def pod_spec(obj: Object) -> Object | None:
+    """The pod spec inside an object of an allowed kind; None where there is none."""
+    found = allowed(obj)
+    if found is None or found.template is None:
+        return None
+    inside: object = obj
+    for member in (*found.template, "spec"):
+        inside = inside.get(member) if isinstance(inside, dict) else None
+    return inside if isinstance(inside, dict) else None
+
+
+def pod_path(obj: Object) -> str:
+    """Where the pod spec stands, for messages."""
+    found = allowed(obj)
+    inner = found.template if found is not None and found.template is not None else ()
+    return ".".join((*inner, "spec"))

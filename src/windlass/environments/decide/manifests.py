@@ -1,0 +1,78 @@
+"""Files of a repository as a list of objects.
+
+A path is one file, or every YAML and JSON file below it in byte order. Documents may be
+many to a file, `List`s are unfolded. What cannot be read is an error that names file and
+document; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from windlass.objects import yaml_reader
+from windlass.objects.json import JSON, Object
+
+MOST_OBJECTS = 500
+MOST_BYTES = 16 << 20
+
+_ENDINGS = (".yaml", ".yml", ".json")
+
+
+class RenderRefused(ValueError):
+    """Files that make no bundle; `reason` says of which kind the trouble is."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+def is_manifest(path: str) -> bool:
+    """Whether a file below a directory belongs to the bundle."""
+    return path.endswith(_ENDINGS)
+
+
+def objects(files: Mapping[str, bytes]) -> list[Object]:
+    """All objects of some files, in the byte order of their paths."""
+    if sum(map(len, files.values())) > MOST_BYTES:
+        raise RenderRefused(
+            "RenderTooLarge", f"the manifests are larger than {MOST_BYTES >> 20} MiB; split them"
+        )
+    found: list[Object] = []
+    for path in sorted(files, key=lambda path: path.encode()):
+        for obj in _of_file(path, files[path]):
+            found.append(obj)
+            if len(found) > MOST_OBJECTS:
+                raise RenderRefused(
+                    "RenderTooLarge", f"the manifests hold more than {MOST_OBJECTS} objects"
+                )
+    return found
+
+
+def _of_file(path: str, content: bytes) -> Iterator[Object]:
+    try:
+        documents = yaml_reader.read_all(content, max_bytes=MOST_BYTES)
+    except ValueError as error:
+        raise RenderRefused("RenderFailed", f"{path}: {error}") from error
+    for number, document in enumerate(documents, 1):
+        where = f"{path}, document {number}" if len(documents) > 1 else path
+        yield from _unfolded(document, where)
+
+
+def _unfolded(document: JSON, where: str) -> Iterator[Object]:
+    if document is None:
+        return
+    if not isinstance(document, dict) or not document.get("kind") or not document.get("apiVersion"):
+        raise RenderRefused(
+            "RenderFailed", f"{where} is no Kubernetes object: it needs apiVersion and kind"
+        )
+    if document["kind"] == "List" or (
+        str(document["kind"]).endswith("List") and isinstance(document.get("items"), list)
+    ):
+        for index, item in enumerate(document.get("items") or []):
+            yield from _unfolded(item, f"{where}, item {index + 1}")
+        return
+    if not (document.get("metadata") or {}).get("name"):
+        raise RenderRefused(
+            "RenderFailed", f"{where}: {document['kind']} has no metadata.name; give it one"
+        )
+    yield document

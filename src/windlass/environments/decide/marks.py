@@ -1,0 +1,85 @@
+"""How an object says which Environment it belongs to.
+
+Ownership is the uid of the Environment, as an annotation and, for selecting, as a label;
+both must agree. The other labels are for people and never read back as authority. A value
+that a label cannot hold is cleaned, and cut with a hash, so that two branches never look
+like one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from windlass.objects.json import JSON, Object
+
+UID = "catalyst.dev/environment-uid"
+NAMESPACE = "catalyst.dev/environment-namespace"
+NAME = "catalyst.dev/environment-name"
+TYPE = "catalyst.dev/namespace-type"
+MANAGED_BY = "app.kubernetes.io/managed-by"
+ENVIRONMENT_TYPE = "environment"
+
+SELECTOR = f"{MANAGED_BY}=windlass"
+
+_MOST_CHARS = 63
+_HASH_CHARS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What everything made for one Environment carries."""
+
+    uid: str
+    namespace: str
+    name: str
+    project: str
+    branch: str = ""
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        return {UID: self.uid, NAMESPACE: self.namespace, NAME: self.name}
+
+    @property
+    def selecting(self) -> dict[str, str]:
+        """The labels that belong on pods too: they never change while the Environment lives."""
+        return {
+            MANAGED_BY: "windlass",
+            UID: self.uid,
+            "catalyst.dev/environment": label_value(self.name),
+            "catalyst.dev/project": label_value(self.project),
+            "catalyst.dev/team": label_value(self.namespace),
+        }
+
+    @property
+    def labels(self) -> dict[str, str]:
+        branch = label_value(self.branch)
+        return {**self.selecting, **({"catalyst.dev/branch": branch} if branch else {})}
+
+
+def label_value(text: str) -> str:
+    """`text` as a label may hold it; cleaning leaves a hash where something was lost."""
+    kept = "".join(
+        char if char.isascii() and (char.isalnum() or char in "-_.") else "-" for char in text
+    )
+    kept = kept.strip("-_.")
+    if kept == text and len(kept) <= _MOST_CHARS:
+        return kept
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_CHARS]
+    readable = kept[: _MOST_CHARS - _HASH_CHARS - 1].rstrip("-_.")
+    return f"{readable}-{digest}" if readable else digest
+
+
+def owner_uid(obj: Mapping[str, JSON]) -> str:
+    """The Environment an object was made for; empty unless annotation and label agree."""
+    metadata: Object = obj.get("metadata") or {}
+    by_annotation = (metadata.get("annotations") or {}).get(UID) or ""
+    by_label = (metadata.get("labels") or {}).get(UID) or ""
+    return by_annotation if by_annotation == by_label else ""
+
+
+def owner_key(obj: Mapping[str, JSON]) -> tuple[str, str]:
+    """Namespace and name of the Environment an object was made for, as it says itself."""
+    annotations: Object = (obj.get("metadata") or {}).get("annotations") or {}
+    return annotations.get(NAMESPACE) or "", annotations.get(NAME) or ""

@@ -1,0 +1,171 @@
+"""The one word an Environment is in, derived from its conditions, never stored as input.
+
+First match wins:
+
+| # | Phase | When | Ready | Also True |
+|---|---|---|---|---|
+| 1 | Deleting | it is being deleted | False Deleting | Reconciling |
+| 2 | Failed | a condition carries a terminal reason | False, that reason | Stalled |
+| 3 | Pending | nothing serves, its Project is missing or holds it back | False | Reconciling |
+| 4 | Initializing | namespace, policies or secrets are not ready | False | Reconciling |
+| 5 | Building | BuildReady is not True | False | Reconciling |
+| 6 | Degraded | the wished revision was Ready, and what runs no longer is | False | - |
+| 7 | Deploying | DeploymentReady or IngressReady is not True | False | Reconciling |
+| 8 | Ready | all are True | True Succeeded | - |
+
+A reason is terminal until inputs change. Reasons of workloads and routes are terminal only
+while the wished revision has never been Ready: later they may heal by themselves, and the
+phase is Degraded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from windlass.objects.condition import Condition
+
+Phase = Literal[
+    "Deleting",
+    "Failed",
+    "Pending",
+    "Initializing",
+    "Building",
+    "Degraded",
+    "Deploying",
+    "Ready",
+]
+
+NAMESPACE = "NamespaceReady"
+POLICIES = "PoliciesReady"
+SECRETS = "SecretsReady"
+BUILD = "BuildReady"
+DEPLOYMENT = "DeploymentReady"
+INGRESS = "IngressReady"
+CONDITIONS = (NAMESPACE, POLICIES, SECRETS, BUILD, DEPLOYMENT, INGRESS)
+
+_FOUNDATIONS = (NAMESPACE, POLICIES, SECRETS)
+
+TERMINAL: Mapping[str, frozenset[str]] = {
+    NAMESPACE: frozenset({"NamespaceNotOwned", "NamespaceReserved"}),
+    POLICIES: frozenset({"QuotaAboveMaximum", "EgressNotAllowed"}),
+    BUILD: frozenset(
+        {
+            "SourceUnknown",
+            "RefNotFound",
+            "CommitNotOnRef",
+            "GitAuthFailed",
+            "HostKeyMismatch",
+            "SourceTooLarge",
+            "UnsafePath",
+        }
+    ),
+    DEPLOYMENT: frozenset(
+        {
+            "TemplateMissing",
+            "ModeMismatch",
+            "ConfigInvalid",
+            "RenderFailed",
+            "RenderTooLarge",
+            "KindNotAllowed",
+            "FieldNotAllowed",
+            "NameReserved",
+            "ApplyForbidden",
+            "ImmutableField",
+            "RolloutStuck",
+            "QuotaExceeded",
+            "PodSecurityDenied",
+            "ImagePullFailed",
+            "CrashLooping",
+            "OutOfMemory",
+        }
+    ),
+}
+_WORKLOAD = frozenset(
+    {
+        "RolloutStuck",
+        "QuotaExceeded",
+        "PodSecurityDenied",
+        "ImagePullFailed",
+        "CrashLooping",
+        "OutOfMemory",
+    }
+)
+"""Terminal reasons that may heal by themselves once the revision has been Ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What decides beside the conditions."""
+
+    deleting: bool = False
+    held_back: str = ""
+    held_back_by: str = ""
+    serves: bool = False
+    was_ready: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The phase, and the condition that explains it."""
+
+    phase: Phase
+    reason: str
+    message: str
+
+    @property
+    def stalled(self) -> bool:
+        return self.phase == "Failed"
+
+    @property
+    def reconciling(self) -> bool:
+        return self.phase not in {"Failed", "Degraded", "Ready"}
+
+
+def standing(conditions: Mapping[str, Condition], around: Circumstances) -> Standing:
+    """Where an Environment stands, by the table above."""
+    if around.deleting:
+        return Standing("Deleting", "Deleting", "everything that was made for it is removed")
+    for kind in CONDITIONS:
+        row = conditions.get(kind)
+        if row is not None and is_terminal(row, was_ready=around.was_ready):
+            return Standing("Failed", row.reason, row.message)
+    if around.held_back and not around.serves:
+        return Standing("Pending", around.held_back, around.held_back_by)
+    first = _first_not_true(conditions)
+    if first is None:
+        return Standing("Ready", "Succeeded", "the wished revision runs")
+    return Standing(
+        _unfinished(conditions, was_ready=around.was_ready), first.reason, first.message
+    )
+
+
+def is_terminal(row: Condition, *, was_ready: bool) -> bool:
+    """Whether nothing happens until inputs change."""
+    if row.status == "True" or row.reason not in TERMINAL.get(row.type, frozenset()):
+        return False
+    return not (was_ready and row.reason in _WORKLOAD)
+
+
+def _unfinished(conditions: Mapping[str, Condition], *, was_ready: bool) -> Phase:
+    if not _all_true(conditions, _FOUNDATIONS):
+        return "Initializing"
+    if not _all_true(conditions, (BUILD,)):
+        return "Building"
+    return "Degraded" if was_ready else "Deploying"
+
+
+def _first_not_true(conditions: Mapping[str, Condition]) -> Condition | None:
+    for kind in CONDITIONS:
+        row = conditions.get(kind)
+        if row is None:
+            return Condition(kind, "Unknown", "Progressing", "it has not been looked at yet")
+        if row.status != "True":
+            return row
+    return None
+
+
+def _all_true(conditions: Mapping[str, Condition], wanted: tuple[str, ...]) -> bool:
+    rows = (conditions.get(kind) for kind in wanted)
+    return all(row is not None and row.status == "True" for row in rows)

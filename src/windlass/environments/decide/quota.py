@@ -1,0 +1,121 @@
+"""How much one Environment may use.
+
+The quota is what the Project (or the Environment, within the Project's maximum) says; the
+LimitRange gives pods without resources defaults that the quota then counts. Objects that
+the operator itself keeps in the namespace come on top of what was asked for, so that a full
+namespace never stops its own housekeeping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from windlass.objects import quantity
+
+OWN_SECRETS = 6
+OWN_CONFIG_MAPS = 4
+OWN_JOBS = 8
+
+_DEFAULTS = {
+    "cpu": "2",
+    "memory": "4Gi",
+    "storage": "20Gi",
+    "ephemeralStorage": "10Gi",
+    "pods": "20",
+    "persistentVolumeClaims": "10",
+    "services": "20",
+    "jobs": "20",
+    "secrets": "60",
+    "configMaps": "60",
+}
+_KEYS = {
+    "cpu": "requests.cpu",
+    "memory": "requests.memory",
+    "limitsCpu": "limits.cpu",
+    "limitsMemory": "limits.memory",
+    "storage": "requests.storage",
+    "ephemeralStorage": "requests.ephemeral-storage",
+    "pods": "pods",
+    "persistentVolumeClaims": "persistentvolumeclaims",
+    "services": "services",
+    "jobs": "count/jobs.batch",
+    "secrets": "count/secrets",
+    "configMaps": "count/configmaps",
+}
+_RESERVED = {"secrets": OWN_SECRETS, "configMaps": OWN_CONFIG_MAPS, "jobs": OWN_JOBS}
+_REQUEST = {"cpu": "50m", "memory": "64Mi", "ephemeral-storage": "256Mi"}
+_LIMIT = {"cpu": "500m", "memory": "512Mi", "ephemeral-storage": "2Gi"}
+_LIMITED_BY = {
+    "cpu": "limits.cpu",
+    "memory": "limits.memory",
+    "ephemeral-storage": "limits.ephemeral-storage",
+}
+
+
+class AboveMaximum(ValueError):
+    """An Environment asks for more than its Project allows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Defaults and bounds for one container; what is left out follows the quota."""
+
+    default_request: Mapping[str, str] = field(default_factory=dict)
+    default: Mapping[str, str] = field(default_factory=dict)
+    max: Mapping[str, str] = field(default_factory=dict)
+
+
+def amounts(
+    project: Mapping[str, str], environment: Mapping[str, str], maximum: Mapping[str, str]
+) -> dict[str, str]:
+    """What an Environment may use, by the Project's words; AboveMaximum names the field."""
+    wanted = {**_DEFAULTS, **project, **environment}
+    bounds = {**_DEFAULTS, **project, **maximum}
+    for name in sorted(environment):
+        bound = bounds.get(name)
+        if bound is not None and quantity.parse(environment[name]) > quantity.parse(bound):
+            raise AboveMaximum(
+                f"spec.quota.{name} is {environment[name]}, the Project allows {bound}; lower it "
+                f"or raise spec.resources.maxQuota.{name} of the Project"
+            )
+    # Twice the requests, as long as nobody says otherwise. Not for the CPU: a limit there
+    # only slows pods down, and one quota key more makes every pod name a limit.
+    wanted.setdefault("limitsMemory", _twice(wanted["memory"]))
+    return wanted
+
+
+def hard(wanted: Mapping[str, str]) -> dict[str, str]:
+    """The keys of the ResourceQuota."""
+    keys = {_KEYS[name]: value for name, value in wanted.items()}
+    for name, own in _RESERVED.items():
+        keys[_KEYS[name]] = str(int(quantity.parse(wanted[name])) + own)
+    keys["limits.ephemeral-storage"] = _twice(wanted["ephemeralStorage"])
+    # Nothing in a preview may open a door to the outside by itself.
+    keys["services.loadbalancers"] = "0"
+    keys["services.nodeports"] = "0"
+    return keys
+
+
+def container_limits(limits: Limits, quota: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """The LimitRange's row for containers; no default is larger than the quota."""
+    bounds = {name: quota[key] for name, key in _LIMITED_BY.items() if key in quota}
+    most = {**bounds, **limits.max}
+    default = {name: _least(value, most.get(name)) for name, value in _LIMIT.items()}
+    default.update(limits.default)
+    request = {name: _least(value, default[name]) for name, value in _REQUEST.items()}
+    request.update(limits.default_request)
+    return {"default": default, "defaultRequest": request, "max": most}
+
+
+def _twice(amount: str) -> str:
+    digits = amount.rstrip("KMGTPEimunk")
+    if digits.isdecimal():
+        return f"{int(digits) * 2}{amount[len(digits) :]}"
+    return str(int(quantity.parse(amount) * 2))
+
+
+def _least(value: str, bound: str | None) -> str:
+    if bound is None or quantity.parse(value) <= quantity.parse(bound):
+        return value
+    return bound
