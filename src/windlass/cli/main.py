@@ -10,9 +10,9 @@ import sys
 
 import typer
 
-from windlass.cli import demo, dev, mirror, run
+from windlass.cli import demo, dev, dev_gateway, mirror, run
 
-__all__ = ["app", "demo", "main"]
+__all__ = ["app", "demo", "dev_gateway", "main"]
 
 app = typer.Typer(
     name="windlass",

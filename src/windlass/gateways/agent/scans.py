@@ -1,0 +1,205 @@
+"""Asks the gateway beside the agent to read its files again, and waits until it has.
+
+Per kind: GET for the timestamp of the last scan, POST, then GET until the gateway is
+idle with a newer one. A scan that somebody else started is let finish before our POST:
+it may have read old files, and its end must not be taken for the end of ours. The
+token file is read for every request. Nothing is remembered between calls; what is not
+done is in the result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from windlass.base import failpoint
+from windlass.base.clock import Clock, SystemClock
+from windlass.base.errors import WindlassError
+from windlass.gateways.agent import loopback
+from windlass.gateways.agent.loopback import Address, Loopback
+from windlass.gateways.agent.token_file import TokenFile
+from windlass.gateways.decide import gateway_state, scan_answers, scans
+from windlass.gateways.decide.gateway_state import GatewayState
+from windlass.gateways.decide.scan_answers import Answer, Completion, Fault, Step
+from windlass.gateways.decide.scans import KindResult, ScanKind, ScanPolicy, ScanResult, ScanState
+
+_TOKEN_HEADER = "X-Ignition-API-Token"  # noqa: S105 - a header's name
+_OPEN_PAGE_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Waits before the second and third try, waits between two looks, and known ports."""
+
+    retries: tuple[float, ...] = (2.0, 4.0)
+    look: float = 0.5
+    usual: tuple[tuple[int, bool], ...] = ((8088, False), (8043, True))
+
+
+class Scanner:
+    """The agent's view of the gateway's scan API and of its health."""
+
+    def __init__(
+        self,
+        base_url: str,
+        token_file: Path,
+        *,
+        ca_file: Path | None = None,
+        clock: Clock | None = None,
+        pace: Pace | None = None,
+    ) -> None:
+        self._address = Address(base_url)
+        self._token = TokenFile(token_file)
+        self._authority = ca_file
+        self._clock = clock or SystemClock()
+        self._pace = pace or Pace()
+
+    async def scan(self, kinds: Iterable[ScanKind], policy: ScanPolicy) -> ScanResult:
+        """Scan `kinds` as the policy says; never raises for what a gateway or a file does."""
+        if policy.mode is scans.ScanMode.OFF:
+            return scans.off()
+        results: list[KindResult] = []
+        for kind in scans.ordered(kinds, policy.order):
+            if all(scans.goes_on(result, policy.mode) for result in results):
+                results.append(await self._timed(kind, policy))
+            else:
+                results.append(scans.skipped(kind))
+        return scans.concluded(results, policy.mode)
+
+    async def state(self) -> GatewayState:
+        """What the gateway's open pages say; needs no token."""
+        async with loopback.opened(None) as client:
+            gwinfo = await self._page(client, "/system/gwinfo")
+            if gateway_state.state(gwinfo) is not GatewayState.RUNNING:
+                return gateway_state.state(gwinfo)
+            return gateway_state.state(gwinfo, await self._page(client, "/StatusPing"))
+
+    async def is_up(self) -> bool:
+        """Whether the gateway runs, so that changed files need a scan to take effect."""
+        return await self.state() is GatewayState.RUNNING
+
+    async def token_changed(self) -> bool:
+        """Whether the token file was replaced since the last request, which is worth a retry."""
+        return await self._token.changed()
+
+    async def _page(self, client: Loopback, path: str) -> Answer:
+        return await client.ask("GET", self._address.url + path, timeout=_OPEN_PAGE_SECONDS)
+
+    async def _timed(self, kind: ScanKind, policy: ScanPolicy) -> KindResult:
+        began = self._clock.monotonic()
+        try:
+            async with loopback.opened(self._authority) as client:
+                result = await self._one(client, kind, policy)
+        except WindlassError as error:
+            result = KindResult(kind, ScanState.FAILED, 0, error.reason, error.message)
+        return dataclasses.replace(result, seconds=self._clock.monotonic() - began)
+
+    async def _one(self, client: Loopback, kind: ScanKind, policy: ScanPolicy) -> KindResult:
+        one = _KindScan(client, self._address, self._token, kind, policy, self._pace)
+        result = await one.run()
+        if one.unreachable:
+            hint = await self._elsewhere(client)
+            return dataclasses.replace(result, message=result.message + hint)
+        return result
+
+    async def _elsewhere(self, client: Loopback) -> str:
+        """Where the gateway answers instead, in words; the token is not sent there."""
+        mine = (self._address.port, self._address.tls)
+        for port, tls in ((mine[0], not mine[1]), *self._pace.usual):
+            if (port, tls) == mine:
+                continue
+            page = self._address.at(port, tls=tls) + "/system/gwinfo"
+            if (await client.ask("GET", page, timeout=_OPEN_PAGE_SECONDS)).status:
+                return scan_answers.elsewhere(port, tls=tls)
+        return ""
+
+
+class _KindScan:
+    """One scan of one kind, from the first GET to the last."""
+
+    def __init__(
+        self,
+        client: Loopback,
+        address: Address,
+        token: TokenFile,
+        kind: ScanKind,
+        policy: ScanPolicy,
+        pace: Pace,
+    ) -> None:
+        self._client = client
+        self._address = address
+        self._token = token
+        self._kind = kind
+        self._policy = policy
+        self._pace = pace
+        self._before: int | None = None
+        self.unreachable = False
+
+    async def run(self) -> KindResult:
+        answer = await self._posted()
+        verdict = scan_answers.judged(answer, tls=self._address.tls)
+        if verdict.step is not Step.ACCEPTED:
+            self.unreachable = answer.fault is Fault.UNREACHABLE
+            state = ScanState.FAILED
+            return KindResult(self._kind, state, answer.status, verdict.reason, verdict.message)
+        return await self._completed(answer.status)
+
+    async def _posted(self) -> Answer:
+        """The answer to the POST that counts: the first that is not worth another try."""
+        answer = await self._try()
+        for wait in self._pace.retries:
+            if scan_answers.judged(answer, tls=self._address.tls).step is not Step.AGAIN:
+                break
+            await asyncio.sleep(wait)
+            answer = await self._try()
+        return answer
+
+    async def _try(self) -> Answer:
+        # A baseline of an earlier try is kept: that try's POST may have been heard.
+        if self._before is None:
+            seen = await self._idle()
+            if seen.fault is not None:
+                return seen
+            self._before = scan_answers.baseline(seen)
+        failpoint.reach("gateways.scan.before")
+        answer = await self._ask("POST")
+        failpoint.reach("gateways.scan.after")
+        return answer
+
+    async def _idle(self) -> Answer:
+        """The status before our POST; a scan that runs already gets its time to end."""
+        seen = await self._ask("GET")
+        try:
+            async with asyncio.timeout(self._policy.completion_timeout):
+                while scan_answers.is_scanning(seen):
+                    await asyncio.sleep(self._pace.look)
+                    seen = await self._ask("GET")
+        except TimeoutError:
+            return seen
+        return seen
+
+    async def _completed(self, status: int) -> KindResult:
+        last = Answer()
+        try:
+            async with asyncio.timeout(self._policy.completion_timeout):
+                while True:
+                    last = await self._ask("GET")
+                    done = scan_answers.completion(self._before, last)
+                    if done is not Completion.RUNNING:
+                        return KindResult(self._kind, ScanState(done.value), status)
+                    await asyncio.sleep(self._pace.look)
+        except TimeoutError:
+            message = scan_answers.incomplete(last, self._policy.completion_timeout)
+            state = ScanState.INCOMPLETE
+            return KindResult(self._kind, state, status, "ScanIncomplete", message)
+
+    async def _ask(self, method: str) -> Answer:
+        return await self._client.ask(
+            method,
+            f"{self._address.url}/data/api/v1/scan/{self._kind}",
+            timeout=self._policy.request_timeout,
+            headers={_TOKEN_HEADER: await self._token.read()},
+        )

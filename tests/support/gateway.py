@@ -1,0 +1,123 @@
+"""A mock Ignition gateway for tests: in a thread of its own, looked at through its control port."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.client
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from windlass.dev.gateway_server import GatewayServer, GatewaySettings
+
+TOKEN = "agent:s3cret-of-the-agent"
+_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """A running gateway, in this process or another one."""
+
+    url: str
+    control_url: str
+
+    def mode(self, mode: str, **more: object) -> None:
+        """Behave like this from now on."""
+        self.control("POST", "/mode", {"mode": mode, **more})
+
+    @property
+    def posts(self) -> dict[str, int]:
+        """Scan requests by kind."""
+        posts: dict[str, int] = self.control("GET", "/posts")
+        return posts
+
+    @property
+    def loaded(self) -> dict[str, str]:
+        """Digests of what the gateway has loaded, by path."""
+        loaded: dict[str, str] = self.control("GET", "/loaded")
+        return loaded
+
+    @property
+    def torn(self) -> list[tuple[str, str]]:
+        """Path and problem of every torn read."""
+        return [(entry["path"], entry["problem"]) for entry in self.control("GET", "/torn")]
+
+    def rescan(self) -> dict[str, str]:
+        """Have the gateway read its files now; what it loaded."""
+        loaded: dict[str, str] = self.control("POST", "/rescan")
+        return loaded
+
+    def control(self, method: str, path: str, body: object = None) -> Any:
+        status, answer = ask(method, self.control_url + path, body=body)
+        assert status == 200, answer
+        return json.loads(answer)
+
+
+def ask(
+    method: str, url: str, *, body: object = None, headers: Mapping[str, str] | None = None
+) -> tuple[int, bytes]:
+    """Status and body of one plain request."""
+    parts = urlsplit(url)
+    assert parts.hostname is not None
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=_SECONDS)
+    try:
+        content = None if body is None else json.dumps(body)
+        connection.request(method, parts.path, content, dict(headers or {}))
+        response = connection.getresponse()
+        return response.status, response.read()
+    finally:
+        connection.close()
+
+
+@contextlib.contextmanager
+def serving(data: Path, **settings: Any) -> Iterator[Gateway]:
+    """A gateway over `data` in a thread of its own, so that tests may block."""
+    server = GatewayServer(GatewaySettings(data, **settings))
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        asyncio.run_coroutine_threadsafe(server.start(), loop).result(_SECONDS)
+        try:
+            yield Gateway(server.url, server.control_url)
+        finally:
+            asyncio.run_coroutine_threadsafe(_stop(server), loop).result(_SECONDS)
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(_SECONDS)
+        loop.close()
+
+
+async def _stop(server: GatewayServer) -> None:
+    await server.stop()
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_default_executor()
+
+
+def write_resource(directory: Path, files: Mapping[str, bytes], **attributes: object) -> None:
+    """An Ignition resource: its files, and the resource.json that lists them."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (directory / name).write_bytes(content)
+    resource = {"scope": "G", "version": 1, "files": sorted(files), "attributes": attributes}
+    (directory / "resource.json").write_text(json.dumps(resource))
+
+
+def sample_data(data: Path) -> Path:
+    """A data directory with one project and one configuration resource."""
+    project = data / "projects" / "line"
+    write_resource(project / "ignition" / "script-python" / "util", {"code.py": b"x = 1\n"})
+    (project / "project.json").write_text('{"title": "Line", "enabled": true}')
+    write_resource(
+        data / "config/resources/core/ignition/system-properties",
+        {"config.json": b'{"systemName": "line-1"}'},
+    )
+    return data
