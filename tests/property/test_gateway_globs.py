@@ -1,0 +1,53 @@
+"""Many patterns at once answer as each of them would alone."""
+
+from __future__ import annotations
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from windlass.gateways.decide import globs, wildcard
+from windlass.gateways.decide.globs import Globs
+
+NAME = st.text("ab.", min_size=1, max_size=2).filter(lambda name: name not in (".", ".."))
+PATH = st.lists(NAME, min_size=1, max_size=4).map("/".join)
+PART = st.one_of(NAME, st.sampled_from(["**", "*", "?", "a*", "*b", "[!a]", "**"]))
+PATTERN = st.builds(
+    "{}{}".format,
+    st.lists(PART, min_size=1, max_size=4).map("/".join),
+    st.sampled_from(["", "", "/"]),
+)
+
+
+def covers(pattern: str, path: str) -> bool:
+    """Whether the pattern alone matches the file or a directory above it."""
+    glob = globs.compiled(pattern)
+    names = path.split("/")
+    above = ("/".join(names[:depth]) for depth in range(1, len(names)))
+    return glob.matches(path) or any(glob.matches(folder, is_dir=True) for folder in above)
+
+
+@given(patterns=st.lists(PATTERN, max_size=6), paths=st.lists(PATH, max_size=12))
+@settings(max_examples=150, deadline=None)
+def test_together_as_alone(patterns: list[str], paths: list[str]) -> None:
+    """`match` names the first covering pattern, `unused` those that cover nothing."""
+    together = Globs(patterns)
+    for path in paths:
+        alone = [pattern for pattern in patterns if covers(pattern, path)]
+        assert together.match(path) == (alone[0] if alone else None)
+    idle = [p for p in dict.fromkeys(patterns) if not any(covers(p, path) for path in paths)]
+    assert together.unused(paths) == tuple(idle)
+
+
+@given(pattern=st.text(max_size=30), name=st.text(max_size=30))
+@example(pattern="[[:", name="[")
+@example(pattern="[[.", name="[")
+@example(pattern="[a-", name="[a-")
+@example(pattern="[!", name="[!")
+@settings(max_examples=200, deadline=None)
+def test_any_text_is_a_pattern(pattern: str, name: str) -> None:
+    """Compiling and matching never fail; an escaped name matches itself and nothing else."""
+    assert wildcard.compiled(pattern).matches(name) in (True, False)
+    literal = wildcard.compiled("".join("\\" + char for char in name))
+    assert literal.matches(name)
+    assert literal.literal == name
+    assert literal.matches(pattern) == (pattern == name)

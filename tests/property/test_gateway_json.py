@@ -1,0 +1,229 @@
+"""Edits of JSON text are edits of its value, and touch no byte besides."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from windlass.gateways.decide import json_edits, json_path, json_spans, json_tokens, normalise
+from windlass.gateways.decide.json_edits import Edit, Put, Remove
+from windlass.gateways.decide.json_path import Path
+from windlass.gateways.decide.json_tokens import JsonRefused
+
+NAME = st.sampled_from(["a", "b", "c", "é", "x.y", "-", "systemName", ""])
+SCALAR = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-1000, 1000),
+    st.sampled_from(["", "old", 'q"\\', "systemName", "😀", "\ud800"]),
+)
+VALUE = st.recursive(
+    SCALAR,
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(NAME, inner, max_size=4)),
+    max_leaves=12,
+)
+PATH = st.lists(st.one_of(NAME, st.integers(0, 2)), min_size=1, max_size=3).map(tuple)
+EDIT = st.one_of(
+    st.builds(Put, PATH, VALUE.map(lambda value: json.dumps(value).encode())),
+    st.builds(Remove, PATH),
+)
+
+
+@st.composite
+def spelled(draw: st.DrawFn) -> tuple[Any, bytes]:
+    """A value and one of its many spellings: spacing, line ends, escapes, byte order mark."""
+    value = draw(VALUE)
+    plain = json.dumps(
+        value,
+        ensure_ascii=draw(st.booleans()) or "\\ud800" in json.dumps(value),
+        indent=draw(st.sampled_from([None, 2, "\t"])),
+        separators=draw(st.sampled_from([(",", ":"), (", ", ": "), (" ,", " : ")])),
+    )
+    ends = draw(st.sampled_from(["\n", "\r\n"]))
+    head, tail = draw(st.sampled_from(["", "\ufeff", " \n"])), draw(st.sampled_from(["", "\n"]))
+    return value, (head + plain + tail).replace("\n", ends).encode()
+
+
+def parsed(data: bytes) -> Any:
+    """The value as an independent reader sees it."""
+    return json.loads(data.decode("utf-8-sig"))
+
+
+def applied(value: Any, edit: Edit) -> Any:
+    """The edit on the value itself; LookupError where it cannot be made."""
+    *way, last = edit.path
+    at = value
+    try:
+        for step in way:
+            at = _stepped(at, step)
+    except LookupError:
+        if isinstance(edit, Remove):
+            return value
+        raise
+    if isinstance(edit, Remove):
+        if _has(at, last):
+            del at[last]
+        return value
+    raw = json.loads(edit.raw)
+    if isinstance(at, list) and last == "-":
+        at.append(raw)
+    elif _has(at, last) or (isinstance(at, dict) and isinstance(last, str)):
+        at[last] = raw
+    else:
+        raise LookupError(last)
+    return value
+
+
+def _has(at: Any, step: str | int) -> bool:
+    if isinstance(at, list):
+        return isinstance(step, int) and step < len(at)
+    return isinstance(at, dict) and step in at
+
+
+def _stepped(at: Any, step: str | int) -> Any:
+    if not _has(at, step):
+        raise LookupError(step)
+    return at[step]
+
+
+@given(text=spelled(), edits=st.lists(EDIT, max_size=5))
+@settings(max_examples=400, deadline=None)
+def test_editing_text_is_editing_the_value(text: tuple[Any, bytes], edits: list[Edit]) -> None:
+    """Edit then parse equals parse then edit, and what one refuses the other does."""
+    value, data = deepcopy(text[0]), text[1]
+    try:
+        for edit in edits:
+            value = applied(value, edit)
+    except LookupError:
+        with pytest.raises(JsonRefused):
+            json_edits.edited(data, edits)
+    else:
+        assert parsed(json_edits.edited(data, edits)) == value
+
+
+@given(text=spelled(), edits=st.lists(EDIT, max_size=5))
+@settings(max_examples=200, deadline=None)
+def test_together_as_one_after_the_other(text: tuple[Any, bytes], edits: list[Edit]) -> None:
+    """Reading the text once for several edits gives the very same bytes."""
+    data = text[1]
+    try:
+        for edit in edits:
+            data = json_edits.edited(data, [edit])
+    except JsonRefused:
+        with pytest.raises(JsonRefused):
+            json_edits.edited(text[1], edits)
+    else:
+        assert json_edits.edited(text[1], edits) == data
+
+
+def paths_of(value: Any, above: Path = ()) -> Iterator[Path]:
+    """The paths of all values inside `value`."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for step, item in items:
+        yield (*above, step)
+        if isinstance(item, (dict, list)):
+            yield from paths_of(item, (*above, step))
+
+
+@given(text=spelled(), new=VALUE)
+@settings(max_examples=200, deadline=None)
+def test_bytes_outside_the_span_stay(text: tuple[Any, bytes], new: Any) -> None:
+    """Replacing any value exchanges the bytes of its spelling, and none before or behind."""
+    value, data = text
+    assume(isinstance(value, (dict, list)))
+    raw = json.dumps(new).encode()
+    paths = list(paths_of(value))
+    spans = json_spans.value_spans(data, paths)
+    assert list(spans) == paths
+    for path, span in spans.items():
+        old = data[span.start : span.end]
+        fresh = old if json_spans.same(old, raw) else raw
+        expected = data[: span.start] + fresh + data[span.end :]
+        assert json_edits.edited(data, [Put(path, raw)]) == expected
+
+
+@given(text=spelled(), name=NAME)
+@settings(max_examples=150, deadline=None)
+def test_adding_then_removing_gives_the_old_bytes(text: tuple[Any, bytes], name: str) -> None:
+    """A new member leaves no trace when it is taken out again."""
+    value, data = text
+    assume(isinstance(value, dict) and name not in value and value)
+    added = json_edits.edited(data, [Put((name,), b"1")])
+    assert added != data
+    assert json_edits.edited(added, [Remove((name,))]) == data
+
+
+def renamed(value: Any) -> Any:
+    """The value with every systemName that is a text replaced."""
+    if isinstance(value, list):
+        return [renamed(item) for item in value]
+    if isinstance(value, dict):
+        return {
+            name: "new" if name == "systemName" and isinstance(item, str) else renamed(item)
+            for name, item in value.items()
+        }
+    return value
+
+
+@pytest.mark.scenario("G29")
+@given(text=spelled())
+@settings(max_examples=200, deadline=None)
+def test_system_names(text: tuple[Any, bytes]) -> None:
+    """Every string member of that name changes, and normalising twice is normalising once."""
+    value, data = text
+    after = normalise.with_system_name(data, "new", "AnyDepth")
+    assert parsed(after.content) == renamed(value)
+    assert normalise.with_system_name(after.content, "new", "AnyDepth").content == after.content
+
+
+PIECES = ['"', "\\", "{", "}", "[", "]", ",", ":", "0", "1", "-", ".", "e", "true", "null", '"a"']
+ALMOST = st.lists(st.sampled_from([*PIECES, " ", "\n", "\\u00e9", "é"])).map("".join)
+
+
+@given(data=st.one_of(ALMOST.map(str.encode), st.binary(max_size=20)))
+@example(data=b'"\\ud800\\u12"')
+@example(data=b"[" * 3000)
+@settings(max_examples=500, deadline=None)
+def test_the_reader_is_total_and_strict(data: bytes) -> None:
+    """Any bytes are JSON or refused with a place; both checks and a known reader agree on which."""
+    try:
+        # Not a word of JSON, though this reader takes them, and deeper than it can go.
+        json.loads(data.decode("utf-8").removeprefix("\ufeff"), parse_constant=_refuse)
+        good = True
+    except (ValueError, RecursionError):
+        good = False
+    for read in (json_tokens.check, lambda data: list(json_tokens.tokens(data))):
+        if good:
+            read(data)
+        else:
+            with pytest.raises(JsonRefused):
+                read(data)
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(word)
+
+
+@given(text=spelled(), cut=st.integers(0, 400))
+@settings(max_examples=200, deadline=None)
+def test_a_text_cut_short_is_refused_with_its_end(text: tuple[Any, bytes], cut: int) -> None:
+    """Half a file never passes for a whole one."""
+    data = text[1]
+    assume(isinstance(text[0], (dict, list)) and cut < len(data.rstrip()))
+    with pytest.raises(JsonRefused) as caught:
+        json_tokens.check(data[:cut])
+    assert caught.value.line <= data[:cut].count(b"\n") + 1
+
+
+@given(path=PATH)
+@settings(max_examples=100, deadline=None)
+def test_paths_survive_being_shown(path: Path) -> None:
+    """A path that is printed in a message can be copied from there."""
+    assume("-" not in path[:-1])
+    assert json_path.parsed(json_path.shown(path)) == path
