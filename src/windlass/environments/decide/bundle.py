@@ -80,6 +80,10 @@ class Member:
     def name(self) -> str:
         return str(self.object["metadata"]["name"])
 
+    @property
+    def applied_hash(self) -> str:
+        return str(self.object["metadata"]["annotations"][APPLIED_HASH])
+
     def __str__(self) -> str:
         return f"{self.kind}/{self.name}"
 

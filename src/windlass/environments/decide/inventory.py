@@ -8,49 +8,41 @@ carries our mark, and is not wanted any more; volumes only if they say so themse
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from windlass.environments.decide import kinds, marks
-from windlass.environments.decide.bundle import PRUNE, Bundle
+from windlass.environments.decide.bundle import PRUNE, Bundle, Member
 from windlass.objects.gvr import GVR
 from windlass.objects.json import Object
-
-CONFIG_MAP = "windlass-inventory"
-KEY = "inventory"
 
 _KEPT_KINDS = frozenset({"PersistentVolumeClaim"})
 
 
+Identity = tuple[str, str, str]
+"""Group, kind and name of an object in the namespace."""
+
+
 class Entry(msgspec.Struct, frozen=True, order=True):
-    """One object that we applied; its uid is empty until the server gave it one."""
+    """One object that we applied.
+
+    Its uid is empty until the server gave it one. `done` is the hash under which a Job or
+    Pod ran to its end: then it is finished for good, also when somebody cleans it up.
+    """
 
     group: str
     kind: str
     name: str
     uid: str = ""
+    done: str = ""
 
     @property
-    def identity(self) -> tuple[str, str, str]:
+    def identity(self) -> Identity:
         return self.group, self.kind, self.name
 
 
 Inventory = tuple[Entry, ...]
-
-
-def decoded(config_map: Object | None) -> Inventory:
-    """The inventory in its ConfigMap; text that is none counts as an empty one."""
-    text = ((config_map or {}).get("data") or {}).get(KEY) or "[]"
-    try:
-        return tuple(msgspec.json.decode(text, type=list[Entry]))
-    except msgspec.DecodeError:
-        return ()
-
-
-def encoded(inventory: Inventory) -> dict[str, str]:
-    """The data of its ConfigMap."""
-    return {KEY: msgspec.json.encode(sorted(inventory)).decode()}
 
 
 def widened(inventory: Inventory, bundle: Bundle) -> Inventory:
@@ -65,9 +57,35 @@ def widened(inventory: Inventory, bundle: Bundle) -> Inventory:
 def with_uids(inventory: Inventory, applied: Iterable[Object]) -> Inventory:
     """With the uids that the server gave."""
     uids = {
-        (*kinds.type_of(obj), obj["metadata"]["name"]): obj["metadata"]["uid"] for obj in applied
+        (*kinds.type_of(obj), str(obj["metadata"]["name"])): str(obj["metadata"]["uid"])
+        for obj in applied
     }
-    return tuple(Entry(*entry.identity, uids.get(entry.identity, entry.uid)) for entry in inventory)
+    return tuple(
+        msgspec.structs.replace(entry, uid=uids.get(entry.identity, entry.uid))
+        for entry in inventory
+    )
+
+
+def finished(inventory: Inventory, ended: Mapping[Identity, str]) -> Inventory:
+    """With the Jobs and Pods that ran to their end, by the hash under which they did."""
+    return tuple(
+        msgspec.structs.replace(entry, done=ended.get(entry.identity, entry.done))
+        for entry in inventory
+    )
+
+
+def is_finished(inventory: Inventory, member: Member) -> bool:
+    """Whether this very Job or Pod has already run to its end."""
+    identity = (member.gvr.group, member.kind, member.name)
+    return any(
+        entry.done == member.applied_hash for entry in inventory if entry.identity == identity
+    )
+
+
+def without(inventory: Inventory, gone: Iterable[Entry]) -> Inventory:
+    """Without what need no longer be listed."""
+    identities = {entry.identity for entry in gone}
+    return tuple(entry for entry in inventory if entry.identity not in identities)
 
 
 def stale(inventory: Inventory, bundle: Bundle) -> Inventory:

@@ -1,0 +1,66 @@
+"""Projects and Environments as they are stored, and who depends on whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import orjson
+
+from windlass.api.environment import Environment
+from windlass.api.project import Project
+from windlass.base.errors import WindlassError
+from windlass.objects.json import Object
+from windlass.objects.key import Key
+from windlass.runtime.informer import Informer
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """Our two kinds."""
+
+    projects: Informer
+    environments: Informer
+
+    def project(self, key: Key) -> Project | None:
+        raw = self.projects.get(key)
+        return Project.decode(raw) if raw is not None else None
+
+    def environment(self, key: Key) -> tuple[Environment, Object] | None:
+        """An Environment as a value, and as the object it is stored as."""
+        raw = self.environments.get(key)
+        return (Environment.decode(raw), orjson.loads(raw)) if raw is not None else None
+
+    def environments_of(self, project: Key) -> Iterator[Key]:
+        """The Environments that name a Project, readable or not."""
+        for key in tuple(self.environments.keys()):
+            if self.project_of(key) == project:
+                yield key
+
+    def project_of(self, environment: Key) -> Key | None:
+        """The Project that an Environment names, readable or not."""
+        raw = self.environments.get(environment)
+        if raw is None:
+            return None
+        ref = (orjson.loads(raw).get("spec") or {}).get("projectRef") or {}
+        return Key(ref.get("namespace") or environment.namespace, ref.get("name") or "")
+
+    def phases_of(self, project: Key) -> list[str]:
+        """The phases of a Project's Environments, as they were last said."""
+        found: list[str] = []
+        for key in self.environments_of(project):
+            raw = self.environments.get(key)
+            found.append((orjson.loads(raw or b"{}").get("status") or {}).get("phase") or "")
+        return found
+
+    def used_namespaces(self) -> frozenset[str]:
+        """Namespaces that hold objects of ours; none of them is ever a preview."""
+        keys = (*self.projects.keys(), *self.environments.keys())
+        return frozenset(key.namespace for key in keys)
+
+    def readable_project(self, key: Key) -> Project | None:
+        """A Project that can be understood; None also for one that is stored broken."""
+        try:
+            return self.project(key)
+        except WindlassError:
+            return None

@@ -1,0 +1,100 @@
+"""What must be remembered of an Environment beyond what the cluster shows.
+
+Kept in one ConfigMap inside its namespace, so it comes and goes with it: the inventory of
+applied objects, and the wished revision with the moments it began and first was ready.
+Text that cannot be read counts as nothing remembered; then work is repeated, not lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import TypeVar
+
+import msgspec
+
+from windlass.environments.decide import inventory
+from windlass.environments.decide.bundle import Bundle
+from windlass.environments.decide.inventory import Entry, Identity, Inventory
+from windlass.objects.json import Object
+
+CONFIG_MAP = "windlass-inventory"
+
+_T = TypeVar("_T")
+
+_INVENTORY = "inventory"
+_REVISION = "revision"
+
+
+class Revision(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One wished state; `digest` is that of its bundle."""
+
+    number: int = 0
+    digest: str = ""
+    began: datetime | None = None
+    ready: datetime | None = None
+
+
+class Ledger(msgspec.Struct, frozen=True):
+    """Everything remembered of one Environment."""
+
+    inventory: Inventory = ()
+    revision: Revision = Revision()
+
+
+def decoded(config_map: Object | None) -> Ledger:
+    """The ledger in its ConfigMap."""
+    data = (config_map or {}).get("data") or {}
+    return Ledger(
+        tuple(_read(data.get(_INVENTORY), list[Entry]) or ()),
+        _read(data.get(_REVISION), Revision) or Revision(),
+    )
+
+
+def encoded(ledger: Ledger) -> dict[str, str]:
+    """The data of its ConfigMap."""
+    return {
+        _INVENTORY: msgspec.json.encode(sorted(ledger.inventory)).decode(),
+        _REVISION: msgspec.json.encode(ledger.revision).decode(),
+    }
+
+
+def begun(ledger: Ledger, bundle: Bundle, now: datetime) -> Ledger:
+    """Before anything of `bundle` is applied: all of it listed, its revision numbered."""
+    revision = ledger.revision
+    if revision.digest != bundle.digest:
+        revision = Revision(revision.number + 1, bundle.digest, _whole_seconds(now))
+    return Ledger(inventory.widened(ledger.inventory, bundle), revision)
+
+
+def begun_again(ledger: Ledger, now: datetime) -> Ledger:
+    """The same revision with all of its time before it."""
+    revision = msgspec.structs.replace(ledger.revision, began=_whole_seconds(now))
+    return Ledger(ledger.inventory, revision)
+
+
+def applied(ledger: Ledger, present: Iterable[Object], gone: Iterable[Entry]) -> Ledger:
+    """After everything was applied and what was stale is gone."""
+    named = inventory.with_uids(ledger.inventory, present)
+    return Ledger(inventory.without(named, gone), ledger.revision)
+
+
+def looked_at(
+    ledger: Ledger, ended: Mapping[Identity, str], *, is_ready: bool, now: datetime
+) -> Ledger:
+    """After a look: Jobs that ended are done for good, a first readiness is noted."""
+    revision = ledger.revision
+    if is_ready and revision.ready is None:
+        revision = msgspec.structs.replace(revision, ready=_whole_seconds(now))
+    return Ledger(inventory.finished(ledger.inventory, ended), revision)
+
+
+def _read(text: object, kind: type[_T]) -> _T | None:
+    try:
+        return msgspec.json.decode(str(text or ""), type=kind)
+    except msgspec.DecodeError:
+        return None
+
+
+def _whole_seconds(moment: datetime) -> datetime:
+    return moment.replace(microsecond=0)

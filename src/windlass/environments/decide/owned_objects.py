@@ -1,0 +1,125 @@
+"""Every object that the operator itself keeps in an Environment's namespace.
+
+    Namespace                its labels say whose it is and how its pods are held
+    RoleBinding              windlass-manager, windlass-applier
+    ServiceAccount           default, without a token
+    LimitRange               default-limits, before the quota that needs it
+    ResourceQuota            default-quota
+    NetworkPolicy            one per door
+
+The names are the operator's for ever; a project that brings one of them is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from windlass.environments.decide import marks
+from windlass.environments.decide.marks import Marks
+from windlass.objects.json import Object
+
+APPLIER = "windlass-applier"
+MANAGER = "windlass-manager"
+QUOTA = "default-quota"
+LIMITS = "default-limits"
+
+MANAGER_ROLE = "windlass-environment-manager"
+APPLIER_ROLE = "windlass-environment-applier"
+
+_RBAC = "rbac.authorization.k8s.io"
+_LEVELS = ("enforce", "warn", "audit")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Who the operator is, as the API server knows it."""
+
+    username: str
+
+    def as_object(self) -> Object:
+        parts = self.username.split(":")
+        if self.username.startswith("system:serviceaccount:") and len(parts) == 4:
+            return {"kind": "ServiceAccount", "namespace": parts[2], "name": parts[3]}
+        return {"kind": "User", "apiGroup": _RBAC, "name": self.username}
+
+
+def namespace(name: str, owner: Marks, pod_security: str) -> Object:
+    """The Namespace, complete in its very first write."""
+    levels = {
+        f"pod-security.kubernetes.io/{level}{suffix}": value
+        for level in _LEVELS
+        for suffix, value in (("", pod_security), ("-version", "latest"))
+    }
+    labels = {**owner.labels, marks.TYPE: marks.ENVIRONMENT_TYPE, **levels}
+    metadata: Object = {"name": name, "labels": labels, "annotations": owner.annotations}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+
+
+def manager_binding(place: str, owner: Marks, operator: Subject) -> Object:
+    """Gives the operator its rights in this one namespace."""
+    return _binding(MANAGER, place, owner, MANAGER_ROLE, operator.as_object())
+
+
+def applier_binding(place: str, owner: Marks) -> Object:
+    """Gives the account that bundles are applied as its rights in this one namespace."""
+    account = {"kind": "ServiceAccount", "namespace": place, "name": APPLIER}
+    return _binding(APPLIER, place, owner, APPLIER_ROLE, account)
+
+
+def applier_user(place: str) -> str:
+    """The account as the API server knows it; it exists in bindings only."""
+    return f"system:serviceaccount:{place}:{APPLIER}"
+
+
+def default_account(place: str, owner: Marks) -> Object:
+    """The account that pods run as; it has no rights and no token."""
+    account = _object("v1", "ServiceAccount", "default", place, owner)
+    return {**account, "automountServiceAccountToken": False}
+
+
+def limit_range(place: str, owner: Marks, container: Mapping[str, Mapping[str, str]]) -> Object:
+    """Defaults for containers that say nothing."""
+    row = {"type": "Container", **{name: dict(values) for name, values in container.items()}}
+    limits = _object("v1", "LimitRange", LIMITS, place, owner)
+    return {**limits, "spec": {"limits": [row]}}
+
+
+def quota(place: str, owner: Marks, hard: Mapping[str, str]) -> Object:
+    """What all pods and objects together may use."""
+    return {
+        **_object("v1", "ResourceQuota", QUOTA, place, owner),
+        "spec": {"hard": dict(hard)},
+    }
+
+
+def network_policy(place: str, owner: Marks, name: str, spec: Object) -> Object:
+    """One door, or the wall."""
+    policy = _object("networking.k8s.io/v1", "NetworkPolicy", name, place, owner)
+    return {**policy, "spec": spec}
+
+
+def config_map(place: str, owner: Marks, name: str, data: Mapping[str, str]) -> Object:
+    """Something to remember."""
+    return {**_object("v1", "ConfigMap", name, place, owner), "data": dict(data)}
+
+
+def _binding(name: str, place: str, owner: Marks, role: str, subject: Object) -> Object:
+    return {
+        **_object(f"{_RBAC}/v1", "RoleBinding", name, place, owner),
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role},
+        "subjects": [subject],
+    }
+
+
+def _object(api_version: str, kind: str, name: str, place: str, owner: Marks) -> Object:
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {
+            "name": name,
+            "namespace": place,
+            "labels": owner.labels,
+            "annotations": owner.annotations,
+        },
+    }

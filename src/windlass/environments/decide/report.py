@@ -1,0 +1,173 @@
+"""What a pass over an Environment says about it.
+
+Steps, phase, message and conditions come from one list of findings, so they can never
+disagree. A moment in a step moves only with its state, so a pass in which nothing happened
+yields the same status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from windlass.environments.decide import phase
+from windlass.environments.decide.ledger import Revision
+from windlass.environments.decide.phase import Circumstances, Standing
+from windlass.environments.decide.step import Finding
+from windlass.objects.condition import Condition
+from windlass.objects.json import JSON, Object
+from windlass.runtime.outcome import Notice, Outcome, Verdict
+
+STEPS = ("namespace", "policies", "source", "render", "apply", "rollout")
+
+_MOST_UNSUPPORTED = 50
+_NOTHING_TO_DO = (
+    Condition(phase.SECRETS, "True", "NoSecrets", "its Project names no secrets"),
+    Condition(phase.INGRESS, "True", "NotExposed", "it has no address outside the cluster"),
+)
+_RESYNC_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A commit that was settled on."""
+
+    name: str
+    branch: str
+    commit: str
+    ref: str
+
+    def as_object(self) -> Object:
+        found = {"name": self.name, "branch": self.branch, "commit": self.commit, "ref": self.ref}
+        return {name: value for name, value in found.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Everything a pass found out, in the order in which it did."""
+
+    findings: tuple[tuple[str, Finding], ...] = ()
+    around: Circumstances = field(default_factory=Circumstances)
+    namespace: str = ""
+    namespace_uid: str = ""
+    sources: tuple[Source, ...] = ()
+    revision: Revision = field(default_factory=Revision)
+    unsupported: tuple[str, ...] = ()
+    retry_at: str = ""
+    poll_seconds: float | None = None
+    events: tuple[Notice, ...] = ()
+
+
+def outcome(account: Account, status: Object, now: datetime) -> Outcome:
+    """The outcome of a pass that started from `status`."""
+    conditions = _conditions(account, status)
+    standing = phase.standing(conditions, account.around)
+    steps = _steps(account.findings, status, now)
+    ready = Verdict(
+        "True" if standing.phase == "Ready" else "False", standing.reason, standing.message
+    )
+    last = account.findings[-1][1] if account.findings else None
+    return Outcome(
+        ready,
+        stalled=standing.stalled,
+        reconciling=standing.reconciling,
+        conditions=tuple(_said(account).values()),
+        fields={
+            "phase": standing.phase,
+            "message": _sentence(standing, account, status),
+            "progress": f"{sum(row['state'] == 'Succeeded' for row in steps)}/{len(steps)}",
+            "steps": steps,
+            **_facts(account, status),
+        },
+        requeue_after=_next_look(last, account.poll_seconds),
+        backoff=last is not None and last.retry,
+        events=account.events,
+    )
+
+
+def _conditions(account: Account, status: Object) -> dict[str, Condition]:
+    """Those that were said before, and over them those that this pass found."""
+    rows: JSON = status.get("conditions") or []
+    known = {row["type"]: Condition.from_object(row) for row in rows}
+    return {**known, **_said(account)}
+
+
+def _said(account: Account) -> dict[str, Condition]:
+    """What this pass found, the last word on each condition."""
+    found = {finding.condition.type: finding.condition for _, finding in account.findings}
+    return {**{row.type: row for row in _NOTHING_TO_DO}, **found}
+
+
+def _steps(findings: Sequence[tuple[str, Finding]], status: Object, now: datetime) -> list[Object]:
+    before = {row["name"]: row for row in status.get("steps") or []}
+    found = dict(findings)
+    return [_step(name, found.get(name), before.get(name, {}), now) for name in STEPS]
+
+
+def _step(name: str, finding: Finding | None, before: Object, now: datetime) -> Object:
+    state = _state(finding)
+    message = finding.condition.message if finding is not None else ""
+    moment = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    row: Object = {"name": name, "state": state}
+    if message:
+        row["message"] = message
+    if state != "Pending":
+        row["startedAt"] = before.get("startedAt") if _goes_on(before, state) else moment
+    if state in ("Succeeded", "Failed"):
+        row["finishedAt"] = before.get("finishedAt") if before.get("state") == state else moment
+    return row
+
+
+def _goes_on(before: Object, state: str) -> bool:
+    """Whether a step is still the one that began earlier."""
+    return before.get("state") == state or (
+        before.get("state") == "Running" and state in ("Succeeded", "Failed")
+    )
+
+
+def _state(finding: Finding | None) -> str:
+    if finding is None:
+        return "Pending"
+    if not finding.ends:
+        return "Succeeded"
+    waits = finding.after is not None or finding.retry
+    return "Running" if waits else "Failed"
+
+
+def _facts(account: Account, status: Object) -> dict[str, JSON]:
+    revision = account.revision
+    facts: dict[str, JSON] = {
+        "sources": [source.as_object() for source in account.sources] or status.get("sources"),
+        "unsupported": list(account.unsupported[:_MOST_UNSUPPORTED]) or None,
+        "lastHandledRetryAt": account.retry_at or status.get("lastHandledRetryAt"),
+    }
+    if account.namespace:
+        facts |= {"namespace": account.namespace, "namespaceUID": account.namespace_uid}
+    if revision.number:
+        facts["revision"] = revision.number
+    if revision.ready is not None:
+        facts["serving"] = {
+            "revision": revision.number,
+            "commits": {source.name: source.commit for source in account.sources},
+            "since": revision.ready.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+    return facts
+
+
+def _sentence(standing: Standing, account: Account, status: Object) -> str:
+    serving = status.get("serving") or {}
+    if standing.phase in ("Failed", "Building", "Deploying") and account.revision.ready is None:
+        number = serving.get("revision")
+        if number:
+            return f"{standing.message}; still serving revision {number}"[:1024]
+    return standing.message[:1024]
+
+
+def _next_look(last: Finding | None, poll_seconds: float | None) -> float:
+    waits = [_RESYNC_SECONDS]
+    if last is not None and last.after is not None:
+        waits.append(last.after)
+    if poll_seconds is not None:
+        waits.append(poll_seconds)
+    return min(waits)

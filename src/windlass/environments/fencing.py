@@ -1,0 +1,136 @@
+"""Puts the fence around an Environment, before anything runs inside it.
+
+Order: rights, account, LimitRange, ResourceQuota, NetworkPolicies. The quota counts as in
+force only once the API server says so itself; until then pods would pass it uncounted.
+What somebody edited or deleted is put right when its watch tells; what they added stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from windlass.base import failpoint
+from windlass.environments.decide import marks, owned_objects, phase, step
+from windlass.environments.decide.marks import Marks
+from windlass.environments.decide.owned_objects import Subject
+from windlass.environments.decide.step import Finding
+from windlass.environments.holdings import (
+    LIMIT_RANGES,
+    NETWORK_POLICIES,
+    QUOTAS,
+    ROLE_BINDINGS,
+    SERVICE_ACCOUNTS,
+    Holdings,
+)
+from windlass.kube.api import Api
+from windlass.kube.errors import Conflict, Forbidden, NotFound
+from windlass.objects import quantity
+from windlass.objects.gvr import GVR
+from windlass.objects.json import Object
+from windlass.runtime.owned import Owned
+
+_RIGHTS_SECONDS = 1.0
+_IN_FORCE_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Everything that holds an Environment in."""
+
+    hard: Mapping[str, str]
+    container: Mapping[str, Mapping[str, str]]
+    policies: Mapping[str, Object]
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """What was put right on the way; `corrected` names objects that somebody had changed."""
+
+    finding: Finding
+    corrected: tuple[str, ...] = ()
+
+
+class Fencing:
+    """The fences of all Environments."""
+
+    def __init__(self, api: Api, holdings: Holdings, owned: Owned, operator: Subject) -> None:
+        self._api = api
+        self._holdings = holdings
+        self._owned = owned
+        self._operator = operator
+
+    async def ensure(self, place: str, owner: Marks, fence: Fence) -> Fenced:
+        """Bring the fence of one namespace to what is wished."""
+        corrected: list[str] = []
+        try:
+            for gvr, wanted in self._wanted(place, owner, fence):
+                if await self._ensure(gvr, wanted, place):
+                    corrected.append(f"{wanted['kind']}/{wanted['metadata']['name']}")
+            await self._take_down(place, owner, fence)
+        except Forbidden as error:
+            # Right after the binding was made the API server does not know it yet.
+            text = f"the operator may not write in {place} yet: {error.message}"
+            finding = step.waiting(phase.POLICIES, "PolicyApplyFailed", text, after=_RIGHTS_SECONDS)
+            return Fenced(finding, tuple(corrected))
+        return Fenced(self._in_force(place, fence), tuple(corrected))
+
+    def _wanted(self, place: str, owner: Marks, fence: Fence) -> Iterator[tuple[GVR, Object]]:
+        yield ROLE_BINDINGS, owned_objects.manager_binding(place, owner, self._operator)
+        yield ROLE_BINDINGS, owned_objects.applier_binding(place, owner)
+        yield SERVICE_ACCOUNTS, owned_objects.default_account(place, owner)
+        yield LIMIT_RANGES, owned_objects.limit_range(place, owner, fence.container)
+        yield QUOTAS, owned_objects.quota(place, owner, fence.hard)
+        for name, spec in sorted(fence.policies.items()):
+            yield NETWORK_POLICIES, owned_objects.network_policy(place, owner, name, spec)
+
+    async def _ensure(self, gvr: GVR, wanted: Object, place: str) -> bool:
+        """Write one object if it is not as wanted; True if it had been there before."""
+        live = self._holdings.get(gvr, place, wanted["metadata"]["name"])
+        written = await self._owned.ensure(gvr, wanted, live)
+        if written is live:
+            return False
+        self._holdings.note(gvr, written)
+        return live is not None
+
+    async def _take_down(self, place: str, owner: Marks, fence: Fence) -> None:
+        """Doors that are no longer wished are closed."""
+        for live in list(self._holdings.inside(NETWORK_POLICIES, place)):
+            name = live["metadata"]["name"]
+            if name in fence.policies or marks.owner_uid(live) != owner.uid:
+                continue
+            failpoint.reach("environments.policy.delete.before")
+            try:
+                await self._api.delete(NETWORK_POLICIES, name, place, uid=live["metadata"]["uid"])
+            except (NotFound, Conflict):
+                continue
+            self._holdings.note_gone(NETWORK_POLICIES, place, name)
+
+    def _in_force(self, place: str, fence: Fence) -> Finding:
+        live = self._holdings.get(QUOTAS, place, owned_objects.QUOTA) or {}
+        status = (live.get("status") or {}).get("hard") or {}
+        if not _same_amounts(fence.hard, status):
+            text = "the quota is written; the API server does not count by it yet"
+            return step.waiting(phase.POLICIES, "PolicyApplyFailed", text, after=_IN_FORCE_SECONDS)
+        text = _exceeded(live) or "quota, limits and network policies are in force"
+        return step.done(phase.POLICIES, "PoliciesApplied", text)
+
+
+def _same_amounts(wanted: Mapping[str, str], counted: Mapping[str, str]) -> bool:
+    return wanted.keys() == counted.keys() and all(
+        quantity.same(wanted[name], counted[name]) for name in wanted
+    )
+
+
+def _exceeded(live: Object) -> str:
+    """A quota below what is in use holds for new pods only; that is worth a sentence."""
+    status = live.get("status") or {}
+    hard, used = status.get("hard") or {}, status.get("used") or {}
+    over = sorted(
+        name
+        for name, amount in used.items()
+        if name in hard and quantity.parse(amount) > quantity.parse(hard[name])
+    )
+    if not over:
+        return ""
+    return f"in force; more is in use than the quota allows ({', '.join(over)}), which stays"

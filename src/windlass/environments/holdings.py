@@ -1,0 +1,152 @@
+"""What is in the cluster of all Environments, as far as it carries our mark.
+
+One watch per kind, selected by label, so the cost follows what we made and not the cluster.
+A change inside a namespace concerns the Environment that the Namespace names; a Namespace
+whose uid annotation and label disagree names nobody.
+
+What we have just written is not in the cache yet. It is remembered until the cache shows
+another version than the one it replaced, so a pass right after a write sees that write.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import orjson
+
+from windlass.base.clock import Clock
+from windlass.environments.decide import kinds, marks
+from windlass.kube.connection import Connection
+from windlass.kube.follow import FollowSettings, Scope
+from windlass.objects.gvr import GVR
+from windlass.objects.json import Object
+from windlass.objects.key import Key
+from windlass.runtime.informer import Informer
+
+NAMESPACES = GVR("", "v1", "namespaces")
+QUOTAS = GVR("", "v1", "resourcequotas")
+LIMIT_RANGES = GVR("", "v1", "limitranges")
+NETWORK_POLICIES = GVR("networking.k8s.io", "v1", "networkpolicies")
+ROLE_BINDINGS = GVR("rbac.authorization.k8s.io", "v1", "rolebindings")
+SERVICE_ACCOUNTS = GVR("", "v1", "serviceaccounts")
+CONFIG_MAPS = GVR("", "v1", "configmaps")
+PODS = GVR("", "v1", "pods")
+SECRETS = GVR("", "v1", "secrets")
+
+_BROUGHT = frozenset(allowed.gvr for allowed in kinds.ALLOWED.values())
+
+FOLLOWED: tuple[GVR, ...] = (
+    NAMESPACES,
+    QUOTAS,
+    LIMIT_RANGES,
+    NETWORK_POLICIES,
+    ROLE_BINDINGS,
+    # Never Secrets: nobody here may list them.
+    *sorted(_BROUGHT - {SECRETS}),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """Our last write of one object, and the version the cache had then."""
+
+    replaced: bytes | None
+    object: Object | None
+
+
+class Holdings:
+    """Everything with our mark, by kind; `on_change` gets the key of an Environment."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        on_change: Callable[[Key], None],
+        *,
+        settings: FollowSettings,
+        clock: Clock,
+    ) -> None:
+        self._on_change = on_change
+        self._written: dict[tuple[GVR, Key], _Written] = {}
+        self._owners: dict[str, Key] = {}
+        self._names: defaultdict[tuple[GVR, str], set[str]] = defaultdict(set)
+        self.informers = {
+            gvr: Informer(
+                connection,
+                Scope(gvr, selector=marks.SELECTOR),
+                on_change=self._listener(gvr),
+                settings=settings,
+                clock=clock,
+            )
+            for gvr in FOLLOWED
+        }
+
+    def get(self, gvr: GVR, namespace: str, name: str) -> Object | None:
+        """A live object, our newest write included."""
+        key = Key(namespace, name)
+        cached = self.informers[gvr].get(key)
+        written = self._written.get((gvr, key))
+        if written is not None:
+            if written.replaced == cached:
+                return written.object
+            del self._written[gvr, key]
+        return orjson.loads(cached) if cached is not None else None
+
+    def namespace(self, name: str) -> Object | None:
+        return self.get(NAMESPACES, "", name)
+
+    def inside(self, gvr: GVR, namespace: str) -> Iterator[Object]:
+        """All objects of a kind in one namespace."""
+        for name in sorted(self._names[gvr, namespace]):
+            found = self.get(gvr, namespace, name)
+            if found is not None:
+                yield found
+
+    def namespaces_of(self, uid: str) -> tuple[str, ...]:
+        """The namespaces that were made for an Environment."""
+        found = ((name, self.namespace(name)) for name in sorted(self._owners))
+        return tuple(name for name, obj in found if obj and marks.owner_uid(obj) == uid)
+
+    def note(self, gvr: GVR, obj: Object) -> None:
+        """Remember what we have just written."""
+        metadata = obj["metadata"]
+        key = Key(metadata.get("namespace") or "", metadata["name"])
+        self._written[gvr, key] = _Written(self.informers[gvr].get(key), obj)
+        self._names[gvr, key.namespace].add(key.name)
+
+    def note_gone(self, gvr: GVR, namespace: str, name: str) -> None:
+        """Remember what we have just deleted."""
+        key = Key(namespace, name)
+        self._written[gvr, key] = _Written(self.informers[gvr].get(key), None)
+
+    def _listener(self, gvr: GVR) -> Callable[[Key], None]:
+        if gvr == NAMESPACES:
+            return self._namespace_changed
+        return lambda key: self._changed(gvr, key)
+
+    def _namespace_changed(self, key: Key) -> None:
+        self._written.pop((NAMESPACES, key), None)
+        raw = self.informers[NAMESPACES].get(key)
+        owner = self._owner(orjson.loads(raw)) if raw is not None else None
+        before = self._owners.pop(key.name, None)
+        if owner is not None:
+            self._owners[key.name] = owner
+        for environment in {before, owner} - {None}:
+            assert environment is not None
+            self._on_change(environment)
+
+    def _changed(self, gvr: GVR, key: Key) -> None:
+        self._written.pop((gvr, key), None)
+        names = self._names[gvr, key.namespace]
+        (names.discard if self.informers[gvr].get(key) is None else names.add)(key.name)
+        environment = self._owners.get(key.namespace)
+        if environment is not None:
+            self._on_change(environment)
+
+    @staticmethod
+    def _owner(namespace: Object) -> Key | None:
+        if not marks.owner_uid(namespace):
+            return None
+        there, name = marks.owner_key(namespace)
+        return Key(there, name) if there and name else None

@@ -1,0 +1,98 @@
+"""What the API server's refusal of an object means.
+
+| Answer | Reason | Then |
+|---|---|---|
+| 403, exceeded quota | QuotaExceeded | inputs must change |
+| 403, violates PodSecurity | PodSecurityDenied | inputs must change |
+| 403, anything else | ApplyForbidden | tried again: a new binding takes a moment |
+| 422, immutable | ImmutableField | inputs must change |
+| 422, anything else | ConfigInvalid | inputs must change |
+| others | ApplyFailed | tried again |
+
+The server's own text may repeat parts of the object, plain variables among them. So the
+messages here name the object, the fields and the rule, and quote nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from windlass.environments.decide import phase, step
+from windlass.environments.decide.bundle import RECREATE, Member
+from windlass.environments.decide.step import Finding
+from windlass.kube.errors import ApiError, Forbidden, Invalid
+
+_PASSING_SECONDS = 1.0
+_ORDER = (
+    "ConfigInvalid",
+    "ImmutableField",
+    "QuotaExceeded",
+    "PodSecurityDenied",
+    "ApplyForbidden",
+    "ApplyFailed",
+)
+_PASSES = frozenset({"ApplyForbidden", "ApplyFailed"})
+_NAMED_AT_MOST = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One object that was not applied."""
+
+    reason: str
+    message: str
+
+
+def of(member: Member, error: ApiError) -> Refusal:
+    """Why `member` was refused, by the table above."""
+    if isinstance(error, Forbidden):
+        return _forbidden(member, error)
+    if isinstance(error, Invalid):
+        return _invalid(member, error)
+    return Refusal(
+        "ApplyFailed", f"{member}: {error.message if error.status == 0 else error.reason}"
+    )
+
+
+def is_immutable(error: Invalid) -> bool:
+    """Whether a field was meant to change that cannot."""
+    return "immutable" in error.message or "Forbidden: updates to" in error.message
+
+
+def finding(refused: Sequence[Refusal]) -> Finding:
+    """All refusals of a stage as one finding; what must be changed speaks first."""
+    ranked = sorted(refused, key=lambda one: _ORDER.index(one.reason))
+    text = "; ".join(one.message for one in ranked[:_NAMED_AT_MOST])
+    if len(ranked) > _NAMED_AT_MOST:
+        text += f"; and {len(ranked) - _NAMED_AT_MOST} more"
+    reason = ranked[0].reason
+    if reason == "ApplyForbidden":
+        return step.waiting(phase.DEPLOYMENT, "Applying", text, after=_PASSING_SECONDS)
+    if reason in _PASSES:
+        return step.retrying(phase.DEPLOYMENT, reason, text)
+    return step.failed(phase.DEPLOYMENT, reason, text)
+
+
+def _forbidden(member: Member, error: Forbidden) -> Refusal:
+    if "exceeded quota" in error.message or "failed quota" in error.message:
+        return Refusal(
+            "QuotaExceeded",
+            f"{member} does not fit into the quota of the namespace; ask for less or raise it",
+        )
+    if "violates PodSecurity" in error.message:
+        return Refusal(
+            "PodSecurityDenied", f"{member} breaks the Pod Security level of the namespace"
+        )
+    return Refusal("ApplyForbidden", f"{member}: the applier may not write it (yet)")
+
+
+def _invalid(member: Member, error: Invalid) -> Refusal:
+    fields = ", ".join(error.fields) or "a field"
+    if is_immutable(error):
+        return Refusal(
+            "ImmutableField",
+            f"{member}: {fields} cannot be changed in place; delete the object, or annotate it "
+            f'with {RECREATE}: "true" to have it deleted and made anew',
+        )
+    return Refusal("ConfigInvalid", f"{member}: the API server refuses {fields}")

@@ -1,0 +1,106 @@
+"""Looks whether what was applied has become what it should be.
+
+Everything is read from the caches: a converged pass asks the API server nothing. What is
+not ready is explained by its pods, in one sentence with one cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from windlass.environments.applying import Applying
+from windlass.environments.decide import inventory, phase, pod_trouble, readiness, step
+from windlass.environments.decide.bundle import Bundle, Member
+from windlass.environments.decide.inventory import Identity
+from windlass.environments.decide.pod_trouble import Trouble
+from windlass.environments.decide.readiness import Readiness
+from windlass.environments.decide.step import Finding
+from windlass.environments.holdings import PODS, SECRETS, Holdings
+
+DEADLINE_SECONDS = 600.0
+
+_RUN_TO_AN_END = frozenset({"Job", "Pod"})
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """How far a revision is; `ended` are Jobs and Pods that ran to their end."""
+
+    finding: Finding
+    ended: dict[Identity, str]
+
+
+class Rollouts:
+    """The revisions of all Environments on their way to being ready."""
+
+    def __init__(
+        self, holdings: Holdings, applying: Applying, *, deadline_seconds: float = DEADLINE_SECONDS
+    ) -> None:
+        self._holdings = holdings
+        self._applying = applying
+        self._deadline_seconds = deadline_seconds
+
+    def look(self, place: str, bundle: Bundle, waited_seconds: float) -> Rollout:
+        """How far `bundle` is in `place`, since it began `waited_seconds` ago."""
+        states = list(self._states(place, bundle))
+        ended = {
+            (member.gvr.group, member.kind, member.name): member.applied_hash
+            for member, state in states
+            if state.state == "ready" and self._ran_to_its_end(place, member)
+        }
+        unready = [(member, state) for member, state in states if state.state != "ready"]
+        if not unready:
+            count = len(bundle.members)
+            return Rollout(
+                step.done(phase.DEPLOYMENT, "RolloutComplete", f"{count} objects are as wished"),
+                ended,
+            )
+        trouble = pod_trouble.of(self._holdings.inside(PODS, place))
+        return Rollout(
+            _unfinished(unready, trouble, self._deadline_seconds - waited_seconds), ended
+        )
+
+    def _states(self, place: str, bundle: Bundle) -> Iterator[tuple[Member, Readiness]]:
+        known = self._applying.ledger(place).inventory
+        for member in bundle.members:
+            if member.gvr == SECRETS or inventory.is_finished(known, member):
+                yield member, readiness.READY
+                continue
+            live = self._holdings.get(member.gvr, place, member.name)
+            missing = Readiness("progressing", "it is not there yet")
+            yield member, readiness.of(live) if live is not None else missing
+
+    def _ran_to_its_end(self, place: str, member: Member) -> bool:
+        if member.kind not in _RUN_TO_AN_END:
+            return False
+        live = self._holdings.get(member.gvr, place, member.name) or {}
+        return member.kind == "Job" or (live.get("status") or {}).get("phase") == "Succeeded"
+
+
+def _unfinished(
+    unready: list[tuple[Member, Readiness]], trouble: Trouble | None, seconds_left: float
+) -> Finding:
+    refused = [(member, state) for member, state in unready if state.state == "failed"]
+    for member, state in refused:
+        if state.reason in {"QuotaExceeded", "PodSecurityDenied"}:
+            return step.failed(phase.DEPLOYMENT, state.reason, f"{member}: {_cut(state.message)}")
+    is_late = seconds_left <= 0 or bool(refused)
+    if trouble is not None:
+        if is_late and not trouble.passes:
+            return step.failed(phase.DEPLOYMENT, trouble.reason, trouble.message)
+        return step.waiting(
+            phase.DEPLOYMENT,
+            trouble.reason if trouble.passes else "RolloutProgressing",
+            trouble.message,
+            after=max(1.0, seconds_left),
+        )
+    member, state = (refused or unready)[0]
+    text = f"{member}: {_cut(state.message)}"
+    if is_late:
+        return step.failed(phase.DEPLOYMENT, "RolloutStuck", text)
+    return step.waiting(phase.DEPLOYMENT, "RolloutProgressing", text, after=max(1.0, seconds_left))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 400 else f"{text[:399]}…"

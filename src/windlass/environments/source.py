@@ -1,0 +1,156 @@
+"""Settles which commits an Environment is made of, and reads files of them.
+
+A branch is resolved through the listing that everybody shares; a commit that was named is
+believed only if it lies on its branch. From then on only the commit is used. Files are
+read from a bare store and never written to a disk: what is no plain file is refused by
+name before a byte of it is used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from windlass.base.errors import Stalled
+from windlass.environments.decide import manifests
+from windlass.environments.decide.manifests import RenderRefused
+from windlass.environments.decide.report import Source
+from windlass.environments.decide.wish import SourceWish
+from windlass.git.child import Git, check_transport
+from windlass.git.credentials import Credentials
+from windlass.git.errors import GitError
+from windlass.git.exact import Entry, ExactStore
+from windlass.git.exact import Source as Origin
+from windlass.git.format import refs
+from windlass.git.format.remote import Remote, RemoteRefused
+from windlass.git.listing import Listings
+from windlass.kube.api import Api
+from windlass.sources import causes, credentials, place
+from windlass.sources.ancestry import Ancestry
+from windlass.sources.credentials import Named
+from windlass.sources.resolver import Resolver
+
+STORE_BYTES = 2 << 30
+MOST_FILE_BYTES = manifests.MOST_BYTES
+
+_PLAIN_MODES = frozenset({0o100644, 0o100755})
+_WHAT = {0o120000: "a symbolic link", 0o160000: "a submodule"}
+
+
+class Sources:
+    """Repositories of all Projects; `directory` is one that nobody else uses."""
+
+    def __init__(
+        self, api: Api, git: Git, listings: Listings, resolver: Resolver, directory: Path
+    ) -> None:
+        self._api = api
+        self._git = git
+        self._listings = listings
+        self._resolver = resolver
+        self._ancestry = Ancestry(git, directory / "histories")
+        self._directory = directory / "commits"
+        self._stores: dict[str, ExactStore] = {}
+        self._turns: dict[str, asyncio.Lock] = {}
+
+    async def settle(self, namespace: str, wanted: SourceWish, *, max_age_seconds: float) -> Source:
+        """The commit that is wanted of one repository of a Project in `namespace`."""
+        remote, proof = await self._origin(namespace, wanted)
+        branch = wanted.branch or await self._default_branch(remote, proof, max_age_seconds)
+        ref = refs.branch_ref(branch)
+        tip = (
+            await self._resolver.resolve(remote, proof, ref, max_age_seconds=max_age_seconds)
+        ).commit
+        commit = tip
+        if wanted.commit:
+            commit = await self._ancestry.commit(remote, proof, ref, tip, wanted.commit)
+        return Source(wanted.name, branch, commit, ref)
+
+    async def files(
+        self, namespace: str, wanted: SourceWish, settled: Source, path: str
+    ) -> dict[str, bytes]:
+        """The manifests at `path` of a settled commit, by their paths."""
+        remote, proof = await self._origin(namespace, wanted)
+        here = place.name(remote, proof)
+        # A store serves one commit at a time.
+        async with self._turns.setdefault(here, asyncio.Lock()):
+            try:
+                store = await self._store(here)
+                commit = await store.fetch(Origin(remote, proof), settled.commit, ref=settled.ref)
+                entries = _chosen(await asyncio.to_thread(store.listing, commit), path)
+                await store.need([entry.blob for entry in entries.values()])
+                return await asyncio.to_thread(_contents, store, entries)
+            except GitError as error:
+                if error.reason == "CommitUnreachable":
+                    # A forced push may have taken it away since it was listed.
+                    self._resolver.forget(remote, settled.commit)
+                raise causes.translated(error) from error
+
+    async def _origin(self, namespace: str, wanted: SourceWish) -> tuple[Remote, Credentials]:
+        try:
+            remote = Remote.parse(wanted.repository_url)
+        except RemoteRefused as error:
+            raise Stalled("ConfigInvalid", f"source {wanted.name}: {error}") from error
+        check_transport(remote, self._git.settings)
+        return remote, await credentials.read(
+            self._api, namespace, Named(secret=wanted.secret_name)
+        )
+
+    async def _default_branch(
+        self, remote: Remote, proof: Credentials, max_age_seconds: float
+    ) -> str:
+        try:
+            listing = await self._listings.get(remote, proof, max_age_seconds=max_age_seconds)
+        except GitError as error:
+            raise causes.translated(error) from error
+        if not listing.default_branch:
+            raise causes.cause(
+                "RefNotFound", "the repository has no default branch; name one in the Project"
+            )
+        return listing.default_branch
+
+    async def _store(self, name: str) -> ExactStore:
+        if name not in self._stores:
+            self._stores[name] = await asyncio.to_thread(
+                ExactStore.open, self._git, self._directory / name, cap_bytes=STORE_BYTES
+            )
+        return self._stores[name]
+
+
+def _chosen(listing: dict[str, Entry], path: str) -> dict[str, Entry]:
+    """The manifests at `path`: the file itself, or those below the directory."""
+    if path in listing:
+        found = {path: listing[path]}
+    else:
+        below = f"{path.rstrip('/')}/" if path else ""
+        inside = {name: entry for name, entry in listing.items() if name.startswith(below)}
+        if not inside:
+            raise RenderRefused("RenderFailed", _missing(listing, path))
+        found = {name: entry for name, entry in inside.items() if manifests.is_manifest(name)}
+        if not found:
+            raise RenderRefused(
+                "RenderFailed", f"no YAML or JSON file lies below {path or 'the root'}"
+            )
+    for name, entry in sorted(found.items()):
+        if entry.mode not in _PLAIN_MODES:
+            what = _WHAT.get(entry.mode, "no plain file")
+            raise Stalled("UnsafePath", f"{name} is {what}; manifests are plain files")
+    return found
+
+
+def _missing(listing: dict[str, Entry], path: str) -> str:
+    parent = path.rpartition("/")[0]
+    inside = f"{parent}/" if parent else ""
+    beside = sorted(
+        {name[len(inside) :].partition("/")[0] for name in listing if name.startswith(inside)}
+    )
+    where = parent or "the root"
+    return f"{path} is not in the commit; {where} holds {', '.join(beside[:20]) or 'nothing'}"
+
+
+def _contents(store: ExactStore, entries: dict[str, Entry]) -> dict[str, bytes]:
+    if sum(store.size(entry.blob) for entry in entries.values()) > MOST_FILE_BYTES:
+        raise Stalled(
+            "SourceTooLarge",
+            f"the manifests are larger than {MOST_FILE_BYTES >> 20} MiB; name a smaller path",
+        )
+    return {name: store.read(entry.blob) for name, entry in entries.items()}

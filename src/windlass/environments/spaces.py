@@ -1,0 +1,157 @@
+"""Makes, keeps and removes the namespace of an Environment.
+
+Rules
+1. A namespace is ours only if its uid annotation and label are those of this Environment;
+   they are set by the very call that creates it. Nothing else is ever adopted.
+2. Names come from what the API server says now, not from a cache: a cache that has not
+   seen a namespace yet would offer a name that is taken.
+3. A namespace of an older Environment of the same name is waited for.
+4. Who takes our uid off a namespace has taken it away from us: it is left alone.
+5. Deletion names the uid of the namespace, so a namesake made in between survives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from windlass.base import failpoint
+from windlass.environments.decide import marks, names, owned_objects, phase, step
+from windlass.environments.decide.marks import Marks
+from windlass.environments.decide.names import Claim, Identity, Naming
+from windlass.environments.decide.step import Finding
+from windlass.environments.holdings import NAMESPACES, Holdings
+from windlass.kube.api import Api
+from windlass.kube.errors import AlreadyExists, Conflict, NotFound
+from windlass.objects.json import Object
+from windlass.runtime.owned import Owned
+
+_LOOK_AGAIN_SECONDS = 5.0
+
+
+class Spaces:
+    """The namespaces of all Environments."""
+
+    def __init__(
+        self, api: Api, holdings: Holdings, owned: Owned, naming: Naming, *, field_manager: str
+    ) -> None:
+        self._api = api
+        self._holdings = holdings
+        self._owned = owned
+        self._naming = naming
+        self._field_manager = field_manager
+
+    async def ensure(
+        self, identity: Identity, owner: Marks, pod_security: str, used: Iterable[str]
+    ) -> tuple[Finding, Object | None]:
+        """The namespace of an Environment, made if it is missing."""
+        claims = await self._claims(identity)
+        choice = names.chosen(identity, owner.uid, claims, self._naming, used=used)
+        if choice.refusal:
+            return step.failed(phase.NAMESPACE, choice.refusal, choice.message), None
+        claim = claims.get(choice.name)
+        if claim is not None and claim.uid != owner.uid:
+            return _predecessor(choice.name), None
+        wanted = owned_objects.namespace(choice.name, owner, pod_security)
+        live = await self._made(wanted) if claim is None else await self._kept(wanted)
+        if live is None:
+            return _taken(choice.name), None
+        return _found(live), live
+
+    async def remove(self, name: str, owner_uid: str) -> Object | None:
+        """Delete the namespace; what is left of it, or None once it is gone."""
+        live = await self._read(name)
+        if live is None or marks.owner_uid(live) != owner_uid:
+            return None
+        if not live["metadata"].get("deletionTimestamp"):
+            await self._delete(live)
+        return live
+
+    async def made_for(self, identity: Identity, owner_uid: str, known: str) -> tuple[str, ...]:
+        """The namespaces of an Environment, wherever a trace of one leads."""
+        traces = {*names.candidates(identity, self._naming), *filter(None, (known,))}
+        found = set(self._holdings.namespaces_of(owner_uid))
+        for name in traces - found:
+            live = await self._read(name)
+            if live is not None and marks.owner_uid(live) == owner_uid:
+                found.add(name)
+        return tuple(sorted(found))
+
+    async def _claims(self, identity: Identity) -> dict[str, Claim]:
+        found: dict[str, Claim] = {}
+        for name in names.candidates(identity, self._naming):
+            live = await self._read(name)
+            if live is not None:
+                found[name] = Claim(
+                    marks.owner_uid(live),
+                    marks.owner_key(live),
+                    bool(live["metadata"].get("deletionTimestamp")),
+                )
+        return found
+
+    async def _read(self, name: str) -> Object | None:
+        cached = self._holdings.namespace(name)
+        if cached is not None and marks.owner_uid(cached):
+            return cached
+        try:
+            return await self._api.get(NAMESPACES, name)
+        except NotFound:
+            return None
+
+    async def _made(self, wanted: Object) -> Object | None:
+        failpoint.reach("environments.namespace.before")
+        try:
+            made = await self._api.create(NAMESPACES, wanted, field_manager=self._field_manager)
+        except AlreadyExists:
+            return None
+        failpoint.reach("environments.namespace.after")
+        self._holdings.note(NAMESPACES, made)
+        return await self._kept(wanted)
+
+    async def _kept(self, wanted: Object) -> Object:
+        """Labels that somebody edited are put right; their own labels stay."""
+        live = self._holdings.namespace(wanted["metadata"]["name"])
+        written = await self._owned.ensure(NAMESPACES, wanted, live)
+        if written is not live:
+            self._holdings.note(NAMESPACES, written)
+        return written
+
+    async def _delete(self, live: Object) -> None:
+        failpoint.reach("environments.namespace.delete.before")
+        try:
+            await self._api.delete(
+                NAMESPACES, live["metadata"]["name"], uid=live["metadata"]["uid"]
+            )
+        except (NotFound, Conflict):
+            return
+        failpoint.reach("environments.namespace.delete.after")
+
+
+def blockers(live: Object) -> tuple[str, ...]:
+    """Why a namespace does not go, in the words of its own conditions."""
+    rows = (live.get("status") or {}).get("conditions") or []
+    texts = [
+        f"{row.get('type')}: {row.get('message', '')}"[:256]
+        for row in rows
+        if row.get("status") == "True" and str(row.get("type", "")).startswith("Namespace")
+    ]
+    return tuple(texts[:5])
+
+
+def _found(live: Object) -> Finding:
+    name = live["metadata"]["name"]
+    if live["metadata"].get("deletionTimestamp"):
+        text = f"namespace {name} is being deleted; it is made again afterwards"
+        return step.waiting(
+            phase.NAMESPACE, "NamespaceTerminating", text, after=_LOOK_AGAIN_SECONDS
+        )
+    return step.done(phase.NAMESPACE, "NamespaceActive", f"namespace {name} is there")
+
+
+def _predecessor(name: str) -> Finding:
+    text = f"namespace {name} still holds an Environment of this name that was deleted before"
+    return step.waiting(phase.NAMESPACE, "NamespaceTerminating", text, after=_LOOK_AGAIN_SECONDS)
+
+
+def _taken(name: str) -> Finding:
+    text = f"namespace {name} was made by somebody else at this moment; looking again"
+    return step.waiting(phase.NAMESPACE, "NamespacePending", text, after=1.0)
