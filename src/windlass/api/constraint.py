@@ -2,10 +2,11 @@
 
 A `Constraint` carries the CEL expression the API server evaluates beside the function
 this process evaluates, so that an object the server let in is never refused here and
-the reverse. Most are made from one regular expression, written in the part of the
-syntax that RE2 shares with Python; `$` always stands for the very end of the text.
-A constraint that names a field stands on the parent of that field: the server then
-leaves the value out of its refusal.
+the reverse; only a rule that the server would find too costly is told in code alone. Most
+are made from one regular expression, written in the part of the syntax that RE2 shares
+with Python; `$` always stands for the very end of the text. A constraint that names a
+field stands on the parent of that field: the server then leaves the value out of its
+refusal.
 """
 
 from __future__ import annotations
@@ -35,9 +36,15 @@ class Constraint:
 
 
 def declared(
-    *constraints: Constraint, list_type: ListType | None = None, keys: tuple[str, ...] = ()
+    *constraints: Constraint,
+    list_type: ListType | None = None,
+    keys: tuple[str, ...] = (),
+    filled_in: bool = False,
 ) -> dict[str, Any]:
-    """The `extra` of a `msgspec.Meta`: what our schema knows beyond msgspec's own bounds."""
+    """The `extra` of a `msgspec.Meta`: what our schema knows beyond msgspec's own bounds.
+
+    `filled_in` objects are put into place by the API server, with the defaults below them.
+    """
     extra: dict[str, Any] = {}
     if constraints:
         extra["constraints"] = constraints
@@ -45,7 +52,14 @@ def declared(
         extra["list_type"] = list_type
     if keys:
         extra["list_keys"] = keys
+    if filled_in:
+        extra["filled_in"] = True
     return extra
+
+
+def in_code(message: str, holds: Callable[[Any], bool], *, field: str = "") -> Constraint:
+    """A rule that costs more than the server grants: it is judged when an object is decoded."""
+    return Constraint("", message, holds, field)
 
 
 def matching(regex: str, message: str, *, field: str = "") -> Constraint:
@@ -59,6 +73,32 @@ def avoiding(regex: str, message: str, *, field: str = "") -> Constraint:
     found = _finder(regex, field)
     cel = f"!{_subject(field)}.matches({quoted(regex)})"
     return Constraint(cel, message, lambda value: not found(value), field)
+
+
+def unchanging(field: str, message: str) -> Constraint:
+    """The field keeps the value it was created with; only the server sees both."""
+    subject = camel(field)
+    return Constraint(f"self.{subject} == oldSelf.{subject}", message, lambda _: True, field)
+
+
+def at_most_one(one: str, other: str, message: str) -> Constraint:
+    """Two optional fields never stand together."""
+    cel = f"!(has(self.{camel(one)}) && has(self.{camel(other)}))"
+
+    def holds(value: Any) -> bool:
+        return getattr(value, one) is None or getattr(value, other) is None
+
+    return Constraint(cel, message, holds, one)
+
+
+def exactly_one(one: str, other: str, message: str) -> Constraint:
+    """Of two optional fields one is given, and not both."""
+    cel = f"has(self.{camel(one)}) != has(self.{camel(other)})"
+
+    def holds(value: Any) -> bool:
+        return (getattr(value, one) is None) != (getattr(value, other) is None)
+
+    return Constraint(cel, message, holds, other)
 
 
 def compiled(regex: str) -> re.Pattern[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import get_type_hints
 
 from windlass.api import schema
-from windlass.api.kind import CATEGORIES, Column, Kind
-from windlass.api.resource import GROUP, VERSION
+from windlass.api.group import VERSION
+from windlass.api.kind import Column, Kind
 from windlass.objects.gvr import GVR
 from windlass.objects.json import Object
 
@@ -23,7 +23,7 @@ def document(kind: Kind) -> Object:
             "labels": {"app.kubernetes.io/name": "windlass"},
         },
         "spec": {
-            "group": GROUP,
+            "group": kind.resource.group.name,
             "names": _names(kind),
             "scope": "Namespaced" if kind.namespaced else "Cluster",
             "versions": [_version(kind)],
@@ -38,7 +38,7 @@ def _names(kind: Kind) -> Object:
         "plural": kind.plural,
         "singular": kind.singular,
         "shortNames": list(kind.short_names),
-        "categories": list(CATEGORIES),
+        "categories": list(kind.categories),
     }
 
 
@@ -80,7 +80,7 @@ def _root(kind: Kind) -> Object:
             "status": {"description": f"{_sentence(status)} Written by windlass."}
             | schema.of(status),
         },
-    }
+    } | schema.rules(kind.resource.NAME_CONSTRAINTS)
 
 
 def _sentence(part: type) -> str:

@@ -44,7 +44,9 @@ class Commit(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
 class GitRepoConfigSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """The remote, how to reach it, and who may use it."""
 
-    CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = remote_url.CONSTRAINTS
+    CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = remote_url.constraints(
+        "repo_url", "spec.secretRef"
+    )
 
     repo_url: Annotated[
         RemoteUrl,

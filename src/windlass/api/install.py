@@ -26,6 +26,28 @@ class Install:
         return f"{self.release}-reverser"
 
     @property
+    def gateways(self) -> str:
+        return f"{self.release}-gateways"
+
+    @property
+    def environments(self) -> str:
+        return f"{self.release}-environments"
+
+    @property
+    def environment_manager(self) -> str:
+        """The ClusterRole that the operator gets inside a namespace it made."""
+        return f"{self.release}-environment-manager"
+
+    @property
+    def environment_applier(self) -> str:
+        """The ClusterRole that covers what a bundle may hold."""
+        return f"{self.release}-environment-applier"
+
+    @property
+    def fence(self) -> str:
+        return f"{self.release}-fence"
+
+    @property
     def lease(self) -> str:
         return f"{self.release}-leader"
 

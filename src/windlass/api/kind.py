@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from windlass.api.resource import GROUP, VERSION, Resource
+from windlass.api.group import VERSION
+from windlass.api.resource import Resource
 from windlass.objects.gvr import GVK, GVR
 from windlass.objects.json import Object
-
-CATEGORIES = ("windlass", "configbutler")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +44,29 @@ class Kind:
 
     @property
     def gvr(self) -> GVR:
-        return GVR(GROUP, VERSION, self.plural)
+        return GVR(self.resource.group.name, VERSION, self.plural)
 
     @property
     def gvk(self) -> GVK:
-        return GVK(GROUP, VERSION, self.name)
+        return GVK(self.resource.group.name, VERSION, self.name)
 
     @property
     def crd_name(self) -> str:
-        return f"{self.plural}.{GROUP}"
+        return f"{self.plural}.{self.resource.group.name}"
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        return self.resource.group.categories
 
 
-READY = Column(
-    "Ready",
-    '.status.conditions[?(@.type=="Ready")].status',
-    "Whether the object does its work.",
-)
+def condition_column(
+    name: str, condition: str, part: Literal["status", "message"], description: str
+) -> Column:
+    """One part of a condition."""
+    return Column(name, f'.status.conditions[?(@.type=="{condition}")].{part}', description)
+
+
+READY = condition_column("Ready", "Ready", "status", "Whether the object does its work.")
 AGE = Column("Age", ".metadata.creationTimestamp", "Time since creation.", type="date")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from windlass.api import crd, rbac
-from windlass.api.kind import CATEGORIES, Kind
+from windlass.api.kind import Kind
 from windlass.objects.json import Object
 
 _STATUS_TEXT = "Written by windlass; what stands there is never read back as an instruction."
@@ -40,6 +40,10 @@ def rbac_page(install_files: dict[str, list[Object]]) -> str:
     ]
     for name, documents in install_files.items():
         lines.extend(_role_row(name, document) for document in documents if "rules" in document)
+    lines += ["", "Admission policies refuse what roles cannot express:", ""]
+    lines += ["| Object | File | What it is for | Refuses |", "|---|---|---|---|"]
+    for name, documents in install_files.items():
+        lines.extend(_policy_row(name, policy) for policy in documents if _is_policy(policy))
     return "\n".join(lines) + "\n"
 
 
@@ -48,6 +52,17 @@ def _role_row(name: str, role: Object) -> str:
     rights = "<br>".join(_right(rule) for rule in role["rules"])
     purpose = metadata["annotations"][rbac.PURPOSE]
     return f"| {role['kind']} `{metadata['name']}` | `{name}.yaml` | {purpose} | {rights} |"
+
+
+def _is_policy(document: Object) -> bool:
+    return str(document["kind"]) == "ValidatingAdmissionPolicy"
+
+
+def _policy_row(name: str, policy: Object) -> str:
+    metadata = policy["metadata"]
+    told = "<br>".join(rule["message"] for rule in policy["spec"]["validations"])
+    purpose = metadata["annotations"][rbac.PURPOSE]
+    return f"| {policy['kind']} `{metadata['name']}` | `{name}.yaml` | {purpose} | {told} |"
 
 
 def _right(rule: Object) -> str:
@@ -63,7 +78,7 @@ def _facts(kind: Kind) -> Iterator[str]:
     yield f"- API version: `{kind.gvk.api_version}`"
     yield f"- Scope: {'one namespace' if kind.namespaced else 'the cluster'}"
     yield f"- Names: `{kind.plural}`, `{kind.singular}`, {_code(kind.short_names)}"
-    yield f"- Categories: {_code(CATEGORIES)}"
+    yield f"- Categories: {_code(kind.categories)}"
     yield f"- Columns: {shown}" + (f"; with `-o wide` also {wide}" if wide else "")
 
 
@@ -80,8 +95,10 @@ def _fields(schema: Object, path: str) -> Iterator[tuple[str, Object, bool]]:
     for name, field in schema.get("properties", {}).items():
         here = f"{path}.{name}"
         yield here, field, name in schema.get("required", ())
-        if field["type"] == "array":
+        if "items" in field:
             yield from _fields(field["items"], f"{here}[]")
+        elif "additionalProperties" in field:
+            yield from _fields(field["additionalProperties"], f"{here}.KEY")
         else:
             yield from _fields(field, here)
 
@@ -101,11 +118,17 @@ def _messages(schema: Object, path: str) -> Iterator[tuple[str, str]]:
         yield from _messages(field, f"{path}.{name}")
     if "items" in schema:
         yield from _messages(schema["items"], f"{path}[]")
+    if "additionalProperties" in schema:
+        yield from _messages(schema["additionalProperties"], f"{path}.KEY")
 
 
 def _type(field: Object) -> str:
-    if field["type"] == "array":
+    if "items" in field:
         return f"list of {_type(field['items'])}"
+    if "additionalProperties" in field:
+        return f"map to {_type(field['additionalProperties'])}"
+    if "x-kubernetes-int-or-string" in field:
+        return "quantity"
     if "enum" in field:
         return " \\| ".join(f"`{value}`" for value in field["enum"])
     return str(field.get("format", field["type"]))
@@ -115,13 +138,19 @@ def _default(field: Object) -> str:
     if "default" not in field:
         return ""
     value = field["default"]
+    if isinstance(value, list):
+        return ", ".join(f"`{entry}`" for entry in value)
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
 def _bounds(field: Object) -> str:
+    if "x-kubernetes-int-or-string" in field:
+        return "above 0"
     items = field.get("items", {})
     told = (
         _range(field, "minItems", "maxItems", "entries"),
+        _range(field, "minProperties", "maxProperties", "entries"),
+        _range(field, "minimum", "maximum", ""),
         _range(field, "minLength", "maxLength", "characters"),
         _range(items, "minLength", "maxLength", "characters each"),
         f"`{field['pattern']}`" if "pattern" in field else "",
@@ -133,7 +162,7 @@ def _bounds(field: Object) -> str:
 def _range(field: Object, least: str, most: str, unit: str) -> str:
     if most not in field:
         return ""
-    return f"{field.get(least, 0)} to {field[most]} {unit}"
+    return f"{field.get(least, 0)} to {field[most]} {unit}".rstrip()
 
 
 def _code(names: tuple[str, ...]) -> str:

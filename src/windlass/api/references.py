@@ -10,13 +10,26 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from windlass.api.scalar import DataKey, NamespaceName, NamespaceOrOwn, ObjectName
+from windlass.api.scalar import DataKey, DataKeyOrUsual, NamespaceName, NamespaceOrOwn, ObjectName
 
 
 class SecretRef(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """A Secret in the namespace of the object that names it."""
 
     name: Annotated[ObjectName, Meta(description="Name of the Secret.")]
+
+
+class SecretKeyRef(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One key of a Secret in the namespace of the object that names it."""
+
+    name: Annotated[ObjectName, Meta(description="Name of the Secret.")]
+    key: Annotated[
+        DataKeyOrUsual,
+        Meta(
+            description="Key in its data. Left out, the first key that exists of those the "
+            "description of the reference lists."
+        ),
+    ] = ""
 
 
 class ObjectRef(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

@@ -1,8 +1,8 @@
 """What a repository address may look like.
 
-Every rule stands on the spec and names the field, never on the field itself, because
-the API server repeats the value of a refused field in its answer, token included. For
-the same reason no message holds the value.
+Every rule stands on the object that holds the address and names the field, never on the
+field itself, because the API server repeats the value of a refused field in its answer,
+token included. For the same reason no message holds the value.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from windlass.api.constraint import INVISIBLE, avoiding, matching
+from windlass.api.constraint import INVISIBLE, Constraint, avoiding, matching
 
 _HOST = r"([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?\.?|\[[0-9A-Fa-f:.]+\])"
 _PORT = "(:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?"
@@ -27,49 +27,60 @@ _FORMS = (
 RemoteUrl = Annotated[str, Meta(min_length=1, max_length=2048)]
 """The address of a remote; the bounds do not make the server repeat the value."""
 
-CONSTRAINTS = (
-    matching(
-        f"^({'|'.join(_FORMS)})$",
-        "write https://host/path, ssh://user@host/path or user@host:path "
-        "(http://, git:// and file:/// exist for hosts the administrator listed)",
-        field="repo_url",
-    ),
-    avoiding(
-        f"[{INVISIBLE}]",
-        "the address has no spaces, line breaks or control characters",
-        field="repo_url",
-    ),
-    avoiding(
-        "::",
-        "the address has no '::': remote helpers are not run",
-        field="repo_url",
-    ),
-    avoiding(
-        "^([a-z]+://)?([^/@]*@)?-|^[a-z]+://[^/]*/+-|^[^/:]*:/*-",
-        "neither the address nor its user, host or path begins with '-'",
-        field="repo_url",
-    ),
-    avoiding(
-        "^(https?|git|file)://[^/]*@",
-        "the address holds no user name, password or token; "
-        "put them into the Secret named by spec.secretRef",
-        field="repo_url",
-    ),
-    avoiding(
-        "^ssh://[^/]*:[^/]*@|^ssh://[^/@]*[^A-Za-z0-9._+~=/@-][^/@]*@|^ssh://([^/]*@[^/]*)?@",
-        "an ssh address holds a plain user name and no password; "
-        "put the key into the Secret named by spec.secretRef",
-        field="repo_url",
-    ),
-    avoiding(
-        "[?#]",
-        "the address has no query and no fragment; "
-        "put credentials into the Secret named by spec.secretRef",
-        field="repo_url",
-    ),
-    avoiding(
-        r"[/:](\.|%2[eE]){1,2}(/|$)|%[01][0-9A-Fa-f]|%7[fF]",
-        "the path has no . or .. segments and no encoded control characters",
-        field="repo_url",
-    ),
-)
+
+def constraints(field: str, secret: str) -> tuple[Constraint, ...]:
+    """The rules for the address in `field`; `secret` says where its credentials belong."""
+    return (
+        matching(
+            f"^({'|'.join(_FORMS)})$",
+            "write https://host/path, ssh://user@host/path or user@host:path "
+            "(http://, git:// and file:/// exist for hosts the administrator listed)",
+            field=field,
+        ),
+        *_shape(field),
+        *_credentials(field, secret),
+    )
+
+
+def _shape(field: str) -> tuple[Constraint, ...]:
+    return (
+        avoiding(
+            f"[{INVISIBLE}]",
+            "the address has no spaces, line breaks or control characters",
+            field=field,
+        ),
+        avoiding("::", "the address has no '::': remote helpers are not run", field=field),
+        avoiding(
+            "^([a-z]+://)?([^/@]*@)?-|^[a-z]+://[^/]*/+-|^[^/:]*:/*-",
+            "neither the address nor its user, host or path begins with '-'",
+            field=field,
+        ),
+        avoiding(
+            r"[/:](\.|%2[eE]){1,2}(/|$)|%[01][0-9A-Fa-f]|%7[fF]",
+            "the path has no . or .. segments and no encoded control characters",
+            field=field,
+        ),
+    )
+
+
+def _credentials(field: str, secret: str) -> tuple[Constraint, ...]:
+    return (
+        avoiding(
+            "^(https?|git|file)://[^/]*@",
+            "the address holds no user name, password or token; "
+            f"remove them and put them into the Secret named by {secret}",
+            field=field,
+        ),
+        avoiding(
+            "^ssh://[^/]*:[^/]*@|^ssh://[^/@]*[^A-Za-z0-9._+~=/@-][^/@]*@|^ssh://([^/]*@[^/]*)?@",
+            "an ssh address holds a plain user name and no password; "
+            f"put the key into the Secret named by {secret}",
+            field=field,
+        ),
+        avoiding(
+            "[?#]",
+            "the address has no query and no fragment; "
+            f"put credentials into the Secret named by {secret}",
+            field=field,
+        ),
+    )

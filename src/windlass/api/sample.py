@@ -7,5 +7,5 @@ from windlass.objects.json import Object
 
 
 def document(kind: Kind) -> Object:
-    """The sample; the four together mirror a cluster."""
+    """The sample; those of one group work together."""
     return {"apiVersion": kind.gvk.api_version, "kind": kind.name} | kind.sample

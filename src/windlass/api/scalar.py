@@ -21,6 +21,12 @@ NamespaceName = Annotated[str, Meta(min_length=1, max_length=63, pattern=f"^{_LA
 NamespaceOrOwn = Annotated[str, Meta(max_length=63, pattern=f"^({_LABEL})?$")]
 """A namespace; empty means the one of the object that holds the reference."""
 
+LabelName = Annotated[str, Meta(min_length=1, max_length=63, pattern=f"^{_LABEL}$")]
+"""A name that becomes part of the name of an object."""
+
+LabelNameOrNone = Annotated[str, Meta(max_length=63, pattern=f"^({_LABEL})?$")]
+"""Such a name; empty means the first there is."""
+
 NamespaceOrAny = Annotated[str, Meta(min_length=1, max_length=63, pattern=rf"^(\*|{_LABEL})$")]
 """One entry of a grant list."""
 
@@ -30,31 +36,52 @@ ObjectName = Annotated[str, Meta(min_length=1, max_length=253, pattern=rf"^{_LAB
 DataKey = Annotated[str, Meta(min_length=1, max_length=253, pattern="^[A-Za-z0-9._-]+$")]
 """A key in the data of a ConfigMap or Secret."""
 
+DataKeyOrUsual = Annotated[str, Meta(max_length=253, pattern="^[A-Za-z0-9._-]*$")]
+"""A key; empty means the first of the usual names that exists."""
+
 _BRANCH_BYTES = 244
-_BRANCH_CONSTRAINTS = (
-    avoiding(
-        rf"[{INVISIBLE}~^:?*\[\\]",
-        "a branch name has no spaces, no control characters and none of ~ ^ : ? * [ \\",
-    ),
-    avoiding("^[-/]", "a branch name does not begin with - or /"),
-    avoiding(r"\.\.|@\{|//", "a branch name has no .., no @{ and no //"),
-    avoiding(
-        r"(^|/)\.|\.lock(/|$)|[./]$",
-        "no part of a branch name begins with a dot or ends in .lock, "
-        "and the name does not end in / or a dot",
-    ),
-    avoiding("^(@|HEAD)$", "@ and HEAD are not branches; give the name of the branch itself"),
-    Constraint(
-        f"size(bytes(self)) <= {_BRANCH_BYTES}",
-        f"a branch name has at most {_BRANCH_BYTES} bytes",
-        lambda name: len(name.encode("utf-8", "replace")) <= _BRANCH_BYTES,
-    ),
-)
+_REF_BYTES = 255
+
+
+def _ref_constraints(what: str, most: int) -> tuple[Constraint, ...]:
+    return (
+        avoiding(
+            rf"[{INVISIBLE}~^:?*\[\\]",
+            f"{what} has no spaces, no control characters and none of ~ ^ : ? * [ \\",
+        ),
+        avoiding("^[-/]", f"{what} does not begin with - or /"),
+        avoiding(r"\.\.|@\{|//", f"{what} has no .., no @{{ and no //"),
+        avoiding(
+            r"(^|/)\.|\.lock(/|$)|[./]$",
+            f"no part of {what} begins with a dot or ends in .lock, "
+            "and the name does not end in / or a dot",
+        ),
+        avoiding("^(@|HEAD)$", "@ and HEAD are not branches; give the name of the branch itself"),
+        Constraint(
+            f"size(bytes(self)) <= {most}",
+            f"{what} has at most {most} bytes",
+            lambda name: len(name.encode("utf-8", "replace")) <= most,
+        ),
+    )
+
 
 BranchName = Annotated[
-    str, Meta(min_length=1, max_length=_BRANCH_BYTES, extra=declared(*_BRANCH_CONSTRAINTS))
+    str,
+    Meta(
+        min_length=1,
+        max_length=_BRANCH_BYTES,
+        extra=declared(*_ref_constraints("a branch name", _BRANCH_BYTES)),
+    ),
 ]
 """A branch without `refs/heads/`, by git's own rules for reference names."""
+
+_REF_RULES = declared(*_ref_constraints("a ref", _REF_BYTES))
+
+RefName = Annotated[str, Meta(min_length=1, max_length=_REF_BYTES, extra=_REF_RULES)]
+"""A branch, a tag, a full reference name or a full commit id."""
+
+RefOrDefault = Annotated[str, Meta(max_length=_REF_BYTES, extra=_REF_RULES)]
+"""A branch; empty means the one that is meant without a word."""
 
 _FOLDER_CONSTRAINTS = (
     avoiding(

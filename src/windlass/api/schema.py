@@ -1,18 +1,21 @@
 """The structural schema of a declared type, as a CRD holds it.
 
 Deterministic: properties stand in the order of their declaration. A default is published
-for scalars alone; a missing object or list is told apart from an empty one.
+for scalars and for lists with entries; a missing object is told apart from an empty one,
+unless its declaration says that it is filled in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct, inspect
 
-from windlass.api.constraint import Constraint, camel
+from windlass.api.constraint import Constraint, camel, quoted
 from windlass.objects.json import Object
+
+_RULES = "x-kubernetes-validations"
 
 
 def of(struct: type[Struct]) -> Object:
@@ -31,7 +34,10 @@ def _annotated(kind: inspect.Metadata) -> Object:
     rest = {key: value for key, value in told.items() if key != "description"}
     inner = _schema(kind.type)
     inner.pop("description" if head else "", None)
-    return head | inner | rest | _list_type(extra) | rules(extra.get("constraints", ()))
+    known = inner.pop(_RULES, [])
+    filled: Object = {"default": {}} if "filled_in" in extra else {}
+    own = rules(extra.get("constraints", ()))
+    return head | inner | rest | filled | _list_type(extra) | _ruled([*known, *own.get(_RULES, [])])
 
 
 def _list_type(extra: dict[str, Any]) -> Object:
@@ -43,11 +49,13 @@ def _list_type(extra: dict[str, Any]) -> Object:
     return found
 
 
-def rules(constraints: tuple[Constraint, ...]) -> Object:
+def rules(constraints: Sequence[Constraint]) -> Object:
     """The CEL rules of a schema node."""
-    if not constraints:
-        return {}
-    return {"x-kubernetes-validations": [_rule(constraint) for constraint in constraints]}
+    return _ruled([_rule(constraint) for constraint in constraints if constraint.cel])
+
+
+def _ruled(found: list[Object]) -> Object:
+    return {_RULES: found} if found else {}
 
 
 def _rule(constraint: Constraint) -> Object:
@@ -57,9 +65,20 @@ def _rule(constraint: Constraint) -> Object:
     return rule
 
 
-def _optional(kind: inspect.UnionType) -> Object:
-    (member,) = (item for item in kind.types if not isinstance(item, inspect.NoneType))
-    return _schema(member)
+def _union(kind: inspect.UnionType) -> Object:
+    members = [item for item in kind.types if not isinstance(item, inspect.NoneType)]
+    if len(members) == 1:
+        return _schema(members[0])
+    return _whole_or_text(members)
+
+
+def _whole_or_text(members: list[Any]) -> Object:
+    """A number that may also be written as a text, as quantities may."""
+    found: Object = {"anyOf": [{"type": "integer"}, {"type": "string"}]}
+    for member in members:
+        bounds = _schema(member)
+        found |= {name: bounds[name] for name in bounds if name not in ("type", "format")}
+    return found | {"x-kubernetes-int-or-string": True}
 
 
 def _struct(kind: inspect.StructType) -> Object:
@@ -73,14 +92,32 @@ def _struct(kind: inspect.StructType) -> Object:
 
 def _field(field: inspect.Field) -> Object:
     found = _schema(field.type)
-    if isinstance(field.default, bool) or (isinstance(field.default, str) and field.default):
-        found["default"] = field.default
+    default = field.default
+    if isinstance(default, bool) or (isinstance(default, (str, int)) and default):
+        found["default"] = default
+    elif isinstance(default, tuple) and default:
+        found["default"] = list(default)
     return found
 
 
 def _list(kind: inspect.VarTupleType) -> Object:
     bounds = {"minItems": kind.min_length, "maxItems": kind.max_length}
     return {"type": "array"} | _given(bounds) | {"items": _schema(kind.item_type)}
+
+
+def _map(kind: inspect.DictType) -> Object:
+    bounds = {"minProperties": kind.min_length, "maxProperties": kind.max_length}
+    values = {"additionalProperties": _schema(kind.value_type)}
+    return {"type": "object"} | _given(bounds) | values | _key_rules(kind.key_type)
+
+
+def _key_rules(key: Any) -> Object:
+    """A structural schema has no pattern for keys, so a rule stands in for it."""
+    pattern = getattr(key, "pattern", None)
+    if pattern is None:
+        return {}
+    cel = f"self.all(key, key.matches({quoted(pattern)}))"
+    return _ruled([{"rule": cel, "message": f"every key must match {pattern}"}])
 
 
 def _text(kind: inspect.StrType) -> Object:
@@ -98,9 +135,10 @@ def _given(bounds: dict[str, Any]) -> Object:
 
 _WRITERS: dict[type, Callable[[Any], Object]] = {
     inspect.Metadata: _annotated,
-    inspect.UnionType: _optional,
+    inspect.UnionType: _union,
     inspect.StructType: _struct,
     inspect.VarTupleType: _list,
+    inspect.DictType: _map,
     inspect.StrType: _text,
     inspect.IntType: _whole,
     inspect.BoolType: lambda kind: {"type": "boolean"},

@@ -6,7 +6,7 @@ problem is listed, in the order of the fields; no message repeats a value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -14,6 +14,8 @@ from typing import Any
 from msgspec import Struct, inspect
 
 from windlass.api.constraint import Constraint, camel, compiled
+
+_SHOWN_KEY = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,28 +51,56 @@ def _problems(kind: Any, value: Any, path: str) -> Iterator[FieldError]:
 def _annotated(kind: inspect.Metadata, value: Any, path: str) -> Iterator[FieldError]:
     yield from _problems(kind.type, value, path)
     extra = kind.extra or {}
-    yield from _broken(extra.get("constraints", ()), value, path)
+    if value is None:
+        return
+    yield from broken(extra.get("constraints", ()), value, path)
     if extra.get("list_type") == "set":
-        yield from _repeated(value, path)
+        yield from _repeated(value, value, path)
+    elif extra.get("list_type") == "map":
+        keys = [tuple(getattr(row, key) for key in extra["list_keys"]) for row in value]
+        yield from _repeated(keys, value, path)
 
 
 def _optional(kind: inspect.UnionType, value: Any, path: str) -> Iterator[FieldError]:
     if value is None:
         return
     for member in kind.types:
-        yield from _problems(member, value, path)
+        if _may_be(member, value):
+            yield from _problems(member, value, path)
+
+
+def _may_be(kind: Any, value: Any) -> bool:
+    """Whether a member of a union speaks about `value`; only numbers and texts share one."""
+    if isinstance(kind, inspect.StrType):
+        return isinstance(value, str)
+    return not isinstance(kind, inspect.IntType) or isinstance(value, int)
 
 
 def _struct(kind: inspect.StructType, value: Any, path: str) -> Iterator[FieldError]:
     for field in kind.fields:
         yield from _problems(field.type, getattr(value, field.name), f"{path}.{field.encode_name}")
-    yield from _broken(getattr(kind.cls, "CONSTRAINTS", ()), value, path)
+    yield from broken(getattr(kind.cls, "CONSTRAINTS", ()), value, path)
 
 
 def _list(kind: inspect.VarTupleType, value: Any, path: str) -> Iterator[FieldError]:
     yield from _length(kind, value, path, "entries")
     for index, item in enumerate(value):
         yield from _problems(kind.item_type, item, f"{path}[{index}]")
+
+
+def _map(kind: inspect.DictType, value: Any, path: str) -> Iterator[FieldError]:
+    yield from _length(kind, value, path, "entries")
+    for key, item in value.items():
+        for problem in _problems(kind.key_type, key, path):
+            yield FieldError(path, f"a key {problem.message}")
+        yield from _problems(kind.value_type, item, f"{path}[{key[:_SHOWN_KEY]}]")
+
+
+def _whole(kind: inspect.IntType, value: Any, path: str) -> Iterator[FieldError]:
+    if kind.ge is not None and value < kind.ge:
+        yield FieldError(path, f"must be at least {kind.ge}")
+    if kind.le is not None and value > kind.le:
+        yield FieldError(path, f"must be at most {kind.le}")
 
 
 def _text(kind: inspect.StrType, value: Any, path: str) -> Iterator[FieldError]:
@@ -85,7 +115,10 @@ def _choice(kind: inspect.LiteralType, value: Any, path: str) -> Iterator[FieldE
 
 
 def _length(
-    kind: inspect.VarTupleType | inspect.StrType, value: Any, path: str, unit: str
+    kind: inspect.VarTupleType | inspect.StrType | inspect.DictType,
+    value: Any,
+    path: str,
+    unit: str,
 ) -> Iterator[FieldError]:
     if kind.min_length is not None and len(value) < kind.min_length:
         yield FieldError(path, f"must have at least {kind.min_length} {unit}")
@@ -93,16 +126,17 @@ def _length(
         yield FieldError(path, f"must have at most {kind.max_length} {unit}")
 
 
-def _broken(constraints: tuple[Constraint, ...], value: Any, path: str) -> Iterator[FieldError]:
+def broken(constraints: Iterable[Constraint], value: Any, path: str) -> Iterator[FieldError]:
+    """The constraints that `value` does not hold to."""
     for constraint in constraints:
         if not constraint.holds(value):
             where = f"{path}.{camel(constraint.field)}" if constraint.field else path
             yield FieldError(where, constraint.message)
 
 
-def _repeated(value: tuple[Any, ...], path: str) -> Iterator[FieldError]:
-    for index, item in enumerate(value):
-        if item in value[:index]:
+def _repeated(keys: Sequence[Any], value: Sequence[Any], path: str) -> Iterator[FieldError]:
+    for index in range(len(value)):
+        if keys[index] in keys[:index]:
             yield FieldError(f"{path}[{index}]", "stands in the list twice")
 
 
@@ -111,6 +145,8 @@ _JUDGES: dict[type, Callable[[Any, Any, str], Iterator[FieldError]]] = {
     inspect.UnionType: _optional,
     inspect.StructType: _struct,
     inspect.VarTupleType: _list,
+    inspect.DictType: _map,
+    inspect.IntType: _whole,
     inspect.StrType: _text,
     inspect.LiteralType: _choice,
 }

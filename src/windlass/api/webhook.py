@@ -19,7 +19,7 @@ PORT = 9443
 
 LEADER_LABEL = {"role": "leader"}
 
-_SYSTEM_NAMESPACES = ("kube-system", "kube-public", "kube-node-lease")
+SYSTEM_NAMESPACES = ("kube-system", "kube-public", "kube-node-lease")
 
 _MATCH_CONDITIONS = (
     ("not-a-dry-run", "!has(request.dryRun) || !request.dryRun"),
@@ -116,5 +116,5 @@ def _outside(namespace: str) -> Object:
     return {
         "key": "kubernetes.io/metadata.name",
         "operator": "NotIn",
-        "values": [*_SYSTEM_NAMESPACES, namespace],
+        "values": [*SYSTEM_NAMESPACES, namespace],
     }

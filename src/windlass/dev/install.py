@@ -2,8 +2,8 @@
 
 Namespace, CRDs, roles and webhook configuration are those that `make generate` writes;
 only the subject of the bindings (a user with a certificate) and the address of the
-webhook (loopback) differ. The operator then acts as that user, never as administrator,
-so its rights are real from the first day.
+webhook (this machine as the cluster sees it) differ. The operator then acts as that
+user, never as administrator, so its rights are real from the first day.
 """
 
 from __future__ import annotations
@@ -40,6 +40,12 @@ _PLURALS = {
     "ValidatingWebhookConfiguration": GVR(
         "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations"
     ),
+    "ValidatingAdmissionPolicy": GVR(
+        "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies"
+    ),
+    "ValidatingAdmissionPolicyBinding": GVR(
+        "admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings"
+    ),
 }
 
 
@@ -48,6 +54,7 @@ class Installed:
     """What the operator of a desk needs to run."""
 
     kubeconfig: Path
+    webhook_host: str
     webhook_port: int
     work_directory: Path
 
@@ -77,7 +84,7 @@ async def install(
             await api.apply(_PLURALS[document["kind"]], document, field_manager=_FIELD_MANAGER)
         await _established(api)
     user = await asyncio.to_thread(desk.user_kubeconfig, OPERATOR)
-    return Installed(user, port, desk.directory / "stores")
+    return Installed(user, mark.webhook_host, port, desk.directory / "stores")
 
 
 async def _established(api: Api) -> None:
@@ -85,16 +92,12 @@ async def _established(api: Api) -> None:
     try:
         async with asyncio.timeout(_ESTABLISH_SECONDS):
             for kind in KINDS:
-                while not _is_established(await api.get(_DEFINITIONS, _name(kind.plural))):  # noqa: ASYNC110
+                while not _is_established(await api.get(_DEFINITIONS, kind.crd_name)):  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
     except TimeoutError as error:
         raise WindlassError(
             "NotEstablished", f"the CRDs are not served after {_ESTABLISH_SECONDS:g} s"
         ) from error
-
-
-def _name(plural: str) -> str:
-    return f"{plural}.configbutler.ai"
 
 
 def _is_established(definition: Object) -> bool:

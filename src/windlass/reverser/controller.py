@@ -15,7 +15,7 @@ from pathlib import Path
 
 import structlog
 
-from windlass.api import registry
+from windlass.api import registry, webhook
 from windlass.api.install import Install
 from windlass.base.clock import Clock
 from windlass.git.child import Git
@@ -27,6 +27,7 @@ from windlass.kube.follow import FollowSettings, Scope
 from windlass.objects.gvr import GVR
 from windlass.objects.key import Key
 from windlass.reverser import salt
+from windlass.reverser.announcer import Announcer
 from windlass.reverser.cache import Cache
 from windlass.reverser.catalogue import (
     API_SERVICES,
@@ -34,6 +35,7 @@ from windlass.reverser.catalogue import (
     CatalogueKeeper,
 )
 from windlass.reverser.decide import cadence, noise, secrets
+from windlass.reverser.decide.hearing import Hearing
 from windlass.reverser.decide.records import Records
 from windlass.reverser.decide.rules import RuleKind
 from windlass.reverser.destinations import Destinations
@@ -42,10 +44,11 @@ from windlass.reverser.mirror import Mirror
 from windlass.reverser.publisher import Signature
 from windlass.reverser.repositories import Repositories
 from windlass.reverser.sighting import Lens
+from windlass.reverser.surroundings import Surroundings
 from windlass.reverser.tally import Tally
 from windlass.reverser.watch_rules import WatchRules
 from windlass.reverser.witnesses import Witnesses
-from windlass.reverser.worker import BranchWorker, Surroundings
+from windlass.reverser.worker import BranchWorker
 from windlass.reverser.workers import Workers
 from windlass.runtime.controller import Controller, Passed
 from windlass.runtime.events import EventRecorder
@@ -128,7 +131,7 @@ class Reverser:
         self._tasks: set[asyncio.Task[None]] = set()
         api = Api(connection)
         self._queues: dict[str, KeyedQueue[Key]] = {
-            kind.name: KeyedQueue() for kind in registry.KINDS
+            kind.name: KeyedQueue() for kind in registry.REVERSER_KINDS
         }
         self.cache = Cache(
             repositories=self._informer(registry.GIT_REPO_CONFIGS, self._repository_changed),
@@ -150,8 +153,12 @@ class Reverser:
             ),
             tally,
             clock,
+            hearing=Hearing(frozenset({*webhook.SYSTEM_NAMESPACES, settings.install.namespace})),
+            on_hearing=self._every_destination,
         )
-        self._git = Git(settings.git)
+        self._recorder = EventRecorder(api, "windlass.dev/reverser", clock=clock)
+        self._announcer = Announcer(self._recorder, self.cache.destinations.get)
+        self._git = Git(settings.git, on_end=tally.git_ended)
         self._listings = Listings(self._git, clock)
         self.catalogue = CatalogueKeeper(
             api,
@@ -168,6 +175,8 @@ class Reverser:
             workers=lambda mirror: self._workers(mirror, ground),
             on_destination=self._news,
             on_rules=self._rules_again,
+            on_write=self.witnesses.wrote,
+            tell=self._announcer.tell,
         )
         self.repositories = Repositories(
             api,
@@ -186,6 +195,7 @@ class Reverser:
             clock,
             mirror_salt=ground.mirror_salt,
             tally=tally,
+            heard=lambda: self.witnesses.heard,
         )
         self._gauges = Gauges(tally.metrics, self.mirror, self._queues, clock)
         self._controllers = self._wire(api)
@@ -246,6 +256,7 @@ class Reverser:
                 skipped=mirror.skipped,
                 raced=self._tally.raced,
                 took=self._tally.took,
+                told=self._announcer.tell,
             ),
             clock=self._clock,
             at_once=settings.workers_at_once,
@@ -255,7 +266,6 @@ class Reverser:
         )
 
     def _wire(self, api: Api) -> tuple[Controller[Key], ...]:
-        recorder = EventRecorder(api, "windlass.dev/reverser", clock=self._clock)
         passes = {
             "GitRepoConfig": (self.cache.repositories, self.repositories.reconcile),
             "GitDestination": (self.cache.destinations, self.destinations.reconcile),
@@ -275,12 +285,12 @@ class Reverser:
                     kind.gvr,
                     passes[kind.name][0].get,
                     field_manager=_STATUS_MANAGER,
-                    recorder=recorder,
+                    recorder=self._recorder,
                     clock=self._clock,
                 ),
                 on_pass=self._passed,
             )
-            for kind in registry.KINDS
+            for kind in registry.REVERSER_KINDS
         )
 
     def _rules(self, kind: RuleKind) -> WatchRules:
@@ -318,6 +328,10 @@ class Reverser:
 
     def _news(self, key: Key) -> None:
         self.destinations.news(key)
+
+    def _every_destination(self) -> None:
+        for key in tuple(self.cache.destinations.keys()):
+            self.destinations.news(key)
 
     def _rules_of(self, destination: Key) -> None:
         for kind, rule in self.cache.rules_of(destination):
@@ -364,6 +378,7 @@ class Reverser:
                     await informer.synced.wait()
                 group.create_task(self.mirror.run(), name="mirror")
                 group.create_task(self._gauges.keep(), name="gauges")
+                group.create_task(self._announcer.run(), name="announcer")
                 for controller in self._controllers:
                     group.create_task(controller.run(), name=controller.name)
                 _log.info("reverser started", instance=self._settings.instance)

@@ -12,6 +12,7 @@ import pytest
 
 from tests.integration.api.server import Server
 from tests.support import cluster as clusters
+from windlass.api.registry import KINDS
 from windlass.dev.desk import Desk
 
 ROOT = Path(__file__).parents[3]
@@ -40,7 +41,7 @@ def installed(cluster: Any) -> Any:
 def _until_published(explain: list[str]) -> None:
     """Established comes before the kinds stand in discovery and in the published schema."""
     deadline = time.monotonic() + 60
-    waiting = ["grc", "gdest", "wrule", "cwrule"]
+    waiting = [f"{kind.plural}.{kind.gvr.group}" for kind in KINDS]
     while waiting:
         assert time.monotonic() < deadline, f"never published: {waiting}"
         done = subprocess.run([*explain, waiting[0]], capture_output=True)

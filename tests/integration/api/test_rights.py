@@ -21,7 +21,9 @@ Ask = Callable[..., bool]
 
 
 def _bind(kubectl: Any, install: Install, user: str, watch: rbac.WatchMode) -> None:
-    documents = rbac.documents([rbac.user(user)], install=install, watch=watch)
+    documents = rbac.documents(
+        [rbac.user(user)], install=install, watch=watch, capabilities=("reverser",)
+    )
     manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
     done = kubectl("apply", "-f", "-", stdin=manifest)
     assert done.returncode == 0, done.stderr
@@ -33,7 +35,8 @@ def install(kubectl: Any, namespace: str) -> Iterator[Install]:
     place = Install(release=f"w-{namespace}", namespace=namespace)
     yield place
     label = f"app.kubernetes.io/instance={place.release}"
-    kubectl("delete", "clusterrolebinding,clusterrole", "-l", label)
+    policies = "validatingadmissionpolicybinding,validatingadmissionpolicy"
+    kubectl("delete", f"clusterrolebinding,clusterrole,{policies}", "-l", label)
 
 
 def _asking(server: Server, user: str) -> Ask:

@@ -26,6 +26,8 @@ def _nodes(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[s
         yield from _nodes(field, f"{path}.{name}")
     if "items" in schema:
         yield from _nodes(schema["items"], f"{path}[]")
+    if "additionalProperties" in schema:
+        yield from _nodes(schema["additionalProperties"], f"{path}[]")
 
 
 @every_kind
@@ -46,10 +48,16 @@ def test_every_input_is_bounded(kind: Kind) -> None:
     open_ends = [
         path
         for path, node in _nodes(spec)
-        if (node["type"] == "array" and "maxItems" not in node)
-        or (node["type"] == "string" and not {"maxLength", "enum"} & node.keys())
+        if (node.get("type") == "array" and "maxItems" not in node)
+        or (node.get("type") != "array" and _is_open_text(node))
+        or ("additionalProperties" in node and "maxProperties" not in node)
     ]
     assert open_ends == []
+
+
+def _is_open_text(node: dict[str, Any]) -> bool:
+    textual = node.get("type") == "string" or "x-kubernetes-int-or-string" in node
+    return textual and not {"maxLength", "enum"} & node.keys()
 
 
 @every_kind
@@ -63,12 +71,22 @@ def test_every_list_says_how_it_merges(kind: Kind) -> None:
     assert silent == []
 
 
-def test_no_rule_stands_on_the_address_itself() -> None:
-    """Rules about repoUrl stand on its parent, with the path of the field."""
-    spec = _schema(kind_of("GitRepoConfig"))["properties"]["spec"]
-    address = spec["properties"]["repoUrl"]
-    assert set(address) == {"description", "type", "minLength", "maxLength"}
-    assert {rule["fieldPath"] for rule in spec["x-kubernetes-validations"]} == {".repoUrl"}
+@pytest.mark.parametrize(
+    ("kind", "parent"),
+    [
+        ("GitRepoConfig", ".spec.repoUrl"),
+        ("IgnitionSync", ".spec.git.repo"),
+        ("Project", ".spec.sources[].repositoryUrl"),
+        ("Project", ".spec.source.repositoryUrl"),
+    ],
+)
+def test_no_rule_stands_on_the_address_itself(kind: str, parent: str) -> None:
+    """Rules about an address stand on its parent, with the path of the field."""
+    place, _, field = parent.rpartition(".")
+    nodes = dict(_nodes(_schema(kind_of(kind))))
+    assert set(nodes[parent]) == {"description", "type", "minLength", "maxLength"}
+    paths = [rule["fieldPath"] for rule in nodes[place]["x-kubernetes-validations"]]
+    assert paths == [f".{field}"] * 8
 
 
 def test_required_and_defaults() -> None:
@@ -82,10 +100,9 @@ def test_required_and_defaults() -> None:
 
 @every_kind
 def test_names(kind: Kind) -> None:
-    """Names, categories, scope and the status subresource are those of the specification."""
+    """Names, scope and the status subresource are those of the specification."""
     document = crd.document(kind)
-    assert document["metadata"]["name"] == f"{kind.plural}.configbutler.ai"
-    assert document["spec"]["names"]["categories"] == ["windlass", "configbutler"]
+    assert document["metadata"]["name"] == f"{kind.plural}.{document['spec']['group']}"
     cluster = kind.name == "ClusterWatchRule"
     assert document["spec"]["scope"] == ("Cluster" if cluster else "Namespaced")
     assert document["spec"]["versions"][0]["subresources"] == {"status": {}}
@@ -93,4 +110,37 @@ def test_names(kind: Kind) -> None:
 
 def test_short_names() -> None:
     """The short names of all kinds are distinct and known."""
-    assert [kind.short_names for kind in KINDS] == [("grc",), ("gdest",), ("wrule",), ("cwrule",)]
+    assert [kind.short_names for kind in KINDS] == [
+        ("grc",),
+        ("gdest",),
+        ("wrule",),
+        ("cwrule",),
+        ("isync", "igs"),
+        ("proj", "cproj"),
+        ("env", "cenv"),
+    ]
+
+
+def test_groups_and_categories() -> None:
+    """Each capability has a group of its own, and all kinds share one category."""
+    found = {kind.name: (kind.gvr.group, kind.categories) for kind in KINDS}
+    assert found["WatchRule"] == ("configbutler.ai", ("windlass", "configbutler"))
+    assert found["IgnitionSync"] == ("sync.ignition.io", ("windlass",))
+    assert found["Project"] == ("catalyst.catalyst.dev", ("windlass", "catalyst"))
+    assert found["Environment"] == ("catalyst.catalyst.dev", ("windlass", "catalyst"))
+
+
+def test_parents_are_filled_in() -> None:
+    """Objects whose presence means nothing get a default, so that what is below them shows."""
+    spec = _schema(kind_of("IgnitionSync"))["properties"]["spec"]["properties"]
+    filled = {name for name, node in spec.items() if node.get("default") == {}}
+    assert filled == {"polling", "normalize", "ignition", "safety", "drift", "agent"}
+    assert spec["ignition"]["properties"]["scan"]["default"] == {}
+    assert spec["excludePatterns"]["default"] == ["**/.git/", "**/.gitkeep", "**/.resources/**"]
+    assert "default" not in spec["profiles"]
+
+
+def test_a_long_name_is_refused_by_the_root() -> None:
+    """The name of an IgnitionSync becomes a label and is bounded as one."""
+    (rule,) = _schema(kind_of("IgnitionSync"))["x-kubernetes-validations"]
+    assert rule["rule"] == "size(self.metadata.name) <= 63"

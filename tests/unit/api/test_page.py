@@ -33,3 +33,5 @@ def test_page_of_the_rights() -> None:
     for name in ("windlass-reverser-watch-any", "windlass-reverser-watch-secrets"):
         assert f"ClusterRole `{name}`" in text
     assert "Role `windlass-reverser-leader`" in text
+    for name in ("windlass-fence", "windlass-fence-marks"):
+        assert f"ValidatingAdmissionPolicy `{name}`" in text

@@ -27,7 +27,17 @@ def test_default_subject_is_the_service_account() -> None:
         "windlass-reverser-leader",
         "windlass-reverser-watch",
         "windlass-reverser-watch-secrets",
+        "windlass-gateways",
+        "windlass-environments",
     }
+
+
+def test_capabilities_can_be_left_out() -> None:
+    """Rights of a capability that does not run are not given; the fence always stands."""
+    documents = rbac.documents(capabilities=("gateways",))
+    assert _bound(documents) == {"windlass-gateways"}
+    kinds = {doc["kind"] for doc in documents}
+    assert {"Namespace", "ValidatingAdmissionPolicy"} <= kinds
 
 
 def test_subjects_can_be_users() -> None:
@@ -65,11 +75,42 @@ def test_secrets_are_listed_by_the_removable_role_alone() -> None:
     assert listing == {"windlass-reverser-watch-secrets"}
 
 
-def test_no_dangerous_verbs() -> None:
-    """No role of the operator may escalate, bind, impersonate or use all verbs."""
+def test_dangerous_verbs_reach_named_objects_alone() -> None:
+    """Nobody may escalate or use all verbs; binding and impersonating name what they reach."""
+    found = []
     for document in rbac.documents(watch="any"):
         for rule in document.get("rules", ()):
-            assert not {"escalate", "bind", "impersonate", "*"} & set(rule["verbs"])
+            assert not {"escalate", "*"} & set(rule["verbs"])
+            if {"bind", "impersonate"} & set(rule["verbs"]):
+                name = document["metadata"]["name"]
+                found.append((name, rule["verbs"], rule["resources"], rule["resourceNames"]))
+    granted = ["windlass-environment-manager", "windlass-environment-applier"]
+    assert found == [
+        ("windlass-environments", ["bind"], ["clusterroles"], granted),
+        (granted[0], ["impersonate"], ["serviceaccounts"], ["windlass-applier"]),
+    ]
+
+
+def test_roles_of_one_namespace_are_bound_by_nobody_here() -> None:
+    """What holds inside an Environment's namespace is not given for the whole cluster."""
+    bound = _bound(rbac.documents())
+    assert {"windlass-environment-manager", "windlass-environment-applier"}.isdisjoint(bound)
+
+
+def test_the_gateways_hold_what_they_grant() -> None:
+    """Every right in the Role of an agent is one of the capability itself."""
+    rules = _roles(rbac.documents(capabilities=("gateways",)))["windlass-gateways"]["rules"]
+    held = {verb for rule in rules if "configmaps" in rule["resources"] for verb in rule["verbs"]}
+    assert {"get", "list", "watch", "patch"} <= held
+
+
+def test_the_applier_reaches_no_rights_and_no_policies() -> None:
+    """A bundle cannot bring roles, bindings, quotas or network policies."""
+    rules = _roles(rbac.documents())["windlass-environment-applier"]["rules"]
+    named = {name for rule in rules for name in rule["resources"]}
+    banned = {"roles", "rolebindings", "networkpolicies", "resourcequotas", "limitranges"}
+    assert banned.isdisjoint(named)
+    assert not any("/" in name or name == "*" for name in named)
 
 
 def test_watch_role_is_the_preset_without_secrets() -> None:

@@ -1,0 +1,206 @@
+"""What the API server refuses although a role would allow it.
+
+Roles cannot say "only in namespaces I made" or "only names that begin like this". Two
+admission policies do:
+
+- the **fence** speaks about the operator alone: it writes in its own namespace, in
+  namespaces of Environments, to our kinds, to events, and to objects of gateways by their
+  names; a namespace it touches only if it carries the uid of an Environment;
+- the **marks** speak about everybody else: nobody but the operator may put the marks onto a
+  namespace that make it one of an Environment, or a namespace made beforehand with a copied
+  uid would be taken for ours.
+
+Both match every subresource: with `*` alone a token of a foreign service account could be
+made. A write that cannot be judged is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from windlass.api import role
+from windlass.api.group import CATALYST, CONFIGBUTLER, IGNITION
+from windlass.api.ignitionsync import OWNED_PREFIX
+from windlass.api.install import Install
+from windlass.objects.json import Object
+
+ENVIRONMENT_UID = "catalyst.dev/environment-uid"
+"""Annotation and label of a namespace: which Environment it belongs to."""
+
+NAMESPACE_TYPE = "catalyst.dev/namespace-type"
+"""Label of a namespace: what it is for."""
+
+ENVIRONMENT = "environment"
+"""The type of a namespace that an Environment runs in."""
+
+_GROUP = "admissionregistration.k8s.io"
+_OWN_GROUPS = (CONFIGBUTLER.name, IGNITION.name, CATALYST.name)
+_REVIEWS = ("authentication.k8s.io", "authorization.k8s.io")
+
+
+def files(place: Install, who: Sequence[Object]) -> dict[str, list[Object]]:
+    """Both policies with their bindings, in one file each."""
+    names = [_user_name(subject) for subject in who]
+    return {
+        "fence": _bound(place, _fence(place, names)),
+        "fence-marks": _bound(place, _marks(place, names)),
+    }
+
+
+def _user_name(subject: Object) -> str:
+    """How the API server calls a subject that acts."""
+    if subject["kind"] == "ServiceAccount":
+        return f"system:serviceaccount:{subject['namespace']}:{subject['name']}"
+    return str(subject["name"])
+
+
+def _fence(place: Install, names: list[str]) -> Object:
+    return _policy(
+        place,
+        place.fence,
+        "Keeps the writes of the operator inside what is its own, whatever its roles allow.",
+        [{"name": "operator", "expression": f"request.userInfo.username in {_listed(names)}"}],
+        _match("*/*", ["*"], ["*"]),
+        _fence_variables(place),
+        [
+            {
+                "expression": "!variables.isNamespace || variables.isOwnedNamespace",
+                "message": "the operator changes only namespaces that carry the uid of an "
+                "Environment, and never that uid",
+            },
+            {
+                "expression": "variables.isNamespace || variables.isAnywhere || variables.isInside"
+                " || variables.isOfGateways",
+                "message": "the operator writes only to its own namespace, to namespaces of "
+                "Environments and to its own objects",
+            },
+        ],
+    )
+
+
+def _fence_variables(place: Install) -> list[Object]:
+    resource, name = "request.resource.resource", "request.name"
+    return [
+        _variable("isNamespace", f"request.resource.group == '' && {resource} == 'namespaces'"),
+        _variable("uid", _mark("object", "annotations", ENVIRONMENT_UID)),
+        _variable("oldUid", _mark("oldObject", "annotations", ENVIRONMENT_UID)),
+        _variable(
+            "isOwnedNamespace",
+            "(!has(request.subResource) || request.subResource == '')"
+            " && (request.operation == 'CREATE' || variables.oldUid != '')"
+            " && (request.operation == 'DELETE' || variables.uid != '')"
+            " && (request.operation != 'UPDATE' || variables.uid == variables.oldUid)",
+        ),
+        _variable(
+            "isAnywhere",
+            f"request.resource.group in {_listed([*_OWN_GROUPS, *_REVIEWS])}"
+            f" || (request.resource.group in ['', 'events.k8s.io'] && {resource} == 'events')"
+            f" || (request.resource.group == '{_GROUP}'"
+            f" && {resource} == 'validatingwebhookconfigurations'"
+            f" && {name} == '{place.webhook_configuration}')",
+        ),
+        _variable(
+            "isInside",
+            f"has(request.namespace) && (request.namespace == '{place.namespace}'"
+            " || (namespaceObject != null && has(namespaceObject.metadata.labels)"
+            f" && '{NAMESPACE_TYPE}' in namespaceObject.metadata.labels"
+            f" && namespaceObject.metadata.labels['{NAMESPACE_TYPE}'] == '{ENVIRONMENT}'))",
+        ),
+        _variable(
+            "isOfGateways",
+            f"has(request.namespace) && {name}.startsWith('{OWNED_PREFIX}')"
+            " && (!has(request.subResource) || request.subResource == '')"
+            " && ((request.resource.group == '' && "
+            f"{resource} == 'configmaps') || (request.resource.group == '{role.RBAC_GROUP}'"
+            f" && ({resource} == 'roles' || ({resource} == 'rolebindings'"
+            " && (request.operation == 'DELETE' || (object.roleRef.kind == 'Role'"
+            f" && object.roleRef.name.startsWith('{OWNED_PREFIX}')))))))",
+        ),
+    ]
+
+
+def _marks(place: Install, names: list[str]) -> Object:
+    marks = (("labels", NAMESPACE_TYPE), ("labels", ENVIRONMENT_UID))
+    variables: list[Object] = []
+    kept = []
+    for number, (part, key) in enumerate((*marks, ("annotations", ENVIRONMENT_UID))):
+        variables.append(_variable(f"new{number}", _mark("object", part, key)))
+        variables.append(_variable(f"old{number}", _mark("oldObject", part, key)))
+        kept.append(
+            f"(variables.new{number} == '' || variables.new{number} == variables.old{number})"
+        )
+    return _policy(
+        place,
+        f"{place.fence}-marks",
+        "Lets nobody but the operator mark a namespace as one of an Environment; taking marks "
+        "away is free, the operator then leaves the namespace alone.",
+        [{"name": "others", "expression": f"!(request.userInfo.username in {_listed(names)})"}],
+        _match(["namespaces", "namespaces/*"], ["CREATE", "UPDATE"], [""]),
+        variables,
+        [
+            {
+                "expression": " && ".join(kept),
+                "message": f"only windlass sets {NAMESPACE_TYPE} and {ENVIRONMENT_UID}; "
+                "create an Environment instead",
+            }
+        ],
+    )
+
+
+def _mark(obj: str, part: str, key: str) -> str:
+    """The value of a label or annotation; empty where there is none."""
+    place = f"{obj}.metadata.{part}"
+    return f"{obj} != null && has({place}) && '{key}' in {place} ? {place}['{key}'] : ''"
+
+
+def _variable(name: str, expression: str) -> Object:
+    return {"name": name, "expression": expression}
+
+
+def _listed(names: Sequence[str]) -> str:
+    return "[" + ", ".join(f"'{name}'" for name in names) + "]"
+
+
+def _match(resources: str | list[str], operations: list[str], groups: list[str]) -> Object:
+    rule = {
+        "apiGroups": groups,
+        "apiVersions": ["*"],
+        "operations": operations,
+        "resources": [resources] if isinstance(resources, str) else resources,
+        "scope": "*",
+    }
+    return {"matchPolicy": "Equivalent", "resourceRules": [rule]}
+
+
+def _policy(
+    place: Install,
+    name: str,
+    purpose: str,
+    conditions: list[Object],
+    match: Object,
+    variables: list[Object],
+    validations: list[Object],
+) -> Object:
+    return {
+        "apiVersion": f"{_GROUP}/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": role.metadata(place, name, purpose),
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": match,
+            "matchConditions": conditions,
+            "variables": variables,
+            "validations": [told | {"reason": "Forbidden"} for told in validations],
+        },
+    }
+
+
+def _bound(place: Install, policy: Object) -> list[Object]:
+    name = policy["metadata"]["name"]
+    binding = {
+        "apiVersion": f"{_GROUP}/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": role.metadata(place, name, "Puts the policy above into force."),
+        "spec": {"policyName": name, "validationActions": ["Deny"]},
+    }
+    return [policy, binding]

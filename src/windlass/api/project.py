@@ -1,0 +1,210 @@
+"""Project: repositories that Environments are made from, and what those may use."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from windlass.api import alias
+from windlass.api.constraint import Constraint, at_most_one, declared, exactly_one
+from windlass.api.group import CATALYST, Group
+from windlass.api.kind import AGE, READY, Column, Kind, message_column
+from windlass.api.project_network import Network, Security
+from windlass.api.project_resources import Resources
+from windlass.api.project_source import (
+    PRIMARY,
+    ProjectSource,
+    SingleSource,
+    SingleTemplate,
+    Template,
+    TypeName,
+)
+from windlass.api.resource import Resource
+from windlass.api.scalar import NamespaceName
+from windlass.api.status import Count, Status
+
+FINALIZER = "catalyst.catalyst.dev/finalizer"
+
+
+def _known_sources(spec: ProjectSpec) -> bool:
+    names = {source.name for source in spec.sources or ()} or {PRIMARY}
+    wanted = {template.source_ref for template in (spec.templates or {}).values()}
+    return wanted <= names | {""}
+
+
+_KNOWN_SOURCES = Constraint(
+    "!has(self.templates) || self.templates.all(key, !has(self.templates[key].sourceRef)"
+    " || self.templates[key].sourceRef == '' || (has(self.sources)"
+    " ? self.sources.exists(source, source.name == self.templates[key].sourceRef)"
+    f" : self.templates[key].sourceRef == '{PRIMARY}'))",
+    "every sourceRef is the name of an entry of sources (primary, if source is given instead)",
+    _known_sources,
+    "templates",
+)
+
+
+class ProjectSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The repositories, how Environments are made from them, and what those may use."""
+
+    CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = (
+        exactly_one("source", "sources", "give sources or source, one of the two"),
+        at_most_one("deployment", "templates", "give templates or deployment, not both"),
+        _KNOWN_SOURCES,
+    )
+
+    suspend: Annotated[
+        bool,
+        Meta(
+            description="Leave this Project and its Environments as they are until this is false "
+            "again; deleting them still works."
+        ),
+    ] = False
+    sources: Annotated[
+        Annotated[
+            tuple[ProjectSource, ...],
+            Meta(
+                min_length=1,
+                max_length=16,
+                extra=declared(list_type="map", keys=("name",)),
+            ),
+        ]
+        | None,
+        Meta(description="The repositories."),
+    ] = None
+    templates: Annotated[
+        Annotated[dict[TypeName, Template], Meta(max_length=16)] | None,
+        Meta(
+            description="How Environments are made, by their type; the one named default is for "
+            "every type without its own."
+        ),
+    ] = None
+    resources: Annotated[
+        Resources,
+        Meta(description="How much an Environment may use.", extra=declared(filled_in=True)),
+    ] = Resources()
+    network: Annotated[
+        Network, Meta(description="What Environments may reach.", extra=declared(filled_in=True))
+    ] = Network()
+    security: Annotated[
+        Security,
+        Meta(
+            description="How far the pods of Environments are trusted.",
+            extra=declared(filled_in=True),
+        ),
+    ] = Security()
+    environment_namespaces: Annotated[
+        tuple[NamespaceName, ...],
+        Meta(
+            description="Other namespaces whose Environments may name this Project, and so use "
+            "its credentials. The own namespace needs no grant.",
+            max_length=64,
+            extra=declared(list_type="set"),
+        ),
+    ] = ()
+    source: Annotated[
+        SingleSource | None,
+        Meta(description="Another way to write sources with one entry named primary."),
+    ] = None
+    deployment: Annotated[
+        SingleTemplate | None,
+        Meta(description="Another way to write templates with one entry named default."),
+    ] = None
+
+
+def resolved(spec: ProjectSpec) -> ProjectSpec:
+    """`spec` with `sources` and `templates` alone, whichever way it was written."""
+    return msgspec.structs.replace(
+        spec,
+        sources=alias.project_sources(spec.source, spec.sources),
+        templates=alias.project_templates(spec.deployment, spec.templates),
+        source=None,
+        deployment=None,
+    )
+
+
+class EnvironmentTally(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How many Environments there are, by how they are."""
+
+    total: Annotated[Count, Meta(description="All of them.")] = 0
+    ready: Annotated[Count, Meta(description="Those that run as wished.")] = 0
+    failed: Annotated[Count, Meta(description="Those that somebody must look at.")] = 0
+
+
+class SourceHead(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Where a repository stands."""
+
+    name: Annotated[str, Meta(description="Name of the source.", max_length=63)]
+    head: Annotated[str, Meta(description="The commit of its branch.", max_length=64)] = ""
+
+
+class ProjectStatus(Status, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """How the repositories and the Environments are."""
+
+    environments: Annotated[
+        EnvironmentTally | None, Meta(description="How many Environments there are.")
+    ] = None
+    sources: Annotated[
+        tuple[SourceHead, ...],
+        Meta(
+            description="Where the repositories stand.",
+            max_length=16,
+            extra=declared(list_type="map", keys=("name",)),
+        ),
+    ] = ()
+
+
+class Project(Resource, frozen=True, kw_only=True, rename="camel"):
+    """Repositories that Environments are made from, and what those may use."""
+
+    group: ClassVar[Group] = CATALYST
+    invalid_reason: ClassVar[str] = "ConfigInvalid"
+
+    @classmethod
+    def later_shape(cls, spec: ProjectSpec) -> ProjectSpec:
+        return resolved(spec)
+
+    spec: ProjectSpec
+    status: ProjectStatus = msgspec.field(default_factory=ProjectStatus)
+
+
+KIND = Kind(
+    resource=Project,
+    plural="projects",
+    short_names=("proj", "cproj"),
+    namespaced=True,
+    columns=(
+        READY,
+        Column(
+            "Environments",
+            ".status.environments.total",
+            "How many Environments there are.",
+            type="integer",
+        ),
+        Column(
+            "Running",
+            ".status.environments.ready",
+            "How many of them run as wished.",
+            type="integer",
+        ),
+        message_column(wide=False),
+        AGE,
+        Column("Repository", ".spec..repositoryUrl", "Address of the first source.", wide=True),
+    ),
+    description="A Project names repositories that Environments are made from.",
+    sample={
+        "metadata": {"name": "shop", "namespace": "team-a"},
+        "spec": {
+            "sources": [
+                {
+                    "name": "app",
+                    "repositoryUrl": "https://git.example.com/team-a/shop.git",
+                    "branch": "main",
+                    "secretRef": {"name": "shop-git"},
+                }
+            ],
+            "templates": {"default": {"type": "manifest", "sourceRef": "app", "path": "deploy"}},
+        },
+    },
+)

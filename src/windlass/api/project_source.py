@@ -1,0 +1,82 @@
+"""The repositories of a Project, and how objects are made from them."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta, Struct
+
+from windlass.api import remote_url
+from windlass.api.constraint import Constraint
+from windlass.api.references import SecretRef
+from windlass.api.remote_url import RemoteUrl
+from windlass.api.scalar import LabelName, LabelNameOrNone, RefOrDefault
+from windlass.api.tree_path import TreePathOrRoot
+
+PRIMARY = "primary"
+"""The name of the only source of a Project that writes `source`."""
+
+DEFAULT_TEMPLATE = "default"
+"""The template of every type that has none of its own."""
+
+TemplateType = Literal["manifest"]
+
+TypeName = Annotated[str, Meta(min_length=1, max_length=30, pattern="^[a-z][a-z0-9-]{0,29}$")]
+"""The type of an Environment, which chooses its template."""
+
+_URL_TEXT = (
+    "Address of the repository: https://host/path, ssh://user@host/path or user@host:path. It "
+    "never holds a password or token. http:// and git:// work only for hosts that the "
+    "administrator listed as insecure, file:/// only at the desk."
+)
+_BRANCH_TEXT = "The branch to follow; left out, the default branch of the remote."
+_PATH_TEXT = "File or directory in the repository; left out, its root."
+_TYPE_TEXT = "How the files become objects: manifest takes them as they are."
+
+
+class ProjectSource(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One repository."""
+
+    CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = remote_url.constraints(
+        "repository_url", "secretRef"
+    )
+
+    name: Annotated[LabelName, Meta(description="How templates and Environments call it.")]
+    repository_url: Annotated[RemoteUrl, Meta(description=_URL_TEXT)]
+    branch: Annotated[RefOrDefault, Meta(description=_BRANCH_TEXT)] = ""
+    secret_ref: Annotated[
+        SecretRef | None,
+        Meta(
+            description="The Secret with the credentials, in the namespace of the Project: an SSH "
+            "key (ssh-privatekey or identity, with known_hosts), username and password, or a "
+            "token; ca.crt for a private CA. It is sent to the host of this address alone."
+        ),
+    ] = None
+
+
+class SingleSource(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The only repository of a Project, in the older way to write it."""
+
+    CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = remote_url.constraints(
+        "repository_url", "sources[].secretRef"
+    )
+
+    repository_url: Annotated[RemoteUrl, Meta(description=_URL_TEXT)]
+    branch: Annotated[RefOrDefault, Meta(description=_BRANCH_TEXT)] = ""
+
+
+class Template(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """How an Environment of one type is made."""
+
+    type: Annotated[TemplateType, Meta(description=_TYPE_TEXT)]
+    source_ref: Annotated[
+        LabelNameOrNone, Meta(description="Name of the source; left out, the first.")
+    ] = ""
+    path: Annotated[TreePathOrRoot, Meta(description=_PATH_TEXT)] = ""
+
+
+class SingleTemplate(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The only template of a Project, in the older way to write it."""
+
+    type: Annotated[TemplateType, Meta(description=_TYPE_TEXT)]
+    path: Annotated[TreePathOrRoot, Meta(description=_PATH_TEXT)] = ""

@@ -1,0 +1,218 @@
+"""Project and Environment on a real API server."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.integration.api.server import Answer, Server
+from tests.unit.api.trial import ABSENT, GOOD, case
+from windlass.api.environment import Environment
+from windlass.api.project import Project
+from windlass.api.registry import kind_of
+
+pytestmark = pytest.mark.cluster
+
+GROUP = "catalyst.catalyst.dev"
+API = f"{GROUP}/v1alpha1"
+OLD_PROJECT = {
+    "source": {"repositoryUrl": "https://git.example.com/shop.git", "branch": "main"},
+    "deployment": {"type": "manifest", "path": "k8s"},
+}
+OLD_ENVIRONMENT = {
+    "projectRef": {"name": "shop"},
+    "type": "development",
+    "source": {"commitSha": "a" * 40, "branch": "feature/x"},
+}
+
+
+def _post(
+    server: Server, namespace: str, kind: str, spec: Any, *, name: str = "x", query: str = ""
+) -> Answer:
+    body = {"apiVersion": API, "kind": kind, "metadata": {"name": name}, "spec": spec}
+    plural = kind_of(kind).plural
+    return server.post(f"/apis/{API}/namespaces/{namespace}/{plural}{query}", body)
+
+
+@pytest.mark.scenario("E1")
+def test_discovery(server: Server) -> None:
+    """Group, version, kinds, scope, short names and the status subresource are as specified."""
+    rows = {row["name"]: row for row in server.get(f"/apis/{API}").body["resources"]}
+    assert set(rows) == {"projects", "projects/status", "environments", "environments/status"}
+    assert rows["projects"]["kind"] == "Project"
+    assert rows["projects"]["shortNames"] == ["proj", "cproj"]
+    assert rows["environments"]["kind"] == "Environment"
+    assert rows["environments"]["shortNames"] == ["env", "cenv"]
+    for name in ("projects", "environments"):
+        assert rows[name]["namespaced"]
+        assert rows[name]["categories"] == ["windlass", "catalyst"]
+
+
+@pytest.mark.scenario("E2")
+@pytest.mark.parametrize("field", ["projectRef", "type", "sources"])
+def test_what_an_environment_cannot_do_without(server: Server, namespace: str, field: str) -> None:
+    """An Environment without project, type or source is refused, and the field is named."""
+    spec = case("Environment", field, ABSENT, False).spec
+    refused = _post(server, namespace, "Environment", spec, query="?dryRun=All")
+    assert refused.status == 422
+    assert f"spec.{field}" in refused.message
+
+
+@pytest.mark.scenario("E3")
+def test_both_ways_at_once_are_refused(server: Server, namespace: str) -> None:
+    """Each older field beside its later one is refused by the API server."""
+    later_project, later_environment = GOOD["Project"], GOOD["Environment"]
+    pairs = [
+        ("Project", later_project | {"source": OLD_PROJECT["source"]}, "source"),
+        ("Project", later_project | {"deployment": OLD_PROJECT["deployment"]}, "deployment"),
+        ("Environment", later_environment | {"source": {"branch": "x"}}, "source"),
+    ]
+    for kind, spec, field in pairs:
+        refused = _post(server, namespace, kind, spec, query="?dryRun=All")
+        assert refused.status == 422
+        assert f"spec.{field}" in refused.message
+
+
+@pytest.mark.scenario("E4")
+def test_the_older_shape_is_read_as_the_later_and_stored_as_it_is(
+    server: Server, namespace: str
+) -> None:
+    """Stored objects keep their shape; decoded ones have the later."""
+    made = _post(server, namespace, "Project", OLD_PROJECT, name="shop")
+    assert made.accepted, made.message
+    assert "sources" not in made.body["spec"]
+    project = Project.decode(json.dumps(made.body).encode())
+    (source,) = project.spec.sources or ()
+    assert (source.name, source.branch) == ("primary", "main")
+    assert (project.spec.templates or {})["default"].path == "k8s"
+    made = _post(server, namespace, "Environment", OLD_ENVIRONMENT)
+    assert made.accepted, made.message
+    assert "sources" not in made.body["spec"]
+    environment = Environment.decode(json.dumps(made.body).encode())
+    (wish,) = environment.spec.sources or ()
+    assert (wish.commit_sha, wish.branch) == ("a" * 40, "feature/x")
+
+
+@pytest.mark.scenario("E5")
+@pytest.mark.parametrize(
+    ("kind", "field", "value"),
+    [
+        ("Environment", "deploymentMode", "foo"),
+        ("Environment", "sources.0.commitSha", "xyz"),
+        ("Environment", "quota.cpu", "-1"),
+        ("Project", "sources.0.repositoryUrl", "ext::sh"),
+    ],
+)
+def test_bad_values_are_refused(
+    server: Server, namespace: str, kind: str, field: str, value: str
+) -> None:
+    """An unknown mode, a bad commit, a bad quantity and a remote helper are each refused."""
+    spec = case(kind, field, value, False).spec
+    refused = _post(server, namespace, kind, spec, query="?dryRun=All")
+    assert refused.status == 422
+    assert field.rpartition(".")[2] in refused.message
+
+
+@pytest.mark.parametrize(
+    "patch", [{"type": "production"}, {"projectRef": {"name": "other"}}], ids=["type", "project"]
+)
+def test_type_and_project_stay(
+    server: Server, kubectl: Any, namespace: str, patch: dict[str, Any]
+) -> None:
+    """What decides the secrets of an Environment cannot be changed in place."""
+    assert _post(server, namespace, "Environment", GOOD["Environment"]).accepted
+    text = json.dumps({"spec": patch})
+    done = kubectl("patch", "-n", namespace, "cenv", "x", "--type=merge", "-p", text)
+    assert done.returncode != 0
+    assert "cannot be changed; create another Environment" in done.stderr
+    other = json.dumps({"spec": {"suspend": True}})
+    fine = kubectl("patch", "-n", namespace, "cenv", "x", "--type=merge", "-p", other)
+    assert fine.returncode == 0, fine.stderr
+
+
+@pytest.mark.scenario("E8")
+@pytest.mark.parametrize("kind", ["Project", "Environment"])
+def test_spec_and_status_have_a_door_each(
+    server: Server, kubectl: Any, namespace: str, kind: str
+) -> None:
+    """A status through the main door and a spec through the status door have no effect."""
+    assert _post(server, namespace, kind, GOOD[kind]).accepted
+    where = ("-n", namespace, kind_of(kind).plural + "." + GROUP, "x")
+    wrong = {"spec": {"suspend": True}, "status": {"observedGeneration": 7}}
+    text = json.dumps(wrong)
+    for door in ((), ("--subresource=status",)):
+        done = kubectl("patch", *where, "--type=merge", "-p", text, *door)
+        assert done.returncode == 0, done.stderr
+        found = json.loads(kubectl("get", *where, "-o", "json").stdout)
+        if door:
+            assert found["status"] == {"observedGeneration": 7}
+            assert found["metadata"]["generation"] == 2
+        else:
+            assert "status" not in found
+            assert found["spec"]["suspend"] is True
+
+
+def test_quota_defaults_show_in_the_stored_object(server: Server, namespace: str) -> None:
+    """The default quota is filled in; limits that follow from it are not."""
+    made = _post(server, namespace, "Project", GOOD["Project"], query="?dryRun=All")
+    quota = made.body["spec"]["resources"]["defaultQuota"]
+    assert quota == {
+        "cpu": "2",
+        "memory": "4Gi",
+        "storage": "20Gi",
+        "ephemeralStorage": "10Gi",
+        "pods": 20,
+        "persistentVolumeClaims": 10,
+        "services": 20,
+        "jobs": 20,
+        "secrets": 60,
+        "configMaps": 60,
+    }
+    assert made.body["spec"]["network"] == {"webEgress": "Public"}
+    assert made.body["spec"]["security"] == {"podSecurity": "restricted"}
+    value = Project.decode(json.dumps(made.body).encode())
+    assert value.spec.resources.default_quota.pods == 20
+
+
+def test_a_whole_status_is_taken(server: Server, kubectl: Any, namespace: str) -> None:
+    """What a pass reports goes through the status subresource and shows in the columns."""
+    assert _post(server, namespace, "Environment", GOOD["Environment"]).accepted
+    time = "2026-01-01T00:00:00Z"
+    status = {
+        "observedGeneration": 1,
+        "phase": "Ready",
+        "message": "all well",
+        "progress": "9/9",
+        "namespace": "env-shop-x",
+        "namespaceUID": "u-1",
+        "steps": [{"name": "accept", "state": "Succeeded", "startedAt": time, "finishedAt": time}],
+        "sources": [
+            {"name": "app", "branch": "main", "commit": "a" * 40, "ref": "refs/heads/main"}
+        ],
+        "revision": 2,
+        "serving": {"revision": 2, "commits": {"app": "a" * 40}, "since": time},
+        "unsupported": ["NetworkPolicy web"],
+        "deletion": {"startedAt": time, "blockedBy": ["x"]},
+        "lastHandledReconcileAt": "1",
+        "lastHandledRetryAt": "2",
+    }
+    where = ("-n", namespace, "cenv", "x")
+    text = json.dumps({"status": status})
+    done = kubectl("patch", *where, "--subresource=status", "--type=merge", "-p", text)
+    assert done.returncode == 0, done.stderr
+    back = json.loads(kubectl("get", *where, "-o", "json").stdout)
+    assert back["status"] == status
+    value = Environment.decode(json.dumps(back).encode())
+    assert value.status.namespace_uid == "u-1"
+    assert value.as_object()["status"] == status
+    assert "env-shop-x" in kubectl("get", *where, "-o", "wide").stdout
+
+
+def test_the_repository_shows_in_either_shape(server: Server, kubectl: Any, namespace: str) -> None:
+    """`kubectl get -o wide` finds the address of the first source, whichever way it stands."""
+    assert _post(server, namespace, "Project", OLD_PROJECT, name="old").accepted
+    assert _post(server, namespace, "Project", GOOD["Project"], name="new").accepted
+    shown = kubectl("get", "-n", namespace, "proj", "-o", "wide", "--no-headers").stdout
+    assert shown.count("https://git.example.com/shop.git") == 2

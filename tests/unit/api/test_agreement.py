@@ -1,0 +1,48 @@
+"""What the rights say and what the rooms do, told in two places, is the same."""
+
+from __future__ import annotations
+
+from windlass.api import fence, ignitionsync, rbac, rbac_environments
+from windlass.api.install import Install
+from windlass.environments.decide import kinds, marks, owned_objects
+from windlass.gateways.decide import owned
+
+
+def test_the_marks_of_namespaces() -> None:
+    """The fence looks for the marks that the operator sets."""
+    assert marks.UID == fence.ENVIRONMENT_UID
+    assert marks.TYPE == fence.NAMESPACE_TYPE
+    assert marks.ENVIRONMENT_TYPE == fence.ENVIRONMENT
+
+
+def test_the_bindings_inside_a_namespace() -> None:
+    """The operator binds the roles that it may bind, under names that it may write."""
+    assert owned_objects.APPLIER == rbac_environments.APPLIER
+    assert owned_objects.MANAGER == rbac_environments.MANAGER_BINDING
+    assert Install().environment_manager == owned_objects.MANAGER_ROLE
+
+
+def test_the_applier_may_write_every_kind_of_a_bundle() -> None:
+    """Exactly the kinds that a bundle may hold are in the role it is applied with."""
+    ((role,),) = (
+        documents for name, documents in rbac.files().items() if name == "environment-applier"
+    )
+    granted = {
+        (group, resource)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    wanted = {(allowed.gvr.group, allowed.gvr.resource) for allowed in kinds.ALLOWED.values()}
+    assert granted == wanted
+
+
+def test_names_of_what_is_kept_for_gateways() -> None:
+    """The fence lets the names pass that the gateways capability gives."""
+    names = (
+        owned.metadata_name("x"),
+        owned.summary_name("x"),
+        owned.status_name("0123-4567-89ab"),
+        owned.rights_name("x"),
+    )
+    assert all(name.startswith(ignitionsync.OWNED_PREFIX) for name in names)
