@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import os
 import shutil
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -41,13 +42,28 @@ class _Prepared:
     descriptors: tuple[int, ...]
 
 
-class Git:
-    """Starts git children under one set of settings."""
+Ended = Callable[[str, str], None]
 
-    def __init__(self, settings: GitSettings | None = None) -> None:
+
+class Git:
+    """Starts git children under one set of settings.
+
+    `on_end` is told of each child: what it was asked for, and `ok` or why it failed.
+    """
+
+    def __init__(
+        self, settings: GitSettings | None = None, *, on_end: Ended = lambda *_: None
+    ) -> None:
+        self._on_end = on_end
         self.settings = settings if settings is not None else GitSettings()
         self._base = private.base_directory(self.settings.run_directory)
         private.sweep(self._base)
+
+    def under(self, settings: GitSettings) -> Git:
+        """The same git with other limits; where its keys lie stays as it is."""
+        other = copy.copy(self)
+        other.settings = settings
+        return other
 
     async def run(
         self,
@@ -59,15 +75,19 @@ class Git:
         deadline_seconds: float,
         stdin: bytes = b"",
         config: Sequence[tuple[str, str]] = (),
+        sink: Callable[[bytes], object] | None = None,
     ) -> Completed:
-        """Run `git args`; GitError where it fails, with the child's redacted words."""
+        """Run `git args`; GitError where it fails, with the child's redacted words.
+
+        A `sink` gets what the child prints as it comes, in a thread.
+        """
         program = await asyncio.to_thread(self._found_program)
         if remote is not None:
             check_transport(remote, self.settings)
             if remote.scheme == "ssh":
                 ssh.check(remote, credentials)
         addresses = await self._addresses(remote, credentials)
-        with credentials.in_use(), contextlib.ExitStack() as stack:
+        with self._counted(args[0]), credentials.in_use(), contextlib.ExitStack() as stack:
             prepared = await _to_its_end(
                 asyncio.to_thread(self._prepare, stack, remote, credentials, addresses, config)
             )
@@ -79,6 +99,7 @@ class Git:
                     stdin=stdin,
                     descriptors=prepared.descriptors,
                     limits=self._limits(deadline_seconds),
+                    sink=sink,
                 )
             except TimeoutError as error:
                 text = f"git {args[0]} did not end within {deadline_seconds:g} s and was stopped"
@@ -86,6 +107,15 @@ class Git:
             except FileNotFoundError as error:
                 raise GitError("Corrupt", "the store's directory is gone") from error
             return _completed(args[0], ended, remote, credentials)
+
+    @contextlib.contextmanager
+    def _counted(self, operation: str) -> Iterator[None]:
+        try:
+            yield
+        except GitError as error:
+            self._on_end(operation, error.reason)
+            raise
+        self._on_end(operation, "ok")
 
     def _found_program(self) -> str:
         found = shutil.which(self.settings.program)

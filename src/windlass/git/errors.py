@@ -14,6 +14,7 @@ REASONS = frozenset(
         "HostKeyMismatch",
         "NotFound",
         "RefNotFound",
+        "CommitUnreachable",
         "NonFastForward",
         "Rejected",
         "Timeout",

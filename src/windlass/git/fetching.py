@@ -4,7 +4,8 @@ Commits come one deep and without blobs where the server allows that; a server t
 not know filters sends everything, which is as good. Blobs come by their ids in one
 fetch; a server that refuses ids is asked for the whole commit again without a filter.
 The store's own configuration stays empty: what git must know about the remote goes in
-with each call, so a store can be fetched through any address of its repository.
+with each call, so a store can be fetched through any address of its repository, and no
+later read can turn into a download.
 """
 
 from __future__ import annotations
@@ -22,7 +23,12 @@ from windlass.git.errors import GitError, StoreCorrupt
 from windlass.git.format import refs
 from windlass.git.format.remote import Remote
 
-_FILTER = "blob:none"
+NO_BLOBS = "blob:none"
+NO_TREES = "tree:0"
+EVERYTHING = ""
+
+# Without a list of what is here: a partial store would claim to have what it has not.
+_NO_HAVES = (("fetch.negotiationAlgorithm", "noop"),)
 _QUIET = (
     "--quiet",
     "--no-tags",
@@ -34,12 +40,15 @@ _QUIET = (
 
 @dataclass(frozen=True, slots=True)
 class Fetching:
-    """Fetches of one store from one remote."""
+    """Fetches of one store from one remote; `filter` is what the server may leave out."""
 
     git: Git
     directory: Path
     remote: Remote
     credentials: Credentials
+    filter: str = NO_BLOBS
+    limits: Sequence[tuple[str, str]] = ()
+    """More configuration for every fetch: what git may take of the machine."""
 
     @staticmethod
     def local_ref(ref: str) -> str:
@@ -53,7 +62,7 @@ class Fetching:
         args = [f"--depth={depth}", "origin", f"+{ref}:{local}"]
         if blobless:
             try:
-                await self._run([f"--filter={_FILTER}", *args])
+                await self._run([*self._filtered(), *args])
             except GitError as error:
                 if "filter" not in error.message:
                     raise
@@ -63,15 +72,28 @@ class Fetching:
         failpoint.reach("git.fetch.after")
         return await self._tip(local)
 
-    async def fetch_objects(self, ids: Sequence[str]) -> None:
-        """Objects by their ids, all in one fetch."""
+    async def fetch_id(self, identifier: str) -> None:
+        """One object by its id and, of a commit, what the filter lets through; no ref is noted."""
+        failpoint.reach("git.fetch.before")
+        await self._run(
+            [*self._filtered(), "--depth=1", "origin", identifier],
+            extra=_NO_HAVES if self.filter else (),
+        )
+        failpoint.reach("git.fetch.after")
+
+    async def fetch_names(self, refspecs: Sequence[str], *, depth: int) -> None:
+        """The newest `depth` commits of several refs, noted as the refspecs say."""
+        await self._run([*self._filtered(), f"--depth={depth}", "origin", *refspecs])
+
+    async def fetch_blobs(self, ids: Sequence[str]) -> None:
+        """Blobs by their ids, all in one fetch; RefNotFound or Rejected by who refuses ids."""
         listed = "".join(f"{each}\n" for each in ids if refs.is_object_id(each)).encode()
+        await self._run([*self._filtered(), "--stdin", "origin"], stdin=listed, extra=_NO_HAVES)
+
+    async def fetch_objects(self, ids: Sequence[str]) -> None:
+        """Blobs by their ids, or with all of their commit where the server refuses ids."""
         try:
-            await self._run(
-                [f"--filter={_FILTER}", "--stdin", "origin"],
-                stdin=listed,
-                extra=(("fetch.negotiationAlgorithm", "noop"),),
-            )
+            await self.fetch_blobs(ids)
         except GitError as error:
             if error.reason not in {"RefNotFound", "Rejected"}:
                 raise
@@ -116,7 +138,7 @@ class Fetching:
                 cwd=self.directory,
                 deadline_seconds=self.git.settings.fetch_timeout_seconds,
                 stdin=stdin,
-                config=(*self._remote_config(), *extra),
+                config=(*self._remote_config(), *self.limits, *extra),
             )
             done = True
         except GitError as error:
@@ -129,8 +151,13 @@ class Fetching:
 
     def _remote_config(self) -> Iterator[tuple[str, str]]:
         yield "remote.origin.url", self.remote.url
-        yield "remote.origin.promisor", "true"
-        yield "remote.origin.partialclonefilter", _FILTER
+        if self.filter:
+            yield "remote.origin.promisor", "true"
+            yield "remote.origin.partialclonefilter", self.filter
+
+    def _filtered(self) -> Iterator[str]:
+        if self.filter:
+            yield f"--filter={self.filter}"
 
     @staticmethod
     async def repack(git: Git, directory: Path) -> None:

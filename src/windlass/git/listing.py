@@ -1,98 +1,176 @@
 """The refs of remotes, asked for once and shared.
 
-All who ask for the same endpoint with the same credential share one `ls-remote`: while
-it runs they wait for it together, afterwards an answer younger than they demand is
-enough. A failure is told to those who waited and is not kept. One asker who gives up
-does not take the answer from the others.
+All who ask for the same repository with the same credential share one `ls-remote`: an
+answer younger than they demand is enough, also one that is still under way. Who comes
+too late for that waits for the next question, one for all; it waits `gather_seconds` for
+more to come. Without that patience an asker takes the answer that is under way, however
+old, as long as it holds what is wanted.
+
+Branches are always asked for; tags and other refs as long as somebody wanted them within
+the last hour, so that askers with different wants do not take turns. A failure is told to
+those who waited and is not kept. One asker who gives up does not take the answer from
+the others.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from windlass.base.clock import Clock, SystemClock
 from windlass.git.child import Git
 from windlass.git.credentials import ANONYMOUS, Credentials
 from windlass.git.errors import GitError
 from windlass.git.format import listing
-from windlass.git.format.listing import Listing
+from windlass.git.format.listing import PEELED, Listing
 from windlass.git.format.remote import Remote
+from windlass.git.question import Question
 
 __all__ = ["Listing", "Listings", "read"]
 
+ADVERTISEMENT_BYTES = 16 * 1024 * 1024
+MOST_NAMES = 64
+
+_LISTING_MEMORY_BYTES = 1024 * 1024 * 1024
 _MOST_KEPT = 1024
+_INTEREST_SECONDS = 3600.0
+_NOTHING: frozenset[str] = frozenset()
+
+_Key = tuple[str, str, str]
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
     listing: Listing
+    asked: frozenset[str]
     at: float
 
 
 class Listings:
-    """One listing per endpoint and credential."""
+    """One listing per repository and credential."""
 
     def __init__(self, git: Git, clock: Clock | None = None) -> None:
         self._git = git
         self._clock = clock if clock is not None else SystemClock()
-        self._kept: OrderedDict[tuple[str, str, str], _Kept] = OrderedDict()
-        self._running: dict[tuple[str, str, str], asyncio.Task[Listing]] = {}
+        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
+        self._interest: OrderedDict[_Key, dict[str, float]] = OrderedDict()
+        self._gathering: dict[_Key, Question] = {}
+        self._under_way: dict[_Key, Question] = {}
 
     async def get(
-        self, remote: Remote, credentials: Credentials = ANONYMOUS, *, max_age_seconds: float
+        self,
+        remote: Remote,
+        credentials: Credentials = ANONYMOUS,
+        *,
+        max_age_seconds: float,
+        wants: frozenset[str] = _NOTHING,
+        gather_seconds: float = 0.0,
     ) -> Listing:
-        """A listing not older than `max_age_seconds`, counted from when it was asked for."""
-        key = (remote.endpoint, remote.user, credentials.fingerprint)
+        """A listing not older than `max_age_seconds`, counted from when it was asked for.
+
+        `wants` names what is needed beyond branches: `TAGS`, full names of other refs.
+        """
+        key = (remote.fetch_key, remote.user, credentials.fingerprint)
+        now = self._clock.monotonic()
+        self._note_interest(key, wants, now)
         kept = self._kept.get(key)
-        if kept is not None and self._clock.monotonic() - kept.at < max_age_seconds:
+        if kept is not None and now - kept.at < max_age_seconds and wants <= kept.asked:
             return kept.listing
-        task = self._running.get(key)
-        if task is None:
-            task = asyncio.create_task(self._ask(key, remote, credentials))
-            self._running[key] = task
-            task.add_done_callback(lambda done: self._finished(key, done))
-        return await asyncio.shield(task)
+        after = now - max_age_seconds if gather_seconds > 0 else float("-inf")
+        question = self._under_way.get(key)
+        if question is None or not question.serves(wants, after):
+            question = self._gathering.get(key) or self._open(key, remote, credentials)
+            question.join(wants, gather_seconds)
+        return await asyncio.shield(question.task)
 
     def forget(self, remote: Remote) -> None:
-        """Drop what is kept of an endpoint, after a push or a poke."""
-        for key in [key for key in self._kept if key[0] == remote.endpoint]:
+        """Drop what is kept of a repository, after a push or a poke."""
+        for key in [key for key in self._kept if key[0] == remote.fetch_key]:
             del self._kept[key]
 
     async def close(self) -> None:
-        running = list(self._running.values())
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        questions = [*self._gathering.values(), *self._under_way.values()]
+        for question in questions:
+            question.task.cancel()
+        await asyncio.gather(*(each.task for each in questions), return_exceptions=True)
 
-    async def _ask(
-        self, key: tuple[str, str, str], remote: Remote, credentials: Credentials
+    def _open(self, key: _Key, remote: Remote, credentials: Credentials) -> Question:
+        question = Question()
+        question.task = asyncio.create_task(self._answer(key, question, remote, credentials))
+        self._gathering[key] = question
+        question.task.add_done_callback(lambda _: self._finished(key, question))
+        return question
+
+    async def _answer(
+        self, key: _Key, question: Question, remote: Remote, credentials: Credentials
     ) -> Listing:
-        asked_at = self._clock.monotonic()
-        answer = await read(self._git, remote, credentials)
-        self._kept[key] = _Kept(answer, asked_at)
-        self._kept.move_to_end(key)
-        while len(self._kept) > _MOST_KEPT:
-            self._kept.popitem(last=False)
+        await question.gathered(self._under_way.get(key))
+        del self._gathering[key]
+        self._under_way[key] = question
+        now = self._clock.monotonic()
+        asked = question.ask(self._interest.get(key, ()), now)
+        answer = await read(self._git, remote, credentials, asked)
+        _keep(self._kept, key, _Kept(answer, asked, now))
         return answer
 
-    def _finished(self, key: tuple[str, str, str], task: asyncio.Task[Listing]) -> None:
-        self._running.pop(key, None)
-        if not task.cancelled():
+    def _note_interest(self, key: _Key, wants: frozenset[str], now: float) -> None:
+        if not wants:
+            return
+        found = self._interest.get(key, {})
+        recent = {name: at for name, at in found.items() if now - at < _INTEREST_SECONDS}
+        _keep(self._interest, key, recent | dict.fromkeys(wants, now))
+
+    def _finished(self, key: _Key, question: Question) -> None:
+        for questions in (self._gathering, self._under_way):
+            if questions.get(key) is question:
+                del questions[key]
+        if not question.task.cancelled():
             # Seen here, so that a failure nobody waits for any more is no warning.
-            task.exception()
+            question.task.exception()
 
 
-async def read(git: Git, remote: Remote, credentials: Credentials = ANONYMOUS) -> Listing:
+def _keep(kept: OrderedDict[_Key, _Value], key: _Key, value: _Value) -> None:
+    """Note the newest; what was not renewed for the longest time goes first."""
+    kept[key] = value
+    kept.move_to_end(key)
+    while len(kept) > _MOST_KEPT:
+        kept.popitem(last=False)
+
+
+async def read(
+    git: Git,
+    remote: Remote,
+    credentials: Credentials = ANONYMOUS,
+    wants: frozenset[str] = _NOTHING,
+) -> Listing:
     """Ask the remote now, not sharing with anybody."""
-    done = await git.run(
-        ["ls-remote", "--symref", "--", remote.url, "HEAD", "refs/heads/*"],
+    limits = replace(
+        git.settings,
+        stdout_limit_bytes=min(ADVERTISEMENT_BYTES, git.settings.stdout_limit_bytes),
+        memory_limit_bytes=min(_LISTING_MEMORY_BYTES, git.settings.memory_limit_bytes),
+    )
+    done = await git.under(limits).run(
+        ["ls-remote", "--symref", "--", remote.url, *_patterns(wants)],
         credentials=credentials,
         remote=remote,
         deadline_seconds=git.settings.list_timeout_seconds,
     )
     try:
-        return listing.parse(done.stdout)
+        return listing.parse(done.stdout, wants)
     except ValueError as error:
         raise GitError("Unavailable", str(error)) from error
+
+
+def _patterns(wants: frozenset[str]) -> Iterator[str]:
+    """What git shall print; nothing = every ref, where naming them would take too long."""
+    if len(wants) > MOST_NAMES:
+        return
+    yield from ("HEAD", "refs/heads/*")
+    for name in sorted(wants):
+        yield name
+        if not name.endswith("*"):
+            yield name + PEELED

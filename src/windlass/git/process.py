@@ -11,16 +11,18 @@ import contextlib
 import os
 import signal
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 _CHUNK = 64 * 1024
 _DRAIN_SECONDS = 5.0
 _SHELL = "/bin/sh"
-# A limit that cannot be set is one that is already lower.
+# A limit that cannot be set is one that is already lower. A file that would grow too large
+# is an error that git names, instead of a signal that it dies of without a word.
 _BIND_AND_START = (
-    'ulimit -c 0; ulimit -v "$1" 2>/dev/null; ulimit -f "$2" 2>/dev/null; shift 2; exec "$@"'
+    'trap "" XFSZ; ulimit -c 0; ulimit -v "$1" 2>/dev/null; ulimit -f "$2" 2>/dev/null;'
+    ' shift 2; exec "$@"'
 )
 
 
@@ -53,8 +55,12 @@ async def run(
     stdin: bytes,
     descriptors: Sequence[int],
     limits: Limits,
+    sink: Callable[[bytes], object] | None = None,
 ) -> Ended:
-    """Run to the end; TimeoutError where the deadline came first."""
+    """Run to the end; TimeoutError where the deadline came first.
+
+    With a `sink` the output goes there piece by piece, in a thread, without a limit.
+    """
     async with asyncio.timeout(limits.deadline_seconds):
         process = await asyncio.create_subprocess_exec(
             *_limited(argv, limits),
@@ -67,16 +73,22 @@ async def run(
             start_new_session=True,
         )
         try:
-            return await _converse(process, stdin, limits)
+            return await _converse(process, stdin, limits, sink)
         finally:
             await _end(process)
 
 
-async def _converse(process: Process, stdin: bytes, limits: Limits) -> Ended:
+async def _converse(
+    process: Process, stdin: bytes, limits: Limits, sink: Callable[[bytes], object] | None
+) -> Ended:
     assert process.stdout is not None
     assert process.stderr is not None
+    if sink is not None:
+        listening = _pour(process.stdout, sink)
+    else:
+        listening = _read(process, process.stdout, limits.stdout_bytes)
     (stdout, loud), (stderr, noisy), _, returncode = await asyncio.gather(
-        _read(process, process.stdout, limits.stdout_bytes),
+        listening,
         _read(process, process.stderr, limits.stderr_bytes),
         _feed(process, stdin),
         process.wait(),
@@ -104,6 +116,14 @@ async def _read(process: Process, stream: asyncio.StreamReader, cap: int) -> tup
         else:
             kept += chunk
     return bytes(kept), overflowed
+
+
+async def _pour(
+    stream: asyncio.StreamReader, sink: Callable[[bytes], object]
+) -> tuple[bytes, bool]:
+    while chunk := await stream.read(_CHUNK):
+        await asyncio.to_thread(sink, chunk)
+    return b"", False
 
 
 async def _feed(process: Process, content: bytes) -> None:

@@ -27,7 +27,7 @@ from windlass.git.child import Git
 from windlass.git.credentials import Credentials
 from windlass.git.errors import GitError, StoreCorrupt
 from windlass.git.fetching import Fetching
-from windlass.git.format import commit, objects, pack, tree
+from windlass.git.format import commit, objects, pack, tag, tree
 from windlass.git.format.remote import Remote
 
 MAX_ENTRIES = 500_000
@@ -67,11 +67,25 @@ class Store:
             leftovers.remove_all(directory)
             return cls(directory, _open_or_create(directory))
 
+    def close(self) -> None:
+        """Let go of the files; libgit2 would show a later opener what this one has seen."""
+        del self._odb
+        self._repository.free()
+
     def discard(self) -> None:
         """Delete everything and begin anew; for a store that is corrupt or too large."""
         with objects_edge.translated():
             self._repository.free()
             _delete(self.directory)
+            self._repository = _open_or_create(self.directory)
+            self._odb = self._repository.odb
+
+    def replace(self, other: Path) -> None:
+        """Take the files of `other`, a repository beside this one, in place of our own."""
+        with objects_edge.translated():
+            self._repository.free()
+            _delete(self.directory)
+            other.rename(self.directory)
             self._repository = _open_or_create(self.directory)
             self._odb = self._repository.odb
 
@@ -133,9 +147,39 @@ class Store:
 
     def remember(self, ref: str, commit_id: str) -> None:
         """Note that the remote's `ref` is at a commit we hold."""
+        self.note(Fetching.local_ref(ref), commit_id)
+
+    def refs(self, prefix: str) -> dict[str, str]:
+        """The refs of our own whose names begin with `prefix`."""
         with objects_edge.translated():
-            name = Fetching.local_ref(ref)
-            self._repository.references.create(name, pygit2.Oid(hex=commit_id), force=True)
+            found = self._repository.references
+            return {name: str(found[name].target) for name in found if name.startswith(prefix)}
+
+    def note(self, ref: str, identifier: str) -> None:
+        """Make a ref of our own lead to an object."""
+        with objects_edge.translated():
+            self._repository.references.create(ref, pygit2.Oid(hex=identifier), force=True)
+
+    def drop_refs(self, prefix: str) -> None:
+        """Remove the refs of our own whose names begin with `prefix`."""
+        with objects_edge.translated():
+            for name in self.refs(prefix):
+                self._repository.references.delete(name)
+
+    def peeled(self, identifier: str) -> tuple[str, str]:
+        """Kind and id of what an object leads to, through any number of tags."""
+        with objects_edge.translated():
+            for _ in range(_MAX_DEPTH):
+                kind = self._odb.read_header(pygit2.Oid(hex=identifier))[0]
+                if kind != ObjectType.TAG:
+                    return ObjectType(kind).name.lower(), identifier
+                identifier = tag.target(self._read(identifier, "tag"))
+            raise ValueError("the tag leads through too many tags")
+
+    def blob_size(self, blob_id: str) -> int:
+        """How many bytes a blob has, without reading them."""
+        with objects_edge.translated():
+            return int(self._odb.read_header(pygit2.Oid(hex=blob_id))[1])
 
     def tree_of(self, commit_id: str) -> str:
         return self._header(commit_id).tree
@@ -155,7 +199,7 @@ class Store:
             prefix, tree_id, depth = pending.pop()
             for name, entry in self.read_tree(tree_id).items():
                 path = prefix + b"/" + name if prefix else name
-                _check_bounds(path, depth, len(found) + len(pending))
+                check_bounds(path, depth, len(found) + len(pending))
                 if entry.is_directory:
                     pending.append((path, entry.id, depth + 1))
                 else:
@@ -190,6 +234,10 @@ class Store:
     def contains(self, commit_id: str, ancestor: str) -> bool:
         """Whether `ancestor` is `commit_id` or one of its ancestors, as far as history is here."""
         return any(found == ancestor for found in self._history(commit_id))
+
+    def abbreviated(self, commit_id: str, start: str) -> list[str]:
+        """The commits among `commit_id` and its ancestors whose ids begin with `start`."""
+        return [found for found in self._history(commit_id) if found.startswith(start)]
 
     def is_complete(self, commit_id: str) -> bool:
         """Whether the whole history of `commit_id` is here, down to its roots."""
@@ -261,7 +309,8 @@ class Store:
         return Fetching(git, self.directory, remote, credentials)
 
 
-def _check_bounds(path: bytes, depth: int, entries: int) -> None:
+def check_bounds(path: bytes, depth: int, entries: int) -> None:
+    """End a walk through directories that were made to have no end."""
     if entries >= MAX_ENTRIES:
         raise GitError("TooLarge", f"the folder has more than {MAX_ENTRIES} entries")
     if len(path) > MAX_PATH_BYTES or depth > _MAX_DEPTH:

@@ -11,6 +11,7 @@ from windlass.git import listing
 from windlass.git.child import Git
 from windlass.git.credentials import ANONYMOUS, Credentials
 from windlass.git.errors import GitError
+from windlass.git.format.listing import TAGS
 from windlass.git.format.remote import Remote
 from windlass.git.listing import Listing, Listings
 
@@ -33,13 +34,21 @@ class Asked:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
+        self.wants: list[frozenset[str]] = []
         self.gate = asyncio.Event()
         self.gate.set()
         self.error: GitError | None = None
         monkeypatch.setattr(listing, "read", self.read)
 
-    async def read(self, git: Git, remote: Remote, credentials: Credentials) -> Listing:
+    async def read(
+        self,
+        git: Git,
+        remote: Remote,
+        credentials: Credentials,
+        wants: frozenset[str] = frozenset(),
+    ) -> Listing:
         self.count += 1
+        self.wants.append(wants)
         await self.gate.wait()
         if self.error is not None:
             raise self.error
@@ -128,3 +137,95 @@ async def test_close_ends_running_questions(listings: Listings, asked: Asked) ->
     await listings.close()
     with pytest.raises(asyncio.CancelledError):
         await asker
+
+
+async def _several(count: int, listings: Listings, **wants: object) -> list[asyncio.Task[Listing]]:
+    """That many askers with patience, all of whom want an answer that is newer than now."""
+    return [
+        asyncio.create_task(
+            listings.get(REMOTE, max_age_seconds=0, gather_seconds=0.2, **wants)  # type: ignore[arg-type]
+        )
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.looptime
+async def test_a_hundred_pokes_cost_one_question(listings: Listings, asked: Asked) -> None:
+    """They gather for 200 ms; those who come while it is asked share one more."""
+    first = await _several(50, listings)
+    await asyncio.sleep(0.1)
+    first += await _several(50, listings)
+    asked.gate.clear()
+    await asyncio.sleep(0.11)
+    assert asked.count == 1
+    late = await _several(30, listings)
+    await asyncio.sleep(1.0)
+    late += await _several(30, listings)
+    await asyncio.sleep(0)
+    assert asked.count == 1
+    asked.gate.set()
+    await asyncio.gather(*first)
+    answers = await asyncio.gather(*late)
+    assert asked.count == 2
+    assert {answer.refs["refs/heads/main"] for answer in answers} == {f"{2:040d}"}
+
+
+@pytest.mark.looptime
+async def test_the_impatient_do_not_wait_for_the_window(listings: Listings, asked: Asked) -> None:
+    """An asker without patience closes the window for all."""
+    (patient,) = await _several(1, listings)
+    await asyncio.sleep(0.01)
+    began = asyncio.get_running_loop().time()
+    await listings.get(REMOTE, max_age_seconds=0)
+    await patient
+    assert asyncio.get_running_loop().time() == began
+    assert asked.count == 1
+
+
+@pytest.mark.looptime
+async def test_a_young_answer_under_way_is_enough(
+    listings: Listings, asked: Asked, clock: HandClock
+) -> None:
+    """Who would take an answer of that age waits for it instead of asking again."""
+    asked.gate.clear()
+    await _several(1, listings)
+    await asyncio.sleep(0.3)
+    clock.seconds = 5.0
+    asker = asyncio.create_task(listings.get(REMOTE, max_age_seconds=60, gather_seconds=0.2))
+    await asyncio.sleep(0)
+    asked.gate.set()
+    await asker
+    assert asked.count == 1
+
+
+async def test_different_wants_do_not_take_turns(
+    listings: Listings, asked: Asked, clock: HandClock
+) -> None:
+    """What was wanted within the last hour is asked for by whoever asks next."""
+    pull = frozenset({"refs/pull/7/head"})
+    for wants in (frozenset[str](), frozenset({TAGS}), pull):
+        await listings.get(REMOTE, max_age_seconds=60, wants=wants)
+    assert [len(each) for each in asked.wants] == [0, 1, 2]
+    for wants in (frozenset[str](), frozenset({TAGS}), pull):
+        await listings.get(REMOTE, max_age_seconds=60, wants=wants)
+    assert asked.count == 3
+    clock.seconds = 3000
+    await listings.get(REMOTE, max_age_seconds=60, wants=pull)
+    clock.seconds = 4000
+    await listings.get(REMOTE, max_age_seconds=60, wants=pull)
+    assert asked.wants[3:] == [{TAGS, *pull}, pull]
+
+
+async def test_spellings_of_one_repository_share(listings: Listings, asked: Asked) -> None:
+    """Case of the host, default port, a slash at the end and `.git` make no difference."""
+    spellings = (
+        "https://host/a",
+        "https://HOST:443/a.git",
+        "https://host/a/",
+        "https://host/a.git/",
+    )
+    for text in spellings:
+        await listings.get(Remote.parse(text), max_age_seconds=60)
+    assert asked.count == 1
+    await listings.get(Remote.parse("ssh://git@host/a"), max_age_seconds=60)
+    assert asked.count == 2

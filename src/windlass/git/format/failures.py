@@ -31,7 +31,7 @@ _OURS: tuple[tuple[str, str], ...] = (
     (
         "RefNotFound",
         r"couldn't find remote ref|remote branch .* not found|not our ref|no such remote ref"
-        r"|request for unadvertised object",
+        r"|request for unadvertised object|want [0-9a-f]{40,64} not valid",
     ),
     (
         "NotFound",
@@ -51,6 +51,11 @@ _RACE = (
     r"stale info|fetch first|non-fast-forward|cannot lock ref|incorrect old value"
     r"|failed to update ref|reference already exists|remote ref updated since checkout"
 )
+_UNTRUSTED = (
+    r"certificate|ssl peer|gnutls|self.signed|tls (alert|handshake)|ssl_error|unable to get local"
+    r"|error setting certificate|problem with the ssl"
+)
+_REDIRECTED = r"returned error: 30[12378]|update url base from redirection"
 _REFUSAL = (
     r"remote rejected|hook declined|protected branch|quota|exceeds|pre-receive|not permitted"
     r"|permission|denied|prohibited|unpacker error|shallow update not allowed|gh0\d\d"
@@ -59,6 +64,8 @@ _REFUSAL = (
 _OURS_COMPILED = tuple((name, re.compile(text, re.IGNORECASE)) for name, text in _OURS)
 _RACE_COMPILED = re.compile(_RACE, re.IGNORECASE)
 _REFUSAL_COMPILED = re.compile(_REFUSAL, re.IGNORECASE)
+_UNTRUSTED_COMPILED = re.compile(_UNTRUSTED, re.IGNORECASE)
+_REDIRECTED_COMPILED = re.compile(_REDIRECTED, re.IGNORECASE)
 
 
 def reason(stderr: str, stdout: str = "") -> str:
@@ -72,6 +79,16 @@ def reason(stderr: str, stdout: str = "") -> str:
     if "[remote rejected]" in stdout or _REFUSAL_COMPILED.search(stdout + stderr):
         return "Rejected"
     return "Unavailable"
+
+
+def is_untrusted(words: str) -> bool:
+    """Whether an `Unavailable` remote failed to prove who it is (TLS)."""
+    return bool(_UNTRUSTED_COMPILED.search(words))
+
+
+def is_redirected(words: str) -> bool:
+    """Whether an `Unavailable` remote wanted to send us somewhere else."""
+    return bool(_REDIRECTED_COMPILED.search(words))
 
 
 def readable(stderr: str, limit: int = 2000) -> str:

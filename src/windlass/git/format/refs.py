@@ -1,18 +1,32 @@
-"""Branch names: which ones git and we accept.
+"""Names of branches and texts of refs: which ones git and we accept.
 
 Whatever passes `check_branch` is safe as an argument and as a file below `refs/heads`.
+Whatever passes `check` (rule V2) is safe as an argument: a name, a full name or an id.
 """
 
 from __future__ import annotations
 
 MAX_CHARS = 244
+MAX_REF_CHARS = 255
 
 _FORBIDDEN = frozenset(" ~^:?*[\\")
 _HEX = frozenset("0123456789abcdef")
 
 
 class RefRefused(ValueError):
-    """A branch name git would not take; the text names the rule."""
+    """A name git would not take; the text names the rule."""
+
+
+def check(text: str) -> None:
+    """Refuse what can be neither a branch, a tag, a full ref name nor an id."""
+    if not text or len(text) > MAX_REF_CHARS:
+        raise RefRefused(f"a ref has 1 to {MAX_REF_CHARS} characters")
+    if text.startswith("-") or text.endswith(("/", ".", ".lock")) or text == "@":
+        raise RefRefused("a ref must not begin with `-`, end with `/`, `.` or `.lock`, nor be `@`")
+    if any(bad in text for bad in ("..", "@{", "//")):
+        raise RefRefused("a ref must not hold `..`, `@{` or `//`")
+    if any(char in _FORBIDDEN or char.isspace() or not char.isprintable() for char in text):
+        raise RefRefused("a ref must not hold spaces, invisible characters or any of ~^:?*[\\")
 
 
 def check_branch(name: str) -> None:

@@ -79,6 +79,11 @@ class Remote:
         return f"{self.scheme}://{self.host}:{self.port}/{self.path.strip('/')}"
 
     @property
+    def fetch_key(self) -> str:
+        """The endpoint without what people write or leave out: whose refs are the same."""
+        return self.endpoint.removesuffix(".git")
+
+    @property
     def identity(self) -> str:
         """The repository itself, however it is reached."""
         host = _ALIASES.get(self.host, self.host)

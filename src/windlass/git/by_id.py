@@ -1,0 +1,112 @@
+"""Gets one commit, named by its id, into a store.
+
+1. The id is asked for as it is, one deep, leaving out what the filter says.
+2. A server that refuses ids (protocol v0) is asked for the name instead, or for all
+   branches and tags where there is no name: first their tips, then 50 commits of each.
+   What comes counts only if the id is among it.
+3. An id that the server does not have is `CommitUnreachable`; so is one that leads to
+   something else than a commit. The id of a tag stands for the commit that it marks.
+
+No ref stays behind: whether a commit is kept is the caller's to note.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from windlass.git.errors import GitError
+from windlass.git.fetching import Fetching
+from windlass.git.store import Store
+
+_DEPTHS = (1, 50)
+_CANDIDATES = "refs/windlass/candidates/"
+_CONCLUSIVE = "not our ref"
+
+
+class IdsRefused(GitError):
+    """The server gives objects by name only."""
+
+    def __init__(self, cause: GitError) -> None:
+        super().__init__("RefNotFound", cause.message)
+
+
+class FilterRefused(GitError):
+    """The server does not serve fetches that leave something out."""
+
+    def __init__(self, cause: GitError) -> None:
+        super().__init__("Unavailable", cause.message)
+
+
+@dataclass(frozen=True, slots=True)
+class ById:
+    """Fetches into one store."""
+
+    store: Store
+    fetching: Fetching
+
+    async def by_id(self, wanted: str) -> str:
+        """The commit that `wanted` stands for; IdsRefused where it must be asked for by name."""
+        try:
+            await self.fetching.fetch_id(wanted)
+        except GitError as error:
+            raise _understood(error, wanted) from error
+        return await asyncio.to_thread(self.peeled, wanted)
+
+    async def by_name(self, wanted: str, ref: str) -> str:
+        """The commit, found among the newest of `ref`, or of all branches and tags."""
+        try:
+            for depth in _DEPTHS:
+                await self._fetch_named(ref, depth)
+                if await asyncio.to_thread(self.store.has, wanted):
+                    return await asyncio.to_thread(self.peeled, wanted)
+        except GitError as error:
+            if error.reason != "RefNotFound":
+                raise
+            raise unreachable(wanted, f"{ref} is not there any more") from error
+        finally:
+            await asyncio.to_thread(self.store.drop_refs, _CANDIDATES)
+        among = ref or "any branch or tag"
+        raise unreachable(
+            wanted, f"it is not among the newest {_DEPTHS[-1]} commits of {among}, and the"
+            " server gives nothing else"
+        )  # fmt: skip
+
+    async def blobs(self, ids: list[str]) -> None:
+        """Blobs by their ids; IdsRefused where they come only with their commit."""
+        try:
+            await self.fetching.fetch_blobs(ids)
+        except GitError as error:
+            raise _understood(error, ids[0]) from error
+
+    def peeled(self, wanted: str) -> str:
+        """The commit behind an id that is here."""
+        kind, commit = self.store.peeled(wanted)
+        if kind != "commit":
+            raise unreachable(wanted, f"it is the id of a {kind}, not of a commit")
+        return commit
+
+    async def _fetch_named(self, ref: str, depth: int) -> None:
+        names = [f"+{ref}:{_CANDIDATES}one"] if ref else _EVERY_NAME
+        await self.fetching.fetch_names(names, depth=depth)
+
+
+_EVERY_NAME = [
+    f"+refs/heads/*:{_CANDIDATES}heads/*",
+    f"+refs/tags/*:{_CANDIDATES}tags/*",
+]
+
+
+def unreachable(wanted: str, why: str) -> GitError:
+    """An id that leads to no commit we can have."""
+    return GitError("CommitUnreachable", f"{wanted} cannot be fetched: {why}")
+
+
+def _understood(error: GitError, wanted: str) -> GitError:
+    if error.reason in {"RefNotFound", "Rejected"}:
+        if _CONCLUSIVE in error.message:
+            return unreachable(wanted, "the remote does not have it")
+        return IdsRefused(error)
+    if error.reason == "Unavailable" and "filter" in error.message:
+        return FilterRefused(error)
+    return error

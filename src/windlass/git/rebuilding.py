@@ -1,0 +1,96 @@
+"""A store made anew from what is still wanted of it.
+
+Git's own housekeeping does not work on partial stores, so what is to stay is packed into
+a new repository beside the old one, which then takes its place. Nothing is asked of the
+remote. A crash in between leaves either store, or none: both are good beginnings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pygit2
+
+from windlass.base import failpoint
+from windlass.git import byte_watch, objects_edge
+from windlass.git.child import Git
+from windlass.git.errors import GitError
+from windlass.git.store import Store
+
+_SHALLOW = "shallow"
+
+
+async def rebuild(git: Git, store: Store, roots: Sequence[str], room_bytes: int) -> None:
+    """Keep what `roots` lead to, as far as it is here, and the refs to them; drop the rest.
+
+    The new store may take `room_bytes` while both are there; GitError where that is too
+    little, and the old one stays.
+    """
+    new = store.directory.with_name(f".{store.directory.name}.{uuid.uuid4().hex}")
+    try:
+        await asyncio.to_thread(_prepare, new)
+        await _pack(git, store.directory, new, roots, room_bytes)
+        await asyncio.to_thread(_complete, store, new, roots)
+        failpoint.reach("git.rebuild.before")
+        await asyncio.to_thread(store.replace, new)
+        failpoint.reach("git.rebuild.after")
+    finally:
+        await asyncio.to_thread(shutil.rmtree, new, ignore_errors=True)
+
+
+def is_partial(directory: Path) -> bool:
+    """Whether something was left out of what the store holds."""
+    return any((directory / "objects" / "pack").glob("*.promisor"))
+
+
+def _prepare(new: Path) -> None:
+    with objects_edge.translated():
+        pygit2.init_repository(str(new), bare=True).free()
+
+
+async def _pack(git: Git, old: Path, new: Path, roots: Sequence[str], room_bytes: int) -> None:
+    if room_bytes <= 0:
+        raise GitError("TooLarge", "there is no room to rebuild the git store")
+    await byte_watch.bound(git, room_bytes).run(
+        # What is packed well stays so; looking for something better would cost minutes.
+        ["pack-objects", "--quiet", "--revs", "--missing=allow-any", "--window=0",
+         "--delta-base-offset", str(new / "objects" / "pack" / "pack")],
+        cwd=old,
+        deadline_seconds=git.settings.fetch_timeout_seconds,
+        stdin="".join(f"{root}\n" for root in roots).encode(),
+    )  # fmt: skip
+
+
+def _complete(store: Store, new: Path, roots: Sequence[str]) -> None:
+    """Marks, boundary and refs of the new store."""
+    with objects_edge.translated():
+        if is_partial(store.directory):
+            for pack in (new / "objects" / "pack").glob("*.pack"):
+                pack.with_suffix(".promisor").touch()
+        repository = pygit2.Repository(str(new))
+        _copy_boundary(store.directory, new, repository)
+        _copy_refs(store.refs("refs/windlass/"), repository, frozenset(roots))
+        repository.free()
+
+
+def _copy_boundary(old: Path, new: Path, repository: pygit2.Repository) -> None:
+    """Commits whose parents are left out on purpose."""
+    try:
+        listed = (old / _SHALLOW).read_text().split()
+    except FileNotFoundError:
+        return
+    held = [line for line in listed if pygit2.Oid(hex=line) in repository.odb]
+    if held:
+        (new / _SHALLOW).write_text("".join(f"{line}\n" for line in held))
+
+
+def _copy_refs(
+    refs: Mapping[str, str], repository: pygit2.Repository, roots: frozenset[str]
+) -> None:
+    for name, identifier in refs.items():
+        if identifier in roots:
+            repository.references.create(name, pygit2.Oid(hex=identifier))

@@ -1,0 +1,114 @@
+"""Which commit a ref text means."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.git.format import listing, refs, resolution
+from windlass.git.format.listing import TAGS
+from windlass.git.format.resolution import RefUnknown, Resolution
+
+A, B, C, D = ("a" * 40, "b" * 40, "c" * 40, "d" * 40)
+PULL = "refs/pull/7/head"
+PRINTED = f"""\
+ref: refs/heads/main\tHEAD
+{A}\tHEAD
+{A}\trefs/heads/main
+{B}\trefs/heads/both
+{B}\trefs/heads/abcdef1
+{B}\trefs/foreign/refs/pull/7/head
+{C}\trefs/pull/7/head
+{A}\trefs/remotes/origin/HEAD
+{C}\trefs/tags/both
+{C}\trefs/tags/light
+{D}\trefs/tags/nested
+{C}\trefs/tags/nested^{{}}
+{D}\trefs/tags/team/v1
+{C}\trefs/tags/team/v1^{{}}
+""".encode()
+
+
+def _resolve(wanted: str) -> Resolution:
+    return resolution.resolve(listing.parse(PRINTED, resolution.asks(wanted)), wanted)
+
+
+@pytest.mark.scenario("G4")
+@pytest.mark.parametrize("wanted", ["light", "nested", "team/v1", "refs/tags/nested"])
+def test_every_kind_of_tag_leads_to_its_commit(wanted: str) -> None:
+    """Lightweight, annotated and nested tags of one commit are that commit."""
+    assert (_resolve(wanted).commit, _resolve(wanted).kind) == (C, "tag")
+
+
+@pytest.mark.scenario("G5")
+def test_a_tag_wins_over_a_branch_and_says_so() -> None:
+    """The full name selects the branch, without a note."""
+    found = _resolve("both")
+    assert (found.commit, found.ref, found.kind) == (C, "refs/tags/both", "tag")
+    assert found.ambiguous == (("refs/tags/both", C), ("refs/heads/both", B))
+    assert _resolve("refs/heads/both") == Resolution(B, "refs/heads/both", "branch")
+
+
+def test_branches_other_refs_and_ids() -> None:
+    """Other refs match by their whole name; ids are taken at their word, in lower case."""
+    assert _resolve("main") == Resolution(A, "refs/heads/main", "branch")
+    assert _resolve(PULL) == Resolution(C, PULL, "ref")
+    assert _resolve("E" * 40) == Resolution("e" * 40, "e" * 40, "sha")
+    assert _resolve("f" * 64).kind == "sha"
+    assert _resolve("abcdef1").commit == B
+
+
+@pytest.mark.scenario("G6")
+@pytest.mark.parametrize("wanted", ["abcdef2", "ABCDEF2", "a" * 39])
+def test_a_short_id_gets_a_hint(wanted: str) -> None:
+    """Seven to 39 digits that are no ref."""
+    with pytest.raises(RefUnknown, match="give the full SHA"):
+        _resolve(wanted)
+
+
+@pytest.mark.parametrize("wanted", ["ghost", "abcde2", "refs/pull/8/head", "refs/heads/x", "HEAD"])
+def test_what_is_not_there_is_unknown(wanted: str) -> None:
+    """The message names it, and gives no hint about ids."""
+    with pytest.raises(RefUnknown, match=wanted) as caught:
+        _resolve(wanted)
+    assert "SHA" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "-x", "--upload-pack=x", "a..b", "a b", "a\nb", "a~1", "a^", "a:b", "a?", "a*", "a[",
+     "a\\b", "@", "a@{1}", "a//b", "a/", "a.", "a.lock", "a\x7f", "a\u2028b", "x" * 256],
+)  # fmt: skip
+def test_texts_that_are_no_ref(text: str) -> None:
+    """Rule V2, for every ref text before it goes anywhere."""
+    with pytest.raises(refs.RefRefused):
+        refs.check(text)
+    with pytest.raises(RefUnknown):
+        _resolve(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["main", "HEAD", "a/b.c", "v1.2-rc", PULL, "ünïcode", "x" * 255, A]
+)
+def test_texts_that_may_be_refs(text: str) -> None:
+    """What git accepts as a name or an id."""
+    refs.check(text)
+
+
+def test_only_what_is_wanted_is_asked_for() -> None:
+    """Branches need nothing more; other refs are named."""
+    assert resolution.asks("refs/heads/x") == resolution.asks(A) == frozenset()
+    assert resolution.asks("x") == resolution.asks("refs/tags/x") == {TAGS}
+    assert resolution.asks(PULL) == {PULL}
+
+
+def test_who_asks_for_branches_sees_branches() -> None:
+    """A listing without wants is what it always was; odd names break no lines."""
+    found = listing.parse(PRINTED)
+    assert sorted(found.refs) == ["refs/heads/abcdef1", "refs/heads/both", "refs/heads/main"]
+    assert not found.tags
+    assert not found.others
+    odd = f"{A}\trefs/heads/x\u2028y\x85z\n".encode()
+    assert listing.parse(odd).tip("x\u2028y\x85z") == A
+    assert listing.parse(b"").is_empty
+    with pytest.raises(ValueError, match="malformed"):
+        listing.parse(b"what\n")

@@ -1,0 +1,44 @@
+"""The closed set of causes, each with its decision."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.base.errors import Retryable, Stalled
+from windlass.git.errors import REASONS, GitError, InsecureTransport, SecretMalformed
+from windlass.sources import causes
+
+
+def test_every_git_reason_becomes_a_cause() -> None:
+    """Nothing outside the set reaches a user."""
+    for reason in REASONS:
+        found = causes.translated(GitError(reason, "words"))
+        assert found.reason in causes.STALLED | causes.RETRYABLE
+        assert isinstance(found, Stalled if found.reason in causes.STALLED else Retryable)
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "expected"),
+    [
+        ("NotFound", "", "RepoNotFound"),
+        ("AddressRefused", "", "HostBlocked"),
+        ("StoreCorrupt", "", "Corrupt"),
+        ("DiskFull", "", "Unavailable"),
+        ("Unavailable", "SSL certificate problem: self-signed certificate", "TLSFailed"),
+        ("Unavailable", "server certificate verification failed. CAfile: none", "TLSFailed"),
+        ("Unavailable", "The requested URL returned error: 302", "HostBlocked"),
+        ("Unavailable", "Could not connect to server", "Unavailable"),
+        ("UnsupportedObjectFormat", "", "CommitUnreachable"),
+    ],
+)
+def test_names_that_differ(reason: str, message: str, expected: str) -> None:
+    """Where git's reasons and the users' causes are not the same words."""
+    assert causes.translated(GitError(reason, message)).reason == expected
+
+
+def test_stalled_ones_are_looked_at_again() -> None:
+    """Every five minutes; the message stays."""
+    for error in (InsecureTransport("use https"), SecretMalformed("no key")):
+        found = causes.translated(error)
+        assert isinstance(found, Stalled)
+        assert (found.after, found.message) == (300.0, error.message)

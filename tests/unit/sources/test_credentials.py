@@ -1,0 +1,132 @@
+"""Credentials from the Secrets that objects name."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import cast
+
+import pytest
+
+from windlass.base.errors import Waiting
+from windlass.git.credentials import ANONYMOUS, Credentials
+from windlass.kube.api import Api
+from windlass.kube.errors import Forbidden, NotFound
+from windlass.objects.gvr import GVR
+from windlass.objects.json import Object
+from windlass.sources import credentials, secrets
+from windlass.sources.credentials import KeyRef, Named
+from windlass.sources.secrets import SecretKeyMissing, SecretMissing
+
+
+class Objects:
+    """Stands in for the API server: Secrets and ConfigMaps of one namespace."""
+
+    def __init__(self, **held: Mapping[str, str]) -> None:
+        self.held = held
+        self.asked: list[tuple[str, str, str]] = []
+
+    async def get(self, gvr: GVR, name: str, namespace: str) -> Object:
+        self.asked.append((gvr.resource, namespace, name))
+        if name == "forbidden":
+            raise Forbidden(403, "Forbidden", "no")
+        if name not in self.held:
+            raise NotFound(404, "NotFound", "no")
+        data = self.held[name]
+        if gvr.resource == "configmaps":
+            return {"data": dict(data)}
+        return {
+            "data": {key: base64.b64encode(text.encode()).decode() for key, text in data.items()}
+        }
+
+
+async def _read(objects: Objects, **named: object) -> Credentials:
+    return await credentials.read(cast("Api", objects), "team", Named(**named))  # type: ignore[arg-type]
+
+
+async def test_nothing_named_is_anonymous() -> None:
+    """A public repository needs nothing, and nothing is read."""
+    objects = Objects()
+    assert await _read(objects) == ANONYMOUS
+    assert objects.asked == []
+
+
+@pytest.mark.parametrize(
+    ("data", "key", "basic", "bearer"),
+    [
+        ({"token": "t"}, "", ("x-access-token", "t"), ""),
+        ({"token": "t", "username": "u"}, "", ("u", "t"), ""),
+        ({"password": "p", "username": "u"}, "", ("u", "p"), ""),
+        ({"bearerToken": "b", "password": "p"}, "", None, "b"),
+        ({"token": " ", "password": "p"}, "", ("x-access-token", "p"), ""),
+        ({"mine": "m", "token": "t"}, "mine", ("x-access-token", "m"), ""),
+    ],
+)
+async def test_tokens(
+    data: dict[str, str], key: str, basic: tuple[str, str] | None, bearer: str
+) -> None:
+    """The first key that has a value, or the named one."""
+    found = await _read(Objects(s=data), token=KeyRef("s", key))
+    assert (found.basic, found.bearer) == (basic, bearer)
+
+
+async def test_ssh_keys_with_their_host_keys() -> None:
+    """Host keys come from the same Secret, unless another one is named."""
+    held = {"identity": "KEY", "password": "phrase", "known_hosts": "own"}
+    objects = Objects(s=held, hosts={"known_hosts": "other"})
+    found = await _read(objects, ssh_key=KeyRef("s"))
+    assert (found.ssh_key, found.ssh_passphrase, found.known_hosts) == (b"KEY\n", "phrase", b"own")
+    found = await _read(objects, ssh_key=KeyRef("s"), known_hosts=KeyRef("hosts"))
+    assert found.known_hosts == b"other"
+    found = await _read(objects, ssh_key=KeyRef("s"), verifies_host_keys=False)
+    assert not found.host_key_verification
+
+
+async def test_any_accepted_form_with_authority_and_proxy() -> None:
+    """One Secret of any form; the authority may lie in a ConfigMap."""
+    objects = Objects(
+        s={"username": "u", "password": "p"},
+        ca={"ca.crt": "PEM"},
+        way={"address": "http://proxy.example:3128"},
+    )
+    found = await _read(objects, secret="s", ca=KeyRef("ca", kind="ConfigMap"), proxy="way")
+    assert found.basic == ("u", "p")
+    assert found.ca == b"PEM"
+    assert found.proxy is not None
+    assert ("configmaps", "team", "ca") in objects.asked
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ({"token": KeyRef("s", "x")}, r"Secret team/s has no key x \(found: a, b \(empty\)\)"),
+        ({"token": KeyRef("s")}, r"none of the keys token, bearerToken, password \(found: a, b"),
+        ({"ssh_key": KeyRef("none")}, r"\(found: nothing\)"),
+        ({"secret": "s"}, r"Secret team/s: .*accepted keys"),
+        ({"proxy": "s"}, r"has no key address"),
+        ({"token": KeyRef("lines")}, r"Secret team/lines: key token .* one line"),
+    ],
+)
+async def test_what_a_secret_lacks_is_told(named: dict[str, object], message: str) -> None:
+    """Keys by name, values never; it is looked at again soon."""
+    objects = Objects(s={"a": "canary", "b": ""}, none={}, lines={"token": "canary\nx"})
+    with pytest.raises(SecretKeyMissing, match=message) as caught:
+        await _read(objects, **named)
+    assert "canary" not in str(caught.value)
+    assert caught.value.after == secrets.LOOK_AGAIN_SECONDS
+
+
+@pytest.mark.parametrize(("name", "refused"), [("ghost", False), ("forbidden", True)])
+async def test_a_missing_or_refused_object_waits(name: str, refused: bool) -> None:
+    """Both heal without a change of the object that names it."""
+    with pytest.raises(SecretMissing, match=f"Secret team/{name}") as caught:
+        await _read(Objects(), secret=name)
+    assert isinstance(caught.value, Waiting)
+    assert caught.value.is_refused is refused
+
+
+async def test_what_was_read_shows_nowhere() -> None:
+    """Neither a value nor its length is in a repr."""
+    held = await secrets.read(cast("Api", Objects(s={"token": "canary"})), "Secret", "team", "s")
+    assert "canary" not in repr(held) + str(held)
+    assert held.value("token") == b"canary"
