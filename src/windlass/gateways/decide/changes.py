@@ -1,0 +1,194 @@
+"""Which paths have to be rendered: the cost of a sync follows the change (APP-2).
+
+A path is kept without a look at its content when blob and recipe are those of the
+manifest and the file on the disk has the stat that we left. Content is hashed only where
+the stat says nothing (`doubtful`), and rendered only where something differs.
+
+Whether the signature in a resource.json has to go (NRM-7) is known once its payloads were
+rendered, so those files are decided in a second step:
+
+    doubtful -> hash them -> changes -> render -> settled -> render the rest -> plan
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from windlass.gateways.decide import recipes
+from windlass.gateways.decide.layout import Layout, Wanted
+from windlass.gateways.decide.manifest import Manifest, ManifestEntry, Stat
+from windlass.gateways.decide.rendering import Recipe
+
+Cause: TypeAlias = Literal["new", "content", "recipe", "drift"]
+Verdict: TypeAlias = Literal["kept", "restat"] | Cause
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """A rendered content: what it is, and what its recipe really changed.
+
+    `named` says that the content holds a systemName, changed or not.
+    """
+
+    sha256: str
+    size: int
+    transforms: tuple[str, ...] = ()
+    named: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What a layout was compared with: our memory, and the disk as it is.
+
+    `noise` are files known to differ in the gateway's own stamps only (DRF-2).
+    """
+
+    known: Mapping[str, ManifestEntry]
+    stats: Mapping[str, Stat]
+    hashes: Mapping[str, str]
+    noise: Collection[str] = ()
+
+    def untouched(self, path: str) -> bool:
+        """Whether the file is there with the stat we left it with."""
+        entry = self.known.get(path)
+        return entry is not None and entry.stat is not None and entry.stat == self.stats.get(path)
+
+    def live_sha256(self, path: str) -> str | None:
+        """The digest of the file on the disk, as far as it is known."""
+        if self.untouched(path):
+            return self.known[path].sha256
+        return self.hashes.get(path)
+
+    def verdict(self, wanted: Wanted, recipe_id: str) -> Verdict:
+        entry = self.known.get(wanted.path)
+        if entry is None:
+            return "new"
+        if entry.blob != wanted.blob:
+            return "content"
+        if entry.recipe != recipe_id:
+            return "recipe"
+        if self.untouched(wanted.path) or wanted.path in self.noise:
+            return "kept"
+        same = wanted.path in self.stats and self.hashes.get(wanted.path) == entry.sha256
+        return "restat" if same else "drift"
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a sync has to render.
+
+    `render` is in path order, `causes` says why. `recipes` holds those that differ from
+    the layout's. `kept` are entries that stay as they are, `restat` those among them whose
+    stat has to be taken anew. `undecided` wait for `settled`. `stale` are paths of the
+    manifest that the layout no longer has.
+    """
+
+    render: tuple[str, ...]
+    causes: Mapping[str, Cause]
+    kept: Mapping[str, ManifestEntry]
+    restat: frozenset[str]
+    stale: tuple[str, ...]
+    undecided: tuple[str, ...]
+    recipes: Mapping[str, tuple[Recipe, str]]
+    compared: Compared
+
+    def recipe(self, wanted: Wanted) -> tuple[Recipe | None, str]:
+        """How to make the content of `wanted`, with the id to remember the recipe by."""
+        return self.recipes.get(wanted.path, (wanted.recipe, wanted.recipe_id))
+
+
+def doubtful(
+    layout: Layout, manifest: Manifest | None, stats: Mapping[str, Stat]
+) -> tuple[str, ...]:
+    """Wanted paths that exist, and whose content cannot be known without reading it."""
+    compared = _compared(manifest, stats, {})
+    return tuple(path for path in layout.files if path in stats and not compared.untouched(path))
+
+
+def changes(
+    layout: Layout,
+    manifest: Manifest | None,
+    stats: Mapping[str, Stat],
+    hashes: Mapping[str, str] | None = None,
+    noise: Collection[str] = (),
+) -> Changes:
+    """What to render, given the stats of all live files and the digests of doubtful ones."""
+    sorting = _Sorting(_compared(manifest, stats, hashes or {}, noise))
+    for wanted in layout.files.values():
+        if not wanted.payloads:
+            sorting.sort(wanted)
+    signed = [wanted for wanted in layout.files.values() if wanted.payloads]
+    waiting = [wanted.path for wanted in signed if not sorting.sort_signed(wanted, {})]
+    stale = sorted(path for path in sorting.compared.known if path not in layout.files)
+    return sorting.finished(tuple(stale), tuple(waiting))
+
+
+def settled(found: Changes, layout: Layout, rendered: Mapping[str, Digest]) -> Changes:
+    """`found` with nothing undecided, now that all of its `render` were rendered."""
+    sorting = _Sorting(found.compared)
+    sorting.causes.update(found.causes)
+    sorting.kept.update(found.kept)
+    sorting.restat.update(found.restat)
+    sorting.recipes.update(found.recipes)
+    for path in found.undecided:
+        if not sorting.sort_signed(layout.files[path], rendered):
+            raise ValueError(f"a payload beside {path} was not rendered")
+    return sorting.finished(found.stale, ())
+
+
+def _compared(
+    manifest: Manifest | None,
+    stats: Mapping[str, Stat],
+    hashes: Mapping[str, str],
+    noise: Collection[str] = (),
+) -> Compared:
+    return Compared(manifest.files if manifest is not None else {}, stats, hashes, noise)
+
+
+@dataclass(slots=True)
+class _Sorting:
+    """Changes in the making."""
+
+    compared: Compared
+    causes: dict[str, Cause] = field(default_factory=dict)
+    kept: dict[str, ManifestEntry] = field(default_factory=dict)
+    restat: set[str] = field(default_factory=set)
+    recipes: dict[str, tuple[Recipe, str]] = field(default_factory=dict)
+
+    def sort(self, wanted: Wanted, recipe_id: str | None = None) -> None:
+        path = wanted.path
+        wants = wanted.recipe_id if recipe_id is None else recipe_id
+        verdict = self.compared.verdict(wanted, wants)
+        if verdict != "kept" and verdict != "restat":
+            self.causes[path] = verdict
+            return
+        self.kept[path] = self.compared.known[path]
+        if verdict == "restat":
+            self.restat.add(path)
+
+    def sort_signed(self, wanted: Wanted, rendered: Mapping[str, Digest]) -> bool:
+        """Sort a resource.json if all its payloads are known; False where one is not yet."""
+        made = [rendered.get(path) or self.kept.get(path) for path in wanted.payloads]
+        if None in made:
+            return False
+        if not any(one.transforms for one in made if one is not None):
+            self.sort(wanted)
+            return True
+        recipe, recipe_id = recipes.dropping(wanted.recipe)
+        self.recipes[wanted.path] = recipe, recipe_id
+        self.sort(wanted, recipe_id)
+        return True
+
+    def finished(self, stale: tuple[str, ...], undecided: tuple[str, ...]) -> Changes:
+        return Changes(
+            render=tuple(sorted(self.causes)),
+            causes=self.causes,
+            kept=self.kept,
+            restat=frozenset(self.restat),
+            stale=stale,
+            undecided=undecided,
+            recipes=self.recipes,
+            compared=self.compared,
+        )

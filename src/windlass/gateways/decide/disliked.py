@@ -1,0 +1,26 @@
+"""Names that Ignition has trouble with, although file systems allow them (PRO-5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+_SIGNS = frozenset('`?*:|"<>')
+_AT_ENDS = ("/ ", "/.", "/-", " /", "./")
+_LAST = (" ", ".")
+_PLACES = ("projects/", "config/")
+
+
+def warnings(planned: Iterable[str]) -> Iterator[str]:
+    """One sentence about all such names among the planned paths, or none."""
+    found = [path for path in planned if path.startswith(_PLACES) and _is_disliked(path)]
+    if found:
+        yield (
+            f"Ignition may not load {len(found)} planned paths because of signs in their names, "
+            f"the first is {min(found)}"
+        )
+
+
+def _is_disliked(path: str) -> bool:
+    if path.endswith(_LAST) or not _SIGNS.isdisjoint(path):
+        return True
+    return any(end in path for end in _AT_ENDS)

@@ -1,0 +1,93 @@
+"""What we last brought onto a gateway: the memory of the apply, written to its disk.
+
+Every file we manage is listed with the digest it had when we wrote it, the blob and the
+recipe it was made of, and the stat it had afterwards. The text is deterministic, and at
+most some 300 bytes per file. A schema that is newer than ours is never guessed at.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from windlass.gateways.decide import paths
+from windlass.gateways.decide.refusal import Refused
+
+SCHEMA = 1
+
+
+class Stat(msgspec.Struct, frozen=True, array_like=True):
+    """What tells a touched file from an untouched one without reading it."""
+
+    size: int
+    mtime_ns: int
+    inode: int
+
+
+class ManifestEntry(msgspec.Struct, frozen=True, array_like=True):
+    """One file as we wrote it.
+
+    `transforms` names what its recipe really changed, `named` says that it holds a
+    systemName, changed or not.
+    """
+
+    sha256: str
+    size: int
+    blob: str
+    recipe: str = ""
+    stat: Stat | None = None
+    transforms: tuple[str, ...] = ()
+    named: bool = False
+
+
+class Root(msgspec.Struct, frozen=True, order=True):
+    """A place we manage: a directory with all that is in it, or one single file (MAP-3)."""
+
+    path: str
+    kind: Literal["dir", "file"]
+
+    def holds(self, path: str) -> bool:
+        return path == self.path or (self.kind == "dir" and paths.is_below(path, self.path))
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """The managed tree of one gateway after its last apply."""
+
+    commit: str
+    tree: str = ""
+    profile_hash: str = ""
+    routing_hash: str = ""
+    roots: tuple[Root, ...] = ()
+    files: dict[str, ManifestEntry] = {}
+    schema: int = SCHEMA
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        return tuple(root.path for root in self.roots if root.kind == "dir")
+
+
+class _Head(msgspec.Struct):
+    schema: int
+
+
+_encoder = msgspec.json.Encoder(order="sorted")
+_head = msgspec.json.Decoder(_Head)
+_decoder = msgspec.json.Decoder(Manifest)
+
+
+def encode(manifest: Manifest) -> bytes:
+    """The bytes to keep; equal manifests give equal bytes."""
+    return _encoder.encode(manifest)
+
+
+def decode(data: bytes) -> Manifest:
+    """The manifest in `data`; `Refused` for a newer schema, ValueError for anything else."""
+    if _head.decode(data).schema > SCHEMA:
+        raise Refused(
+            "VolumeLocked",
+            "",
+            "the state on the data volume was written by a newer version of windlass; "
+            "nothing is written until the agent is at least as new",
+        )
+    return _decoder.decode(data)

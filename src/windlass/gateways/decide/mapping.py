@@ -1,0 +1,137 @@
+"""Which part of a repository goes where: the ordered list every layout starts from (MAP-1).
+
+The convention and profiles compile to the same list, so there is one engine to prove.
+Later mappings win file by file, directories merge. Sources are normalised and relative
+to the repository, destinations relative to the data directory; both passed V6 after
+their templates were rendered. No mapping leads to a protected path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from windlass.gateways.decide import paths, protected
+from windlass.gateways.decide.refusal import Refused
+from windlass.gateways.decide.routing import AdditionalFile, PatchSet, Profile, ProfileMapping
+
+Kind: TypeAlias = Literal["dir", "file", ""]
+Render: TypeAlias = Callable[[str], str]
+
+PROJECTS = "projects"
+RESOURCES = "config/resources"
+CORE = f"{RESOURCES}/core"
+MODE_FILE = "config-mode.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """One source and its destination.
+
+    `kind` is empty where the tree decides. `into` is a destination that names a directory
+    (`a/`, `.`): a file lands in it under its own name. `leaves_out` are paths relative to
+    the source. `origin` is where a person finds the mapping.
+    """
+
+    source: str
+    destination: str
+    kind: Kind = ""
+    required: bool = False
+    template: bool = False
+    patches: tuple[PatchSet, ...] = ()
+    origin: str = ""
+    into: bool = False
+    leaves_out: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Convention:
+    """The inputs of the convention: one service directory, its mode, and single files."""
+
+    service_path: str
+    deployment_mode: str = ""
+    mode_layout: Literal["overlay", "native"] = "overlay"
+    additional_files: tuple[AdditionalFile, ...] = ()
+
+
+def convention(inputs: Convention) -> tuple[Mapping, ...]:
+    """The mappings of the convention, in the order of the table of MAP-1."""
+    service = _checked("service-path", "UnsafePath", inputs.service_path)
+    rows = [
+        _row(service, PROJECTS, PROJECTS),
+        _row(service, CORE, CORE),
+        *_mode_rows(service, inputs.deployment_mode, inputs.mode_layout),
+    ]
+    return (*rows, *_additional(inputs.additional_files))
+
+
+def from_profile(name: str, profile: Profile, render: Render) -> tuple[Mapping, ...]:
+    """The mappings of a profile, with `render` for the templates in its paths."""
+    return tuple(
+        _from_spec(f"profiles.{name}.mappings[{index}]", spec, render)
+        for index, spec in enumerate(profile.mappings)
+    )
+
+
+def _row(service: str, source: str, destination: str) -> Mapping:
+    whole = paths.joined(service, source)
+    return Mapping(whole, destination, kind="dir", origin=whole)
+
+
+def _mode_rows(service: str, mode: str, layout: Literal["overlay", "native"]) -> Iterable[Mapping]:
+    if not mode:
+        return
+    whole = paths.joined(service, f"{RESOURCES}/{mode}")
+    if layout == "native":
+        yield Mapping(
+            whole, _destination("deployment-mode", f"{RESOURCES}/{mode}"), "dir", origin=whole
+        )
+        return
+    # The mode's own collection file says "my parent is core"; in core it would name itself.
+    yield Mapping(whole, CORE, "dir", origin=whole, leaves_out=frozenset((MODE_FILE,)))
+
+
+def _additional(files: Iterable[AdditionalFile]) -> Iterable[Mapping]:
+    for index, file in enumerate(files):
+        origin = f"additionalFiles[{index}]"
+        yield Mapping(
+            _checked(f"{origin}.source", "ProfilesInvalid", file.source),
+            _destination(f"{origin}.dest", file.dest),
+            kind=file.type,
+            origin=origin,
+            into=paths.means_directory(file.dest),
+        )
+
+
+def _from_spec(origin: str, spec: ProfileMapping, render: Render) -> Mapping:
+    destination = render(spec.destination)
+    return Mapping(
+        _checked(f"{origin}.source", "ProfilesInvalid", render(spec.source)),
+        _destination(f"{origin}.destination", destination),
+        kind=spec.type,
+        required=spec.required,
+        template=spec.template,
+        patches=spec.patches,
+        origin=origin,
+        into=paths.means_directory(destination),
+    )
+
+
+def _destination(where: str, path: str) -> str:
+    destination = _checked(where, "ProfilesInvalid", path)
+    if destination and protected.is_protected(destination):
+        raise Refused(
+            "ProfilesInvalid",
+            destination,
+            f"{where} leads to {destination}, which belongs to the gateway and is never written; "
+            "choose another destination",
+        )
+    return destination
+
+
+def _checked(where: str, reason: str, path: str) -> str:
+    try:
+        return paths.normalised(path)
+    except ValueError as error:
+        raise Refused(reason, path, f"{where}: {error}") from error

@@ -1,0 +1,97 @@
+"""Which events a pass is worth: what changed since the status that is stored.
+
+Each notice carries the transition it tells of. The recorder makes the event's name from
+it, so a pass that is repeated, or a second controller, tells nothing twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from windlass.api.ignitionsync_status import IgnitionSyncStatus
+from windlass.gateways.decide.metadata import Source
+from windlass.gateways.decide.report import ALL_SYNCED
+from windlass.gateways.decide.standing import Tally
+from windlass.git.format.resolution import Resolution
+from windlass.runtime.outcome import READY, Weight
+
+_SHORT = 12
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """One event; `transition` says which one time it is about."""
+
+    weight: Weight
+    reason: str
+    message: str
+    transition: str
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What was stored before a pass, and what the pass found."""
+
+    version: str
+    generation: int
+    status: IgnitionSyncStatus
+    before: Source | None
+    source: Source | None
+    resolution: Resolution | None
+    tally: Tally | None
+    is_paused: bool
+
+
+def tellings(moment: Moment) -> tuple[Telling, ...]:
+    """The events of one pass."""
+    return (*_of_ref(moment), *_of_gateways(moment), *_of_pause(moment))
+
+
+def _of_ref(moment: Moment) -> Iterator[Telling]:
+    before, now, found = moment.before, moment.source, moment.resolution
+    if found is not None and found.ambiguous is not None:
+        (tag, tagged), (branch, tip) = found.ambiguous
+        text = f"{tag} ({tagged[:_SHORT]}) is used; {branch} ({tip[:_SHORT]}) has the same name"
+        yield Telling("Warning", "AmbiguousRef", text, f"ambiguous {moment.generation} {tag}")
+    if before is None or now is None or before.commit == now.commit:
+        return
+    same_ref = (before.ref, before.git_url) == (now.ref, now.git_url)
+    moved = same_ref and found is not None and found.kind == "tag"
+    text = f"{now.ref}: {before.commit[:_SHORT]} -> {now.commit[:_SHORT]}"
+    yield Telling(
+        "Warning" if moved else "Normal",
+        "TagMoved" if moved else "RefUpdated",
+        text,
+        f"{before.commit} {now.commit} {moment.version}",
+    )
+
+
+def _of_gateways(moment: Moment) -> Iterator[Telling]:
+    tally, status = moment.tally, moment.status
+    if tally is None:
+        return
+    was = status.gateway_counts.total if status.gateway_counts is not None else 0
+    if was != len(tally.standings):
+        text = f"{len(tally.standings)} gateways (was {was})"
+        yield Telling("Normal", "GatewaysDiscovered", text, moment.version)
+    known = {
+        row.pod_uid for row in status.discovered_gateways if row.sync_status == "MissingSidecar"
+    }
+    missing = [one for one in tally.standings if one.status == "MissingSidecar"]
+    fresh = [one.gateway.live for one in missing if one.gateway.live.uid not in known]
+    if fresh:
+        names = ", ".join(pod.name for pod in fresh[:_SHOWN])
+        more = f" and {len(fresh) - _SHOWN} more" if len(fresh) > _SHOWN else ""
+        uids = " ".join(pod.uid for pod in fresh)
+        yield Telling("Warning", "MissingSidecar", f"without an agent: {names}{more}", uids)
+    row = status.condition(ALL_SYNCED)
+    if tally.all_synced and tally.wanted and (row is None or row.status != "True"):
+        yield Telling("Normal", "SyncCompleted", tally.message, f"completed {moment.version}")
+
+
+def _of_pause(moment: Moment) -> Iterator[Telling]:
+    ready = moment.status.condition(READY)
+    if not moment.is_paused and ready is not None and ready.reason == "Paused":
+        yield Telling("Normal", "Resumed", "gateways are synced again", f"resumed {moment.version}")

@@ -1,0 +1,195 @@
+"""What an IgnitionSync wants its agents to be told (2.8).
+
+The spec as the agents' own values: seconds instead of `2m`, bytes instead of `1Gi`, and the
+routing with its hash. What is told depends on the spec, the resolved commit and the status
+objects alone; no clock is in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from windlass.api.ignitionsync import IgnitionSync, IgnitionSyncSpec
+from windlass.api.ignitionsync_profile import AdditionalFile, Normalize, Profile, ProfileMapping
+from windlass.base import duration
+from windlass.gateways.decide import metadata, owned, routing
+from windlass.gateways.decide.metadata import (
+    Access,
+    AuthType,
+    Metadata,
+    Overrides,
+    Policy,
+    Source,
+    StatusObject,
+)
+from windlass.gateways.decide.pods import LivePod
+from windlass.gateways.decide.routing import PREFIX, Routing
+from windlass.git.format import refs
+from windlass.objects import quantity
+from windlass.objects.json import Object
+
+PAUSED_BY_SPEC = "spec.paused is true"
+
+_MASS_DELETE = f"{PREFIX}allow-mass-delete"
+_TRIGGER_CHARS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What one pass wants to tell; `routing` is what is in force, not always the newest."""
+
+    routing: Routing
+    source: Source | None
+    status_objects: Mapping[str, StatusObject]
+    request: str = ""
+    operator_version: str = ""
+
+
+def published(cr: IgnitionSync, wish: Wish) -> Metadata:
+    """The metadata of a CR."""
+    spec = cr.spec
+    return Metadata(
+        routing=wish.routing,
+        routing_hash=routing.routing_hash(wish.routing),
+        source=wish.source,
+        policy=policy_of(spec),
+        access=Access(spec.gateway.port, spec.gateway.tls),
+        overrides=_overrides(cr.metadata.annotations),
+        status_objects=wish.status_objects,
+        trigger=_trigger(wish.request),
+        paused=spec.paused,
+        pause_reason=PAUSED_BY_SPEC if spec.paused else "",
+        operator_version=wish.operator_version,
+    )
+
+
+def farewell(data: Mapping[str, str]) -> dict[str, str]:
+    """What is left to be told when the CR goes: the same, and that it ends (DEL-1)."""
+    return {**data, "terminating": "true"}
+
+
+def status_objects(
+    reporters: Iterable[LivePod], live: Mapping[str, Object]
+) -> dict[str, StatusObject]:
+    """Where each pod reports: the status ConfigMaps that exist, by pod."""
+    found = ((pod.name, live.get(owned.status_name(pod.uid))) for pod in reporters)
+    return {
+        name: StatusObject(obj["metadata"]["name"], obj["metadata"].get("uid", ""))
+        for name, obj in found
+        if obj is not None
+    }
+
+
+def source_of(spec: IgnitionSyncSpec, git_url: str, ref: str, commit: str) -> Source:
+    """A resolved commit with where it is to be had."""
+    return Source(commit=commit, ref=ref, git_url=git_url, auth_type=_auth_type(spec))
+
+
+def policy_of(spec: IgnitionSyncSpec) -> Policy:
+    """The policies of a spec, in numbers."""
+    scan, safety, drift = spec.ignition.scan, spec.safety, spec.drift
+    ssh = spec.git.auth.ssh_key if spec.git.auth is not None else None
+    return Policy(
+        scan_mode=scan.mode,
+        scan_order=scan.order,
+        scan_request_seconds=duration.seconds(scan.request_timeout),
+        scan_completion_seconds=duration.seconds(scan.completion_timeout),
+        delete_policy=safety.delete_policy,
+        max_deletes=safety.max_deletes,
+        max_delete_percent=safety.max_delete_percent,
+        max_files=safety.max_files,
+        max_file_bytes=_bytes(safety.max_file_size),
+        max_total_bytes=_bytes(safety.max_total_size),
+        drift_mode=drift.mode,
+        drift_seconds=duration.seconds(drift.interval),
+        full_hash_seconds=duration.seconds(drift.full_hash_interval),
+        initial_sync=spec.agent.initial_sync_policy,
+        fetch_seconds=duration.seconds(spec.git.timeout),
+        verify_host_keys=ssh is None or not ssh.insecure_skip_host_key_check,
+    )
+
+
+def routing_of(spec: IgnitionSyncSpec, cluster_name: str) -> Routing:
+    """All of a spec that shapes the trees of gateways."""
+    profiles = None
+    if spec.profiles is not None:
+        profiles = {name: _profile(one) for name, one in spec.profiles.items()}
+    return Routing(
+        profiles=profiles,
+        additional_files=tuple(map(_additional, spec.additional_files)),
+        exclude_patterns=spec.exclude_patterns,
+        normalize=_normalise(spec.normalize),
+        deployment_mode_layout=spec.ignition.deployment_mode_layout,
+        signature_policy=spec.ignition.signature_policy,
+        site_number=spec.site_number,
+        cluster_name=cluster_name,
+    )
+
+
+def routing_told(data: Mapping[str, str]) -> Routing | None:
+    """The routing that agents were told last; None where none can be read."""
+    try:
+        return metadata.decode(data).routing
+    except metadata.NotMetadata:
+        return None
+
+
+def _profile(one: Profile) -> routing.Profile:
+    return routing.Profile(
+        mappings=tuple(map(_mapping, one.mappings)),
+        exclude_patterns=one.exclude_patterns,
+        vars=dict(one.vars or {}),
+        sync_period=one.sync_period,
+        dry_run=one.dry_run,
+        paused=one.paused,
+    )
+
+
+def _mapping(one: ProfileMapping) -> routing.ProfileMapping:
+    return routing.ProfileMapping(
+        source=one.source,
+        destination=one.destination,
+        type=one.type or "",
+        required=one.required,
+        template=one.template,
+        patches=tuple(routing.PatchSet(dict(patch.set), patch.file) for patch in one.patches),
+    )
+
+
+def _additional(one: AdditionalFile) -> routing.AdditionalFile:
+    return routing.AdditionalFile(one.source, one.dest, one.type)
+
+
+def _normalise(one: Normalize) -> routing.Normalise:
+    return routing.Normalise(
+        system_name=one.system_name,
+        system_name_scope=one.system_name_scope,
+        fields=tuple(routing.FieldRule(row.json_path, row.value_template) for row in one.fields),
+    )
+
+
+def _auth_type(spec: IgnitionSyncSpec) -> AuthType:
+    auth = spec.git.auth
+    if auth is None:
+        return "none"
+    if auth.ssh_key is not None:
+        return "ssh"
+    return "token" if auth.token is not None else "none"
+
+
+def _overrides(annotations: Mapping[str, str]) -> Overrides:
+    commit = annotations.get(_MASS_DELETE, "").strip()
+    return Overrides(mass_delete=commit if refs.is_object_id(commit) else "")
+
+
+def _trigger(request: str) -> str:
+    """A request as a short word: it is opaque, and a person may have written anything."""
+    if not request:
+        return ""
+    return hashlib.sha256(request.encode("utf-8", "replace")).hexdigest()[:_TRIGGER_CHARS]
+
+
+def _bytes(text: str) -> int:
+    return int(quantity.parse(text))

@@ -1,0 +1,209 @@
+"""A gateway's data directory as a dictionary, and the whole way of a sync over it.
+
+`Disk` carries out plans as an agent would, without a disk; `Commit` is a repository of
+plain bytes. `sync` goes through every planning module in the order the engine does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from windlass.gateways.decide import changes as changing
+from windlass.gateways.decide import layout as layouts
+from windlass.gateways.decide import live as live_trees
+from windlass.gateways.decide import plan as plans
+from windlass.gateways.decide import rendering, selection, successor
+from windlass.gateways.decide.changes import Changes, Digest
+from windlass.gateways.decide.gateway import Pod
+from windlass.gateways.decide.layout import Layout, Listed
+from windlass.gateways.decide.live import Live, Other
+from windlass.gateways.decide.manifest import Manifest, Stat
+from windlass.gateways.decide.paths import parents
+from windlass.gateways.decide.plan import Plan, Safety, Target
+from windlass.gateways.decide.protected import is_protected
+from windlass.gateways.decide.rendering import Recipe
+from windlass.gateways.decide.routing import PREFIX, Routing, profile_hash, routing_hash
+from windlass.gateways.decide.selection import Revision, Selection
+
+FILE_MODE = 0o100644
+
+
+def blob_of(content: bytes) -> str:
+    """A stand-in for git's id of a content."""
+    return hashlib.sha1(content, usedforsecurity=False).hexdigest()
+
+
+def pod_of(name: str = "site-0", **annotations: str) -> Pod:
+    """A pod with our annotations, underscores standing for dashes."""
+    said = {PREFIX + key.replace("_", "-"): value for key, value in annotations.items()}
+    return Pod(name, "plant", said, {"app.kubernetes.io/name": "site"})
+
+
+@dataclass(slots=True)
+class Commit:
+    """The files of one commit; a mode other than a plain file's stands in `modes`."""
+
+    files: Mapping[str, bytes]
+    modes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        return blob_of(repr(sorted(self.files.items())).encode())
+
+    @property
+    def listing(self) -> dict[str, Listed]:
+        return {
+            path: Listed(self.modes.get(path, FILE_MODE), blob_of(content))
+            for path, content in self.files.items()
+        }
+
+
+@dataclass(slots=True)
+class Disk:
+    """Files and directories; every write gives a file a stat it never had before."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    stats: dict[str, Stat] = field(default_factory=dict)
+    directories: set[str] = field(default_factory=set)
+    others: dict[str, Other] = field(default_factory=dict)
+    writes: int = 0
+
+    def write(self, path: str, content: bytes) -> None:
+        """Put a file, with the directories above it."""
+        self.directories.update(parents(path))
+        self.replace(path, content)
+
+    def replace(self, path: str, content: bytes) -> None:
+        """Put a file into a directory that must be there."""
+        assert path not in self.directories
+        assert path not in self.others
+        assert all(folder in self.directories for folder in parents(path)), path
+        self.writes += 1
+        self.files[path] = content
+        self.stats[path] = Stat(len(content), self.writes, self.writes)
+
+    def look(self, layout: Layout, manifest: Manifest | None) -> Live:
+        """What a walk over the managed places finds."""
+        where = live_trees.lookups(layout.roots, manifest)
+        walk, look = frozenset(where.walk), frozenset(where.look)
+
+        def seen(path: str) -> bool:
+            return not is_protected(path) and (path in look or live_trees.covered(path, walk))
+
+        others = {path: kind for path, kind in self.others.items() if seen(path)}
+        others |= {path: "protected" for path in self._protected() if not seen(path)}
+        return Live(
+            files={path: stat for path, stat in self.stats.items() if seen(path)},
+            directories=frozenset(path for path in self.directories if seen(path)),
+            others=others,
+        )
+
+    def carry_out(self, plan: Plan, staged: Mapping[str, bytes]) -> None:
+        for op in plan.ops:
+            if op.op == "mkdir":
+                assert op.path not in self.files
+                assert all(folder in self.directories for folder in parents(op.path))
+                self.directories.add(op.path)
+            elif op.op == "put":
+                assert hashlib.sha256(staged[op.path]).hexdigest() == op.sha256
+                self.replace(op.path, staged[op.path])
+            elif op.op == "delete":
+                del self.files[op.path], self.stats[op.path]
+            else:
+                self._remove(op.path)
+
+    def _remove(self, folder: str) -> None:
+        inside = (*self.files, *self.directories, *self.others)
+        assert not [path for path in inside if path.startswith(f"{folder}/")], folder
+        self.directories.remove(folder)
+
+    def _protected(self) -> set[str]:
+        return {path for path in (*self.files, *self.directories) if is_protected(path)}
+
+
+@dataclass(slots=True)
+class Synced:
+    """Everything one sync came to."""
+
+    selection: Selection
+    layout: Layout
+    changes: Changes
+    rendered: dict[str, Digest]
+    staged: dict[str, bytes]
+    plan: Plan
+    target: Target
+
+    @property
+    def steps(self) -> list[tuple[str, str]]:
+        return [(op.op, op.path) for op in self.plan.ops]
+
+    def paths(self, op: str) -> list[str]:
+        return [one.path for one in self.plan.ops if one.op == op]
+
+
+@dataclass(slots=True)
+class Gateway:
+    """One gateway with its disk and what is remembered of the last sync."""
+
+    pod: Pod
+    routing: Routing = field(default_factory=Routing)
+    safety: Safety = field(default_factory=Safety)
+    disk: Disk = field(default_factory=Disk)
+    manifest: Manifest | None = None
+
+    def plan(self, commit: Commit) -> Synced:
+        """The way to a plan, touching nothing."""
+        chosen = selection.selected(
+            self.routing, self.pod, Revision(commit.id, "main", 1), cr_name="site"
+        )
+        layout = layouts.of_selection(commit.listing, chosen)
+        live = self.disk.look(layout, self.manifest)
+        doubtful = changing.doubtful(layout, self.manifest, live.files)
+        hashes = {path: hashlib.sha256(self.disk.files[path]).hexdigest() for path in doubtful}
+        found = changing.changes(layout, self.manifest, live.files, hashes)
+        staged: dict[str, bytes] = {}
+        rendered = _rendered(commit, layout, found, staged)
+        found = changing.settled(found, layout, rendered)
+        rendered = _rendered(commit, layout, found, staged)
+        target = self._target(commit)
+        plan = plans.plan(
+            layout, found, rendered, live, self.safety, manifest=self.manifest, target=target
+        )
+        return Synced(chosen, layout, found, rendered, staged, plan, target)
+
+    def sync(self, commit: Commit) -> Synced:
+        """Plan and carry out, as the agent would."""
+        done = self.plan(commit)
+        plans.check(done.plan)
+        self.disk.carry_out(done.plan, done.staged)
+        after = successor.successor(done.layout, done.changes, done.rendered, target=done.target)
+        for path in done.paths("put"):
+            entry = after.files[path]
+            assert entry.stat is None
+            after.files[path] = msgspec.structs.replace(entry, stat=self.disk.stats[path])
+        self.manifest = after
+        return done
+
+    def _target(self, commit: Commit) -> Target:
+        routed = routing_hash(self.routing)
+        hashed = profile_hash(routed, self.pod.annotations, self.pod.labels)
+        return Target("site", commit.id, hashed, routed)
+
+
+def _rendered(
+    commit: Commit, layout: Layout, found: Changes, staged: dict[str, bytes]
+) -> dict[str, Digest]:
+    digests = {}
+    for path in found.render:
+        wanted = layout.files[path]
+        recipe, _ = found.recipe(wanted)
+        made = rendering.render(commit.files[wanted.source], path, recipe or Recipe())
+        staged[path] = made.content
+        sha256 = hashlib.sha256(made.content).hexdigest()
+        named = made.system_names > 0
+        digests[path] = Digest(sha256, len(made.content), made.transforms, named)
+    return digests

@@ -1,0 +1,63 @@
+"""The convention and profiles as one list of mappings."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.gateways.decide import mapping
+from windlass.gateways.decide.mapping import Convention
+from windlass.gateways.decide.refusal import Refused
+from windlass.gateways.decide.routing import AdditionalFile, Profile, ProfileMapping
+
+
+def _pairs(found: tuple[mapping.Mapping, ...]) -> list[tuple[str, str]]:
+    return [(one.source, one.destination) for one in found]
+
+
+@pytest.mark.scenario("G21")
+def test_the_convention_has_the_order_of_the_table() -> None:
+    """MAP-1: projects, core, the mode over core, then single files in list order."""
+    extra = (AdditionalFile("f/a.json", "."), AdditionalFile("f/d", "user-lib/d", "dir"))
+    found = mapping.convention(Convention("services/site/", "prd", additional_files=extra))
+    assert _pairs(found) == [
+        ("services/site/projects", "projects"),
+        ("services/site/config/resources/core", "config/resources/core"),
+        ("services/site/config/resources/prd", "config/resources/core"),
+        ("f/a.json", ""),
+        ("f/d", "user-lib/d"),
+    ]
+    assert found[2].leaves_out == {"config-mode.json"}
+    assert found[3].into
+
+
+def test_a_native_mode_keeps_its_own_collection() -> None:
+    """With the layout native nothing of the mode is left out."""
+    found = mapping.convention(Convention(".", "prd", "native"))
+    assert _pairs(found)[2] == ("config/resources/prd", "config/resources/prd")
+    assert not found[2].leaves_out
+
+
+def test_a_profile_renders_its_paths() -> None:
+    """Source and destination are templates; the result is one spelling."""
+    spec = ProfileMapping("t/{{x}}/", "./projects//{{x}}", "dir", required=True)
+    found = mapping.from_profile("p", Profile((spec,)), lambda text: text.replace("{{x}}", "area1"))
+    assert _pairs(found) == [("t/area1", "projects/area1")]
+    assert (found[0].required, found[0].origin) == (True, "profiles.p.mappings[0]")
+
+
+@pytest.mark.parametrize(
+    "destination", ["config/local", "db/x", "../x", "/x", "~/x", "redundancy.xml"]
+)
+def test_no_mapping_leads_to_a_protected_path(destination: str) -> None:
+    """A rendered destination passes the same rules as a written one."""
+    profile = Profile((ProfileMapping("a", "{{x}}"),))
+    with pytest.raises(Refused, match=r"mappings\[0\].destination") as caught:
+        mapping.from_profile("p", profile, lambda text: text.replace("{{x}}", destination))
+    assert caught.value.reason == "ProfilesInvalid"
+
+
+def test_a_service_path_stays_in_the_repository() -> None:
+    """It comes from an annotation that no schema checked."""
+    with pytest.raises(Refused, match="service-path") as caught:
+        mapping.convention(Convention("../other"))
+    assert caught.value.reason == "UnsafePath"

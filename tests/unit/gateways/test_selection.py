@@ -1,0 +1,170 @@
+"""Which routing a pod gets, from what its annotations say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support.gateway_plans import pod_of
+from windlass.gateways.decide import gateway
+from windlass.gateways.decide.gateway import INDEX_LABEL, STATEFUL_LABEL, Pod
+from windlass.gateways.decide.refusal import Refused
+from windlass.gateways.decide.routing import (
+    AdditionalFile,
+    FieldRule,
+    Normalise,
+    Profile,
+    ProfileMapping,
+    Routing,
+)
+from windlass.gateways.decide.selection import Revision, Selection, selected
+
+PROFILES = Routing(
+    profiles={
+        "default": Profile((ProfileMapping("d", "x"),)),
+        "area": Profile(
+            (ProfileMapping("t/{{.Vars.line}}", "projects/{{.GatewayName}}"),),
+            exclude_patterns=("**/own",),
+            vars={"line": "7"},
+            sync_period=90,
+            dry_run=True,
+            paused=True,
+        ),
+    },
+    additional_files=(AdditionalFile("f", "g"),),
+)
+
+
+def _chosen(routing: Routing, pod: Pod) -> Selection:
+    return selected(routing, pod, Revision("c1", "main", 5), cr_name="site")
+
+
+@pytest.mark.scenario("G46")
+def test_a_named_profile_wins() -> None:
+    """Its mappings alone count, and its dry run, pause and period are handed on."""
+    found = _chosen(PROFILES, pod_of(profile="area", service_path="s", deployment_mode="m"))
+    assert [(one.source, one.destination) for one in found.mappings] == [("t/7", "projects/site")]
+    assert (found.profile, found.service_path) == ("area", None)
+    assert (found.dry_run, found.paused, found.sync_period_seconds) == (True, True, 90)
+    assert found.recipes.variables.service_path == "s"
+    assert found.recipes.variables.deployment_mode == "m"
+
+
+def test_a_service_path_means_the_convention() -> None:
+    """A profile called default does not win over it."""
+    found = _chosen(PROFILES, pod_of(service_path="s"))
+    assert (found.profile, found.service_path) == (None, "s")
+    assert [one.source for one in found.mappings] == ["s/projects", "s/config/resources/core", "f"]
+    assert (found.dry_run, found.paused, found.sync_period_seconds) == (False, False, 30)
+
+
+def test_the_default_profile_needs_no_annotation() -> None:
+    """A gateway that says nothing gets it."""
+    assert _chosen(PROFILES, pod_of()).profile == "default"
+
+
+@pytest.mark.parametrize("said", [{}, {"profile": "nope"}, {"profile": "default"}])
+def test_without_routing_the_gateway_is_in_error(said: dict[str, str]) -> None:
+    """The message says what to write."""
+    with pytest.raises(Refused, match=r"ignition-sync.io/profile") as caught:
+        _chosen(Routing(), pod_of(**said))
+    assert caught.value.reason == "NoRouting"
+
+
+def test_excludes_add_up() -> None:
+    """PRO-2: CR, built-in, profile, pod and tag providers, each once and in this order."""
+    pod = pod_of(profile="area", exclude_patterns=r"a\,b, c/**,,", exclude_tag_providers="MQTT X")
+    found = _chosen(replace_excludes(PROFILES, ("z", "c/**")), pod)
+    assert found.excludes == (
+        "z",
+        "c/**",
+        "**/.resources/**",
+        "**/own",
+        "a,b",
+        "**/tag-*/MQTT X/",
+    )
+
+
+def replace_excludes(routing: Routing, patterns: tuple[str, ...]) -> Routing:
+    """The same routing with other excludes of the CR."""
+    return Routing(routing.profiles, routing.additional_files, patterns)
+
+
+def test_noisy_tag_providers_are_left_out_unless_told_otherwise() -> None:
+    """An empty value switches the default list off."""
+    assert "**/tag-*/MQTT Engine/" in _chosen(PROFILES, pod_of()).excludes
+    silent = _chosen(PROFILES, pod_of(exclude_tag_providers=""))
+    assert not [pattern for pattern in silent.excludes if "tag-" in pattern]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("deployment_mode", "core"),
+        ("deployment_mode", "a/b"),
+        ("tag_provider", ".."),
+        ("exclude_tag_providers", "a/b"),
+        ("gateway_name", "-x"),
+        ("exclude_patterns", "!a"),
+        ("service_path", "../x"),
+    ],
+)
+def test_annotations_that_would_lead_astray_are_refused(name: str, value: str) -> None:
+    """No schema checks annotations, so the code does."""
+    with pytest.raises(Refused):
+        _chosen(Routing(), pod_of(**{"service_path": "s", name: value}))
+
+
+@pytest.mark.parametrize("period", ["", "4", "3601", "1m", "-5", "1e2"])
+def test_a_bad_period_is_said_and_replaced(period: str) -> None:
+    """A timer is no reason to stop a gateway."""
+    found = _chosen(PROFILES, pod_of(sync_period=period))
+    assert found.sync_period_seconds == 30
+    assert "sync period" in found.warnings[0]
+
+
+def test_the_system_name_is_a_literal_a_template_or_the_name() -> None:
+    """NRM-3, and none at all unless asked for."""
+    on = Routing(PROFILES.profiles, normalize=Normalise(True), site_number="9")
+    assert _chosen(PROFILES, pod_of()).system_name is None
+    assert _chosen(on, pod_of()).system_name == "site"
+    templated = pod_of(system_name_template="{{.SiteNumber}}-{{.GatewayName}}")
+    assert _chosen(on, templated).system_name == "9-site"
+    assert _chosen(on, pod_of(system_name="lit", system_name_template="{{")).system_name == "lit"
+    with pytest.raises(Refused, match="system-name-template") as caught:
+        _chosen(on, pod_of(system_name_template="{{.Nope}}"))
+    assert caught.value.reason == "TemplateError"
+
+
+def test_fields_are_resolved_for_the_gateway() -> None:
+    """A wrong path or template in the CR is named."""
+    good = Routing(PROFILES.profiles, normalize=Normalise(fields=(FieldRule(".a", "{{.Ref}}"),)))
+    assert [one.text for one in _chosen(good, pod_of()).recipes.fields] == ["main"]
+    for rule, reason in (
+        (FieldRule("a b[", "x"), "ProfilesInvalid"),
+        (FieldRule(".a", "{{"), "TemplateError"),
+    ):
+        bad = Routing(PROFILES.profiles, normalize=Normalise(fields=(rule,)))
+        with pytest.raises(Refused, match=r"normalize\.fields") as caught:
+            _chosen(bad, pod_of())
+        assert caught.value.reason == reason
+
+
+def test_replicas_get_names_of_their_own() -> None:
+    """DSC-4: the first keeps the plain name, so scaling up renames nobody."""
+    pods = [
+        Pod(f"site-{n}", "p", {}, {"app.kubernetes.io/name": "front", STATEFUL_LABEL: f"site-{n}"})
+        for n in range(3)
+    ]
+    assert [gateway.name(pod) for pod in pods] == ["front", "front-1", "front-2"]
+    indexed = replace(pods[0], labels={"app.kubernetes.io/name": "front", INDEX_LABEL: "4"})
+    assert gateway.name(indexed) == "front-4"
+
+
+def test_a_pod_without_a_shared_name_keeps_its_own() -> None:
+    """A pod of a Deployment has no ordinal even if its name ends in digits."""
+    assert gateway.name(Pod("site-1", "p", {}, {STATEFUL_LABEL: "site-1"})) == "site-1"
+    odd = Pod("gw-5d8f-12345", "p", {}, {"app.kubernetes.io/name": "gw"})
+    assert (gateway.name(odd), gateway.ordinal(odd)) == ("gw", None)
+    assert gateway.name(pod_of(gateway_name="Line 3")) == "Line 3"
