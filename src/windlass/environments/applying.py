@@ -11,7 +11,7 @@ converged pass writes nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -114,7 +114,8 @@ class Applying:
             return
         obj = owned_objects.config_map(place, owner, ledgers.CONFIG_MAP, ledgers.encoded(ledger))
         failpoint.reach("environments.ledger.before")
-        self._holdings.note(CONFIG_MAPS, await self._owned.ensure(CONFIG_MAPS, obj, live))
+        ensure = self._owned.ensure(CONFIG_MAPS, obj, live)
+        await self._holdings.written(CONFIG_MAPS, place, ledgers.CONFIG_MAP, ensure)
         failpoint.reach("environments.ledger.after")
 
     async def _stages(
@@ -153,11 +154,9 @@ class Applying:
         if live is not None and hand.owned.is_as_wanted(wanted, live):
             return live, False
         try:
-            applied = await self._write(hand, member, wanted, live)
+            return await self._noted(hand, member, self._write(hand, member, wanted, live)), True
         except ApiError as error:
             return refusals.of(member, error), False
-        self._note(hand.place, member, applied)
-        return applied, True
 
     async def _write(
         self, hand: _Hand, member: Member, wanted: Object, live: Object | None
@@ -178,11 +177,12 @@ class Applying:
             return self._seen_secret(place, member.name)
         return self._holdings.get(member.gvr, place, member.name)
 
-    def _note(self, place: str, member: Member, applied: Object) -> None:
+    async def _noted(self, hand: _Hand, member: Member, write: Awaitable[Object]) -> Object:
         if member.gvr != SECRETS:
-            self._holdings.note(member.gvr, applied)
-            return
-        self._secrets[place, member.name] = _Seen(applied, self._clock.monotonic())
+            return await self._holdings.written(member.gvr, hand.place, member.name, write)
+        applied = await write
+        self._secrets[hand.place, member.name] = _Seen(applied, self._clock.monotonic())
+        return applied
 
     def _seen_secret(self, place: str, name: str) -> Object | None:
         """Nobody watches Secrets; what we wrote is believed for a while, then written again."""

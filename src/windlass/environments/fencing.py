@@ -7,6 +7,7 @@ What somebody edited or deleted is put right when its watch tells; what they add
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -86,11 +87,11 @@ class Fencing:
 
     async def _ensure(self, gvr: GVR, wanted: Object, place: str) -> bool:
         """Write one object if it is not as wanted; True if it had been there before."""
-        live = self._holdings.get(gvr, place, wanted["metadata"]["name"])
-        written = await self._owned.ensure(gvr, wanted, live)
-        if written is live:
+        name = wanted["metadata"]["name"]
+        live = self._holdings.get(gvr, place, name)
+        if live is not None and self._owned.is_as_wanted(wanted, live):
             return False
-        self._holdings.note(gvr, written)
+        await self._holdings.written(gvr, place, name, self._owned.ensure(gvr, wanted, live))
         return live is not None
 
     async def _take_down(self, place: str, owner: Marks, fence: Fence) -> None:
@@ -100,11 +101,9 @@ class Fencing:
             if name in fence.policies or marks.owner_uid(live) != owner.uid:
                 continue
             failpoint.reach("environments.policy.delete.before")
-            try:
-                await self._api.delete(NETWORK_POLICIES, name, place, uid=live["metadata"]["uid"])
-            except (NotFound, Conflict):
-                continue
-            self._holdings.note_gone(NETWORK_POLICIES, place, name)
+            delete = self._api.delete(NETWORK_POLICIES, name, place, uid=live["metadata"]["uid"])
+            with contextlib.suppress(NotFound, Conflict):
+                await self._holdings.deleted(NETWORK_POLICIES, place, name, delete)
 
     def _in_force(self, place: str, fence: Fence) -> Finding:
         live = self._holdings.get(QUOTAS, place, owned_objects.QUOTA) or {}

@@ -4,15 +4,14 @@ One watch per kind, selected by label, so the cost follows what we made and not 
 A change inside a namespace concerns the Environment that the Namespace names; a Namespace
 whose uid annotation and label disagree names nobody.
 
-What we have just written is not in the cache yet. It is remembered until the cache shows
-another version than the one it replaced, so a pass right after a write sees that write.
+What we have just written is not in the cache yet; a pass right after a write still sees it
+(`runtime.recent`).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator
 
 import orjson
 
@@ -24,6 +23,7 @@ from windlass.objects.gvr import GVR
 from windlass.objects.json import Object
 from windlass.objects.key import Key
 from windlass.runtime.informer import Informer
+from windlass.runtime.recent import Recent
 
 NAMESPACES = GVR("", "v1", "namespaces")
 QUOTAS = GVR("", "v1", "resourcequotas")
@@ -48,14 +48,6 @@ FOLLOWED: tuple[GVR, ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """Our last write of one object, and the version the cache had then."""
-
-    replaced: bytes | None
-    object: Object | None
-
-
 class Holdings:
     """Everything with our mark, by kind; `on_change` gets the key of an Environment."""
 
@@ -68,7 +60,7 @@ class Holdings:
         clock: Clock,
     ) -> None:
         self._on_change = on_change
-        self._written: dict[tuple[GVR, Key], _Written] = {}
+        self._recent: Recent[tuple[GVR, Key]] = Recent()
         self._owners: dict[str, Key] = {}
         self._names: defaultdict[tuple[GVR, str], set[str]] = defaultdict(set)
         self.informers = {
@@ -85,13 +77,7 @@ class Holdings:
     def get(self, gvr: GVR, namespace: str, name: str) -> Object | None:
         """A live object, our newest write included."""
         key = Key(namespace, name)
-        cached = self.informers[gvr].get(key)
-        written = self._written.get((gvr, key))
-        if written is not None:
-            if written.replaced == cached:
-                return written.object
-            del self._written[gvr, key]
-        return orjson.loads(cached) if cached is not None else None
+        return self._recent.newest((gvr, key), self.informers[gvr].get(key))
 
     def namespace(self, name: str) -> Object | None:
         return self.get(NAMESPACES, "", name)
@@ -108,17 +94,23 @@ class Holdings:
         found = ((name, self.namespace(name)) for name in sorted(self._owners))
         return tuple(name for name, obj in found if obj and marks.owner_uid(obj) == uid)
 
-    def note(self, gvr: GVR, obj: Object) -> None:
-        """Remember what we have just written."""
-        metadata = obj["metadata"]
-        key = Key(metadata.get("namespace") or "", metadata["name"])
-        self._written[gvr, key] = _Written(self.informers[gvr].get(key), obj)
-        self._names[gvr, key.namespace].add(key.name)
-
-    def note_gone(self, gvr: GVR, namespace: str, name: str) -> None:
-        """Remember what we have just deleted."""
+    async def written(
+        self, gvr: GVR, namespace: str, name: str, write: Awaitable[Object]
+    ) -> Object:
+        """What `write` answers, remembered until the cache shows something else."""
         key = Key(namespace, name)
-        self._written[gvr, key] = _Written(self.informers[gvr].get(key), None)
+        before = self.informers[gvr].get(key)
+        obj = await write
+        self._recent.note((gvr, key), before, obj)
+        self._names[gvr, namespace].add(name)
+        return obj
+
+    async def deleted(self, gvr: GVR, namespace: str, name: str, delete: Awaitable[None]) -> None:
+        """Wait for `delete`; from then on the object is gone, whatever the cache says."""
+        key = Key(namespace, name)
+        before = self.informers[gvr].get(key)
+        await delete
+        self._recent.note((gvr, key), before, None)
 
     def _listener(self, gvr: GVR) -> Callable[[Key], None]:
         if gvr == NAMESPACES:
@@ -126,7 +118,7 @@ class Holdings:
         return lambda key: self._changed(gvr, key)
 
     def _namespace_changed(self, key: Key) -> None:
-        self._written.pop((NAMESPACES, key), None)
+        self._recent.forget((NAMESPACES, key))
         raw = self.informers[NAMESPACES].get(key)
         owner = self._owner(orjson.loads(raw)) if raw is not None else None
         before = self._owners.pop(key.name, None)
@@ -137,7 +129,7 @@ class Holdings:
             self._on_change(environment)
 
     def _changed(self, gvr: GVR, key: Key) -> None:
-        self._written.pop((gvr, key), None)
+        self._recent.forget((gvr, key))
         names = self._names[gvr, key.namespace]
         (names.discard if self.informers[gvr].get(key) is None else names.add)(key.name)
         environment = self._owners.get(key.namespace)

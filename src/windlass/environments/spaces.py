@@ -99,21 +99,23 @@ class Spaces:
 
     async def _made(self, wanted: Object) -> Object | None:
         failpoint.reach("environments.namespace.before")
+        name = wanted["metadata"]["name"]
+        create = self._api.create(NAMESPACES, wanted, field_manager=self._field_manager)
         try:
-            made = await self._api.create(NAMESPACES, wanted, field_manager=self._field_manager)
+            await self._holdings.written(NAMESPACES, "", name, create)
         except AlreadyExists:
             return None
         failpoint.reach("environments.namespace.after")
-        self._holdings.note(NAMESPACES, made)
         return await self._kept(wanted)
 
     async def _kept(self, wanted: Object) -> Object:
         """Labels that somebody edited are put right; their own labels stay."""
-        live = self._holdings.namespace(wanted["metadata"]["name"])
-        written = await self._owned.ensure(NAMESPACES, wanted, live)
-        if written is not live:
-            self._holdings.note(NAMESPACES, written)
-        return written
+        name = wanted["metadata"]["name"]
+        live = self._holdings.namespace(name)
+        if live is not None and self._owned.is_as_wanted(wanted, live):
+            return live
+        ensure = self._owned.ensure(NAMESPACES, wanted, live)
+        return await self._holdings.written(NAMESPACES, "", name, ensure)
 
     async def _delete(self, live: Object) -> None:
         failpoint.reach("environments.namespace.delete.before")

@@ -23,7 +23,7 @@ from windlass.runtime.queue import KeyedQueue
 
 DEFAULT_WORKERS = 4
 
-Result = Literal["done", "waiting", "stalled", "failed", "gone"]
+Result = Literal["done", "waiting", "stalled", "failed", "gone", "postponed"]
 Reconcile = Callable[[K], Awaitable[Outcome]]
 S = TypeVar("S")
 KIn = TypeVar("KIn", contravariant=True)
@@ -155,7 +155,7 @@ def _say(error: BaseException) -> None:
 
 def _result(outcome: Outcome) -> Result:
     if outcome.is_gone:
-        return "gone"
+        return "gone" if outcome.requeue_after is None else "postponed"
     if outcome.stalled:
         return "stalled"
     if outcome.backoff:

@@ -10,6 +10,8 @@
 | Interrupted       | stays as it is, and is stale                 | -                    |
 | Resumed           | is current again                             | -                    |
 
+An object that `keeps` does not want counts as deleted, and costs no memory.
+
 So an absence is believed only after a complete snapshot, and not even then if the
 snapshot held an object whose name could not be read. Before `synced` the cache is
 partial; afterwards it is whole, if perhaps stale.
@@ -64,6 +66,7 @@ class Informer:
         *,
         on_change: Callable[[Key], None],
         keep: Literal["bytes", "digest"] = "bytes",
+        keeps: Callable[[bytes], bool] | None = None,
         settings: FollowSettings | None = None,
         clock: Clock | None = None,
         source: Source = follow,
@@ -74,6 +77,7 @@ class Informer:
         self.unreadable = 0
         self._connection = connection
         self._on_change = on_change
+        self._keeps = keeps
         self._settings = settings or FollowSettings()
         self._clock = clock or SystemClock()
         self._source = source
@@ -139,7 +143,7 @@ class Informer:
         except metadata.Unreadable as error:
             self._pass_over(error)
             return
-        if item.type == "DELETED":
+        if item.type == "DELETED" or (self._keeps is not None and not self._keeps(item.object)):
             self._drop(seen.key)
         else:
             self._hold(seen, item.object)

@@ -67,6 +67,7 @@ class Leadership:
         renew: float = 10.0,
         retry: float = 2.0,
         holder_is_dead: Callable[[str], bool] = nobody_is_dead,
+        on_failure: Callable[[], None] = lambda: None,
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
@@ -79,6 +80,7 @@ class Leadership:
         self._candidacy = Candidacy(
             identity, Terms(duration, renew, retry), holder_is_dead=holder_is_dead
         )
+        self._on_failure = on_failure
         self._clock = clock or SystemClock()
         self._rng = rng or random.Random()
         self._lease: Object | None = None
@@ -134,6 +136,7 @@ class Leadership:
 
     def _failed(self, error: Retryable | TimeoutError) -> None:
         self.failures += 1
+        self._on_failure()
         self._lease = None
         if isinstance(error, NotFound):
             # Deleted by hand: whoever comes first may create it, so it is no longer ours.

@@ -47,7 +47,8 @@ class Outcome:
     `conditions` and `fields` name what they change: a condition or status field that
     is not named stays, a field that is None goes, a condition in `withdrawn` goes. What is
     `transient` will pass by itself; it is not written over a Ready that is True, so that a
-    restart leaves no trace.
+    restart leaves no trace. `because` is the reason of Stalled or Reconciling where it says
+    more than that of Ready.
     """
 
     ready: Verdict | None
@@ -60,6 +61,7 @@ class Outcome:
     backoff: bool = False
     transient: bool = False
     events: tuple[Notice, ...] = ()
+    because: str = ""
 
     def __post_init__(self) -> None:
         types = [condition.type for condition in self.conditions]
@@ -74,6 +76,11 @@ class Outcome:
     def gone(cls) -> Outcome:
         """The object is no longer there: nothing to report, nothing to look at again."""
         return cls(ready=None)
+
+    @classmethod
+    def postponed(cls, seconds: float) -> Outcome:
+        """Nothing was looked at, nothing is reported: come back in `seconds`."""
+        return cls(ready=None, requeue_after=seconds)
 
     @classmethod
     def suspended(cls, message: str, *, events: tuple[Notice, ...] = ()) -> Outcome:
@@ -106,6 +113,7 @@ def joined(first: Outcome, *later: Outcome) -> Outcome:
         backoff=any(gate.backoff for gate in gates),
         transient=gravest.transient,
         events=tuple(event for gate in gates for event in gate.events),
+        because=gravest.because,
     )
 
 

@@ -76,10 +76,11 @@ def _summary_rows(before: Iterable[Condition], outcome: Outcome) -> list[Conditi
     verdict = outcome.ready
     last: Status = next((row.status for row in before if row.type == READY), "Unknown")
     rows = [Condition(READY, verdict.status or last, verdict.reason, verdict.message)]
+    because = outcome.because or verdict.reason
     if outcome.stalled:
-        rows.append(Condition(STALLED, "True", verdict.reason, verdict.message))
+        rows.append(Condition(STALLED, "True", because, verdict.message))
     elif outcome.reconciling:
-        rows.append(Condition(RECONCILING, "True", verdict.reason, verdict.message))
+        rows.append(Condition(RECONCILING, "True", because, verdict.message))
     return rows
 
 

@@ -1,9 +1,10 @@
 """From objects as a project wrote them to objects as they are applied.
 
-    objects ─▶ allowed kinds ─▶ field rules ─▶ our namespace ─▶ defaults ─▶ marks ─▶ order
+    objects ─▶ allowed kinds ─▶ shape ─▶ field rules ─▶ defaults ─▶ our namespace, marks ─▶ order
 
-Pure and deterministic: equal inputs give equal bytes. All offenders are found before
-anything is applied, and then nothing is: a bundle is taken whole or not at all.
+Pure and deterministic: equal objects give equal bytes, in whatever order they come. All
+offenders are found before anything is applied, and then nothing is: a bundle is taken
+whole or not at all.
 """
 
 from __future__ import annotations
@@ -15,38 +16,38 @@ from dataclasses import dataclass
 
 import msgspec
 
-from windlass.environments.decide import field_rules, kinds, pods
+from windlass.environments.decide import field_rules, kinds, marking, object_shapes, pods
 from windlass.environments.decide.field_rules import Offence
 from windlass.environments.decide.kinds import Stage
+from windlass.environments.decide.marking import PRUNE, RECREATE
 from windlass.environments.decide.marks import Marks
 from windlass.objects.gvr import GVR
 from windlass.objects.json import Object
 
-APPLIED_HASH = "catalyst.dev/applied-hash"
-PRUNE = "catalyst.dev/prune"
-RECREATE = "catalyst.dev/recreate"
+__all__ = [
+    "APPLIED_HASH",
+    "PRUNE",
+    "RECREATE",
+    "Bundle",
+    "BundleRefused",
+    "Member",
+    "Place",
+    "assembled",
+]
 
-_KEPT_MARKS = frozenset({PRUNE, RECREATE})
-_OURS = ("catalyst.dev/", "windlass.dev/", "pod-security.kubernetes.io/")
-_SERVER_FIELDS = (
-    "creationTimestamp",
-    "finalizers",
-    "generation",
-    "managedFields",
-    "ownerReferences",
-    "resourceVersion",
-    "selfLink",
-    "uid",
-)
+APPLIED_HASH = "catalyst.dev/applied-hash"
+
 _NAMED_AT_MOST = 10
 _ORDER = ("KindNotAllowed", "FieldNotAllowed", "NameReserved", "ConfigInvalid")
 
 
 class BundleRefused(ValueError):
-    """Objects that may not be applied; the message names all of them."""
+    """Objects that may not be applied; the message names all of them, up to a bound."""
 
-    def __init__(self, offences: Sequence[Offence]) -> None:
-        ranked = sorted(offences, key=lambda one: _ORDER.index(one.reason))
+    def __init__(self, offences: Iterable[Offence]) -> None:
+        ranked = sorted(
+            set(offences), key=lambda one: (_ORDER.index(one.reason), one.where, one.why)
+        )
         self.reason = ranked[0].reason
         self.offences = tuple(ranked)
         named = "; ".join(map(str, ranked[:_NAMED_AT_MOST]))
@@ -111,16 +112,16 @@ def assembled(objects: Iterable[Object], place: Place) -> Bundle:
         raise BundleRefused(offences)
     members = [_member(obj, place) for obj in kept]
     members.sort(key=lambda member: (member.stage, member.kind, member.name))
-    notes = tuple(_notes(kept, place.namespace))
-    return Bundle(tuple(members), tuple(dropped), notes)
+    notes = sorted(_notes(kept, place.namespace))
+    return Bundle(tuple(members), tuple(sorted(dropped)), tuple(notes))
 
 
-def _sorted_out(objects: Iterable[Object]) -> tuple[list[Object], list[str]]:
+def _sorted_out(objects: Iterable[Object]) -> tuple[list[Object], set[str]]:
     kept: list[Object] = []
-    dropped: list[str] = []
+    dropped: set[str] = set()
     for obj in objects:
         if kinds.type_of(obj) in kinds.DROPPED:
-            dropped.append(field_rules.describe(obj))
+            dropped.add(field_rules.describe(obj))
         else:
             kept.append(obj)
     return kept, dropped
@@ -128,35 +129,49 @@ def _sorted_out(objects: Iterable[Object]) -> tuple[list[Object], list[str]]:
 
 def _offences(objects: Sequence[Object]) -> Iterator[Offence]:
     accounts = frozenset(
-        str(obj["metadata"]["name"]) for obj in objects if obj.get("kind") == "ServiceAccount"
+        field_rules.name_of(obj)
+        for obj in objects
+        if kinds.type_of(obj) == ("", "ServiceAccount")
     )
     seen: set[tuple[str, str, str]] = set()
     for obj in objects:
-        name = field_rules.describe(obj)
-        if kinds.allowed(obj) is None:
-            kind = "/".join(filter(None, kinds.type_of(obj)))
-            yield Offence("KindNotAllowed", name, f"a project may not bring objects of {kind}")
-            continue
-        identity = (*kinds.type_of(obj), str(obj["metadata"]["name"]))
+        identity = (*kinds.type_of(obj), field_rules.name_of(obj))
         if identity in seen:
-            yield Offence("ConfigInvalid", name, "it stands in the manifests twice")
+            yield Offence(
+                "ConfigInvalid", field_rules.describe(obj), "it stands in the manifests twice"
+            )
         seen.add(identity)
-        if identity[1:] in kinds.RESERVED:
-            yield Offence("NameReserved", name, "the operator keeps an object of this name")
-        yield from field_rules.offences(obj, accounts)
+        yield from _offences_of(obj, accounts)
+
+
+def _offences_of(obj: Object, accounts: frozenset[str]) -> Iterator[Offence]:
+    where = field_rules.describe(obj)
+    group, kind = kinds.type_of(obj)
+    if kinds.is_reserved(kind, field_rules.name_of(obj)):
+        yield Offence("NameReserved", where, "the operator keeps an object of this name")
+    elif kinds.allowed(obj) is None:
+        text = f"a project may not bring objects of {field_rules.shown(kind)}"
+        yield Offence("KindNotAllowed", where, f"{text} ({field_rules.shown(group or 'core')})")
+    else:
+        wrong = [
+            Offence("ConfigInvalid", f"{where} {path}", why)
+            for path, why in object_shapes.faults(obj)
+        ]
+        # The rules rely on the shape.
+        yield from wrong or field_rules.offences(obj, accounts)
 
 
 def _notes(objects: Iterable[Object], namespace: str) -> Iterator[str]:
     for obj in objects:
         there = obj["metadata"].get("namespace")
         if there and there != namespace:
-            yield f"{field_rules.describe(obj)} named namespace {there}; it was put into ours"
+            text = f"{field_rules.describe(obj)} named namespace {field_rules.shown(there)}"
+            yield f"{text}; it was put into ours"
 
 
 def _member(obj: Object, place: Place) -> Member:
     allowed = kinds.ALLOWED[kinds.type_of(obj)]
-    wanted = _marked(_secured(_encoded(obj), place), place)
-    wanted["apiVersion"] = allowed.gvr.api_version
+    wanted = marking.marked(_secured(_encoded(obj), place), place.marks, place.namespace)
     wanted.pop("status", None)
     wanted["metadata"]["annotations"][APPLIED_HASH] = _hash(wanted)
     return Member(allowed.gvr, allowed.stage, wanted)
@@ -164,10 +179,10 @@ def _member(obj: Object, place: Place) -> Member:
 
 def _encoded(obj: Object) -> Object:
     """A Secret as the server stores it: what it cannot show back cannot be compared."""
-    if obj.get("kind") != "Secret" or not isinstance(obj.get("stringData"), dict):
-        return obj
+    if obj.get("kind") != "Secret" or not obj.get("stringData"):
+        return {name: value for name, value in obj.items() if name != "stringData"}
     plain = {
-        name: base64.b64encode(str(text).encode()).decode()
+        name: base64.b64encode((text or "").encode()).decode()
         for name, text in obj["stringData"].items()
     }
     rest = {name: value for name, value in obj.items() if name != "stringData"}
@@ -176,57 +191,14 @@ def _encoded(obj: Object) -> Object:
 
 def _secured(obj: Object, place: Place) -> Object:
     found = kinds.allowed(obj)
-    spec = kinds.pod_spec(obj)
-    if found is None or found.template is None or spec is None:
+    if found is None or found.template is None:
         return obj
-    filled = pods.secured(spec, place.default_limits, restricted=place.restricted)
-    return _replaced(obj, (*found.template, "spec"), filled)
-
-
-def _marked(obj: Object, place: Place) -> Object:
-    metadata = _own_metadata(obj.get("metadata") or {})
-    metadata["namespace"] = place.namespace
-    metadata["labels"] = {**metadata["labels"], **place.marks.labels}
-    metadata["annotations"] = {**metadata["annotations"], **place.marks.annotations}
-    marked = {**obj, "metadata": metadata}
-    found = kinds.allowed(obj)
-    if found is None or not found.template:
-        return marked
-    inner = (*found.template, "metadata")
-    template = _own_metadata(_at(obj, inner) or {})
-    # Never the branch: a template that changes with it would start every pod anew.
-    template["labels"] = {**template["labels"], **place.marks.selecting}
-    return _replaced(marked, inner, template)
-
-
-def _own_metadata(metadata: Object) -> Object:
-    """Metadata without what the server or the operator says."""
-    kept = {name: value for name, value in metadata.items() if name not in _SERVER_FIELDS}
-    kept["labels"] = _foreign(metadata.get("labels") or {})
-    kept["annotations"] = _foreign(metadata.get("annotations") or {})
-    return kept
-
-
-def _foreign(marks: Mapping[str, str]) -> dict[str, str]:
-    return {
-        name: value
-        for name, value in marks.items()
-        if name in _KEPT_MARKS or not name.startswith(_OURS)
-    }
-
-
-def _at(obj: Object, path: Sequence[str]) -> Object | None:
-    inside: object = obj
-    for member in path:
-        inside = inside.get(member) if isinstance(inside, dict) else None
-    return inside if isinstance(inside, dict) else None
-
-
-def _replaced(obj: Object, path: Sequence[str], value: Object) -> Object:
-    head, *rest = path
-    if not rest:
-        return {**obj, head: value}
-    return {**obj, head: _replaced(obj.get(head) or {}, rest, value)}
+    secured: Object = marking.changed(
+        obj,
+        (*found.template, "spec"),
+        lambda spec: pods.secured(spec, place.default_limits, restricted=place.restricted),
+    )
+    return secured
 
 
 def _hash(obj: Object) -> str:

@@ -2,7 +2,9 @@
 
 Each rule closes one way out of the namespace: onto the node, into another account, or to
 the outside without the operator's fence. All offences of a bundle are found at once, each
-with the path of its field, so that they can be mended at once.
+with the path of its field, so that they can be mended at once. What the Pod Security level
+of the namespace refuses anyway (capabilities, sysctls, procMount, ...) is left to it.
+Objects have the shape that `object_shapes` asks for.
 """
 
 from __future__ import annotations
@@ -10,17 +12,33 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from windlass.environments.decide import kinds
+from windlass.environments.decide import kinds, marks
+from windlass.environments.decide.shapes import Fault, joined
 from windlass.objects.json import JSON, Object
 
 _HOST_FIELDS = ("hostNetwork", "hostPID", "hostIPC")
 _PLACES = ("nodeName", "priorityClassName", "runtimeClassName")
 _OWN_ACCOUNT = "default"
-_VOLUME_REASONS = {
-    "hostPath": "it reaches the node's files",
-    "nfs": "it reaches a server outside the fence",
-    "iscsi": "it reaches a server outside the fence",
-}
+_NO_TOKEN = "pods here get no credential of the API server"
+_VOLUMES = frozenset(
+    {
+        "configMap",
+        "csi",
+        "downwardAPI",
+        "emptyDir",
+        "ephemeral",
+        "image",
+        "persistentVolumeClaim",
+        "projected",
+        "secret",
+    }
+)
+"""The volumes that hold what is the namespace's own; others reach a node or a server."""
+
+_CREDENTIALS = ("serviceAccountToken", "podCertificate")
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_HOOKS = ("postStart", "preStop")
+_MOST_CHARS = 253
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +62,32 @@ def offences(obj: Object, accounts: frozenset[str]) -> Iterator[Offence]:
 
 def describe(obj: Object) -> str:
     """Kind and name, for messages."""
-    metadata = obj.get("metadata") or {}
-    return f"{obj.get('kind') or 'an object'}/{metadata.get('name') or '(unnamed)'}"
+    return f"{shown(obj.get('kind') or 'an object')}/{shown(name_of(obj) or '(unnamed)')}"
 
 
-def _found(obj: Object, accounts: frozenset[str]) -> Iterator[tuple[str, str]]:
-    if obj.get("kind") == "Service":
+def name_of(obj: Object) -> str:
+    """The name; empty where there is none that could be one."""
+    metadata = obj.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def shown(value: JSON) -> str:
+    """A word of a manifest as a message may show it: one line, not too long."""
+    text = "".join(char if char.isprintable() else "?" for char in str(value)[:_MOST_CHARS])
+    return text.encode("utf-8", "replace").decode()
+
+
+def _found(obj: Object, accounts: frozenset[str]) -> Iterator[Fault]:
+    kind = obj.get("kind")
+    if kind == "Service":
         yield from _service(obj.get("spec") or {})
-    if obj.get("kind") == "Secret" and "service-account-token" in str(obj.get("type", "")):
+    if kind == "Secret" and "service-account-token" in str(obj.get("type", "")):
         yield "type", "a Secret of this type would hold a token of the API server"
-    if obj.get("kind") == "ServiceAccount" and obj.get("automountServiceAccountToken"):
-        yield "automountServiceAccountToken", "pods here get no token of the API server"
+    if kind == "ServiceAccount" and obj.get("automountServiceAccountToken"):
+        yield "automountServiceAccountToken", _NO_TOKEN
+    if kind != "PersistentVolumeClaim":
+        yield from _selector((obj.get("spec") or {}).get("selector") or {})
     spec = kinds.pod_spec(obj)
     if spec is not None:
         path = kinds.pod_path(obj)
@@ -62,52 +95,79 @@ def _found(obj: Object, accounts: frozenset[str]) -> Iterator[tuple[str, str]]:
             yield f"{path}.{inner}", why
 
 
-def _service(spec: Object) -> Iterator[tuple[str, str]]:
+def _service(spec: Object) -> Iterator[Fault]:
     kind = spec.get("type") or "ClusterIP"
     if kind != "ClusterIP":
-        yield "spec.type", f"{kind} would open a way around the fence; use ClusterIP"
+        yield "spec.type", f"{shown(kind)} would open a way around the fence; use ClusterIP"
     for name in ("externalIPs", "externalName"):
         if spec.get(name):
             yield f"spec.{name}", "it would lead traffic around the fence"
 
 
-def _pod(spec: Object, accounts: frozenset[str]) -> Iterator[tuple[str, str]]:
+def _selector(selector: Object) -> Iterator[Fault]:
+    """Labels that are dropped from pods select nothing, and nobody would see why."""
+    rows = selector.get("matchExpressions")
+    named = (*selector, *(selector.get("matchLabels") or ()), *(row["key"] for row in rows or ()))
+    for key in named:
+        if key.startswith(marks.OPERATORS) and key not in marks.SELECTING:
+            yield joined("spec.selector", key), "only the operator sets it; select by another label"
+
+
+def _pod(spec: Object, accounts: frozenset[str]) -> Iterator[Fault]:
     for name in _HOST_FIELDS:
         if spec.get(name):
             yield name, "a pod here may not share the node's namespaces"
     for name in _PLACES:
         if spec.get(name):
             yield name, "where and how urgently a pod runs is the administrator's to say"
-    account = spec.get("serviceAccountName") or spec.get("serviceAccount") or _OWN_ACCOUNT
-    if account != _OWN_ACCOUNT and account not in accounts:
-        yield "serviceAccountName", f"{account} is not a ServiceAccount of this bundle"
+    for name in ("serviceAccountName", "serviceAccount"):
+        account = spec.get(name) or _OWN_ACCOUNT
+        if account != _OWN_ACCOUNT and account not in accounts:
+            yield name, f"{shown(account)} is not a ServiceAccount of this bundle"
     if spec.get("automountServiceAccountToken"):
-        yield "automountServiceAccountToken", "pods here get no token of the API server"
-    yield from _volumes(_list(spec.get("volumes")))
-    for group in ("initContainers", "containers", "ephemeralContainers"):
-        for index, container in enumerate(_list(spec.get(group))):
+        yield "automountServiceAccountToken", _NO_TOKEN
+    if spec.get("ephemeralContainers"):
+        yield "ephemeralContainers", "they are for a look into a running pod, not for manifests"
+    for index, volume in enumerate(spec.get("volumes") or ()):
+        for inner, why in _volume(volume):
+            yield f"volumes[{index}].{inner}", why
+    yield from _containers(spec)
+
+
+def _volume(volume: Object) -> Iterator[Fault]:
+    for kind in sorted(volume.keys() - _VOLUMES - {"name"}):
+        if volume[kind] is not None:
+            yield joined("", kind), "it reaches what is outside of the namespace"
+    sources = (volume.get("projected") or {}).get("sources") or ()
+    for index, source in enumerate(sources):
+        for name in _CREDENTIALS:
+            if source.get(name) is not None:
+                yield f"projected.sources[{index}].{name}", _NO_TOKEN
+
+
+def _containers(spec: Object) -> Iterator[Fault]:
+    for group in ("initContainers", "containers"):
+        for index, container in enumerate(spec.get(group) or ()):
             for inner, why in _container(container):
                 yield f"{group}[{index}].{inner}", why
 
 
-def _volumes(volumes: list[Object]) -> Iterator[tuple[str, str]]:
-    for index, volume in enumerate(volumes):
-        for kind, why in _VOLUME_REASONS.items():
-            if kind in volume:
-                yield f"volumes[{index}].{kind}", why
-        projected = volume.get("projected") or {}
-        if any("serviceAccountToken" in source for source in _list(projected.get("sources"))):
-            yield f"volumes[{index}].projected", "pods here get no token of the API server"
-
-
-def _container(container: Object) -> Iterator[tuple[str, str]]:
-    for index, port in enumerate(_list(container.get("ports"))):
-        if port.get("hostPort"):
-            yield f"ports[{index}].hostPort", "a pod here may not take a port of the node"
-    context = container.get("securityContext") or {}
-    if context.get("privileged"):
+def _container(container: Object) -> Iterator[Fault]:
+    for index, port in enumerate(container.get("ports") or ()):
+        for name in ("hostPort", "hostIP"):
+            if port.get(name):
+                yield f"ports[{index}].{name}", "a pod here may not take a port of the node"
+    if (container.get("securityContext") or {}).get("privileged"):
         yield "securityContext.privileged", "no container here may be privileged"
+    for path, handler in _handlers(container):
+        for name in ("httpGet", "tcpSocket"):
+            if (handler.get(name) or {}).get("host"):
+                yield f"{path}.{name}.host", "the node would call it, from outside the fence"
 
 
-def _list(value: JSON) -> list[Object]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+def _handlers(container: Object) -> Iterator[tuple[str, Object]]:
+    """Where a container says what the node is to call."""
+    for name in _PROBES:
+        yield name, container.get(name) or {}
+    for name in _HOOKS:
+        yield f"lifecycle.{name}", (container.get("lifecycle") or {}).get(name) or {}

@@ -33,6 +33,12 @@ class Allowed:
     stage: Stage
     template: tuple[str, ...] | None = None
 
+    @property
+    def templates(self) -> tuple[tuple[str, ...], ...]:
+        """Every template inside, outer ones first: that of a CronJob's Jobs, that of the pods."""
+        path = self.template or ()
+        return tuple(path[:end] for end in range(2, len(path) + 1, 2))
+
 
 _POD_TEMPLATE = ("spec", "template")
 
@@ -75,6 +81,12 @@ RESERVED = frozenset(
     {
         ("ConfigMap", "windlass-inventory"),
         ("ConfigMap", "kube-root-ca.crt"),
+        ("LimitRange", "default-limits"),
+        ("ResourceQuota", "default-quota"),
+        ("RoleBinding", "windlass-applier"),
+        ("RoleBinding", "windlass-developers"),
+        ("RoleBinding", "windlass-manager"),
+        ("RoleBinding", "windlass-viewers"),
         ("Secret", "catalyst-secrets"),
         ("Secret", "registry-credentials"),
         ("ServiceAccount", "default"),
@@ -82,6 +94,13 @@ RESERVED = frozenset(
     }
 )
 """Objects of the operator, by kind and name; no project may bring one."""
+
+_RESERVED_SECRETS = "windlass-release-"
+
+
+def is_reserved(kind: str, name: str) -> bool:
+    """Whether an object of this name is the operator's."""
+    return (kind, name) in RESERVED or (kind == "Secret" and name.startswith(_RESERVED_SECRETS))
 
 
 def type_of(obj: Object) -> tuple[str, str]:

@@ -21,7 +21,21 @@ TYPE = "catalyst.dev/namespace-type"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 ENVIRONMENT_TYPE = "environment"
 
+OPERATORS = ("catalyst.dev/", "windlass.dev/", "pod-security.")
+"""How labels and annotations begin that only the operator sets."""
+
 SELECTOR = f"{MANAGED_BY}=windlass"
+
+SELECTING = frozenset(
+    {
+        MANAGED_BY,
+        UID,
+        "catalyst.dev/environment",
+        "catalyst.dev/project",
+        "catalyst.dev/team",
+    }
+)
+"""The labels of `Marks.selecting`, by which pods can be told apart."""
 
 _MOST_CHARS = 63
 _HASH_CHARS = 8

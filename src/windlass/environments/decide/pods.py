@@ -1,8 +1,8 @@
 """What every pod of a preview gets where its manifest says nothing.
 
-Only absent fields are filled, so a manifest that is stricter stays stricter. A limit that
-is missing becomes the larger of request and default, because the API server refuses a pod
-whose default limit is below its request.
+Only absent fields are filled, so a manifest that is stricter stays stricter; null counts as
+absent, as it does for the API server. A limit that is missing becomes the larger of request
+and default, because the API server refuses a pod whose default limit is below its request.
 """
 
 from __future__ import annotations
@@ -10,45 +10,48 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from windlass.objects import quantity
-from windlass.objects.json import JSON, Object
+from windlass.objects.json import Object
 
 _POD: Object = {"automountServiceAccountToken": False, "enableServiceLinks": False}
 _POD_CONTEXT: Object = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
-_CONTAINER_CONTEXT: Object = {
-    "allowPrivilegeEscalation": False,
-    "capabilities": {"drop": ["ALL"]},
-}
+_NO_ESCALATION: Object = {"allowPrivilegeEscalation": False}
+_NO_CAPABILITIES: Object = {"drop": ["ALL"]}
 _GROUPS = ("initContainers", "containers")
 
 
 def secured(spec: Object, default_limits: Mapping[str, str], *, restricted: bool) -> Object:
     """The pod spec with defaults filled in; `restricted` adds what that level demands."""
-    filled = {**_POD, **spec}
+    filled = _filled(_POD, spec)
     if restricted:
-        filled["securityContext"] = {**_POD_CONTEXT, **(spec.get("securityContext") or {})}
+        filled["securityContext"] = _filled(_POD_CONTEXT, spec.get("securityContext"))
     for group in _GROUPS:
-        if isinstance(spec.get(group), list):
+        if spec.get(group):
             filled[group] = [
                 _container(item, default_limits, restricted=restricted) for item in spec[group]
             ]
     return filled
 
 
-def _container(container: JSON, default_limits: Mapping[str, str], *, restricted: bool) -> JSON:
-    if not isinstance(container, dict):
-        return container
-    filled = dict(container)
+def _container(
+    container: Object, default_limits: Mapping[str, str], *, restricted: bool
+) -> Object:
+    filled = _filled({}, container)
     if restricted:
-        filled["securityContext"] = {
-            **_CONTAINER_CONTEXT,
-            **(container.get("securityContext") or {}),
-        }
+        context = _filled(_NO_ESCALATION, container.get("securityContext"))
+        context["capabilities"] = _filled(_NO_CAPABILITIES, context.get("capabilities"))
+        filled["securityContext"] = context
     resources = _limited(container.get("resources") or {}, default_limits)
     return {**filled, "resources": resources} if resources else filled
 
 
+def _filled(defaults: Object, given: Object | None) -> Object:
+    said = {name: value for name, value in (given or {}).items() if value is not None}
+    return {**defaults, **said}
+
+
 def _limited(resources: Object, default_limits: Mapping[str, str]) -> Object:
-    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+    requests = _filled({}, resources.get("requests"))
+    limits = _filled({}, resources.get("limits"))
     missing = {
         name: _larger(str(requests[name]), default)
         for name, default in default_limits.items()
@@ -58,8 +61,4 @@ def _limited(resources: Object, default_limits: Mapping[str, str]) -> Object:
 
 
 def _larger(one: str, other: str) -> str:
-    try:
-        return one if quantity.parse(one) >= quantity.parse(other) else other
-    except quantity.QuantityRefused:
-        # The API server will say what is wrong with it, and where.
-        return one
+    return one if quantity.parse(one) >= quantity.parse(other) else other
