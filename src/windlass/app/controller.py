@@ -2,9 +2,11 @@
 
     controller ── probes, metrics
         └── while leading: reverser ── witness (a process of its own)
+                           environments
 
-SIGTERM stops intake, writes what waits, then frees the lease. Losing the lease ends the
-reverser at once; the process goes on as a candidate.
+SIGTERM stops intake, writes what waits, then frees the lease. Losing the lease ends all
+parts at once; the process goes on as a candidate. A part that cannot work yet is begun
+again by itself and disturbs no other.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import socket
 from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
 
@@ -20,29 +21,24 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from windlass.api.install import Install
-from windlass.app import reverser_settings
+from windlass.app import part
+from windlass.app.environments_part import EnvironmentsPart
+from windlass.app.part import Part
+from windlass.app.reverser_part import ReverserPart
 from windlass.app.settings import Settings
-from windlass.app.webhook_trust import WebhookTrust
 from windlass.base import memory
 from windlass.base.clock import Clock, SystemClock
-from windlass.base.errors import Fatal, WindlassError
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.reverser import controller as reverser
-from windlass.reverser.controller import Ground, Reverser
 from windlass.reverser.tally import Tally
-from windlass.reverser.witness import frames
-from windlass.reverser.witness.supervisor import Listeners, WitnessSupervisor
+from windlass.runtime import failure
 from windlass.runtime.holder import Holder
 from windlass.runtime.lease import Leadership
 from windlass.telemetry.metrics import Metrics
-from windlass.web import listener, metrics, probes
+from windlass.web import metrics, probes
 from windlass.web.serve import Server
 
 _log = structlog.get_logger(__name__)
-
-_BEGIN_AGAIN_SECONDS = 2.0
-_SYSTEM_NAMESPACES = ("kube-system", "kube-public", "kube-node-lease")
 
 
 class ControllerRole:
@@ -55,20 +51,19 @@ class ControllerRole:
         self._connection = connection
         self._at_desk = at_desk
         self._clock = clock
-        self._api = Api(connection)
         self._install = Install(settings.release, settings.namespace)
         self._registry = CollectorRegistry()
         self._tally = Tally(Metrics(self._registry))
         self._holder = Holder.local()
         self._leadership = self._candidate()
-        self._reverser: Reverser | None = None
+        self._parts = self._all_parts()
         self._stopping = asyncio.Event()
 
     def _candidate(self) -> Leadership:
         # At the desk a dead local process frees the lease at once, so terms may be short.
         duration, renew, retry = (6, 4.0, 1.0) if self._at_desk else (15, 10.0, 2.0)
         return Leadership(
-            self._api,
+            Api(self._connection),
             namespace=self._settings.namespace,
             name=self._install.lease,
             identity=str(self._holder),
@@ -76,7 +71,24 @@ class ControllerRole:
             duration=duration,
             renew=renew,
             retry=retry,
+            on_failure=self._tally.metrics.lease_acquire_failures.inc,
             clock=self._clock,
+        )
+
+    def _all_parts(self) -> tuple[Part, ...]:
+        return (
+            ReverserPart(
+                self._settings,
+                self._connection,
+                self._tally,
+                holder=str(self._holder),
+                may_push=self._may_write,
+                at_desk=self._at_desk,
+                clock=self._clock,
+            ),
+            EnvironmentsPart(
+                self._settings, self._connection, at_desk=self._at_desk, clock=self._clock
+            ),
         )
 
     async def run(self) -> None:
@@ -86,7 +98,7 @@ class ControllerRole:
             loop.add_signal_handler(number, self._stopping.set)
         async with self._metrics(), self._probes():
             if not self._settings.leader_elect:
-                await _run_until(self._stopping, self._keep_leading())
+                await _run_until(self._stopping, self._lead())
                 return
             election = asyncio.create_task(self._leadership.run(), name="election")
             try:
@@ -103,86 +115,24 @@ class ControllerRole:
                 _log.info("standing by", lease=self._install.lease)
             await self._leadership.acquired.wait()
             _log.info("leading", holder=str(self._holder))
-            await _run_until(self._leadership.lost, self._keep_leading())
+            await _run_until(self._leadership.lost, self._lead())
 
-    def _may_push(self) -> bool:
+    def _may_write(self) -> bool:
         return not self._settings.leader_elect or self._leadership.held()
 
-    async def _keep_leading(self) -> None:
-        """Lead, and begin again after a fault that may pass."""
-        while True:
-            try:
-                await self._lead()
-            except Fatal:
-                raise
-            except WindlassError as error:
-                _log.warning("cannot lead yet", reason=error.reason, message=error.message)
-                await asyncio.sleep(_BEGIN_AGAIN_SECONDS)
-
     async def _lead(self) -> None:
-        settings = reverser_settings.of(self._settings, str(self._holder), self._at_desk)
-        ground = await reverser.survey(self._api, settings)
-        self._reverser = Reverser(
-            self._connection,
-            settings,
-            ground,
-            clock=self._clock,
-            tally=self._tally,
-            may_push=self._may_push,
-        )
-        address = self._settings.webhook_bind_address
-        with contextlib.closing(
-            listener.bind(address.host, address.port, flag="--webhook-bind-address")
-        ) as listening:
-            await self._run_parts(self._reverser, ground, listening)
-
-    async def _run_parts(self, running: Reverser, ground: Ground, listening: socket.socket) -> None:
-        trust = WebhookTrust(
-            self._api,
-            self._install.webhook_configuration,
-            dns_names=(f"{self._install.leader_service}.{self._install.namespace}.svc",),
-            ip_addresses=("127.0.0.1",) if self._at_desk else (),
-            clock=self._clock,
-        )
-        witness = WitnessSupervisor(
-            listening,
-            lambda: self._configure(trust, ground),
-            Listeners(
-                record=running.witnesses.record,
-                lost=running.witnesses.lost,
-                beat=running.witnesses.beat,
-                answered=running.witnesses.answered,
-                serving=running.witnesses.serves,
-            ),
-            self._clock,
-            log_format=self._settings.log_format,
-            log_level=self._settings.log_level,
-        )
-        async with asyncio.TaskGroup() as group:
-            helpers = [
-                group.create_task(witness.run(), name="witness"),
-                group.create_task(trust.keep(witness.reconfigure), name="webhook trust"),
-            ]
-            try:
-                await running.run()
-            finally:
-                for helper in helpers:
-                    helper.cancel()
-
-    def _configure(self, trust: WebhookTrust, ground: Ground) -> frames.Configure:
-        return frames.Configure(
-            certificate_pem=trust.leaf.cert_pem,
-            key_pem=trust.leaf.key_pem,
-            client_ca_pem=b"",
-            digest_key=ground.digest_key,
-            sensitive=list(self._settings.sensitive_resource),
-            excluded_namespaces=[*_SYSTEM_NAMESPACES, self._settings.namespace],
-        )
+        try:
+            async with asyncio.TaskGroup() as group:
+                for each in self._parts:
+                    group.create_task(part.keep(each), name=each.name)
+        except BaseExceptionGroup as error:
+            raise failure.leading(error) from error
 
     @contextlib.asynccontextmanager
     async def _probes(self) -> AsyncIterator[None]:
         address = self._settings.health_probe_bind_address
-        app = probes.probes(live={}, ready={"reverser": self._unready})
+        ready = {each.name: self._readiness(each) for each in self._parts}
+        app = probes.probes(live={}, ready=ready)
         flag = "--health-probe-bind-address"
         async with Server(app, address.host, address.port, flag=flag):
             yield
@@ -194,17 +144,14 @@ class ControllerRole:
         async with Server(app, address.host, address.port, flag="--metrics-bind-address"):
             yield
 
-    def _unready(self) -> str | None:
-        """Why the reverser does not work yet; a candidate that stands by is ready."""
-        running = self._reverser
-        if running is None:
+    def _readiness(self, each: Part) -> probes.Check:
+        """Why a part does not work yet; a candidate that stands by is ready."""
+
+        def unready() -> str | None:
             standing_by = self._settings.leader_elect and not self._leadership.acquired.is_set()
-            return None if standing_by else "the cluster is being looked at"
-        if not running.cache.complete:
-            return "our own resources are not all read yet; are the CRDs installed?"
-        if running.catalogue.current is None:
-            return "the served types are not known yet"
-        return None if running.witnesses.serving else "the witness does not answer yet"
+            return None if standing_by else each.unready()
+
+        return unready
 
 
 async def _run_until(event: asyncio.Event, work: Coroutine[None, None, None]) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from windlass.api.install import Install
+from windlass.app import git_settings
 from windlass.app.settings import Settings
-from windlass.git.settings import GitSettings
 from windlass.kube.follow import FollowSettings
 from windlass.reverser.controller import ReverserSettings
 from windlass.reverser.decide.cadence import Limits
@@ -18,7 +18,7 @@ def of(settings: Settings, instance: str, at_desk: bool) -> ReverserSettings:
         install=Install(settings.release, settings.namespace),
         instance=instance,
         work_directory=settings.work_dir,
-        git=_git(settings, at_desk),
+        git=git_settings.of(settings, at_desk),
         follow=FollowSettings(
             page_size=settings.page_size, idle_seconds=settings.watch_idle_timeout
         ),
@@ -42,14 +42,4 @@ def of(settings: Settings, instance: str, at_desk: bool) -> ReverserSettings:
         attribution_ttl_seconds=settings.attribution_ttl,
         attribution_max_entries=settings.attribution_max_entries,
         attribution_depth=settings.attribution_depth,
-    )
-
-
-def _git(settings: Settings, at_desk: bool) -> GitSettings:
-    desk = frozenset({"127.0.0.1", "localhost"} if at_desk else ())
-    return GitSettings(
-        insecure_hosts=frozenset(settings.git_insecure_hosts) | desk,
-        allow_file=at_desk,
-        fetch_timeout_seconds=settings.git_fetch_timeout,
-        push_timeout_seconds=settings.git_push_timeout,
     )

@@ -138,6 +138,29 @@ class Settings:
         "",
         "Namespaces, beside our own, whose destinations cluster rules may name.",
     )
+    environments_poll_interval: float = _declare(
+        forms.Duration(), "60s", "Time between looks at the branches that Environments follow."
+    )
+    environments_rollout_timeout: float = _declare(
+        forms.Duration(), "10m", "Time after which a revision that is not ready has failed."
+    )
+    environments_plain_namespaces: tuple[str, ...] = _declare(
+        forms.Several(forms.LABEL),
+        "default",
+        "Namespaces whose Environments may run in namespaces with short names.",
+    )
+    environments_reserved_namespaces: tuple[str, ...] = _declare(
+        forms.Several(forms.LABEL), "", "Names that no Environment's namespace may have."
+    )
+    environments_cluster_cidrs: tuple[str, ...] = _declare(
+        forms.Several(forms.CIDR), "", "Addresses of the cluster, closed to Environments."
+    )
+    environments_extra_except: tuple[str, ...] = _declare(
+        forms.Several(forms.CIDR), "", "Further addresses closed to Environments."
+    )
+    environments_egress_ceiling: tuple[str, ...] = _declare(
+        forms.Several(forms.CIDR), "", "Private addresses that Projects may open."
+    )
     namespace: str = _declare(forms.LABEL, "windlass-system", "Namespace windlass runs in.")
     release: str = _declare(
         forms.LABEL, "windlass", "Name of the installation, the prefix of its objects."

@@ -194,4 +194,5 @@ RESOURCE = Text(
 HOST = Text(
     r"([0-9A-Za-z.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?", "a host, where needed with its port"
 )
+CIDR = Text(r"[0-9A-Fa-f:.]+/[0-9]{1,3}", "a block of addresses, like 10.0.0.0/8")
 UID = Text(r"[0-9A-Za-z-]{0,64}", "a uid of letters, digits and dashes, or nothing")

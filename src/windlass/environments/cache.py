@@ -22,6 +22,11 @@ class Cache:
     projects: Informer
     environments: Informer
 
+    @property
+    def complete(self) -> bool:
+        """Whether everything stored has been read."""
+        return self.projects.synced.is_set() and self.environments.synced.is_set()
+
     def project(self, key: Key) -> Project | None:
         raw = self.projects.get(key)
         return Project.decode(raw) if raw is not None else None

@@ -1,0 +1,74 @@
+"""Environments, as a part of the controller role."""
+
+from __future__ import annotations
+
+from windlass.app import git_settings
+from windlass.app.settings import Settings
+from windlass.base.clock import Clock
+from windlass.environments.controller import EnvironmentsController, EnvironmentsSettings
+from windlass.environments.decide.fences import Surroundings
+from windlass.environments.decide.names import Naming
+from windlass.environments.decide.owned_objects import Subject
+from windlass.kube.api import Api
+from windlass.kube.connection import Connection
+from windlass.kube.follow import FollowSettings
+from windlass.objects.gvr import GVR
+
+_REVIEWS = GVR("authentication.k8s.io", "v1", "selfsubjectreviews")
+
+
+class EnvironmentsPart:
+    """Makes running copies of Projects."""
+
+    name = "environments"
+
+    def __init__(
+        self, settings: Settings, connection: Connection, *, at_desk: bool, clock: Clock
+    ) -> None:
+        self._settings = settings
+        self._connection = connection
+        self._at_desk = at_desk
+        self._clock = clock
+        self._running: EnvironmentsController | None = None
+
+    async def run(self) -> None:
+        settings = _of(self._settings, await self._own_name(), self._at_desk)
+        self._running = EnvironmentsController(self._connection, settings, clock=self._clock)
+        await self._running.run()
+
+    def unready(self) -> str | None:
+        running = self._running
+        if running is None or not running.cache.complete:
+            return "Projects and Environments are not all read yet; are the CRDs installed?"
+        return None
+
+    async def _own_name(self) -> str:
+        """Who we are to the API server: the one whom roles inside a namespace are bound to."""
+        question = {"apiVersion": _REVIEWS.api_version, "kind": "SelfSubjectReview"}
+        answer = await Api(self._connection).create(
+            _REVIEWS, question, field_manager="windlass-environments"
+        )
+        return str(answer["status"]["userInfo"]["username"])
+
+
+def _of(settings: Settings, operator: str, at_desk: bool) -> EnvironmentsSettings:
+    reserved = {*settings.environments_reserved_namespaces, settings.namespace}
+    return EnvironmentsSettings(
+        work_directory=settings.work_dir / "environments",
+        git=git_settings.of(settings, at_desk),
+        operator=Subject(operator),
+        follow=FollowSettings(
+            page_size=settings.page_size, idle_seconds=settings.watch_idle_timeout
+        ),
+        naming=Naming(
+            plain_namespaces=frozenset(settings.environments_plain_namespaces),
+            reserved=frozenset(reserved),
+        ),
+        surroundings=Surroundings(
+            cluster_cidrs=settings.environments_cluster_cidrs,
+            extra_except=settings.environments_extra_except,
+            egress_ceiling=settings.environments_egress_ceiling,
+        ),
+        poll_seconds=settings.environments_poll_interval,
+        rollout_seconds=settings.environments_rollout_timeout,
+    )

@@ -1,0 +1,19 @@
+"""How git may be used, out of the settings of the process."""
+
+from __future__ import annotations
+
+from windlass.app.settings import Settings
+from windlass.git.settings import GitSettings
+
+
+def of(settings: Settings, at_desk: bool) -> GitSettings:
+    """At the desk, repositories may be files and servers may be on this machine."""
+    # The last one is where a cluster with a node sees this machine, and its git server.
+    own = {"127.0.0.1", "localhost", settings.webhook_bind_address.host}
+    desk = frozenset(own if at_desk else ())
+    return GitSettings(
+        insecure_hosts=frozenset(settings.git_insecure_hosts) | desk,
+        allow_file=at_desk,
+        fetch_timeout_seconds=settings.git_fetch_timeout,
+        push_timeout_seconds=settings.git_push_timeout,
+    )
