@@ -21,7 +21,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse tests that would start the control plane without saying so."""
+    """Refuse tests that would start a cluster without saying so; skip those that cannot run."""
+    _skip_where_no_node_can_run(items)
     silent = [
         item.nodeid
         for item in items
@@ -29,6 +30,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ]
     if silent:
         raise pytest.UsageError(f"mark with @pytest.mark.cluster: {', '.join(silent)}")
+
+
+def _skip_where_no_node_can_run(items: list[pytest.Item]) -> None:
+    wanted = [item for item in items if item.get_closest_marker("node")]
+    if not wanted:
+        return
+    from windlass.dev.node import precondition
+
+    problem = precondition.why_not()
+    if problem is not None:
+        for item in wanted:
+            item.add_marker(pytest.mark.skip(reason=f"a node cannot run here: {problem}"))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -39,6 +52,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
         cluster.prepare()
         cluster.remove_leftovers()
+        nodes = [item for item in session.items if item.get_closest_marker("node")]
+        if any(not item.get_closest_marker("skip") for item in nodes):
+            from tests.support import node
+
+            node.prepare()
 
 
 @pytest.fixture(scope="session")
@@ -47,6 +65,15 @@ def cluster() -> Iterator[Desk]:
     from tests.support import cluster as support
 
     with support.running() as desk:
+        yield desk
+
+
+@pytest.fixture(scope="session")
+def node_cluster() -> Iterator[Desk]:
+    """The cluster with a node that this run shares; only for tests marked `cluster`, `node`."""
+    from tests.support import node as support
+
+    with support.running("node") as desk:
         yield desk
 
 

@@ -53,6 +53,15 @@ def await_end(pid: int) -> None:
         os.close(descriptor)
 
 
+def is_alive(pid: int) -> bool:
+    """Whether `pid` runs; a zombie does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
 def remains(name: str) -> list[str]:
     """Everything that shows there was a cluster `name`: files, locks, processes."""
     directory = places.directory(name)

@@ -32,6 +32,10 @@ def git(
     root: Annotated[Path, typer.Option(help="Where the repositories are.")],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 0,
+    node: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Also listen where pods of this cluster can reach it."),
+    ] = None,
     create: Annotated[
         list[str] | None, typer.Option(help="Make this empty repository; repeatable.")
     ] = None,
@@ -53,6 +57,7 @@ def git(
         root,
         host=host,
         port=port,
+        also=_machine_as_seen_by(node) if node else None,
         create=create or (),
         username=username,
         password_file=password_file,
@@ -63,14 +68,22 @@ def git(
     )
 
 
-@dev.app.command()
-def binaries() -> None:
-    """Find the control plane's programs, or build them once; print where they are."""
-    from windlass.dev import binaries as programs
-    from windlass.dev import progress
+def _machine_as_seen_by(name: str) -> str:
+    from windlass.dev import desk
 
-    for path in programs.locate(None, progress.for_stream(sys.stderr)).values():
-        typer.echo(str(path))
+    return desk.named(name).host
+
+
+@dev.app.command()
+def binaries(
+    node: Annotated[bool, typer.Option("--node", help="Also those that run pods.")] = False,
+) -> None:
+    """Find a cluster's programs, or build or unpack them once; print where they are."""
+    from windlass.dev import programs, progress
+
+    found = programs.search(None, progress.for_stream(sys.stderr), node=node)
+    for path in found.binaries.values():
+        typer.echo(path)
 
 
 @dev.app.command()

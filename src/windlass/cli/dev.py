@@ -1,4 +1,4 @@
-"""`windlass dev`: a control plane on this machine, for work and for tests.
+"""`windlass dev`: a cluster on this machine, for work and for tests.
 
 Results go to stdout, progress and faults to stderr. Only typer is imported up here;
 the rest comes when a command runs, so that asking for help stays fast.
@@ -11,9 +11,10 @@ import enum
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
 
 import typer
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="dev",
-    help="A local Kubernetes control plane: etcd, API server, controller manager.",
+    help="A local Kubernetes: a control plane, and with a node also pods.",
     no_args_is_help=True,
 )
 
@@ -44,12 +45,15 @@ def up(
         Path | None,
         typer.Option(help="A directory with exactly the needed programs, instead of the cache."),
     ] = None,
+    node: Annotated[
+        bool, typer.Option("--node", help="With a node that runs pods; needs root on Linux.")
+    ] = False,
 ) -> None:
     """Bring a cluster up, or repair it; does nothing to one that runs."""
     with _faults_told():
         from windlass.dev import cluster
 
-        desk = cluster.up(name, progress=_progress(), binaries_directory=binaries)
+        desk = cluster.up(name, progress=_progress(), binaries_directory=binaries, node=node)
         option = "" if name == "dev" else f" --name {name}"
         _say(f'use it:  eval "$(windlass dev env{option})"')
         typer.echo(desk.server)
@@ -67,6 +71,23 @@ def down(
         for one in places.names() if every else [name]:
             existed = cluster.down(one, progress=_progress())
             _say(f"cluster {one!r} is gone" if existed else f"there is no cluster {one!r}")
+
+
+@app.command()
+def load(
+    archive: Annotated[Path, typer.Argument(metavar="IMAGE.tar", help="An OCI or Docker archive.")],
+    name: Name = "dev",
+) -> None:
+    """Give a cluster's node an image, for pods that do not pull; prints its name."""
+    with _faults_told():
+        from windlass.dev import desk, state
+        from windlass.dev.node import containerd
+
+        found = desk.named(name)
+        now = state.load(found.directory)
+        assert now is not None
+        for image in containerd.load(now, found.directory, archive):
+            typer.echo(image)
 
 
 @app.command()
@@ -95,7 +116,7 @@ def status(
 @app.command()
 def logs(
     component: Annotated[
-        str | None, typer.Argument(help="etcd, kube-apiserver or kube-controller-manager.")
+        str | None, typer.Argument(help="A component as `status` lists it.")
     ] = None,
     name: Name = "dev",
     lines: Annotated[
@@ -133,7 +154,8 @@ def env(
             raise typer.BadParameter("--group needs --user: the administrator's groups are fixed")
         found = desk.named(name)
         path = found.user_kubeconfig(user, group or ()) if user else found.admin_kubeconfig
-        for line in _exports(path, found.kubectl.parent, os.environ.get("PATH", "")):
+        lines = _exports(path, found.kubectl.parent, os.environ.get("PATH", ""))
+        for line in [*lines, *_without_proxy(found.server, os.environ)]:
             typer.echo(line)
 
 
@@ -142,6 +164,15 @@ def _exports(kubeconfig: Path, programs: Path, path: str) -> list[str]:
     if path.split(os.pathsep)[0] != str(programs):
         lines.append(f'export PATH={shlex.quote(str(programs))}:"$PATH"')
     return lines
+
+
+def _without_proxy(server: str, environment: Mapping[str, str]) -> list[str]:
+    """Clients go to loopback themselves; to a cluster with a node they would ask the proxy."""
+    host = urlsplit(server).hostname
+    proxies = {name for name in environment if name.lower() in ("http_proxy", "https_proxy")}
+    if host == "127.0.0.1" or not proxies:
+        return []
+    return [f'export {name}="{host}${{{name}:+,${name}}}"' for name in ("NO_PROXY", "no_proxy")]
 
 
 def _cluster(name: str) -> ClusterStatus:
@@ -180,10 +211,11 @@ def _print_table(statuses: list[ClusterStatus]) -> None:
 
 
 def _cells(row: ComponentStatus) -> tuple[str, ...]:
+    port = str(row.port or "-")
     if not row.running:
-        return (row.name, "dead", "-", str(row.port), "-", "-")
+        return (row.name, "dead", "-", port, "-", "-")
     size = f"{row.resident_bytes / 2**20:.0f} MiB"
-    return (row.name, "running", str(row.pid), str(row.port), row.since, size)
+    return (row.name, "running", str(row.pid), port, row.since, size)
 
 
 def _progress() -> Progress:

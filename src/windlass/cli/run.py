@@ -84,7 +84,7 @@ def _desk(kubeconfig: Path | None, name: str) -> Desk:
 
 
 def _at_desk(settings: Settings, installed: Installed) -> Settings:
-    """Loopback only, on ports that disturb nobody, unless told; stores go with the cluster."""
+    """For this machine and the cluster only, on ports that disturb nobody, unless told."""
     from windlass.app.settings_forms import Address
 
     defaults = Settings()
@@ -98,5 +98,5 @@ def _at_desk(settings: Settings, installed: Installed) -> Settings:
         for name, value in at_desk.items()
         if getattr(settings, name) == getattr(defaults, name)
     }
-    webhook = Address("127.0.0.1", installed.webhook_port)
+    webhook = Address(installed.webhook_host, installed.webhook_port)
     return replace(settings, webhook_bind_address=webhook, **changes)

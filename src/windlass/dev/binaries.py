@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,18 +43,20 @@ class Found:
     origin: str
 
 
-def locate(explicit: Path | None, progress: Progress) -> dict[str, Path]:
-    """Every program by name; builds what is nowhere else."""
+def locate(
+    explicit: Path | None, progress: Progress, wanted: Sequence[tools.Tool] = tools.TOOLS
+) -> dict[str, Path]:
+    """Every program of `wanted` by name; builds what is nowhere else."""
     named = _named(explicit)
-    found = _from_named(named) if named else {}
+    found = _from_named(named, wanted) if named else {}
     for search in (_from_path, _from_cache):
-        found |= search([tool for tool in tools.TOOLS if tool.name not in found])
-    missing = [tool for tool in tools.TOOLS if tool.name not in found]
+        found |= search([tool for tool in wanted if tool.name not in found])
+    missing = [tool for tool in wanted if tool.name not in found]
     if missing:
         built = build.build(missing, cached_directory(), progress)
         found |= {name: Found(path, f"{path.parent} (built)") for name, path in built.items()}
     _tell(found, progress)
-    return {tool.name: found[tool.name].path for tool in tools.TOOLS}
+    return {tool.name: found[tool.name].path for tool in wanted}
 
 
 def cached_directory() -> Path:
@@ -70,10 +73,12 @@ def _named(explicit: Path | None) -> Named | None:
     return None
 
 
-def _from_named(named: Named) -> dict[str, Found]:
-    # An envtest directory never holds a controller manager, so there a gap is no mistake.
-    paths = {tool.name: named.directory / tool.name for tool in tools.TOOLS}
-    present = [tool for tool in tools.TOOLS if paths[tool.name].exists()]
+def _from_named(named: Named, wanted: Sequence[tools.Tool]) -> dict[str, Found]:
+    # An envtest directory never holds a controller manager, so there a gap is no mistake;
+    # nor need any hold what only a node takes.
+    foreign = [tool for tool in wanted if not tool.is_our_own]
+    paths = {tool.name: named.directory / tool.name for tool in foreign}
+    present = [tool for tool in foreign if paths[tool.name].exists()]
     versions = _versions({tool: paths[tool.name] for tool in present})
     faults = [
         f"{tool.name} is {versions[tool] or 'no program that tells its version'}, "
@@ -94,7 +99,8 @@ def _from_named(named: Named) -> dict[str, Found]:
 
 
 def _from_path(wanted: list[tools.Tool]) -> dict[str, Found]:
-    paths = {tool: Path(hit) for tool in wanted if (hit := shutil.which(tool.name))}
+    foreign = [tool for tool in wanted if not tool.is_our_own]
+    paths = {tool: Path(hit) for tool in foreign if (hit := shutil.which(tool.name))}
     versions = _versions(paths)
     return {
         tool.name: Found(path.absolute(), f"{path.parent} (PATH)")

@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from windlass.base import failpoint
@@ -97,12 +98,17 @@ def _build_one(tool: Tool, directory: Path, go: toolchain_go.Go) -> None:
 
 def _copy_module(tool: Tool, target: Path) -> None:
     target.mkdir()
-    for name in ("go.mod", "go.sum", "tools.go"):
-        (target / name).write_text(_module_file(tool, name))
+    for file in _module(tool).iterdir():
+        if file.name.startswith("go.") or file.name.endswith(".go"):
+            (target / file.name).write_text(file.read_text())
 
 
 def _module_file(tool: Tool, name: str) -> str:
-    return resources.files("windlass.dev").joinpath("toolchain", tool.module, name).read_text()
+    return _module(tool).joinpath(name).read_text()
+
+
+def _module(tool: Tool) -> Traversable:
+    return resources.files("windlass.dev").joinpath("toolchain", tool.module)
 
 
 def _run(tool: Tool, source: Path, output: Path, go: toolchain_go.Go, cache: Path) -> None:

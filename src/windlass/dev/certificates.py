@@ -47,8 +47,11 @@ class Pair:
         return "Pair()"
 
 
-def ensure(directory: Path) -> None:
-    """Make the cluster's keys in `directory`, unless they are there already."""
+def ensure(directory: Path, addresses: Sequence[str] = ()) -> None:
+    """Make the cluster's keys in `directory`, unless they are there already.
+
+    The servers may be called by loopback addresses and by `addresses`.
+    """
     if directory.is_dir():
         return
     draft = directory.with_name(f"{directory.name}.draft")
@@ -56,7 +59,7 @@ def ensure(directory: Path) -> None:
     draft.mkdir(mode=0o700)
     authority = new_authority()
     _write_pair(draft, "ca", authority)
-    _write_pair(draft, "server", _server(authority))
+    _write_pair(draft, "server", _server(authority, addresses))
     _write_pair(draft, "admin", client(authority, "admin", ["system:masters"]))
     _write(draft / "service-account.key", _private_pem(rsa.generate_private_key(65537, 2048)))
     draft.rename(directory)
@@ -86,9 +89,10 @@ def _check_name(what: str, value: str) -> None:
         )
 
 
-def _server(authority: Pair) -> Pair:
+def _server(authority: Pair, addresses: Sequence[str]) -> Pair:
     names: list[x509.GeneralName] = [x509.DNSName(name) for name in _SERVER_NAMES]
-    names += [x509.IPAddress(ipaddress.ip_address(address)) for address in _SERVER_ADDRESSES]
+    every = (*_SERVER_ADDRESSES, *addresses)
+    names += [x509.IPAddress(ipaddress.ip_address(address)) for address in every]
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")])
     usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
     return _leaf(authority, subject, [usage, x509.SubjectAlternativeName(names)])

@@ -1,14 +1,16 @@
-"""Brings a control plane up, repairs it, takes it down.
+"""Brings a cluster up, repairs it, takes it down.
 
 `up` looks at what is there and does what is missing: nothing, one dead component, or
 all of it. `down` ends every process of the cluster, recorded or not, etcd last, and
 removes its directory; it may be run at any time, also twice, also after anything was
-killed. Both hold the cluster's lock while they change it.
+killed. Both hold the cluster's lock while they change it. A cluster is a control plane,
+and with a node it runs pods as well; which of the two is settled when it is founded.
 
     found                           up does
     ------------------------------  -------------------------------------------
     nothing                         choose ports, make keys, start all
     a directory without a state     remove it and what runs from it, then as above
+    a state, no ground for a node   take away what is left of it, make it anew
     a state, a component dead       start that one on its old port
     a state, all alive and ready    nothing
 """
@@ -25,7 +27,6 @@ from pathlib import Path
 from windlass.base import failpoint
 from windlass.base.errors import WindlassError
 from windlass.dev import (
-    binaries,
     certificates,
     companions,
     components,
@@ -36,11 +37,14 @@ from windlass.dev import (
     ports,
     probe,
     processes,
+    programs,
     state,
 )
 from windlass.dev.desk import Desk
+from windlass.dev.node import ground, network, precondition, sandbox
+from windlass.dev.programs import Programs
 from windlass.dev.progress import Progress, Silent
-from windlass.dev.state import State
+from windlass.dev.state import Node, State
 
 
 def up(
@@ -51,26 +55,33 @@ def up(
     etcd_url: str | None = None,
     etcd_prefix: str = "",
     extra_api_server_args: Sequence[str] = (),
+    node: bool = False,
 ) -> Desk:
     """Bring the cluster `name` up, or back to life; returns when it is ready to use.
 
-    With `etcd_url` it stores its objects in that etcd, under `etcd_prefix`.
+    With `etcd_url` it stores its objects in that etcd, under `etcd_prefix`; with `node`
+    it runs pods on this machine. An existing cluster keeps its node without being told.
     """
     progress = progress or Silent()
     _check_platform()
     directory = places.directory(name)
-    programs = _programs(directory, binaries_directory, progress)
+    prefix = etcd_prefix or (f"/windlass/{name}" if etcd_url else "/registry")
+    wanted = State(name, {}, {}, etcd_url or "", prefix, tuple(extra_api_server_args))
+    if node:
+        _check_node(wanted, directory)
+    known = state.load(directory)
+    if known is not None:
+        _refuse_change(known, etcd_url, extra_api_server_args, node=node)
+    # Before the lock: a build takes minutes, and `down` must not wait for it.
+    found = programs.locate(directory, binaries_directory, progress, node=node)
     with desk.locked(name, progress):
         now = state.load(directory)
         if now is None:
             _remove(directory)
-            prefix = etcd_prefix or (f"/windlass/{name}" if etcd_url else "/registry")
-            extra = tuple(extra_api_server_args)
-            now = State(name, {}, programs, etcd_url or "", prefix, extra)
-            now = _founded(now, directory)
+            now = _founded(wanted, found, directory)
         else:
-            _refuse_change(now, etcd_url, extra_api_server_args)
-            now = replace(now, binaries=programs)
+            _refuse_change(now, etcd_url, extra_api_server_args, node=node)
+            now = found.into(now)
         return _run(now, directory, progress)
 
 
@@ -96,37 +107,37 @@ def _check_platform() -> None:
         )
 
 
-def _programs(directory: Path, explicit: Path | None, progress: Progress) -> dict[str, str]:
-    # Before the lock: a build takes minutes, and `down` must not wait for it.
-    known = state.load(directory)
-    if known and explicit is None and all(Path(p).is_file() for p in known.binaries.values()):
-        return dict(known.binaries)
-    return {name: str(path) for name, path in binaries.locate(explicit, progress).items()}
+def _check_node(wanted: State, directory: Path) -> None:
+    if wanted.foreign_etcd:
+        raise WindlassError(
+            "EtcdUnreachable", "a cluster with a node has a network, and so an etcd, of its own"
+        )
+    precondition.require(directory)
 
 
-def _refuse_change(now: State, etcd_url: str | None, extra: Sequence[str]) -> None:
-    differs = (etcd_url is not None and etcd_url != now.foreign_etcd) or (
-        bool(extra) and tuple(extra) != now.extra_api_server_args
+def _refuse_change(now: State, etcd_url: str | None, extra: Sequence[str], *, node: bool) -> None:
+    differs = (
+        (etcd_url is not None and etcd_url != now.foreign_etcd)
+        or (bool(extra) and tuple(extra) != now.extra_api_server_args)
+        or (node and now.node is None)
     )
     if differs:
         raise WindlassError(
             "ClusterDiffers",
-            f"cluster {now.name!r} exists with another etcd or other API server arguments; "
-            f"`windlass dev down --name {now.name}` first",
+            f"cluster {now.name!r} exists with another etcd, other API server arguments or "
+            f"without a node; `windlass dev down --name {now.name}` first",
         )
 
 
-def _founded(now: State, directory: Path) -> State:
-    """A new cluster's directory with ports that no other cluster was given."""
+def _founded(now: State, found: Programs, directory: Path) -> State:
+    """A new cluster's directory with ports or addresses that no other cluster was given."""
     with lock.held_directory(places.state_root()):
-        chosen = ports.choose(
-            len(components.PORTS),
-            taken=_given_ports(),
-            ceiling=ports.ceiling(),
-            is_free=ports.is_free,
-            rng=random.Random(),
-        )
-        now = replace(now, ports=dict(zip(components.PORTS, chosen, strict=True)))
+        if found.runtime is None:
+            now = replace(now, ports=_free_ports())
+        else:
+            slot = network.choose(one.node.slot for one in _others() if one.node)
+            now = replace(now, ports=components.NODE_PORTS, node=Node(slot.number, "", ""))
+        now = found.into(now)
         failpoint.reach("dev.found.before")
         places.make_private(directory)
         state.save(directory, now)
@@ -134,9 +145,20 @@ def _founded(now: State, directory: Path) -> State:
     return now
 
 
-def _given_ports() -> set[int]:
-    others = (state.load(places.directory(name)) for name in places.names())
-    return {port for other in others if other is not None for port in other.ports.values()}
+def _free_ports() -> dict[str, int]:
+    chosen = ports.choose(
+        len(components.PORTS),
+        taken={port for other in _others() for port in other.ports.values()},
+        ceiling=ports.ceiling(),
+        is_free=ports.is_free,
+        rng=random.Random(),
+    )
+    return dict(zip(components.PORTS, chosen, strict=True))
+
+
+def _others() -> list[State]:
+    found = (state.load(places.directory(name)) for name in places.names())
+    return [other for other in found if other is not None]
 
 
 def _run(now: State, directory: Path, progress: Progress) -> Desk:
@@ -144,27 +166,39 @@ def _run(now: State, directory: Path, progress: Progress) -> Desk:
     if is_ready(now, directory):
         progress.say(f"cluster {now.name!r} is running at {made.server}")
         return made
-    _write_keys(made)
     repaired = bool(now.processes)
     with progress.step(f"{'repairing' if repaired else 'starting'} cluster {now.name!r}"):
-        for component in components.of(now):
-            if repaired and not launch.is_running(now, component, directory):
-                progress.say(f"{component} is dead; starting it again")
-            now = launch.revive(now, component, directory)
+        if now.node is not None:
+            ground.ensure(now.node, directory)
+        _write_keys(now, made)
+        for wave in components.waves(now):
+            now = _start(now, wave, directory, progress)
     progress.say(f"cluster {now.name!r} is ready at {made.server}")
     return made
 
 
-def _write_keys(made: Desk) -> None:
+def _start(now: State, wave: Sequence[str], directory: Path, progress: Progress) -> State:
+    for component in wave:
+        if component in now.processes and not launch.is_running(now, component, directory):
+            progress.say(f"{component} is dead; starting it again")
+        now = launch.ensure_running(now, component, directory)
+    for component in wave:
+        launch.await_ready(now, component, directory)
+        if component == components.CONTAINERD:
+            sandbox.load(now, directory)
+    return now
+
+
+def _write_keys(now: State, made: Desk) -> None:
     pki = made.directory / "pki"
-    certificates.ensure(pki)
+    certificates.ensure(pki, components.addresses(now))
     if not made.admin_kubeconfig.exists():
         admin = certificates.read(pki, "admin")
         desk.write_kubeconfig(made, made.admin_kubeconfig, "admin", admin)
-    manager = made.directory / "controller-manager.kubeconfig"
-    if not manager.exists():
-        user = "system:kube-controller-manager"
-        desk.write_kubeconfig(made, manager, user, made.issue(user))
+    for file, (user, groups) in components.identities(now).items():
+        path = made.directory / f"{file}.kubeconfig"
+        if not path.exists():
+            desk.write_kubeconfig(made, path, user, made.issue(user, groups))
 
 
 def _remove(directory: Path) -> bool:
@@ -183,7 +217,8 @@ def _remove(directory: Path) -> bool:
 def _end_all(now: State | None, directory: Path) -> None:
     companions.end(directory)
     recorded = now.processes if now else {}
-    for component in reversed(components.START_ORDER):
+    ground.remove(directory)
+    for component in reversed(components.names()):
         known = [recorded[component]] if component in recorded else []
         processes.end([*known, *launch.strays(component, directory)], directory)
         failpoint.reach(f"dev.end.{component}.after")

@@ -1,4 +1,4 @@
-"""The components of a control plane and their command lines.
+"""The components of a cluster, with or without a node, and their command lines.
 
 Pure. Every command line names the cluster's directory; that is what makes a process
 recognisable as this cluster's even when nobody recorded it.
@@ -9,46 +9,122 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from windlass.dev.node import commands
+from windlass.dev.node.slot import Slot
 from windlass.dev.state import State
 
 ETCD = "etcd"
 API_SERVER = "kube-apiserver"
 CONTROLLER_MANAGER = "kube-controller-manager"
+CONTAINERD = commands.CONTAINERD
+SCHEDULER = commands.SCHEDULER
+KUBELET = commands.KUBELET
+PROXY = commands.PROXY
 
 START_ORDER = (ETCD, API_SERVER, CONTROLLER_MANAGER)
 """etcd outlives its only client, so the end goes the other way round."""
 
+NODE_COMPONENTS = (CONTAINERD, SCHEDULER, KUBELET, PROXY)
+
 PORTS = (ETCD, "etcd-peer", API_SERVER, CONTROLLER_MANAGER)
+NODE_PORTS: Mapping[str, int] = {
+    ETCD: 2379,
+    "etcd-peer": 2380,
+    API_SERVER: 6443,
+    CONTROLLER_MANAGER: 10257,
+    **commands.PORTS,
+}
+"""In a network of its own a cluster needs no ports that nobody else has."""
+
+_LOOPBACK = "127.0.0.1"
+_TOGETHER = (
+    (ETCD,),
+    (CONTAINERD, API_SERVER),
+    (CONTROLLER_MANAGER, SCHEDULER, KUBELET, PROXY),
+)
 
 
 def of(state: State) -> tuple[str, ...]:
     """The components this cluster runs itself, in the order in which they start."""
-    return START_ORDER[1:] if state.foreign_etcd else START_ORDER
+    return tuple(component for wave in waves(state) for component in wave)
+
+
+def waves(state: State) -> tuple[tuple[str, ...], ...]:
+    """The components in groups that start together; the next waits for those before."""
+    own = {ETCD, API_SERVER, CONTROLLER_MANAGER} if state.node is None else set(names())
+    own -= {ETCD} if state.foreign_etcd else set()
+    found = (tuple(one for one in wave if one in own) for wave in _TOGETHER)
+    return tuple(wave for wave in found if wave)
+
+
+def names() -> tuple[str, ...]:
+    """Every component that a cluster can have."""
+    return (*START_ORDER, *NODE_COMPONENTS)
+
+
+def slot(state: State) -> Slot | None:
+    """The addresses of the node, None if there is none."""
+    return Slot(state.node.slot) if state.node else None
+
+
+def host(state: State) -> str:
+    """The machine as the cluster sees it."""
+    return Slot(state.node.slot).host_address if state.node else _LOOPBACK
+
+
+def addresses(state: State) -> tuple[str, ...]:
+    """What the servers of the cluster are called by, besides loopback."""
+    found = slot(state)
+    return (found.node_address, found.service_address) if found else ()
+
+
+def identities(state: State) -> Mapping[str, tuple[str, tuple[str, ...]]]:
+    """Who the components are to the API server: user and groups, by kubeconfig."""
+    found: dict[str, tuple[str, tuple[str, ...]]] = {
+        "controller-manager": ("system:kube-controller-manager", ()),
+    }
+    if state.node is not None:
+        found |= {
+            "scheduler": ("system:kube-scheduler", ()),
+            "proxy": ("system:kube-proxy", ()),
+            "kubelet": (f"system:node:{state.name}", ("system:nodes",)),
+        }
+    return found
 
 
 def etcd_url(state: State) -> str:
     """Where the API server's etcd listens."""
-    return state.foreign_etcd or f"http://127.0.0.1:{state.ports[ETCD]}"
+    return state.foreign_etcd or f"http://{_LOOPBACK}:{state.ports[ETCD]}"
 
 
 def server(state: State) -> str:
     """The address of the API server."""
-    return f"https://127.0.0.1:{state.ports[API_SERVER]}"
+    address = Slot(state.node.slot).node_address if state.node else _LOOPBACK
+    return f"https://{address}:{state.ports[API_SERVER]}"
 
 
 def command(component: str, state: State, directory: Path) -> list[str]:
     """The whole command line of `component`."""
-    flags = {
-        ETCD: _etcd,
-        API_SERVER: _api_server,
-        CONTROLLER_MANAGER: _controller_manager,
-    }[component](state, directory)
+    flags = _flags(component, state, directory)
     extra = state.extra_api_server_args if component == API_SERVER else ()
     return [
         state.binaries[component],
         *(f"--{name}={value}" for name, value in flags.items()),
         *extra,
     ]
+
+
+def _flags(component: str, state: State, directory: Path) -> Mapping[str, str]:
+    found = slot(state)
+    if component == ETCD:
+        return _etcd(state, directory)
+    if component == CONTROLLER_MANAGER:
+        return _controller_manager(state, directory)
+    if component == API_SERVER:
+        more = commands.api_server(directory, found) if found else {}
+        return {**_api_server(state, directory), **more}
+    assert found is not None, f"{component} needs a node"
+    return commands.flags(component, directory, name=state.name, slot=found)
 
 
 def _etcd(state: State, directory: Path) -> Mapping[str, str]:

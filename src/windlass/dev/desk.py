@@ -40,6 +40,8 @@ class Desk:
     server: str
     kubectl: Path
     etcd_url: str
+    host: str
+    """This machine as the cluster sees it: where webhooks and git servers are called."""
 
     @property
     def admin_kubeconfig(self) -> Path:
@@ -94,6 +96,7 @@ def of(now: State, directory: Path) -> Desk:
         server=components.server(now),
         kubectl=Path(now.binaries[tools.KUBECTL.name]),
         etcd_url=components.etcd_url(now),
+        host=components.host(now),
     )
 
 
@@ -130,7 +133,12 @@ def write_kubeconfig(desk: Desk, path: Path, user: str, pair: Pair) -> None:
     """Write a kubeconfig that holds `pair`, for its owner's eyes only."""
     authority = (desk.directory / "pki" / "ca.crt").read_bytes()
     text = kubeconfig.render(
-        name=desk.name, server=desk.server, authority=authority, user=user, pair=pair
+        name=desk.name,
+        server=desk.server,
+        authority=authority,
+        user=user,
+        pair=pair,
+        webhook_host=desk.host,
     )
     atomic.write_bytes(path, text.encode(), mode=0o600)
 

@@ -17,7 +17,7 @@ import yaml
 from windlass.dev.certificates import Pair
 
 EXTENSION = "windlass.dev/desk"
-WEBHOOK_HOST = "127.0.0.1"
+LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,15 @@ class DeskMark:
     webhook_host: str
 
 
-def render(*, name: str, server: str, authority: bytes, user: str, pair: Pair) -> str:
+def render(
+    *,
+    name: str,
+    server: str,
+    authority: bytes,
+    user: str,
+    pair: Pair,
+    webhook_host: str = LOOPBACK,
+) -> str:
     """A kubeconfig with everything inside it: one cluster, one user, one context."""
     cluster, context = f"windlass-{name}", f"{user}@windlass-{name}"
     mark = {
@@ -37,7 +45,7 @@ def render(*, name: str, server: str, authority: bytes, user: str, pair: Pair) -
             "apiVersion": "windlass.dev/v1",
             "kind": "Desk",
             "name": name,
-            "webhookHost": WEBHOOK_HOST,
+            "webhookHost": webhook_host,
         },
     }
     server_entry = {

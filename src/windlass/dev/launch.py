@@ -14,6 +14,8 @@ from windlass.base import failpoint
 from windlass.base.errors import WindlassError
 from windlass.base.redaction import process as redactor
 from windlass.dev import components, ports, probe, processes, state
+from windlass.dev.node import containerd, namespaces
+from windlass.dev.node.slot import Slot
 from windlass.dev.state import Process, State
 
 READY_SECONDS = 120.0
@@ -36,12 +38,17 @@ def is_running(now: State, component: str, directory: Path) -> bool:
 
 def start(now: State, component: str, directory: Path) -> State:
     """Start `component` on its port; the state that records it is saved."""
-    _await_free_port(now, component)
+    if component in now.ports:
+        _await_free_port(now, component, directory)
     log = log_file(directory, component)
     log.parent.mkdir(mode=0o700, exist_ok=True)
     failpoint.reach(f"dev.spawn.{component}.before")
     process = processes.spawn(
-        components.command(component, now, directory), directory=directory, log=log
+        components.command(component, now, directory),
+        directory=directory,
+        log=log,
+        enter=namespaces.enter(directory) if now.node else (),
+        path=now.node.path if now.node else "",
     )
     failpoint.reach(f"dev.spawn.{component}.after")
     now = now.with_process(component, process)
@@ -50,10 +57,10 @@ def start(now: State, component: str, directory: Path) -> State:
     return now
 
 
-def _await_free_port(now: State, component: str) -> None:
+def _await_free_port(now: State, component: str, directory: Path) -> None:
     # A killed process shows as a zombie while its threads still hold the socket.
     port, deadline = now.ports[component], time.monotonic() + _PORT_SECONDS
-    while not ports.is_free(port):
+    while not _is_free(now, port, directory):
         if time.monotonic() > deadline:
             raise WindlassError(
                 "PortTaken",
@@ -63,14 +70,25 @@ def _await_free_port(now: State, component: str) -> None:
         time.sleep(_POLL_SECONDS)
 
 
+def _is_free(now: State, port: int, directory: Path) -> bool:
+    if now.node is None:
+        return ports.is_free(port)
+    return namespaces.inside_network(directory, lambda: ports.is_free(port, ""))
+
+
 def revive(now: State, component: str, directory: Path) -> State:
     """Start `component` unless it runs, and wait until it is ready."""
-    if not is_running(now, component, directory):
-        # Whoever was killed between starting and recording left an unrecorded one.
-        now = stop(now, component, directory)
-        now = start(now, component, directory)
+    now = ensure_running(now, component, directory)
     await_ready(now, component, directory)
     return now
+
+
+def ensure_running(now: State, component: str, directory: Path) -> State:
+    """Start `component` unless it runs."""
+    if is_running(now, component, directory):
+        return now
+    # Whoever was killed between starting and recording left an unrecorded one.
+    return start(stop(now, component, directory), component, directory)
 
 
 def stop(now: State, component: str, directory: Path) -> State:
@@ -85,16 +103,35 @@ def stop(now: State, component: str, directory: Path) -> State:
 
 def strays(component: str, directory: Path) -> list[Process]:
     """Processes of `component` that belong to the cluster, recorded or not."""
-    return list(processes.find(directory, [component]))
+    # On its way into the cluster's namespaces it is not yet what it will be.
+    return list(processes.find(directory, [component, namespaces.ENTRANCE]))
 
 
 def is_ready(now: State, component: str, directory: Path) -> bool:
     """Whether `component` does what the next one needs of it."""
     if component == components.ETCD:
-        return probe.etcd_is_healthy(components.etcd_url(now))
+        return _etcd_is_healthy(now, directory)
+    if component == components.CONTAINERD:
+        return containerd.is_serving(directory)
+    if component == components.SCHEDULER:
+        return not _is_free(now, now.ports[component], directory)
+    if component == components.PROXY and now.node:
+        address = f"{Slot(now.node.slot).node_address}:{now.ports[component]}"
+        return probe.is_healthy(f"http://{address}")
     api = probe.ApiProbe(components.server(now), directory / "pki")
+    if component == components.KUBELET:
+        # A node stays Ready for a while after its kubelet died.
+        listens = not _is_free(now, now.ports[component], directory)
+        return listens and probe.node_is_ready(api, now.name)
     path = "/readyz" if component == components.API_SERVER else _DEFAULT_ACCOUNT
     return api.ask(path).ok
+
+
+def _etcd_is_healthy(now: State, directory: Path) -> bool:
+    url = components.etcd_url(now)
+    if now.node is None:
+        return probe.etcd_is_healthy(url)
+    return namespaces.inside_network(directory, lambda: probe.etcd_is_healthy(url))
 
 
 def await_ready(now: State, component: str, directory: Path) -> None:

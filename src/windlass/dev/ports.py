@@ -49,12 +49,12 @@ def ceiling() -> int:
     return first if first > _LOWEST + 1000 else 60_000
 
 
-def is_free(port: int) -> bool:
-    """Whether nothing listens on `port` of loopback now."""
+def is_free(port: int, host: str = "127.0.0.1") -> bool:
+    """Whether nothing listens on `port` of `host` now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", port))
+            probe.bind((host, port))
             probe.listen(1)
         except OSError:
             return False

@@ -47,6 +47,18 @@ def etcd_is_healthy(url: str) -> bool:
     return '"true"' in _ask(url, "/health", "GET", None, None).text
 
 
+def is_healthy(url: str) -> bool:
+    """Whether the server at `url` says that it is well."""
+    return _ask(url, "/healthz", "GET", None, None).ok
+
+
+def node_is_ready(api: ApiProbe, name: str) -> bool:
+    """Whether pods may run on the node `name`."""
+    answer = api.ask(f"/api/v1/nodes/{name}")
+    conditions = json.loads(answer.text)["status"].get("conditions", []) if answer.ok else []
+    return any(row["type"] == "Ready" and row["status"] == "True" for row in conditions)
+
+
 def forget_etcd_prefix(url: str, prefix: str) -> None:
     """Delete all keys under `prefix`; an etcd that is gone has nothing left to forget."""
     first = prefix.rstrip("/").encode() + b"/"

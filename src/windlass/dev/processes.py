@@ -28,15 +28,24 @@ _children: dict[int, subprocess.Popen[bytes]] = {}
 """What this very process started; it must be waited for here or it stays a zombie."""
 
 
-def spawn(command: Sequence[str], *, directory: Path, log: Path) -> Process:
+def spawn(
+    command: Sequence[str],
+    *,
+    directory: Path,
+    log: Path,
+    enter: Sequence[str] = (),
+    path: str = "",
+) -> Process:
     """Start `command` detached, in a session of its own, with output appended to `log`.
 
     It inherits next to no environment: etcd and Kubernetes read settings from there.
+    `enter` is a program that becomes `command` after it has gone where that shall run.
     """
-    environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(directory)}
+    found = path or os.environ.get("PATH", os.defpath)
+    environment = {"PATH": found, "HOME": str(directory)}
     with log.open("ab") as output:
         child = subprocess.Popen(
-            command,
+            [*enter, *command],
             cwd=directory,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -60,6 +69,12 @@ def is_alive(process: Process, directory: Path) -> bool:
     return executable(process.pid) == process.executable or _names(process.pid, directory)
 
 
+def of(pid: int) -> Process | None:
+    """The process `pid` as it is now, None if it is dead."""
+    ticks = _start_ticks(pid)
+    return None if ticks is None else Process(pid, ticks, executable(pid), "")
+
+
 def find(directory: Path, programs: Iterable[str]) -> Iterator[Process]:
     """Every live process that runs one of `programs` and names a file in `directory`."""
     wanted = frozenset(programs)
@@ -68,9 +83,9 @@ def find(directory: Path, programs: Iterable[str]) -> Iterator[Process]:
             continue
         pid = int(entry.name)
         if _names(pid, directory) and _program_names(pid) & wanted:
-            ticks = _start_ticks(pid)
-            if ticks is not None:
-                yield Process(pid, ticks, executable(pid), "")
+            found = of(pid)
+            if found is not None:
+                yield found
 
 
 def end(victims: Iterable[Process], directory: Path, *, seconds: float = 15.0) -> None:

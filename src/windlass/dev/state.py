@@ -28,10 +28,20 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True)
+class Node:
+    """A node: the number of its address block, and where its programs find others."""
+
+    slot: int
+    path: str
+    plugins: str
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """A cluster: its ports and programs, chosen once, and its processes.
 
-    `foreign_etcd` is the address of an etcd that somebody else runs, or empty.
+    `foreign_etcd` is the address of an etcd that somebody else runs, or empty. Without
+    `node` the cluster is a control plane alone.
     """
 
     name: str
@@ -41,6 +51,7 @@ class State:
     etcd_prefix: str = "/registry"
     extra_api_server_args: tuple[str, ...] = ()
     processes: Mapping[str, Process] = field(default_factory=dict)
+    node: Node | None = None
 
     def with_process(self, component: str, process: Process | None) -> State:
         """The state after `component` was started or, with None, ended."""

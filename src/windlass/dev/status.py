@@ -17,7 +17,7 @@ class ComponentStatus:
     name: str
     running: bool
     pid: int | None
-    port: int
+    port: int | None
     since: str
     resident_bytes: int
     log: Path
@@ -62,7 +62,7 @@ def _component(now: State, component: str, directory: Path) -> ComponentStatus:
         name=component,
         running=alive,
         pid=process.pid if process and alive else None,
-        port=now.ports[component],
+        port=now.ports.get(component),
         since=process.since if process and alive else "",
         resident_bytes=processes.resident_bytes(process.pid) if process and alive else 0,
         log=launch.log_file(directory, component),

@@ -28,6 +28,11 @@ class Tool:
     package: str
     version_arguments: tuple[str, ...] = ("--version",)
 
+    @property
+    def is_our_own(self) -> bool:
+        """Whether it is a program that nobody else could have put on PATH."""
+        return not self.version_arguments
+
 
 ETCD = Tool("etcd", ETCD_VERSION, "etcd", "go.etcd.io/etcd/server/v3")
 API_SERVER = Tool(
@@ -47,7 +52,16 @@ KUBECTL = Tool(
     ("version", "--client"),
 )
 
+SCHEDULER = Tool(
+    "kube-scheduler", KUBERNETES_VERSION, "kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler"
+)
+KUBELET = Tool("kubelet", KUBERNETES_VERSION, "kubernetes", "k8s.io/kubernetes/cmd/kubelet")
+PROXY = Tool("kube-proxy", KUBERNETES_VERSION, "kubernetes", "k8s.io/kubernetes/cmd/kube-proxy")
+PAUSE = Tool("pause", "1", "pause", "windlass.dev/pause", ())
+
 TOOLS = (ETCD, API_SERVER, CONTROLLER_MANAGER, KUBECTL)
+NODE_TOOLS = (SCHEDULER, KUBELET, PROXY, PAUSE)
+"""What a cluster with a node needs as well."""
 
 BUNDLE = f"kubernetes-{KUBERNETES_VERSION}-etcd-{ETCD_VERSION}"
 """The name under which a set of these exact versions is cached."""

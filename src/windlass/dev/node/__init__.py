@@ -1,0 +1,1 @@
+"""What a desk cluster needs to run pods."""

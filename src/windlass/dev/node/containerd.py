@@ -1,0 +1,73 @@
+"""Talks to the containerd of one cluster: whether it serves, and gives it images."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+from pathlib import Path
+
+from windlass.base.errors import WindlassError
+from windlass.base.redaction import process as redactor
+from windlass.dev.node import configuration
+from windlass.dev.state import State
+
+CLIENT = "ctr"
+
+_IMAGES_OF_PODS = "k8s.io"
+_UNPACKED = re.compile(r"^unpacking (\S+) \(sha256:[0-9a-f]{64}\)", re.MULTILINE)
+_SECONDS = 300.0
+
+
+def is_serving(directory: Path) -> bool:
+    """Whether somebody answers on the cluster's socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller:
+        try:
+            caller.connect(str(configuration.socket(directory)))
+        except OSError:
+            return False
+    return True
+
+
+def load(now: State, directory: Path, archive: Path) -> list[str]:
+    """Import the images in `archive` for pods to use; their names."""
+    if now.node is None:
+        raise WindlassError(
+            "NodeMissing",
+            f"cluster {now.name!r} has no node, so it has no images; "
+            f"`windlass dev down --name {now.name}`, then `up --node`",
+        )
+    if not archive.is_file():
+        raise WindlassError("ImageMissing", f"there is no file {archive}")
+    said = _client(now, directory, "images", "import", str(archive))
+    return names_in(said)
+
+
+def names_in(answer: str) -> list[str]:
+    """The names of the images that an import tells."""
+    return _UNPACKED.findall(answer)
+
+
+def _client(now: State, directory: Path, *arguments: str) -> str:
+    address = f"--address={configuration.socket(directory)}"
+    command = [now.binaries[CLIENT], address, f"--namespace={_IMAGES_OF_PODS}", *arguments]
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as slow:
+        raise WindlassError(
+            "ImageRefused", f"containerd took over {_SECONDS:.0f} s to import; try again"
+        ) from slow
+    if done.returncode != 0:
+        raise WindlassError(
+            "ImageRefused",
+            f"containerd does not take it: {redactor.clean(done.stderr.strip())[:600]}. "
+            "It wants an OCI or Docker archive (a tar file)",
+        )
+    return done.stdout

@@ -1,0 +1,130 @@
+"""What nodes change on the machine outside of any namespace, and how it is undone.
+
+The kubelet sets kernel settings, and the mount points it needs may not be there. What
+was found before the first node is written down in /run, which forgets at a reboot as
+the kernel does. The last node that leaves undoes it: while another node is there, its
+mount points and settings stay. A setting that somebody changed since is left alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from windlass.base import atomic, failpoint
+from windlass.dev import lock
+from windlass.dev.node import namespaces
+
+SET_BY_KUBELET: Mapping[str, str] = {
+    "kernel/keys/root_maxbytes": "25000000",
+    "kernel/keys/root_maxkeys": "1000000",
+    "kernel/panic": "10",
+    "kernel/panic_on_oops": "1",
+    "vm/overcommit_memory": "1",
+    "vm/panic_on_oom": "0",
+}
+
+_SETTINGS = Path("/proc/sys")
+_RECORD = Path("/run/windlass/nodes.json")
+_LOCK = Path("/run/windlass.lock")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What was found before the first node, what was made for it, and who is there."""
+
+    settings: Mapping[str, str]
+    made: tuple[str, ...]
+    nodes: tuple[str, ...]
+
+
+def to_restore(found: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
+    """The settings that the kubelet changed and nobody touched since."""
+    return {
+        name: value
+        for name, value in found.items()
+        if name in now and now[name] == SET_BY_KUBELET.get(name) and value != now[name]
+    }
+
+
+def enter(directory: Path) -> None:
+    """Write down what is found, make what is missing, for the cluster in `directory`."""
+    with _locked():
+        record = _load() or Record(_settings(), _missing(), ())
+        nodes = {*_living(record.nodes), str(directory)}
+        _save(replace(record, nodes=tuple(sorted(nodes))))
+        failpoint.reach("dev.node.record.after")
+        for point in namespaces.MOUNT_POINTS:
+            point.mkdir(parents=True, exist_ok=True)
+
+
+def leave(directory: Path) -> None:
+    """Forget the cluster in `directory`; the last one to go undoes what was done."""
+    if not (_RECORD.parent.exists() or _LOCK.exists()) or os.geteuid() != 0:
+        return
+    with _locked():
+        record = _load()
+        others = (
+            [node for node in _living(record.nodes) if node != str(directory)] if record else []
+        )
+        if record is not None and others:
+            _save(replace(record, nodes=tuple(others)))
+            return
+        if record is not None:
+            _undo(record)
+        failpoint.reach("dev.node.undo.after")
+        # Whoever was killed while writing left a draft in there.
+        shutil.rmtree(_RECORD.parent, ignore_errors=True)
+
+
+def knows(directory: Path) -> bool:
+    """Whether the cluster in `directory` has entered and not left."""
+    record = _load()
+    return record is not None and str(directory) in record.nodes
+
+
+def _undo(record: Record) -> None:
+    for name, value in to_restore(record.settings, _settings()).items():
+        (_SETTINGS / name).write_text(value)
+    for point in record.made:
+        # One that somebody else has begun to use is not empty, so it stays.
+        with contextlib.suppress(OSError):
+            Path(point).rmdir()
+
+
+def _settings() -> dict[str, str]:
+    found = {name: _SETTINGS / name for name in SET_BY_KUBELET}
+    return {name: path.read_text().strip() for name, path in found.items() if path.exists()}
+
+
+def _missing() -> tuple[str, ...]:
+    return tuple(str(point) for point in namespaces.MOUNT_POINTS if not point.exists())
+
+
+def _living(nodes: tuple[str, ...]) -> list[str]:
+    return [node for node in nodes if Path(node).is_dir()]
+
+
+def _load() -> Record | None:
+    try:
+        return msgspec.json.decode(_RECORD.read_bytes(), type=Record)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+
+
+def _save(record: Record) -> None:
+    _RECORD.parent.mkdir(mode=0o755, exist_ok=True)
+    atomic.write_bytes(_RECORD, msgspec.json.encode(record), mode=0o644)
+
+
+@contextlib.contextmanager
+def _locked() -> Iterator[None]:
+    # Held for moments only, so nobody needs to be told who has it.
+    with lock.held(_LOCK, waiting=lambda holder: None):
+        yield

@@ -1,0 +1,3 @@
+module windlass.dev/pause
+
+go 1.21

@@ -1,0 +1,108 @@
+"""Tests of what nodes change on the machine, on files that stand in for it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from windlass.dev.node import machine, namespaces
+
+SETTINGS = {"kernel/panic": "1", "vm/overcommit_memory": "0"}
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine with two settings and one of two mount points."""
+    for name, value in SETTINGS.items():
+        _put(tmp_path / "sys" / name, value)
+    (tmp_path / "there").mkdir()
+    monkeypatch.setattr(machine, "_SETTINGS", tmp_path / "sys")
+    monkeypatch.setattr(machine, "_RECORD", tmp_path / "run" / "nodes.json")
+    monkeypatch.setattr(machine, "_LOCK", tmp_path / "run.lock")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    points = (tmp_path / "there", tmp_path / "absent")
+    monkeypatch.setattr(namespaces, "MOUNT_POINTS", points)
+    return tmp_path
+
+
+def _put(path: Path, value: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{value}\n")
+
+
+def _start_kubelet(stage: Path) -> None:
+    for name in SETTINGS:
+        _put(stage / "sys" / name, machine.SET_BY_KUBELET[name])
+
+
+def _settings(stage: Path) -> dict[str, str]:
+    return {name: (stage / "sys" / name).read_text().strip() for name in SETTINGS}
+
+
+def _cluster(stage: Path, name: str) -> Path:
+    directory = stage / "clusters" / name
+    directory.mkdir(parents=True)
+    return directory
+
+
+def _as_before(stage: Path) -> bool:
+    left = {path.name for path in stage.iterdir()}
+    return left <= {"sys", "there", "clusters"} and _settings(stage) == SETTINGS
+
+
+def test_one_node_leaves_the_machine_as_it_was(stage: Path) -> None:
+    """Settings are restored; what was made is removed, what was there stays; twice too."""
+    one = _cluster(stage, "one")
+    machine.enter(one)
+    _start_kubelet(stage)
+    assert machine.knows(one)
+    assert (stage / "absent").is_dir()
+    for _ in range(2):
+        machine.leave(one)
+        assert _as_before(stage)
+    assert (stage / "there").is_dir()
+
+
+def test_the_last_of_two_undoes_what_the_first_one_found(stage: Path) -> None:
+    """Neither the order of leaving nor what the second one saw matters."""
+    one, two = _cluster(stage, "one"), _cluster(stage, "two")
+    machine.enter(one)
+    _start_kubelet(stage)
+    machine.enter(two)
+    machine.leave(one)
+    assert _settings(stage)["kernel/panic"] == machine.SET_BY_KUBELET["kernel/panic"]
+    assert (stage / "absent").is_dir()
+    machine.leave(two)
+    assert _as_before(stage)
+
+
+def test_a_cluster_whose_directory_is_gone_keeps_nothing(stage: Path) -> None:
+    """Whoever removed it by hand does not leave the machine changed for ever."""
+    one, two = _cluster(stage, "one"), _cluster(stage, "two")
+    machine.enter(one)
+    machine.enter(two)
+    _start_kubelet(stage)
+    two.rmdir()
+    machine.leave(one)
+    assert _as_before(stage)
+
+
+def test_a_mount_point_that_somebody_uses_stays(stage: Path) -> None:
+    """A real kubelet may have come in the meantime."""
+    one = _cluster(stage, "one")
+    machine.enter(one)
+    (stage / "absent" / "somebody").touch()
+    machine.leave(one)
+    assert (stage / "absent" / "somebody").exists()
+
+
+def test_a_broken_record_is_removed(stage: Path) -> None:
+    """A writer that was killed leaves drafts, never a reason to fail."""
+    one = _cluster(stage, "one")
+    (stage / "run").mkdir()
+    (stage / "run" / ".nodes.json.draft").touch()
+    (stage / "run.lock").touch()
+    machine.leave(one)
+    assert _as_before(stage)

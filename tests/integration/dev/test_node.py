@@ -1,0 +1,345 @@
+"""Tests of clusters that run pods, and of what they leave on the machine: nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import cluster as support
+from tests.support import desk as commands
+from tests.support import node as nodes
+from tests.support.operator import eventually, operating
+from windlass.base.errors import WindlassError
+from windlass.dev import cluster as control_plane
+from windlass.dev import components, kubeconfig, places, state, status
+from windlass.dev.desk import Desk
+from windlass.dev.node import cgroups, containerd, namespaces
+
+pytestmark = [pytest.mark.cluster, pytest.mark.node]
+
+
+@pytest.fixture
+def place(node_cluster: Desk) -> Iterator[str]:
+    """A namespace of the test's own on the shared node."""
+    with support.fresh_namespace(node_cluster) as name:
+        eventually(lambda: _account(node_cluster, name), "the default account")
+        yield name
+
+
+@pytest.fixture
+def doomed(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The name of a cluster that the test brings up and down itself."""
+    name = support.name(f"n{abs(hash(request.node.name)) % 10**6}")
+    yield name
+    control_plane.down(name)
+
+
+@pytest.fixture
+def decoy() -> Iterator[subprocess.Popen[bytes]]:
+    """Somebody else's container: its name and its cgroup look like ours, but are not."""
+    homes = [one / "kubepods" / f"decoy-{os.getpid()}" for one in cgroups.hierarchies()]
+    script = "exec -a containerd-shim-runc-v2 sleep 600"
+    process = subprocess.Popen(["bash", "-c", script], start_new_session=True)
+    home = next(home for home in homes if home.parts[-3] in ("memory", "cgroup", "unified"))
+    fresh = not home.parent.exists()
+    home.mkdir(parents=True)
+    (home / "cgroup.procs").write_text(str(process.pid))
+    yield process
+    process.kill()
+    process.wait()
+    home.rmdir()
+    if fresh:
+        with contextlib.suppress(OSError):
+            home.parent.rmdir()
+
+
+def _account(desk: Desk, namespace: str) -> bool:
+    return desk.api.ask(f"/api/v1/namespaces/{namespace}/serviceaccounts/default").ok
+
+
+def _deployment() -> dict[str, Any]:
+    data = [{"name": "data", "mountPath": "/data"}]
+    side = "echo side runs; while true; do echo written > /data/index.html; sleep 1; done"
+    main = "echo main runs; exec httpd -f -p 8080 -h /data"
+    template = {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {
+            "terminationGracePeriodSeconds": 0,
+            "initContainers": [
+                {
+                    "name": "side",
+                    "image": nodes.IMAGE,
+                    "restartPolicy": "Always",
+                    "command": ["sh", "-c", side],
+                    "volumeMounts": data,
+                }
+            ],
+            "containers": [
+                {
+                    "name": "main",
+                    "image": nodes.IMAGE,
+                    "imagePullPolicy": "Never",
+                    "command": ["sh", "-c", main],
+                    "readinessProbe": {
+                        "httpGet": {"path": "/index.html", "port": 8080},
+                        "periodSeconds": 1,
+                    },
+                    "volumeMounts": data,
+                }
+            ],
+            "volumes": [{"name": "data", "emptyDir": {}}],
+        },
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": template,
+        },
+    }
+
+
+def _service() -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "web"},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8080}]},
+    }
+
+
+def test_status_and_logs_show_every_part(node_cluster: Desk) -> None:
+    """A node's parts are components like all others."""
+    said = commands.run("status", "--name", node_cluster.name, "-o", "json")
+    (found,) = json.loads(said.stdout)["clusters"]
+    assert found["ready"]
+    rows = {row["name"]: row for row in found["components"]}
+    assert set(rows) == set(components.names())
+    assert {row["state"] for row in rows.values()} == {"running"}
+    table = commands.run("status", "--name", node_cluster.name)
+    assert "containerd" in table.stdout
+    logs = commands.run("logs", "kubelet", "--name", node_cluster.name)
+    assert "kubelet" in logs.stdout
+
+
+def test_a_deployment_runs_and_is_reached(node_cluster: Desk, place: str) -> None:
+    """Sidecar, probe, shared volume, exec, logs, and its service from pod and machine."""
+    desk, here = node_cluster, ("-n", place)
+    for path, body in (
+        (f"/apis/apps/v1/namespaces/{place}/deployments", _deployment()),
+        (f"/api/v1/namespaces/{place}/services", _service()),
+    ):
+        assert desk.api.ask(path, method="POST", body=body).ok
+    nodes.kubectl(desk, "rollout", "status", *here, "deploy/web", "--timeout=60s")
+    assert nodes.kubectl(desk, "logs", *here, "deploy/web", "-c", "main") == "main runs\n"
+    assert nodes.kubectl(desk, "logs", *here, "deploy/web", "-c", "side") == "side runs\n"
+    exec_ = ("exec", *here, "deploy/web", "-c", "main", "--", "sh", "-c")
+    assert nodes.kubectl(desk, *exec_, "cat /data/index.html") == "written\n"
+    address = nodes.kubectl(desk, "get", "svc", *here, "web", "-o", "jsonpath={.spec.clusterIP}")
+    for _ in range(4):
+        assert "written" in nodes.kubectl(desk, *exec_, nodes.fetch(address, 80))
+    with urllib.request.urlopen(f"http://{address}/", timeout=10) as answer:
+        assert answer.read() == b"written\n"
+
+
+def test_a_pod_talks_to_the_api_server(node_cluster: Desk, place: str) -> None:
+    """By the service's address, with the token that was mounted for it."""
+    desk = node_cluster
+    nodes.run_pod(desk, place, "caller", "sleep 600")
+    said = nodes.inside(
+        desk, place, "caller", "kubectl auth whoami -o jsonpath={.status.userInfo.username}"
+    )
+    assert said == f"system:serviceaccount:{place}:default"
+
+
+def test_a_pod_reaches_the_machine_and_nothing_needs_loopback(
+    node_cluster: Desk, place: str, tmp_path: Path
+) -> None:
+    """What listens at this end of the link is there for pods: `windlass dev git` too."""
+    desk = node_cluster
+    mark = kubeconfig.desk_mark(desk.admin_kubeconfig)
+    assert mark is not None
+    assert mark.webhook_host == desk.host
+    nodes.run_pod(desk, place, "caller", "sleep 600")
+    arguments = ["git", "--root", str(tmp_path), "--create", "shop", "--node", desk.name]
+    script = "from windlass.cli.main import app; app(prog_name='windlass')"
+    server = subprocess.Popen(
+        [sys.executable, "-c", script, "dev", *arguments], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert server.stdout is not None
+        urls = [server.stdout.readline().strip() for _ in range(2)]
+        assert urls[0].startswith("http://127.0.0.1:")
+        port = int(urls[0].split(":")[2].split("/")[0])
+        assert urls[1] == f"http://{desk.host}:{port}/shop.git"
+        path = "/shop.git/info/refs?service=git-upload-pack"
+        # The shell's own client half-closes, which the git server takes for an end.
+        call = f"kubectl --server=http://{desk.host}:{port} get --raw '{path}'"
+        said = nodes.inside(desk, place, "caller", call)
+        assert "# service=git-upload-pack" in said
+    finally:
+        server.kill()
+        server.communicate()
+
+
+def test_the_operator_is_called_by_a_cluster_with_a_node(
+    node_cluster: Desk, tmp_path: Path
+) -> None:
+    """Its certificate names this end of the link: admission reaches it, authors are provable."""
+    with operating(node_cluster, tmp_path):
+        now = state.load(node_cluster.directory)
+        assert now is not None
+        assert components.host(now) == node_cluster.host != "127.0.0.1"
+
+
+def test_an_archive_is_loaded_by_command(node_cluster: Desk, tmp_path: Path) -> None:
+    """What is no image is refused with containerd's words; a cluster without node has none."""
+    broken = tmp_path / "broken.tar"
+    broken.write_bytes(b"no tar at all")
+    said = commands.run("load", str(broken), "--name", node_cluster.name)
+    assert said.returncode == 1
+    assert "containerd does not take it" in said.stderr
+    now = state.load(node_cluster.directory)
+    assert now is not None
+    with pytest.raises(WindlassError, match="there is no file"):
+        containerd.load(now, node_cluster.directory, tmp_path / "absent.tar")
+
+
+@pytest.mark.parametrize("component", [components.KUBELET, components.CONTAINERD])
+def test_up_repairs_a_part_while_pods_go_on(node_cluster: Desk, place: str, component: str) -> None:
+    """Only the dead part is started again, and no pod notices."""
+    desk = node_cluster
+    nodes.run_pod(desk, place, "bystander", "sleep 600")
+    before = _pids(desk.name)
+    commands.kill(before[component])
+    seen = status.of(desk.name)
+    assert control_plane.up(desk.name) == desk
+    after = _pids(desk.name)
+    assert {name for name in before if before[name] != after[name]} == {component}
+    assert seen is not None
+    assert not seen.ready
+    # A new kubelet listens before it has heard of its pods.
+    call = ("exec", "-n", place, "bystander", "--", "echo", "alive")
+    eventually(lambda: nodes.try_kubectl(desk, *call).stdout == "alive\n", "exec after the repair")
+    restarts = "jsonpath={.status.containerStatuses[0].restartCount}"
+    assert nodes.kubectl(desk, "get", "pod", "-n", place, "bystander", "-o", restarts) == "0"
+
+
+def test_two_side_by_side(node_cluster: Desk, place: str, doomed: str) -> None:
+    """They share no address, and one's end is not noticed by the other's pods."""
+    first = node_cluster
+    nodes.run_pod(first, place, "bystander", "httpd -f -p 8080")
+    second = control_plane.up(doomed, node=True)
+    nodes.load_image(second)
+    assert second.host != first.host
+    assert second.server != first.server
+    eventually(lambda: _account(second, "default"), "the default account")
+    nodes.run_pod(second, "default", "other", "sleep 600")
+    assert control_plane.down(doomed)
+    assert nodes.inside(first, place, "bystander", "echo alive") == "alive\n"
+    found = status.of(first.name)
+    assert found is not None
+    assert found.ready
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_down_leaves_nothing(doomed: str, killed: bool, decoy: subprocess.Popen[bytes]) -> None:
+    """No process, mount, link, namespace, cgroup, setting or file; also after SIGKILL to all."""
+    directory = places.directory(doomed)
+    before = nodes.traces(directory)
+    up = commands.run("up", "--node", "--name", doomed)
+    assert up.returncode == 0, up.stderr
+    desk = _loaded(doomed)
+    nodes.run_pod(desk, "default", "victim", "sleep 600")
+    during = nodes.traces(directory).more_than(before)
+    assert {"processes", "mounts", "links", "namespaces", "cgroups", "files"} <= set(during)
+    if killed:
+        nodes.kill_all([*_pids(doomed).values(), *namespaces.members(directory)])
+    for expected in ("is gone", "there is no cluster"):
+        down = commands.run("down", "--name", doomed)
+        assert down.returncode == 0, down.stderr
+        assert expected in down.stderr
+        assert nodes.traces(directory).more_than(before) == {}
+    assert decoy.poll() is None
+
+
+@pytest.mark.parametrize(
+    "place_of_death",
+    [
+        "dev.node.record.after",
+        "dev.node.machine.after",
+        "dev.node.namespaces.after",
+        "dev.node.network.after",
+        "dev.node.cgroups.after",
+        "dev.spawn.containerd.after",
+        "dev.spawn.kubelet.after",
+    ],
+)
+def test_down_after_up_was_killed(doomed: str, place_of_death: str) -> None:
+    """Wherever it died, what it had made is found and removed."""
+    directory = places.directory(doomed)
+    before = nodes.traces(directory)
+    up = commands.run(
+        "up", "--node", "--name", doomed, WINDLASS_FAILPOINTS=f"{place_of_death}=kill"
+    )
+    assert up.returncode == -signal.SIGKILL, up.stderr
+    assert commands.run("down", "--name", doomed).returncode == 0
+    assert nodes.traces(directory).more_than(before) == {}
+
+
+@pytest.mark.parametrize(
+    "place_of_death",
+    ["dev.node.ended.after", "dev.node.released.after", "dev.node.undo.after", "dev.remove.before"],
+)
+def test_down_after_down_was_killed(doomed: str, place_of_death: str) -> None:
+    """The second attempt does what the first one could not."""
+    directory = places.directory(doomed)
+    before = nodes.traces(directory)
+    # A half-made cluster is enough to take down, and quicker to make.
+    half = "dev.spawn.containerd.after=kill"
+    commands.run("up", "--node", "--name", doomed, WINDLASS_FAILPOINTS=half)
+    down = commands.run("down", "--name", doomed, WINDLASS_FAILPOINTS=f"{place_of_death}=kill")
+    shared = place_of_death == "dev.node.undo.after" and down.returncode == 0
+    assert shared or down.returncode == -signal.SIGKILL
+    assert commands.run("down", "--name", doomed).returncode == 0
+    assert nodes.traces(directory).more_than(before) == {}
+
+
+def test_up_after_up_was_killed_makes_the_ground_anew(doomed: str) -> None:
+    """Half a ground is never built upon."""
+    half = "dev.node.network.after=kill"
+    commands.run("up", "--node", "--name", doomed, WINDLASS_FAILPOINTS=half)
+    again = commands.run("up", "--name", doomed)
+    assert again.returncode == 0, again.stderr
+    found = status.of(doomed)
+    assert found is not None
+    assert found.ready
+    assert len(found.components) == len(components.names())
+
+
+def _loaded(name: str) -> Desk:
+    from windlass.dev import desk
+
+    found = desk.named(name)
+    nodes.load_image(found)
+    eventually(lambda: _account(found, "default"), "the default account")
+    return found
+
+
+def _pids(name: str) -> dict[str, int]:
+    now = state.load(places.directory(name))
+    assert now is not None
+    return {component: process.pid for component, process in now.processes.items()}

@@ -1,0 +1,232 @@
+"""Clusters with a node, an image for their pods, and what a node may not leave behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from tests.support import cluster as support
+from tests.support import desk as commands
+from tests.support.operator import eventually
+from windlass.dev import binaries, cluster, places, state, tools
+from windlass.dev.desk import Desk
+from windlass.dev.node import (
+    cgroups,
+    containerd,
+    machine,
+    mounts,
+    namespaces,
+    packages,
+    runtime,
+    sandbox,
+)
+from windlass.dev.progress import Lines
+from windlass.oci import archive
+
+IMAGE = "windlass.dev/test:1"
+
+_VOLATILE = ("random", "ns_last_pid", "pty", "pid_max", "stat_refresh")
+_HOST = {kind: os.stat(f"/proc/self/ns/{kind}").st_ino for kind in ("mnt", "net")}  # noqa: PTH116
+
+
+def prepare() -> None:
+    """Have the programs at hand before any test's clock runs."""
+    stream = sys.__stderr__
+    assert stream is not None
+    progress = Lines(stream)
+    binaries.locate(None, progress, (*tools.TOOLS, *tools.NODE_TOOLS))
+    runtime.locate(progress)
+    packages.unpacked("busybox", ["busybox-static"], progress)
+
+
+@contextlib.contextmanager
+def running(suffix: str) -> Iterator[Desk]:
+    """A cluster with a node and an image, gone afterwards whatever happened to it."""
+    chosen = support.name(suffix)
+    try:
+        desk = cluster.up(chosen, node=True)
+        load_image(desk)
+        yield desk
+    finally:
+        cluster.down(chosen)
+
+
+def load_image(desk: Desk) -> None:
+    """Give a node a shell, a web server and kubectl, out of which pods are made."""
+    found = packages.cached("busybox")
+    assert found is not None, "prepare() unpacked it"
+    shell = next(
+        path for path in (found / "bin/busybox", found / "usr/bin/busybox") if path.exists()
+    )
+    names = subprocess.run([shell, "--list"], capture_output=True, text=True, check=True).stdout
+    layer = archive.layer(
+        {
+            "bin/busybox": (0o755, shell.read_bytes()),
+            "bin/kubectl": (0o755, desk.kubectl.read_bytes()),
+        },
+        links={f"bin/{name}": "busybox" for name in names.split() if name != "busybox"},
+        directories={"tmp": 0o1777},
+        compress=False,
+    )
+    image = archive.Image(
+        [layer], command=["sh"], environment={"PATH": "/bin"}, architecture=sandbox.architecture()
+    )
+    file = desk.directory / "test-image.tar"
+    file.write_bytes(archive.archive(image, IMAGE))
+    now = state.load(desk.directory)
+    assert now is not None
+    assert containerd.load(now, desk.directory, file) == [IMAGE]
+    file.unlink()
+
+
+def kubectl(desk: Desk, *arguments: str) -> str:
+    """What kubectl prints, as administrator."""
+    done = try_kubectl(desk, *arguments)
+    assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
+    return done.stdout
+
+
+def try_kubectl(desk: Desk, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """What became of a call that may fail."""
+    return subprocess.run(
+        [desk.kubectl, "--kubeconfig", desk.admin_kubeconfig, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=90,
+    )
+
+
+def pod(name: str, script: str) -> dict[str, Any]:
+    """A pod that runs `script`."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "main", "image": IMAGE, "command": ["sh", "-c", script]}],
+        },
+    }
+
+
+def run_pod(desk: Desk, namespace: str, name: str, script: str) -> None:
+    """Make a pod and wait until it runs."""
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    made = desk.api.ask(path, method="POST", body=pod(name, script))
+    assert made.ok, made
+    phase = ("get", "pod", name, "-n", namespace, "-o", "jsonpath={.status.phase}")
+    eventually(lambda: kubectl(desk, *phase) == "Running", f"pod {name} running", seconds=60)
+
+
+def inside(desk: Desk, namespace: str, name: str, script: str) -> str:
+    """What `script` prints in a pod."""
+    return kubectl(desk, "exec", "-n", namespace, name, "--", "sh", "-c", script)
+
+
+def fetch(address: str, port: int, path: str = "/") -> str:
+    """A shell line that prints what a web server answers; busybox's own client crashes."""
+    return f"printf 'GET {path} HTTP/1.0\\r\\n\\r\\n' | nc -w 5 {address} {port}"
+
+
+@dataclass(frozen=True)
+class Traces:
+    """What of a node could be seen on the machine."""
+
+    processes: frozenset[str]
+    mounts: frozenset[str]
+    links: frozenset[str]
+    namespaces: frozenset[int]
+    cgroups: frozenset[str]
+    files: frozenset[str]
+    settings: frozenset[tuple[str, str]]
+
+    def more_than(self, before: Traces) -> dict[str, frozenset[Any]]:
+        """What is there now and was not before."""
+        found = {
+            field.name: getattr(self, field.name) - getattr(before, field.name)
+            for field in fields(self)
+        }
+        return {name: new for name, new in found.items() if new}
+
+
+def traces(directory: Path) -> Traces:
+    """What can be seen now; processes are those of `directory` and those in other namespaces.
+
+    Other clusters, like the one that tests share, live their own lives beside it.
+    """
+    found = list(_apart())
+    others = _members_of_others(directory)
+    apart = [one for one in found if one[0] not in others and commands.is_alive(one[0])]
+    named = {f"{pid}" for pid in commands.pids_naming(directory)}
+    return Traces(
+        processes=frozenset({str(pid) for pid, _ in apart} | named),
+        mounts=frozenset(str(one.point) for one in mounts.read()),
+        links=frozenset(entry.name for entry in Path("/sys/class/net").iterdir()),
+        namespaces=frozenset(number for _, numbers in apart for number in numbers),
+        cgroups=frozenset(_cgroups()),
+        files=frozenset(_files(directory)),
+        settings=frozenset(_settings()),
+    )
+
+
+def _apart() -> Iterator[tuple[int, list[int]]]:
+    """Live processes in other namespaces than this one, with those namespaces."""
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            found = [(entry / "ns" / kind).stat().st_ino for kind in _HOST]
+            if found[1] != _HOST["net"]:
+                yield int(entry.name), found
+
+
+def _members_of_others(directory: Path) -> set[int]:
+    others = [places.directory(name) for name in places.names()]
+    return {
+        pid
+        for other in others
+        if other != directory
+        for pid in (*namespaces.members(other), *cgroups.members(other))
+    }
+
+
+def _cgroups() -> Iterator[str]:
+    for one in mounts.read():
+        if one.kind in ("cgroup", "cgroup2"):
+            for place, _, _ in os.walk(one.point):
+                if any(word in place for word in ("windlass", "kubepods", "k8s.io", "containerd")):
+                    yield place
+
+
+def _files(directory: Path) -> Iterator[str]:
+    places = (directory, Path("/run/windlass"), Path("/run/windlass.lock"), Path("/run/netns"))
+    places += (Path("/var/log/pods"), Path("/run/xtables.lock"), Path("/etc/cni"))
+    places += (Path("/usr/libexec/kubernetes"), Path("/opt/containerd"))
+    for place in (*places, *namespaces.MOUNT_POINTS):
+        if place.exists():
+            yield str(place)
+            yield from (str(path) for path in place.rglob("*"))
+
+
+def _settings() -> Iterator[tuple[str, str]]:
+    root = Path("/proc/sys")
+    names = ["net/ipv4/ip_forward", "net/netfilter/nf_conntrack_max", *machine.SET_BY_KUBELET]
+    for path in [*(root / name for name in names), *root.glob("kernel/*"), *root.glob("vm/*")]:
+        if path.is_file() and not any(word in str(path) for word in _VOLATILE):
+            with contextlib.suppress(OSError, UnicodeDecodeError):
+                yield str(path), path.read_text()
+
+
+def kill_all(pids: Sequence[int]) -> None:
+    """SIGKILL all of `pids`."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, 9)
+    for pid in pids:
+        commands.await_end(pid)

@@ -1,0 +1,93 @@
+"""Tests of the command lines of a cluster with a node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from windlass.dev import components
+from windlass.dev.node.slot import Slot
+from windlass.dev.state import Node, State
+
+DIRECTORY = Path("/state/windlass/dev/x")
+STATE = State(
+    "x",
+    components.NODE_PORTS,
+    {name: f"/bin/{name}" for name in components.names()},
+    node=Node(5, "/bin", "/cni"),
+)
+
+
+def _flags(component: str) -> dict[str, str]:
+    command = components.command(component, STATE, DIRECTORY)
+    assert command[0] == f"/bin/{component}"
+    pairs = [argument.removeprefix("--").partition("=") for argument in command[1:]]
+    return {name: value for name, _, value in pairs}
+
+
+@pytest.mark.parametrize("component", components.names())
+def test_every_command_line_names_the_directory(component: str) -> None:
+    """By that an unrecorded process is recognised."""
+    assert any(f"{DIRECTORY}/" in value for value in _flags(component).values())
+
+
+def test_api_server_is_reached_from_machine_and_pods() -> None:
+    """It binds and announces the node's address; its certificate names it."""
+    slot, flags = Slot(5), _flags(components.API_SERVER)
+    assert flags["bind-address"] == flags["advertise-address"] == slot.node_address
+    assert flags["service-cluster-ip-range"] == str(slot.services)
+    assert flags["endpoint-reconciler-type"] == "lease"
+    assert components.server(STATE) == f"https://{slot.node_address}:6443"
+    assert components.addresses(STATE) == (slot.node_address, slot.service_address)
+    assert components.host(STATE) == slot.host_address
+
+
+def test_etcd_is_for_the_cluster_alone() -> None:
+    """Pods must not reach what asks for no credentials."""
+    flags = _flags(components.ETCD)
+    assert flags["listen-client-urls"] == "http://127.0.0.1:2379"
+    assert flags["listen-peer-urls"] == "http://127.0.0.1:2380"
+
+
+def test_proxy_leaves_the_machines_settings_alone() -> None:
+    """What it could change outside of its namespace, it is told not to."""
+    flags = _flags(components.PROXY)
+    assert flags["conntrack-max-per-core"] == "0"
+    assert flags["oom-score-adj"] == "0"
+    assert flags["cluster-cidr"] == str(Slot(5).pods)
+
+
+def test_everybody_is_who_they_should_be() -> None:
+    """No part is administrator; the kubelet is this node and no other."""
+    found = components.identities(STATE)
+    assert found["kubelet"] == ("system:node:x", ("system:nodes",))
+    assert _flags(components.KUBELET)["hostname-override"] == "x"
+    assert "system:masters" not in str(found)
+    for component, file in (
+        (components.SCHEDULER, "scheduler"),
+        (components.KUBELET, "kubelet"),
+        (components.PROXY, "proxy"),
+        (components.CONTROLLER_MANAGER, "controller-manager"),
+    ):
+        assert file in found
+        assert _flags(component)["kubeconfig"] == f"{DIRECTORY}/{file}.kubeconfig"
+
+
+def test_what_needs_others_starts_after_them() -> None:
+    """First etcd, then the API server; both, and containerd, before the kubelet."""
+    order = components.of(STATE)
+    assert set(order) == set(components.names())
+    assert order.index(components.ETCD) < order.index(components.API_SERVER)
+    later = components.waves(STATE)[-1]
+    assert {components.KUBELET, components.PROXY, components.SCHEDULER} <= set(later)
+    assert not {components.API_SERVER, components.CONTAINERD} & set(later)
+
+
+def test_without_a_node_nothing_changes() -> None:
+    """A plain cluster starts its three components one after the other, on loopback."""
+    plain = State("x", {"kube-apiserver": 7}, {})
+    assert components.waves(plain) == tuple((one,) for one in components.START_ORDER)
+    assert (components.host(plain), components.addresses(plain)) == ("127.0.0.1", ())
+    assert components.server(plain) == "https://127.0.0.1:7"
+    assert set(components.identities(plain)) == {"controller-manager"}
