@@ -1,0 +1,200 @@
+"""Power cuts during an apply: whatever was not synced may be gone, the tree is old or new."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.support import apply_site as site
+from tests.support.apply_deaths import copy_tree, in_memory
+from tests.support.apply_power import Disk, Event, RecordingTree
+from windlass.base.errors import WindlassError
+from windlass.gateways.agent import apply, durability
+from windlass.gateways.agent.apply import Applier
+
+TREES = {"": {}, "old": site.OLD, "new": site.NEW}
+
+Act = Callable[[Applier], object]
+
+_SETTINGS = settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+@pytest.fixture(scope="module")
+def memory() -> Iterator[Path]:
+    """A directory without a disk below; the model says what a sync is worth."""
+    with in_memory() as directory:
+        yield directory
+
+
+@pytest.fixture
+def recording(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let appliers work on trees that note what they do."""
+    monkeypatch.setattr(apply, "Tree", RecordingTree)
+
+
+def record(data: Path, act: Act) -> list[Event]:
+    """What `act` does to a started applier, and the start itself."""
+    RecordingTree.events.clear()
+    with site.applier(data) as applier:
+        applier.start()
+        act(applier)
+    return list(RecordingTree.events)
+
+
+def story(memory: Path, act: Act, *before: Act) -> tuple[Path, list[Event]]:
+    """A data directory as it is before `act`, and the events of `act`."""
+    data = Path(tempfile.mkdtemp(dir=memory))
+    for earlier in before:
+        record(data, earlier)
+    start = Path(tempfile.mkdtemp(dir=memory)) / "start"
+    copy_tree(data, start)
+    return start, record(data, act)
+
+
+def cut(memory: Path, start: Path, events: list[Event], chance: Random | None) -> Path:
+    """The data directory that a power cut after `events` leaves."""
+    disk = Disk(start)
+    for event in events:
+        disk.play(event)
+    left = Path(tempfile.mkdtemp(dir=memory)) / "data"
+    disk.cut(left, chance)
+    return left
+
+
+def replay(applier: Applier) -> None:
+    """Nothing more than every start does."""
+    del applier
+
+
+def to_new(applier: Applier) -> None:
+    """The apply under test."""
+    site.sync(applier, site.NEW, "new")
+
+
+def to_old(applier: Applier) -> None:
+    """The apply before it."""
+    site.sync(applier, site.OLD, "old")
+
+
+def roll_back(applier: Applier) -> None:
+    """The undo of the last apply."""
+    applier.rollback()
+
+
+def turn_back(applier: Applier) -> None:
+    """An apply that finds a folder where it wants to put its last file but two."""
+    in_the_way = applier.tree.root / "projects/site/view/more.bin"
+    with applier.begin() as transaction, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(applier.tree, "mkdir", _obstructing(applier, in_the_way))
+        with pytest.raises(WindlassError):
+            site.commit_files(applier, transaction, site.NEW, "new")
+
+
+def _obstructing(applier: Applier, obstacle: Path) -> Callable[[str, int], None]:
+    make = applier.tree.mkdir
+
+    def mkdir(path: str, mode: int) -> None:
+        make(path, mode)
+        if path == "projects/other":
+            make(obstacle.relative_to(applier.tree.root).as_posix(), mode)
+
+    return mkdir
+
+
+STORIES: dict[str, tuple[Act, tuple[Act, ...]]] = {
+    "first": (to_old, ()),
+    "second": (to_new, (to_old,)),
+    "rollback": (roll_back, (to_old, to_new)),
+}
+
+
+@pytest.mark.scenario("G40")
+@pytest.mark.usefixtures("recording")
+@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("chances", [0, 3])
+def test_after_a_power_cut_at_any_event_the_tree_is_old_or_new(
+    name: str, chances: int, memory: Path
+) -> None:
+    """Cut after every single event, with nothing or with anything of the unsynced left."""
+    act, before = STORIES[name]
+    start, events = story(memory, act, *before)
+    seen = set()
+    tries = [Random(seed) for seed in range(chances)] or [None]
+    for count, chance in itertools.product(range(len(events) + 1), tries):
+        left = cut(memory, start, events[:count], chance)
+        with site.applier(left) as applier:
+            applier.start()
+        seen.add(site.assert_whole(left, TREES))
+        shutil.rmtree(left)
+    assert len(seen) == 2
+
+
+@pytest.mark.scenario("G40")
+@pytest.mark.usefixtures("recording")
+@pytest.mark.parametrize("many", [False, True])
+def test_the_end_of_an_apply_survives_a_power_cut(
+    many: bool, memory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What commit() has returned from stays, however the files were synced."""
+    monkeypatch.setattr(durability, "FEW", 0 if many else 1000)
+    start, events = story(memory, to_new, to_old)
+    assert any(event[0] == "sync_all" for event in events) is many
+    left = cut(memory, start, events, None)
+    with site.applier(left) as applier:
+        applier.start()
+        assert site.assert_whole(left, TREES) == "new"
+        applier.rollback()
+    assert site.assert_whole(left, TREES) == "old"
+
+
+@pytest.mark.scenario("G40")
+@pytest.mark.usefixtures("recording")
+@_SETTINGS
+@given(data=st.data(), seed=st.integers(0, 2**32), many=st.booleans())
+def test_power_cuts_during_replay_change_nothing(
+    data: st.DataObject, seed: int, many: bool, memory: Path
+) -> None:
+    """Cut anywhere, start, cut that start anywhere, start again: old or new."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(durability, "FEW", 0 if many else 1000)
+        name = data.draw(st.sampled_from(sorted(STORIES)))
+        act, before = STORIES[name]
+        start, events = story(memory, act, *before)
+        count = data.draw(st.integers(0, len(events)))
+        first = cut(memory, start, events[:count], Random(seed))
+        again = first.with_name("again")
+        copy_tree(first, again)
+        resumed = record(first, replay)
+        stop = data.draw(st.integers(0, len(resumed)))
+        second = cut(memory, again, resumed[:stop], Random(seed + 1))
+        with site.applier(second) as applier:
+            applier.start()
+        site.assert_whole(second, TREES)
+
+
+@pytest.mark.scenario("G40")
+@pytest.mark.usefixtures("recording")
+def test_a_power_cut_while_turning_back_leaves_old_or_new(memory: Path) -> None:
+    """The way back is as safe as the way forward."""
+    start, events = story(memory, turn_back, to_old)
+    for count in range(len(events) + 1):
+        left = cut(memory, start, events[:count], Random(count))
+        obstacle = left / "projects/site/view/more.bin"
+        if obstacle.is_dir():
+            obstacle.rmdir()
+        with site.applier(left) as applier:
+            applier.start()
+        site.assert_whole(left, TREES)
+        shutil.rmtree(left)

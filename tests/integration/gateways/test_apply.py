@@ -1,0 +1,281 @@
+"""Applies on a real directory: what they write, what they remember, how they are undone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.support import apply_site as site
+from windlass.base.errors import Retryable, Stalled
+from windlass.gateways.agent.lock import Owner, VolumeLocked
+from windlass.gateways.decide.live import Lookups
+from windlass.gateways.decide.ops import Op
+from windlass.gateways.decide.protected import STATE
+from windlass.gateways.decide.refusal import Refused
+
+TREES = {"": {}, "old": site.OLD, "new": site.NEW}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data directory that holds the old tree and a file of the gateway's own."""
+    directory = tmp_path / "data"
+    directory.mkdir()
+    with site.applier(directory) as applier:
+        site.sync(applier, site.OLD, "old")
+    return directory
+
+
+def listing(directory: Path) -> dict[str, tuple[int, int]]:
+    """Everything below a directory with its inode and time of change."""
+    return {
+        str(path): (path.lstat().st_ino, path.lstat().st_mtime_ns) for path in directory.rglob("*")
+    }
+
+
+def test_an_apply_makes_the_new_tree(data: Path) -> None:
+    """Files come, change and go, also where a file becomes a folder and the reverse."""
+    with site.applier(data) as applier:
+        applied = site.sync(applier, site.NEW, "new")
+        manifest = applier.manifest()
+        assert manifest is not None
+        assert applier.stats(site.NEW) == {
+            path: entry.stat for path, entry in manifest.files.items()
+        }
+    assert (applied.put, applied.deleted, applied.touched, applied.warnings) == (7, 3, (), ())
+    assert site.assert_whole(data, TREES) == "new"
+
+
+def test_nothing_to_do_writes_nothing(data: Path) -> None:
+    """The same tree again changes neither a file nor our state (APP-13)."""
+    with site.applier(data) as applier:
+        applier.start()
+        before = listing(data)
+        assert site.sync(applier, site.OLD, "old").tx == ""
+        assert applier.replay() is None
+    assert listing(data) == before
+
+
+def test_a_new_commit_with_equal_files_is_remembered(data: Path) -> None:
+    """Only the manifest is written where only the commit differs, and the undo stays."""
+    with site.applier(data) as applier:
+        site.sync(applier, site.NEW, "new")
+        assert site.sync(applier, site.NEW, "newer").tx == ""
+        manifest = applier.manifest()
+        assert manifest is not None
+        assert manifest.commit == "newer"
+        assert applier.can_undo()
+    site.assert_no_leftovers(data)
+
+
+def test_equal_files_are_adopted_without_a_write(tmp_path: Path) -> None:
+    """A restored volume keeps its equal files; different ones can be had back (APP-10)."""
+    for path, content in site.OLD.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(content)
+    (tmp_path / "projects/site/same").write_bytes(b"by hand")
+    before = listing(tmp_path)
+    with site.applier(tmp_path) as applier:
+        assert site.sync(applier, site.OLD, "old").put == 1
+        after = listing(tmp_path)
+        kept = {path for path in before if after[path] == before[path]}
+        assert len(before) - len(kept) == 2, "the file and its folder"
+        applier.rollback()
+        assert applier.manifest() is None
+    assert (tmp_path / "projects/site/same").read_bytes() == b"by hand"
+
+
+@pytest.mark.scenario("G48")
+def test_a_rollback_brings_the_bytes_back_and_can_be_undone(data: Path) -> None:
+    """There and back and there again, with the very inodes that the manifest remembers."""
+    with site.applier(data) as applier:
+        old = applier.manifest()
+        site.sync(applier, site.NEW, "new")
+        applied = applier.rollback()
+        assert (applied.from_commit, applied.to_commit) == ("new", "old")
+        assert applier.manifest() == old
+        assert old is not None
+        assert applier.stats(site.OLD) == {path: one.stat for path, one in old.files.items()}
+        assert site.assert_whole(data, TREES) == "old"
+        applier.rollback()
+    assert site.assert_whole(data, TREES) == "new"
+
+
+@pytest.mark.scenario("G48")
+def test_a_rollback_brings_hand_edits_back_as_drift(data: Path) -> None:
+    """What a person had edited before the apply is back, and still counts as modified."""
+    edited = data / "projects/site/view/view.json"
+    edited.write_bytes(b"by hand")
+    with site.applier(data) as applier:
+        site.sync(applier, site.NEW, "new")
+        applier.rollback()
+        manifest = applier.manifest()
+        assert manifest is not None
+        path = "projects/site/view/view.json"
+        assert edited.read_bytes() == b"by hand"
+        assert applier.stats([path])[path] != manifest.files[path].stat
+
+
+def test_without_an_apply_there_is_no_rollback(tmp_path: Path) -> None:
+    """An empty volume says that there is nothing to go back to."""
+    with site.applier(tmp_path) as applier, pytest.raises(Stalled, match="UndoUnavailable"):
+        applier.rollback()
+
+
+def test_an_undo_above_the_cap_is_not_kept(data: Path) -> None:
+    """The apply succeeds with a warning; an older undo is never used in its place."""
+    with site.applier(data, undo_cap=10) as applier:
+        (warning,) = site.sync(applier, site.NEW, "new").warnings
+        assert warning.startswith("UndoUnavailable")
+        assert not applier.can_undo()
+        with pytest.raises(Stalled, match="UndoUnavailable"):
+            applier.rollback()
+    assert site.assert_whole(data, TREES) == "new"
+
+
+def test_modes_are_ours_whatever_the_mask_says(tmp_path: Path) -> None:
+    """Files are 0644 and folders 0755 for the owner of the volume (PRO-6)."""
+    mask = os.umask(0o077)
+    try:
+        with site.applier(tmp_path) as applier:
+            site.sync(applier, site.NEW, "new")
+    finally:
+        os.umask(mask)
+    for path in (tmp_path / "projects").rglob("*"):
+        wanted = 0o755 if path.is_dir() else 0o644
+        assert stat.S_IMODE(path.stat().st_mode) == wanted, path
+    assert stat.S_IMODE((tmp_path / STATE).stat().st_mode) == 0o700
+
+
+def test_an_abandoned_transaction_leaves_nothing(data: Path) -> None:
+    """Leaving the block before a commit drops everything that was staged."""
+    with site.applier(data) as applier, applier.begin() as transaction:
+        transaction.stage("projects/site/same", (b"in ", b"parts"))
+    assert site.assert_whole(data, TREES) == "old"
+
+
+def test_an_interrupted_transaction_stops_before_its_commit_point(data: Path) -> None:
+    """A newer commit gives up the staging of the one before (APP-11)."""
+    with site.applier(data) as applier, applier.begin() as transaction:
+        transaction.stage("projects/site/same", b"x")
+        transaction.interrupt()
+        with pytest.raises(Retryable, match="newer"):
+            site.commit_files(applier, transaction, site.NEW, "new")
+    assert site.assert_whole(data, TREES) == "old"
+
+
+def test_staged_contents_are_hashed_once_and_checked(data: Path) -> None:
+    """A plan whose digest is not the staged one is refused before anything happens."""
+    with site.applier(data) as applier, applier.begin() as transaction:
+        staged = transaction.stage("projects/site/same", iter([b"some", b"thing"]))
+        assert (staged.sha256, staged.size) == (site.digest(b"something"), 9)
+        plan = site.plan_of((Op("put", "projects/site/same", "0" * 64, 9),), None, "bad")
+        with pytest.raises(ValueError, match="not staged"):
+            transaction.commit(plan, site.manifest_of(applier, site.OLD, "bad"))
+    assert site.assert_whole(data, TREES) == "old"
+
+
+@pytest.mark.parametrize("path", ["config/local/x", ".ignition-sync/lock", "db/config.idb"])
+def test_protected_paths_are_refused(path: str, data: Path) -> None:
+    """No plan, however it came about, touches what belongs to the gateway."""
+    with site.applier(data) as applier, applier.begin() as transaction:
+        transaction.stage(path, b"x")
+        plan = site.plan_of((Op("put", path, site.digest(b"x"), 1),), None, "bad")
+        with pytest.raises(Refused, match="UnsafePath"):
+            transaction.commit(plan, site.manifest_of(applier, site.OLD, "bad"))
+    assert site.assert_whole(data, TREES) == "old"
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "state.json", "journal"])
+def test_a_newer_schema_stops_writes(name: str, data: Path) -> None:
+    """What a newer windlass wrote is left alone, and the message says what to do."""
+    (data / STATE / name).write_bytes(b'{"schema": 99, "commit": "x"}')
+    before = listing(data / "projects")
+    with site.applier(data) as applier, pytest.raises(Refused, match="newer version") as refused:
+        site.sync(applier, site.NEW, "new")
+    assert "99" in str(refused.value)
+    assert listing(data / "projects") == before
+
+
+def test_a_damaged_journal_says_how_to_go_on(data: Path) -> None:
+    """Nothing is guessed from a document that we did not write."""
+    (data / STATE / "journal").write_bytes(b"{")
+    with site.applier(data) as applier, pytest.raises(Stalled, match="restore the volume"):
+        applier.start()
+
+
+def test_a_lost_staging_is_replayed_to_the_old_tree(data: Path) -> None:
+    """A journal whose new contents are gone leads back to what the undo holds (APP-7)."""
+    with site.applier(data) as applier, applier.begin() as transaction:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(transaction, "_complete", lambda: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                site.commit_files(applier, transaction, site.NEW, "new")
+        for held in (data / STATE / "staging").glob("*/[0-9]"):
+            held.unlink()
+        ended = applier.replay()
+    assert ended is not None
+    assert ended.tree == "old"
+    assert site.assert_whole(data, TREES) == "old"
+
+
+def test_a_file_that_somebody_writes_meanwhile_is_reported(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gateway that saves right after our rename has drifted; the apply stands."""
+    path = "projects/site/view/resource.json"
+    with site.applier(data) as applier:
+        rename = applier.tree.rename
+
+        def saving(source: str, destination: str) -> None:
+            rename(source, destination)
+            if destination == path:
+                (data / path).unlink()
+                (data / path).write_bytes(b"saved by the gateway")
+
+        monkeypatch.setattr(applier.tree, "rename", saving)
+        assert site.sync(applier, site.NEW, "new").touched == (path,)
+        manifest = applier.manifest()
+        assert manifest is not None
+        assert manifest.files[path].stat is None
+    site.assert_no_leftovers(data)
+
+
+def test_removing_the_state_under_a_running_agent_is_an_adoption(data: Path) -> None:
+    """The lock that we hold on a removed file is worth nothing, so it is taken anew."""
+    with site.applier(data) as applier:
+        applier.start()
+        shutil.rmtree(data / STATE)
+        site.sync(applier, site.NEW, "new")
+        with (
+            site.applier(data, Owner("uid-2", "other", "node-a")) as other,
+            pytest.raises(VolumeLocked, match="gateway-0"),
+        ):
+            other.start()
+    assert site.assert_whole(data, TREES) == "new"
+
+
+def test_a_look_reports_links_and_protected_paths_and_enters_neither(data: Path) -> None:
+    """Symlinks, pipes and protected folders are named; nothing behind them is listed."""
+    (data / "projects/link").symlink_to("/etc")
+    os.mkfifo(data / "projects/pipe")
+    (data / "projects/.resources").mkdir()
+    (data / "projects/.resources/x").write_bytes(b"")
+    with site.applier(data) as applier:
+        live = applier.live(Lookups(("projects",), ("config", "config/x")))
+        assert set(live.files) == set(site.OLD)
+        assert live.others == {
+            "projects/link": "symlink",
+            "projects/pipe": "special",
+            "projects/.resources": "protected",
+        }
+        assert applier.hashes([*site.OLD, "projects/link", "projects/pipe", "absent"]) == {
+            path: site.digest(content) for path, content in site.OLD.items()
+        }
+        assert set(applier.stats([*site.OLD, "projects/link/passwd", "projects/pipe"])) == set(
+            site.OLD
+        )

@@ -1,0 +1,325 @@
+"""Applies on a volume that fails: full, read-only, across file systems, with links in the way."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import apply_site as site
+from tests.support.apply_deaths import copy_tree, in_memory
+from windlass.base import failpoint
+from windlass.base.errors import Retryable, WindlassError
+from windlass.gateways.agent.apply import Applier
+from windlass.gateways.agent.space import Reserve
+from windlass.gateways.agent.tree import UnsafePath
+
+TREES = {"": {}, "old": site.OLD, "new": site.NEW}
+
+Mount = Callable[[Path, str], None]
+
+
+@pytest.fixture
+def data() -> Iterator[Path]:
+    """A data directory that holds the old tree; there is room for more beside it."""
+    with in_memory() as directory:
+        (directory / "data").mkdir()
+        with site.applier(directory / "data") as applier:
+            site.sync(applier, site.OLD, "old")
+        yield directory / "data"
+
+
+@pytest.fixture
+def mount() -> Iterator[Mount]:
+    """Mounts file systems in memory; skips where that is not allowed."""
+    mounted: list[Path] = []
+
+    def one(path: Path, options: str) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(path)], capture_output=True
+        )
+        if done.returncode != 0:
+            pytest.skip("mounting needs rights that this process does not have")
+        mounted.append(path)
+
+    yield one
+    for path in reversed(mounted):
+        subprocess.run(["umount", str(path)], check=True)
+
+
+def learn_places(data: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Every visit to a place that an apply of the new tree pays."""
+    visits: list[str] = []
+    with monkeypatch.context() as patch, site.applier(data) as applier:
+        patch.setattr(failpoint, "reach", visits.append)
+        site.sync(applier, site.NEW, "new")
+    return [(name, visits[:index].count(name) + 1) for index, name in enumerate(visits)]
+
+
+def at_visit(name: str, visit: int, act: Callable[[], None]) -> Callable[[str], None]:
+    """A `reach` that acts once, at one visit to one place."""
+    left = visit
+
+    def reach(place: str) -> None:
+        nonlocal left
+        if place == name:
+            left -= 1
+            if left == 0:
+                act()
+
+    return reach
+
+
+@pytest.mark.scenario("G43")
+@pytest.mark.parametrize("action", ["full", "error"])
+def test_a_fault_at_any_side_effect_is_survived(
+    action: str, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old tree works at once wherever a step failed; the next sync completes."""
+    learnt = data.with_name("learnt")
+    copy_tree(data, learnt)
+    for number, (name, visit) in enumerate(learn_places(learnt, monkeypatch)):
+        if number % 3 != ("full", "error").index(action):
+            continue
+        copied = data.with_name("copied")
+        copy_tree(data, copied)
+        with site.applier(copied) as applier:
+            _fail_once(applier, f"{name}={action}@{visit}", monkeypatch)
+            site.sync(applier, site.NEW, "new")
+        assert site.assert_whole(copied, TREES) == "new", name
+        shutil.rmtree(copied)
+
+
+def _fail_once(applier: Applier, armed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failpoint, "_armed", failpoint._parse(armed))
+    monkeypatch.setattr(failpoint, "_visits", failpoint.Counter())
+    try:
+        site.sync(applier, site.NEW, "new")
+    except Retryable as error:
+        failed = error.reason
+    else:
+        failed = None
+    monkeypatch.setattr(failpoint, "_armed", {})
+    assert failed in (None, "DiskFull" if "full" in armed else "Internal")
+    wholes = (site.tree_with(site.OLD), site.tree_with(site.NEW))
+    assert site.tree_of(applier.tree.root) in wholes, armed
+
+
+@pytest.mark.scenario("G43")
+def test_a_full_volume_keeps_the_old_tree_until_there_is_room(tmp_path: Path, mount: Mount) -> None:
+    """A real ENOSPC while staging; the same sync passes when somebody made room."""
+    data = tmp_path / "volume"
+    mount(data, "size=2m")
+    with site.applier(data) as applier:
+        site.sync(applier, site.OLD, "old")
+        ballast = data / "ballast"
+        ballast.write_bytes(bytes(1 << 20))
+        larger = {**site.NEW, "projects/site/large.bin": bytes(3 << 19)}
+        with pytest.raises(Retryable, match="DiskFull"):
+            site.sync(applier, larger, "larger")
+        assert ballast.exists()
+        ballast.unlink()
+        assert site.assert_whole(data, TREES) == "old"
+        site.sync(applier, larger, "larger")
+    assert site.assert_whole(data, {"larger": larger}) == "larger"
+
+
+@pytest.mark.scenario("G43")
+def test_the_reserve_is_never_touched(data: Path) -> None:
+    """Where the gateway would be left without room, nothing is staged at all."""
+    with (
+        Applier(data, site.OWNER, reserve=Reserve(share=1.0)) as applier,
+        pytest.raises(Retryable, match="must stay free"),
+    ):
+        site.sync(applier, site.NEW, "new")
+    assert site.assert_whole(data, TREES) == "old"
+
+
+def test_a_read_only_volume_says_so(tmp_path: Path, mount: Mount) -> None:
+    """EROFS is a reason of its own, and the tree is as it was."""
+    data = tmp_path / "volume"
+    mount(data, "size=2m")
+    with site.applier(data) as applier:
+        site.sync(applier, site.OLD, "old")
+    subprocess.run(["mount", "-o", "remount,ro", str(data)], check=True)
+    with site.applier(data) as applier, pytest.raises(Retryable, match="VolumeReadOnly"):
+        site.sync(applier, site.NEW, "new")
+    subprocess.run(["mount", "-o", "remount,rw", str(data)], check=True)
+    assert site.assert_whole(data, TREES) == "old"
+
+
+def test_a_folder_on_another_file_system_is_written_and_rolled_back(
+    data: Path, mount: Mount
+) -> None:
+    """Where a rename is refused, files are copied beside their destination (APP-8)."""
+    shutil.rmtree(data / "projects/site/view")
+    mount(data / "projects/site/view", "size=2m")
+    with site.applier(data) as applier:
+        site.sync(applier, site.NEW, "new")
+        assert site.assert_whole(data, TREES) == "new"
+        manifest = applier.manifest()
+        assert manifest is not None
+        path = "projects/site/view/view.json"
+        assert applier.stats([path])[path] == manifest.files[path].stat
+        site.sync(applier, site.OLD, "old")
+        applier.rollback()
+        assert site.assert_whole(data, TREES) == "new"
+
+
+def test_a_bind_mount_is_found_by_trying(data: Path, tmp_path: Path, mount: Mount) -> None:
+    """A bind mount has the same device and still refuses renames."""
+    mount(tmp_path / "probe", "size=1m")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    shutil.copytree(data / "projects/site/view", outside, dirs_exist_ok=True)
+    shutil.rmtree(data / "projects/site/view")
+    (data / "projects/site/view").mkdir()
+    view = str(data / "projects/site/view")
+    subprocess.run(["mount", "--bind", str(outside), view], check=True)
+    try:
+        with site.applier(data) as applier:
+            assert applier.tree.is_across("projects", "projects/site/view")
+            assert not applier.tree.is_across("projects", "projects/site")
+            site.sync(applier, site.NEW, "new")
+            assert site.assert_whole(data, TREES) == "new"
+            applier.rollback()
+        assert site.assert_whole(data, TREES) == "old"
+    finally:
+        subprocess.run(["umount", view], check=True)
+
+
+@pytest.mark.scenario("G38")
+def test_a_symlink_on_the_way_is_refused(data: Path, tmp_path: Path) -> None:
+    """Neither a linked folder nor a linked file is written through, replaced or removed."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    shutil.rmtree(data / "projects/site/view")
+    (data / "projects/site/view").symlink_to(outside)
+    with site.applier(data) as applier, applier.begin() as transaction:
+        path = "projects/site/view/view.json"
+        transaction.stage(path, b"x")
+        plan = site.plan_of((site.Op("put", path, site.digest(b"x"), 1),), None, "new")
+        with pytest.raises(UnsafePath, match="symlink"):
+            transaction.commit(plan, site.manifest_of(applier, {}, "new"))
+    assert not list(outside.iterdir())
+    assert (data / "projects/site/view").is_symlink()
+
+
+@pytest.mark.scenario("G38")
+def test_a_folder_swapped_for_a_symlink_at_any_moment_leads_nowhere(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whenever it happens, the other side stays as it is, and swapping back ends it well."""
+    learnt = data.with_name("learnt")
+    copy_tree(data, learnt)
+    places = learn_places(learnt, monkeypatch)
+    for name, visit in places[::2]:
+        copied, outside = data.with_name("copied"), data.with_name("outside")
+        copy_tree(data, copied)
+        outside.mkdir()
+        view, away = copied / "projects/site/view", data.with_name("away")
+
+        def swap(view: Path = view, away: Path = away, outside: Path = outside) -> None:
+            view.rename(away)
+            view.symlink_to(outside)
+
+        with site.applier(copied) as applier:
+            with monkeypatch.context() as patch:
+                patch.setattr(failpoint, "reach", at_visit(name, visit, swap))
+                with_refusal = _sync_or_refusal(applier)
+            assert not list(outside.iterdir()), f"written through at {name}"
+            if away.exists():
+                assert view.is_symlink()
+                view.unlink()
+                away.rename(view)
+            assert with_refusal is None or with_refusal.reason in ("UnsafePath", "Retrying")
+            applier.start()
+        site.assert_whole(copied, TREES)
+        shutil.rmtree(copied)
+        outside.rmdir()
+
+
+@pytest.mark.scenario("G38")
+def test_a_folder_swapped_again_and_again_leads_nowhere(data: Path) -> None:
+    """Somebody who never stops swapping cannot make us write outside."""
+    outside, away = data.with_name("outside"), data.with_name("away")
+    outside.mkdir()
+    view = data / "projects/site/view"
+    stop = threading.Event()
+
+    def swapping() -> None:
+        while not stop.is_set() or away.exists():
+            # A restore may just have made the folder anew.
+            with contextlib.suppress(OSError):
+                view.rename(away)
+                view.symlink_to(outside)
+            with contextlib.suppress(OSError):
+                shutil.rmtree(view) if not view.is_symlink() else view.unlink()
+                away.rename(view)
+
+    thread = threading.Thread(target=swapping)
+    thread.start()
+    try:
+        with site.applier(data) as applier:
+            for number in range(40):
+                files = site.NEW if number % 2 == 0 else site.OLD
+                content = files["projects/site/view/view.json"]
+                _put_view(applier, content)
+    finally:
+        stop.set()
+        thread.join()
+    assert not list(outside.iterdir())
+    with site.applier(data) as applier:
+        applier.start()
+        site.sync(applier, site.NEW, "new")
+    assert site.assert_whole(data, TREES) == "new"
+
+
+def _put_view(applier: Applier, content: bytes) -> None:
+    path = "projects/site/view/view.json"
+    try:
+        with applier.begin() as transaction:
+            transaction.stage(path, content)
+            op = site.Op("put", path, site.digest(content), len(content))
+            manifest = applier.manifest()
+            assert manifest is not None
+            transaction.commit(site.plan_of((op,), manifest, manifest.commit), manifest)
+    except (UnsafePath, Retryable) as error:
+        refused = error.reason
+    else:
+        refused = None
+    assert refused in (None, "UnsafePath", "Retrying")
+
+
+def _sync_or_refusal(applier: Applier) -> WindlassError | None:
+    try:
+        site.sync(applier, site.NEW, "new")
+    except WindlassError as error:
+        return error
+    except FileNotFoundError:
+        # The test's own reading of the tree met the swap.
+        return None
+    return None
+
+
+def test_a_file_system_without_hard_links_is_served_by_copies(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Undo and placement fall back to copies where links are refused."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(1, os.strerror(1))
+
+    monkeypatch.setattr(os, "link", refuse)
+    with site.applier(data) as applier:
+        assert site.sync(applier, site.NEW, "new").touched == ()
+        assert site.assert_whole(data, TREES) == "new"
+        applier.rollback()
+    assert site.assert_whole(data, TREES) == "old"

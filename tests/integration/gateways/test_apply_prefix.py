@@ -1,0 +1,96 @@
+"""Any part of an execution followed by a replay comes to the same end."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support import apply_site as site
+from tests.support.apply_deaths import in_memory
+from windlass.base.errors import Retryable
+from windlass.gateways.agent.apply import Applier
+from windlass.gateways.decide import paths
+
+_NAMES = st.sampled_from(["a", "b", "resource.json"])
+_PATHS = st.lists(_NAMES, min_size=1, max_size=3).map(lambda parts: "/".join(["projects", *parts]))
+
+
+def _without_clashes(files: dict[str, bytes]) -> dict[str, bytes]:
+    """A file cannot be a folder too: the longer path wins."""
+    folders = {folder for path in files for folder in paths.parents(path)}
+    return {path: content for path, content in files.items() if path not in folders}
+
+
+TREES = st.dictionaries(_PATHS, st.binary(max_size=8), max_size=6).map(_without_clashes)
+
+
+class Stopped(Exception):
+    """The process died here."""
+
+
+class Stopping:
+    """Lets so many steps pass."""
+
+    def __init__(self, steps: int) -> None:
+        self._left = steps
+
+    def __call__(self) -> None:
+        if self._left == 0:
+            raise Stopped
+        self._left -= 1
+
+
+def stop_after(applier: Applier, steps: int) -> None:
+    """Let the lock end everything after so many steps."""
+    applier._lock.check = Stopping(steps)  # type: ignore[method-assign]
+
+
+@settings(max_examples=80, deadline=None)
+@given(old=TREES, new=TREES, steps=st.lists(st.integers(0, 14), max_size=3))
+def test_any_prefix_and_a_replay_come_to_the_same_end(
+    old: dict[str, bytes], new: dict[str, bytes], steps: list[int]
+) -> None:
+    """However often it stops on the way, after the last start there is one whole tree."""
+    trees = {"old": old, "new": new}
+    with in_memory() as directory:
+        _sync(directory, old, "old")
+        _sync_with_deaths(directory, new, steps)
+        with site.applier(directory) as applier:
+            applier.start()
+        if (commit := _commit(directory)) is not None:
+            assert site.assert_whole(directory, trees) == commit
+        _sync(directory, new, "new")
+        if new:
+            site.assert_whole(directory, trees)
+            _undo(directory, old, new)
+
+
+def _undo(directory: Path, old: dict[str, bytes], new: dict[str, bytes]) -> None:
+    if site.tree_with(old) == site.tree_with(new):
+        return
+    with site.applier(directory) as applier:
+        applier.rollback()
+        applier.rollback()
+    assert site.tree_of(directory) == site.tree_with(new)
+
+
+def _sync(directory: Path, files: dict[str, bytes], commit: str) -> None:
+    with site.applier(directory) as applier:
+        site.sync(applier, files, commit)
+
+
+def _sync_with_deaths(directory: Path, files: dict[str, bytes], steps: list[int]) -> None:
+    for count in steps:
+        with site.applier(directory) as applier, suppress(Stopped, Retryable):
+            applier.start()
+            stop_after(applier, count)
+            site.sync(applier, files, "new")
+
+
+def _commit(directory: Path) -> str | None:
+    with site.applier(directory) as applier:
+        manifest = applier.manifest()
+    return manifest.commit if manifest is not None else None

@@ -1,0 +1,94 @@
+"""A gateway that reads its files while they are replaced, again and again."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support import apply_site as site
+from tests.support.apply_deaths import in_memory
+
+SYNCS = 150
+RESOURCES = 4
+
+
+def release(number: int) -> dict[str, bytes]:
+    """A tree in which every resource names its payload, and every payload its own length."""
+    files = {}
+    for index in range(RESOURCES):
+        folder = f"projects/site/resource-{index}"
+        payload = f"payload-{number % 3}.bin"
+        body = bytes([number % 251]) * (100 + 37 * number % 4000)
+        files[f"{folder}/{payload}"] = b"%08d" % len(body) + body
+        files[f"{folder}/resource.json"] = json.dumps({"files": [payload]}).encode()
+    return files
+
+
+class Reader(threading.Thread):
+    """Walks the tree until it is told to stop; keeps what must never be seen."""
+
+    def __init__(self, data: Path) -> None:
+        super().__init__()
+        self._root = data / "projects"
+        self.is_over = threading.Event()
+        self.torn: list[str] = []
+        self.walks = 0
+
+    def run(self) -> None:
+        while not self.is_over.is_set():
+            for index in range(RESOURCES):
+                self._look(self._root / "site" / f"resource-{index}")
+            self.walks += 1
+
+    def _look(self, folder: Path) -> None:
+        announcing = folder / "resource.json"
+        said = _read(announcing)
+        if not said:
+            if said is not None:
+                self.torn.append(f"{announcing} is short")
+            return
+        (payload,) = json.loads(said)["files"]
+        content = _read(folder / payload)
+        if content is None:
+            if _read(announcing) == said and _read(folder / payload) is None:
+                self.torn.append(f"{announcing} names {payload}, which is not there")
+        elif len(content) != 8 + int(content[:8] or b"-1"):
+            self.torn.append(f"{payload} is short")
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+@contextmanager
+def reading(data: Path) -> Iterator[Reader]:
+    """A reader beside the block."""
+    reader = Reader(data)
+    reader.start()
+    try:
+        yield reader
+    finally:
+        reader.is_over.set()
+        reader.join()
+
+
+@pytest.mark.scenario("G41")
+def test_a_reader_never_sees_a_short_file_nor_an_absent_payload() -> None:
+    """Through many applies and rollbacks every look finds whole files that belong together."""
+    with in_memory() as data, site.applier(data) as applier:
+        site.sync(applier, release(0), "0")
+        with reading(data) as reader:
+            for number in range(1, SYNCS):
+                site.sync(applier, release(number), str(number))
+                if number % 10 == 0:
+                    applier.rollback()
+        assert reader.torn == []
+        assert reader.walks > 0

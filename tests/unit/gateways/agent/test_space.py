@@ -1,0 +1,24 @@
+"""How much must stay free."""
+
+from __future__ import annotations
+
+from windlass.gateways.agent.placement import beside
+from windlass.gateways.agent.space import MEBIBYTE, Reserve
+
+
+def test_the_reserve_is_a_share_of_large_volumes() -> None:
+    """Five percent of a large volume is more than the least."""
+    assert Reserve().of(100_000 * MEBIBYTE) == 5_000 * MEBIBYTE
+
+
+def test_the_reserve_of_small_volumes_is_the_least() -> None:
+    """A small volume keeps 256 MiB."""
+    assert Reserve().of(1_000 * MEBIBYTE) == 256 * MEBIBYTE
+
+
+def test_a_copy_beside_a_long_name_has_a_name_that_fits() -> None:
+    """The longest names still leave room for the mark."""
+    name = beside(f"projects/{'ü' * 127}", "00000001-abcdef01-3")
+    assert name.startswith("projects/.ü")
+    assert name.endswith(".wl-00000001-abcdef01-3")
+    assert len(name.rpartition("/")[2].encode()) <= 255
