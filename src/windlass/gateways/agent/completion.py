@@ -26,11 +26,12 @@ from windlass.gateways.agent import (
 from windlass.gateways.agent.execution import Execution, digest
 from windlass.gateways.agent.journal import Journal, Record, Step
 from windlass.gateways.agent.modes import Modes
-from windlass.gateways.agent.state_directory import MANIFEST, STAGING, STATE
+from windlass.gateways.agent.state_directory import MANIFEST, STAGING
 from windlass.gateways.agent.tree import Tree, UnsafePath
 from windlass.gateways.agent.undo import Undo, kept
 from windlass.gateways.decide import manifest as manifests
 from windlass.gateways.decide.manifest import Stat
+from windlass.gateways.decide.protected import STATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +74,7 @@ class Completion:
         return self._finish()
 
     def _turn_back(self, error: OSError | UnsafePath) -> Ended:
-        cause = error
-        if isinstance(error, OSError):
-            cause = volume.translated(error, "writing the gateway's files")
+        cause = _translated(error)
         try:
             journal.turn_back(self._tree, self._staging)
             return self._back(cause)
@@ -168,3 +167,9 @@ def drop_older_undo(tree: Tree, newest: str | None) -> None:
     for tx in kept(tree):
         if tx != newest:
             Undo(tree, tx).drop()
+
+
+def _translated(error: OSError | UnsafePath) -> WindlassError:
+    if isinstance(error, OSError):
+        return volume.translated(error, "writing the gateway's files")
+    return error

@@ -32,8 +32,9 @@ import msgspec
 from windlass.base import failpoint
 from windlass.gateways.agent import placement, state_directory
 from windlass.gateways.agent.staging import Staging
-from windlass.gateways.agent.state_directory import JOURNAL, STATE
+from windlass.gateways.agent.state_directory import JOURNAL
 from windlass.gateways.agent.tree import Tree
+from windlass.gateways.decide.protected import STATE
 
 Direction = Literal["forward", "back"]
 Kind = Literal["", "file", "directory"]
