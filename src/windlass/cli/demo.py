@@ -16,8 +16,8 @@ def demo(
     down: Annotated[bool, typer.Option("--down", help="End what the demo left running.")] = False,
 ) -> None:
     """Two people change a cluster; their commits appear in Git, under their names."""
-    from windlass.dev import demo as playing
     from windlass.dev import progress
+    from windlass.dev.demo import playing
 
     listener = progress.for_stream(sys.stderr)
     if down:

@@ -1,0 +1,1 @@
+"""Shows every capability at work on one cluster."""

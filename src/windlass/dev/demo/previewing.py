@@ -1,0 +1,211 @@
+"""Third story: a branch becomes a running copy of a project that nobody else can reach."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+
+from windlass.base import atomic
+from windlass.base.errors import WindlassError
+from windlass.dev import state
+from windlass.dev.demo.ground import Ground, awaited
+from windlass.dev.demo.telling import indented
+from windlass.dev.node import containerd, packages, sandbox
+from windlass.dev.progress import Progress
+from windlass.objects.json import Object
+from windlass.oci import archive
+
+TITLE = "A branch becomes a running, fenced environment"
+
+_REPOSITORY = "shop"
+_TEAM = "team-a"
+_IMAGE = "windlass.dev/shell:1"
+_PAGE = "Welcome to the shop, version {version}"
+_OBJECTS = """
+apiVersion: v1
+kind: Namespace
+metadata: {{name: team-a}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {{name: shop-git, namespace: team-a}}
+stringData: {{username: git, password: "{password}"}}
+---
+apiVersion: catalyst.catalyst.dev/v1alpha1
+kind: Project
+metadata: {{name: shop, namespace: team-a}}
+spec:
+  sources: [{{name: app, repositoryUrl: "{url}", branch: main, secretRef: {{name: shop-git}}}}]
+  templates: {{default: {{type: manifest, path: deploy}}}}
+---
+apiVersion: catalyst.catalyst.dev/v1alpha1
+kind: Environment
+metadata: {{name: preview, namespace: team-a}}
+spec:
+  projectRef: {{name: shop}}
+  type: preview
+  sources: [{{name: app}}]
+"""
+_PAGE_MAP = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {{name: page}}
+data: {{index.html: "{page}"}}
+"""
+_WORKLOAD = """
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: web}}
+spec:
+  selector: {{matchLabels: {{app: web}}}}
+  template:
+    metadata: {{labels: {{app: web}}, annotations: {{version: "{version}"}}}}
+    spec:
+      securityContext: {{runAsUser: 1000}}
+      containers:
+        - name: web
+          image: windlass.dev/shell:1
+          imagePullPolicy: Never
+          command: [busybox, httpd, -f, -p, "8080", -h, /page]
+          ports: [{{containerPort: 8080}}]
+          readinessProbe: {{tcpSocket: {{port: 8080}}, periodSeconds: 1}}
+          volumeMounts: [{{name: page, mountPath: /page}}]
+      volumes: [{{name: page, configMap: {{name: page}}}}]
+---
+apiVersion: v1
+kind: Service
+metadata: {{name: web}}
+spec: {{selector: {{app: web}}, ports: [{{port: 80, targetPort: 8080}}]}}
+"""
+
+
+def play(ground: Ground, progress: Progress, tell: Callable[[str], None]) -> bool:
+    """Tell the story; whether everything that was promised was seen."""
+    if ground.has_node:
+        with progress.step("giving the node something to run"):
+            _load_image(ground, progress)
+    else:
+        tell(f"(without a node nothing can run; what would run is applied: {ground.no_node})")
+    ground.kubectl(
+        "delete", "environment", "preview", "-n", _TEAM, "--ignore-not-found", check=False
+    )
+    first = ground.commit(_REPOSITORY, "Open the shop", _manifests(ground, 1))
+    ground.kubectl("apply", "-f", "-", stdin=_objects(ground))
+    tell("\n$ kubectl -n team-a apply -f environment.yaml   # a copy of branch main, please")
+    try:
+        seen = _followed(ground, first, tell)
+        second = ground.commit(_REPOSITORY, "Say it again, nicer", _manifests(ground, 2))
+        tell(f"\n$ git push   # {second[:8]} Say it again, nicer")
+        return all((seen, _followed(ground, second, tell), _fenced(ground, tell)))
+    except WindlassError as error:
+        tell(f"  NOT SEEN: {error.message}")
+        return False
+
+
+def _manifests(ground: Ground, version: int) -> dict[str, str]:
+    text = _PAGE_MAP.format(page=_PAGE.format(version=version))
+    if ground.has_node:
+        text += _WORKLOAD.format(version=version)
+    return {"deploy/shop.yaml": text}
+
+
+def _objects(ground: Ground) -> str:
+    password = ground.password_file.read_text()
+    return _OBJECTS.format(url=ground.url(_REPOSITORY), password=password)
+
+
+def _followed(ground: Ground, commit: str, tell: Callable[[str], None]) -> bool:
+    """Wait until the Environment serves a commit, and tell what it says of itself."""
+    began = time.monotonic()
+    found = awaited(lambda: _serving(ground, commit), f"commit {commit[:8]} ready", seconds=120.0)
+    place = found["status"]["namespace"]
+    tell(f"  ready {time.monotonic() - began:.1f} s later, in namespace {place}:")
+    steps = [
+        f"{row['name']:10} {row['state']:10} {row.get('message', '')}"
+        for row in found["status"]["steps"]
+    ]
+    tell(indented("\n".join(steps)))
+    if not ground.has_node:
+        return True
+    page = _page(ground, place)
+    tell("  the page, asked for inside the environment:")
+    tell(indented(page))
+    return bool(page)
+
+
+def _serving(ground: Ground, commit: str) -> Object | None:
+    found: Object = json.loads(
+        ground.kubectl("get", "environment", "preview", "-n", _TEAM, "-o", "json")
+    )
+    status = found.get("status") or {}
+    commits = (status.get("serving") or {}).get("commits") or {}
+    return found if status.get("phase") == "Ready" and commits.get("app") == commit else None
+
+
+def _page(ground: Ground, place: str) -> str:
+    """What the Service answers to a pod of the same environment."""
+    address = _service_address(ground, place)
+    return awaited(lambda: _asked(ground, place, "deploy/web", address), "the page")
+
+
+def _asked(ground: Ground, place: str, pod: str, address: str) -> str:
+    script = f"printf 'GET /index.html HTTP/1.0\\r\\n\\r\\n' | busybox nc -w 2 {address} 80"
+    said = ground.kubectl(
+        "exec", "-n", place, pod, "--", "busybox", "sh", "-c", script, check=False
+    )
+    return "\n".join(line for line in said.splitlines() if "Welcome" in line)
+
+
+def _service_address(ground: Ground, place: str) -> str:
+    return ground.kubectl("get", "service", "web", "-n", place, "-o", "jsonpath={.spec.clusterIP}")
+
+
+def _fenced(ground: Ground, tell: Callable[[str], None]) -> bool:
+    """Show that a stranger cannot connect."""
+    place = json.loads(ground.kubectl("get", "environment", "preview", "-n", _TEAM, "-o", "json"))[
+        "status"
+    ]["namespace"]
+    names = ground.kubectl("get", "networkpolicies", "-n", place, "-o", "name").split()
+    tell(f"  {len(names)} network policies hold it in")
+    if not ground.has_node:
+        return bool(names)
+    ground.kubectl("apply", "-f", "-", stdin=json.dumps(_stranger()))
+    ground.kubectl("wait", "--for=condition=Ready", "pod/stranger", "-n", _TEAM, "--timeout=60s")
+    address = _service_address(ground, place)
+    tell(f"\n$ kubectl -n team-a exec stranger -- nc -w 2 {address} 80   # somebody else's pod")
+    page = _asked(ground, _TEAM, "stranger", address)
+    tell("  IT GOT IN" if page else "  no connection: the fence holds")
+    return not page
+
+
+def _stranger() -> Object:
+    container = {
+        "name": "shell",
+        "image": _IMAGE,
+        "imagePullPolicy": "Never",
+        "command": ["busybox", "sleep", "1d"],
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "stranger", "namespace": _TEAM},
+        "spec": {"containers": [container], "terminationGracePeriodSeconds": 0},
+    }
+
+
+def _load_image(ground: Ground, progress: Progress) -> None:
+    """An image with a shell and a web server in one small program."""
+    found = packages.unpacked("busybox", ["busybox-static"], progress)
+    places = (found / "bin/busybox", found / "usr/bin/busybox")
+    program = next(path for path in places if path.exists()).read_bytes()
+    layer = archive.layer({"bin/busybox": (0o755, program)}, compress=False)
+    image = archive.Image(
+        [layer], environment={"PATH": "/bin"}, architecture=sandbox.architecture()
+    )
+    file = ground.desk.directory / "node" / "shell.tar"
+    atomic.write_bytes(file, archive.archive(image, _IMAGE))
+    now = state.load(ground.desk.directory)
+    assert now is not None, "a desk has a state"
+    containerd.load(now, ground.desk.directory, file)
