@@ -122,11 +122,8 @@ def _followed(ground: Ground, commit: str, tell: Callable[[str], None]) -> bool:
     found = awaited(lambda: _serving(ground, commit), f"commit {commit[:8]} ready", seconds=120.0)
     place = found["status"]["namespace"]
     tell(f"  ready {time.monotonic() - began:.1f} s later, in namespace {place}:")
-    steps = [
-        f"{row['name']:10} {row['state']:10} {row.get('message', '')}"
-        for row in found["status"]["steps"]
-    ]
-    tell(indented("\n".join(steps)))
+    rows = found["status"]["steps"]
+    tell(indented("\n".join(f"{row['name']:10} {row.get('message', '')}" for row in rows)))
     if not ground.has_node:
         return True
     page = _page(ground, place)
