@@ -1,7 +1,8 @@
 """The controller role: one process tree that leads, or stands by.
 
     controller ── probes, metrics
-        └── while leading: reverser ── witness (a process of its own)
+        └── while leading: gateways
+                           reverser ── witness (a process of its own)
                            environments
 
 SIGTERM stops intake, writes what waits, then frees the lease. Losing the lease ends all
@@ -23,6 +24,7 @@ from prometheus_client import CollectorRegistry
 from windlass.api.install import Install
 from windlass.app import part
 from windlass.app.environments_part import EnvironmentsPart
+from windlass.app.gateways_part import GatewaysPart
 from windlass.app.part import Part
 from windlass.app.reverser_part import ReverserPart
 from windlass.app.settings import Settings
@@ -34,6 +36,8 @@ from windlass.reverser.tally import Tally
 from windlass.runtime import failure
 from windlass.runtime.holder import Holder
 from windlass.runtime.lease import Leadership
+from windlass.telemetry.environment_metrics import EnvironmentMetrics
+from windlass.telemetry.gateway_metrics import GatewayMetrics
 from windlass.telemetry.metrics import Metrics
 from windlass.web import metrics, probes
 from windlass.web.serve import Server
@@ -77,6 +81,14 @@ class ControllerRole:
 
     def _all_parts(self) -> tuple[Part, ...]:
         return (
+            GatewaysPart(
+                self._settings,
+                self._connection,
+                GatewayMetrics(self._registry),
+                may_write=self._may_write,
+                at_desk=self._at_desk,
+                clock=self._clock,
+            ),
             ReverserPart(
                 self._settings,
                 self._connection,
@@ -87,7 +99,11 @@ class ControllerRole:
                 clock=self._clock,
             ),
             EnvironmentsPart(
-                self._settings, self._connection, at_desk=self._at_desk, clock=self._clock
+                self._settings,
+                self._connection,
+                EnvironmentMetrics(self._registry),
+                at_desk=self._at_desk,
+                clock=self._clock,
             ),
         )
 

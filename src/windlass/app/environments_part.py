@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from windlass.api.install import Install
 from windlass.app import git_settings
 from windlass.app.settings import Settings
 from windlass.base.clock import Clock
@@ -13,6 +14,7 @@ from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.follow import FollowSettings
 from windlass.objects.gvr import GVR
+from windlass.telemetry.environment_metrics import EnvironmentMetrics
 
 _REVIEWS = GVR("authentication.k8s.io", "v1", "selfsubjectreviews")
 
@@ -23,17 +25,26 @@ class EnvironmentsPart:
     name = "environments"
 
     def __init__(
-        self, settings: Settings, connection: Connection, *, at_desk: bool, clock: Clock
+        self,
+        settings: Settings,
+        connection: Connection,
+        metrics: EnvironmentMetrics,
+        *,
+        at_desk: bool,
+        clock: Clock,
     ) -> None:
         self._settings = settings
         self._connection = connection
+        self._metrics = metrics
         self._at_desk = at_desk
         self._clock = clock
         self._running: EnvironmentsController | None = None
 
     async def run(self) -> None:
         settings = _of(self._settings, await self._own_name(), self._at_desk)
-        self._running = EnvironmentsController(self._connection, settings, clock=self._clock)
+        self._running = EnvironmentsController(
+            self._connection, settings, clock=self._clock, metrics=self._metrics
+        )
         await self._running.run()
 
     def unready(self) -> str | None:
@@ -57,6 +68,7 @@ def _of(settings: Settings, operator: str, at_desk: bool) -> EnvironmentsSetting
         work_directory=settings.work_dir / "environments",
         git=git_settings.of(settings, at_desk),
         operator=Subject(operator),
+        install=Install(settings.release, settings.namespace),
         follow=FollowSettings(
             page_size=settings.page_size, idle_seconds=settings.watch_idle_timeout
         ),

@@ -138,6 +138,9 @@ class Settings:
         "",
         "Namespaces, beside our own, whose destinations cluster rules may name.",
     )
+    gateways_cluster_name: str = _declare(
+        forms.UID, "", "What templates of gateways call this cluster."
+    )
     environments_poll_interval: float = _declare(
         forms.Duration(), "60s", "Time between looks at the branches that Environments follow."
     )

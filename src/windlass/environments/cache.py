@@ -31,10 +31,14 @@ class Cache:
         raw = self.projects.get(key)
         return Project.decode(raw) if raw is not None else None
 
-    def environment(self, key: Key) -> tuple[Environment, Object] | None:
-        """An Environment as a value, and as the object it is stored as."""
+    def environment(self, key: Key) -> Environment | None:
         raw = self.environments.get(key)
-        return (Environment.decode(raw), orjson.loads(raw)) if raw is not None else None
+        return Environment.decode(raw) if raw is not None else None
+
+    def stored(self, key: Key) -> Object | None:
+        """An Environment as the object it is stored as, whether it can be understood or not."""
+        raw = self.environments.get(key)
+        return orjson.loads(raw) if raw is not None else None
 
     def environments_of(self, project: Key) -> Iterator[Key]:
         """The Environments that name a Project, readable or not."""
@@ -44,19 +48,16 @@ class Cache:
 
     def project_of(self, environment: Key) -> Key | None:
         """The Project that an Environment names, readable or not."""
-        raw = self.environments.get(environment)
-        if raw is None:
+        stored = self.stored(environment)
+        if stored is None:
             return None
-        ref = (orjson.loads(raw).get("spec") or {}).get("projectRef") or {}
+        ref = project_ref(stored)
         return Key(ref.get("namespace") or environment.namespace, ref.get("name") or "")
 
     def phases_of(self, project: Key) -> list[str]:
         """The phases of a Project's Environments, as they were last said."""
-        found: list[str] = []
-        for key in self.environments_of(project):
-            raw = self.environments.get(key)
-            found.append((orjson.loads(raw or b"{}").get("status") or {}).get("phase") or "")
-        return found
+        found = (self.stored(key) or {} for key in self.environments_of(project))
+        return [(stored.get("status") or {}).get("phase") or "" for stored in found]
 
     def used_namespaces(self) -> frozenset[str]:
         """Namespaces that hold objects of ours; none of them is ever a preview."""
@@ -69,3 +70,10 @@ class Cache:
             return self.project(key)
         except WindlassError:
             return None
+
+
+def project_ref(stored: Object) -> Object:
+    """The `projectRef` of an Environment as it is stored; empty where there is none."""
+    spec = stored.get("spec")
+    found = spec.get("projectRef") if isinstance(spec, dict) else None
+    return found if isinstance(found, dict) else {}

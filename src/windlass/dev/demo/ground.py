@@ -106,8 +106,10 @@ def brought_up(progress: Progress) -> Ground:
     """Everything running, for the first time or still."""
     problem = precondition.why_not() or ""
     desk = cluster.up(NAME, progress=progress, node=not problem)
-    chosen = (ports.kept(desk.directory / f"{name}-port") for name in ("git", "probe", "metrics"))
-    ground = Ground(desk, *chosen, problem)
+    git, probe, metrics = (
+        ports.kept(desk.directory / f"{name}-port") for name in ("git", "probe", "metrics")
+    )
+    ground = Ground(desk, git, probe, metrics, problem)
     if problem:
         progress.say(f"without a node: {problem}")
     _serve_git(ground, progress)

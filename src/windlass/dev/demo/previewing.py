@@ -120,6 +120,7 @@ def _followed(ground: Ground, commit: str, tell: Callable[[str], None]) -> bool:
     """Wait until the Environment serves a commit, and tell what it says of itself."""
     began = time.monotonic()
     found = awaited(lambda: _serving(ground, commit), f"commit {commit[:8]} ready", seconds=120.0)
+    assert found is not None, "only what was seen ends the wait"
     place = found["status"]["namespace"]
     tell(f"  ready {time.monotonic() - began:.1f} s later, in namespace {place}:")
     rows = found["status"]["steps"]
