@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from windlass.cli import demo, dev, dev_gateway, mirror, run
+from windlass.cli import agent, demo, dev, dev_gateway, gateway, mirror, run
 
 __all__ = ["app", "demo", "dev_gateway", "main"]
 
@@ -23,9 +23,11 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(dev.app, name="dev")
+app.add_typer(gateway.app, name="gateway")
 app.command("mirror")(mirror.mirror)
 app.command("run")(run.run)
 app.command("controller")(run.controller)
+app.command("agent")(agent.agent)
 
 
 @app.command()

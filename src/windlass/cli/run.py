@@ -27,6 +27,9 @@ def controller(settings: Settings, kubeconfig: Kubeconfig = None) -> None:
     """Run all controllers and the admission witness, leader-elected."""
     import asyncio
 
+    from windlass.telemetry import lean
+
+    lean.load()
     from windlass.app import controller as role
     from windlass.telemetry import logs
 
@@ -46,6 +49,9 @@ def run(
     """Run windlass at the desk: installs CRDs and roles, then acts as a user with those roles."""
     import asyncio
 
+    from windlass.telemetry import lean
+
+    lean.load()
     from windlass.api.install import Install
     from windlass.app import controller as role
     from windlass.base.errors import WindlassError

@@ -42,6 +42,7 @@ from windlass.dev import (
 )
 from windlass.dev.desk import Desk
 from windlass.dev.node import ground, network, precondition, sandbox
+from windlass.dev.node.policies import access
 from windlass.dev.programs import Programs
 from windlass.dev.progress import Progress, Silent
 from windlass.dev.state import Node, State
@@ -186,6 +187,8 @@ def _start(now: State, wave: Sequence[str], directory: Path, progress: Progress)
         launch.await_ready(now, component, directory)
         if component == components.CONTAINERD:
             sandbox.load(now, directory)
+        if component == components.API_SERVER and now.node is not None:
+            access.grant(desk.of(now, directory).api)
     return now
 
 

@@ -20,11 +20,12 @@ CONTAINERD = commands.CONTAINERD
 SCHEDULER = commands.SCHEDULER
 KUBELET = commands.KUBELET
 PROXY = commands.PROXY
+POLICIES = commands.POLICIES
 
 START_ORDER = (ETCD, API_SERVER, CONTROLLER_MANAGER)
 """etcd outlives its only client, so the end goes the other way round."""
 
-NODE_COMPONENTS = (CONTAINERD, SCHEDULER, KUBELET, PROXY)
+NODE_COMPONENTS = (CONTAINERD, SCHEDULER, POLICIES, KUBELET, PROXY)
 
 PORTS = (ETCD, "etcd-peer", API_SERVER, CONTROLLER_MANAGER)
 NODE_PORTS: Mapping[str, int] = {
@@ -40,7 +41,7 @@ _LOOPBACK = "127.0.0.1"
 _TOGETHER = (
     (ETCD,),
     (CONTAINERD, API_SERVER),
-    (CONTROLLER_MANAGER, SCHEDULER, KUBELET, PROXY),
+    (CONTROLLER_MANAGER, SCHEDULER, POLICIES, KUBELET, PROXY),
 )
 
 
@@ -87,6 +88,7 @@ def identities(state: State) -> Mapping[str, tuple[str, tuple[str, ...]]]:
         found |= {
             "scheduler": ("system:kube-scheduler", ()),
             "proxy": ("system:kube-proxy", ()),
+            "policies": (commands.POLICIES_USER, ()),
             "kubelet": (f"system:node:{state.name}", ("system:nodes",)),
         }
     return found
@@ -109,6 +111,7 @@ def command(component: str, state: State, directory: Path) -> list[str]:
     extra = state.extra_api_server_args if component == API_SERVER else ()
     return [
         state.binaries[component],
+        *commands.words(component),
         *(f"--{name}={value}" for name, value in flags.items()),
         *extra,
     ]

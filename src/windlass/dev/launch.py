@@ -14,7 +14,8 @@ from windlass.base import failpoint
 from windlass.base.errors import WindlassError
 from windlass.base.redaction import process as redactor
 from windlass.dev import components, ports, probe, processes, state
-from windlass.dev.node import containerd, namespaces
+from windlass.dev.node import commands, containerd, namespaces
+from windlass.dev.node.policies import enforcement
 from windlass.dev.node.slot import Slot
 from windlass.dev.state import Process, State
 
@@ -104,7 +105,7 @@ def stop(now: State, component: str, directory: Path) -> State:
 def strays(component: str, directory: Path) -> list[Process]:
     """Processes of `component` that belong to the cluster, recorded or not."""
     # On its way into the cluster's namespaces it is not yet what it will be.
-    return list(processes.find(directory, [component, namespaces.ENTRANCE]))
+    return list(processes.find(directory, [commands.program(component), namespaces.ENTRANCE]))
 
 
 def is_ready(now: State, component: str, directory: Path) -> bool:
@@ -115,6 +116,8 @@ def is_ready(now: State, component: str, directory: Path) -> bool:
         return containerd.is_serving(directory)
     if component == components.SCHEDULER:
         return not _is_free(now, now.ports[component], directory)
+    if component == components.POLICIES:
+        return enforcement.is_declared(directory, now.processes[component].pid)
     if component == components.PROXY and now.node:
         address = f"{Slot(now.node.slot).node_address}:{now.ports[component]}"
         return probe.is_healthy(f"http://{address}")

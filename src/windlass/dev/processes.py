@@ -169,6 +169,6 @@ def _names(pid: int, directory: Path) -> bool:
 
 def _program_names(pid: int) -> set[str]:
     # A wrapper script that did not `exec` shows its interpreter as the program; the
-    # script is then one of the first arguments.
-    candidates = [executable(pid), *_command_line(pid)[:2]]
+    # script is then one of the first arguments, a module the one after `-m`.
+    candidates = [executable(pid), *_command_line(pid)[:3]]
     return {Path(candidate).name for candidate in candidates if candidate}

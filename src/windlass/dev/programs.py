@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from windlass.dev import binaries, state, tools
 from windlass.dev.node import containerd, runtime
-from windlass.dev.node.commands import CONTAINERD
+from windlass.dev.node.commands import CONTAINERD, POLICIES
 from windlass.dev.node.runtime import Runtime
 from windlass.dev.progress import Progress
 from windlass.dev.state import State
@@ -47,10 +48,13 @@ def search(explicit: Path | None, progress: Progress, *, node: bool) -> Programs
         return Programs(found, None)
     located = runtime.locate(progress)
     found |= {CONTAINERD: str(located.containerd), containerd.CLIENT: str(located.client)}
+    found |= {POLICIES: sys.executable}
     return Programs(found, located)
 
 
 def _are_there(known: State) -> bool:
+    if known.node and POLICIES not in known.binaries:
+        return False
     plugins = [f"{known.node.plugins}/ptp"] if known.node else []
     return all(Path(path).is_file() for path in [*known.binaries.values(), *plugins])
 

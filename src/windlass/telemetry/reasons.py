@@ -69,6 +69,7 @@ class EventReason(StrEnum):
     DESTINATION_CLAIMED = "DestinationClaimed"
     FIRST_SYNC_COMPLETED = "FirstSyncCompleted"
     ACCESS_DENIED = "AccessDenied"
+    OVERLAPPING_BASE_FOLDER = "OverlappingBaseFolder"
     FOLDER_CLAIMED = "FolderClaimed"
     PUSH_REJECTED = "PushRejected"
     GIT_UNAVAILABLE = "GitUnavailable"

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from types import ModuleType
 
 from windlass.dev.demo import ground as grounds
-from windlass.dev.demo import mirroring, previewing
+from windlass.dev.demo import mirroring, previewing, syncing
 from windlass.dev.demo.ground import Ground
 from windlass.dev.demo.telling import heading
 from windlass.dev.progress import Progress
 
-STORIES: tuple[ModuleType, ...] = (mirroring, previewing)
+STORIES: tuple[ModuleType, ...] = (mirroring, syncing, previewing)
 
 
 def run(progress: Progress, tell: Callable[[str], None]) -> bool:

@@ -15,6 +15,10 @@ CONTAINERD = "containerd"
 SCHEDULER = "kube-scheduler"
 KUBELET = "kubelet"
 PROXY = "kube-proxy"
+POLICIES = "network-policies"
+
+POLICIES_MODULE = "windlass.dev.node.policies"
+POLICIES_USER = "windlass:network-policies"
 
 PORTS: Mapping[str, int] = {SCHEDULER: 10259, KUBELET: 10250, PROXY: 10256}
 
@@ -27,7 +31,19 @@ def flags(component: str, directory: Path, *, name: str, slot: Slot) -> Mapping[
         return _scheduler(directory)
     if component == KUBELET:
         return _kubelet(directory, name, slot)
+    if component == POLICIES:
+        return _policies(directory, slot)
     return _proxy(directory, name, slot)
+
+
+def words(component: str) -> tuple[str, ...]:
+    """What stands between a program and its flags: which part of us is meant."""
+    return ("-m", POLICIES_MODULE) if component == POLICIES else ()
+
+
+def program(component: str) -> str:
+    """The name by which a process of `component` is recognised."""
+    return POLICIES_MODULE if component == POLICIES else component
 
 
 def api_server(directory: Path, slot: Slot) -> Mapping[str, str]:
@@ -85,4 +101,12 @@ def _proxy(directory: Path, name: str, slot: Slot) -> Mapping[str, str]:
         # Both would change the machine, not the cluster's namespace.
         "conntrack-max-per-core": "0",
         "oom-score-adj": "0",
+    }
+
+
+def _policies(directory: Path, slot: Slot) -> Mapping[str, str]:
+    return {
+        "kubeconfig": f"{directory}/policies.kubeconfig",
+        "directory": f"{directory}/",
+        "pods": str(slot.pods),
     }

@@ -129,9 +129,7 @@ def _sorted_out(objects: Iterable[Object]) -> tuple[list[Object], set[str]]:
 
 def _offences(objects: Sequence[Object]) -> Iterator[Offence]:
     accounts = frozenset(
-        field_rules.name_of(obj)
-        for obj in objects
-        if kinds.type_of(obj) == ("", "ServiceAccount")
+        field_rules.name_of(obj) for obj in objects if kinds.type_of(obj) == ("", "ServiceAccount")
     )
     seen: set[tuple[str, str, str]] = set()
     for obj in objects:
@@ -179,11 +177,11 @@ def _member(obj: Object, place: Place) -> Member:
 
 def _encoded(obj: Object) -> Object:
     """A Secret as the server stores it: what it cannot show back cannot be compared."""
-    if obj.get("kind") != "Secret" or not obj.get("stringData"):
-        return {name: value for name, value in obj.items() if name != "stringData"}
+    if obj.get("kind") != "Secret" or "stringData" not in obj:
+        return obj
     plain = {
         name: base64.b64encode((text or "").encode()).decode()
-        for name, text in obj["stringData"].items()
+        for name, text in (obj["stringData"] or {}).items()
     }
     rest = {name: value for name, value in obj.items() if name != "stringData"}
     return {**rest, "data": {**(obj.get("data") or {}), **plain}}

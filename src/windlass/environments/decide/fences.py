@@ -29,6 +29,8 @@ _NOT_PUBLIC_4 = (
     "240.0.0.0/4",
 )
 _NOT_PUBLIC_6 = ("::1/128", "64:ff9b::/96", "fc00::/7", "fe80::/10", "ff00::/8")
+# Never on the wire; but who writes a private IPv4 address this way must not pass.
+_WRAPPED_4 = "::ffff:0:0/96"
 _WEB_PORTS = (80, 443)
 _DNS_PORT = 53
 _CLUSTER_DNS: Object = {
@@ -81,22 +83,32 @@ def policies(
 
 
 def _check(door: Door, surroundings: Surroundings) -> None:
+    inside = (
+        *_NOT_PUBLIC_4,
+        *_NOT_PUBLIC_6,
+        _WRAPPED_4,
+        *surroundings.cluster_cidrs,
+        *surroundings.extra_except,
+    )
     for text in door.cidrs:
-        try:
-            wanted = ipaddress.ip_network(text)
-        except ValueError as error:
-            raise EgressRefused(
-                f"spec.network.egress {door.name}: {text} is not a CIDR such as 10.1.0.0/16"
-            ) from error
-        inside = (*_NOT_PUBLIC_4, *_NOT_PUBLIC_6, *surroundings.cluster_cidrs)
-        is_private = any(_overlap(wanted, other) for other in inside)
-        if is_private and not any(
+        wanted = _network(door, text)
+        if any(_overlap(wanted, other) for other in inside) and not any(
             _covers(ceiling, wanted) for ceiling in surroundings.egress_ceiling
         ):
             raise EgressRefused(
                 f"spec.network.egress {door.name}: {text} is not public, and the operator's "
                 "egress ceiling does not cover it; ask the administrator to add it there"
             )
+
+
+def _network(door: Door, text: str) -> _Network:
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError as error:
+        raise EgressRefused(
+            f"spec.network.egress {door.name}: {text} is not a CIDR such as 10.1.0.0/16, "
+            "with no bits set behind the prefix"
+        ) from error
 
 
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -154,6 +166,6 @@ def _block(cidr: str, exceptions: tuple[str, ...]) -> Object:
 
 
 def _opened(door: Door) -> Object:
-    peers: list[Object] = [{"ipBlock": {"cidr": cidr}} for cidr in door.cidrs]
+    peers: list[Object] = [{"ipBlock": {"cidr": str(_network(door, cidr))}} for cidr in door.cidrs]
     ports = [_port(number, protocol) for number, protocol in door.ports]
     return {"to": peers, **({"ports": ports} if ports else {})}

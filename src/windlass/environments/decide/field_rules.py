@@ -16,10 +16,20 @@ from windlass.environments.decide import kinds, marks
 from windlass.environments.decide.shapes import Fault, joined
 from windlass.objects.json import JSON, Object
 
-_HOST_FIELDS = ("hostNetwork", "hostPID", "hostIPC")
-_PLACES = ("nodeName", "priorityClassName", "runtimeClassName")
 _OWN_ACCOUNT = "default"
-_NO_TOKEN = "pods here get no credential of the API server"
+_NO_CREDENTIAL = "pods here get no credential of the API server"
+_SHARED = "a pod here may not share the node's namespaces"
+_PLACED = "where and how urgently a pod runs is the administrator's to say"
+_POD_FIELDS = {
+    "hostNetwork": _SHARED,
+    "hostPID": _SHARED,
+    "hostIPC": _SHARED,
+    "nodeName": _PLACED,
+    "priorityClassName": _PLACED,
+    "runtimeClassName": _PLACED,
+    "automountServiceAccountToken": _NO_CREDENTIAL,
+    "ephemeralContainers": "they are for a look into a running pod, not for manifests",
+}
 _VOLUMES = frozenset(
     {
         "configMap",
@@ -85,9 +95,9 @@ def _found(obj: Object, accounts: frozenset[str]) -> Iterator[Fault]:
     if kind == "Secret" and "service-account-token" in str(obj.get("type", "")):
         yield "type", "a Secret of this type would hold a token of the API server"
     if kind == "ServiceAccount" and obj.get("automountServiceAccountToken"):
-        yield "automountServiceAccountToken", _NO_TOKEN
-    if kind != "PersistentVolumeClaim":
-        yield from _selector((obj.get("spec") or {}).get("selector") or {})
+        yield "automountServiceAccountToken", _NO_CREDENTIAL
+    if kind in kinds.SELECTORS:
+        yield from _selector(obj, kinds.SELECTORS[kind])
     spec = kinds.pod_spec(obj)
     if spec is not None:
         path = kinds.pod_path(obj)
@@ -104,30 +114,21 @@ def _service(spec: Object) -> Iterator[Fault]:
             yield f"spec.{name}", "it would lead traffic around the fence"
 
 
-def _selector(selector: Object) -> Iterator[Fault]:
+def _selector(obj: Object, path: tuple[str, ...]) -> Iterator[Fault]:
     """Labels that are dropped from pods select nothing, and nobody would see why."""
-    rows = selector.get("matchExpressions")
-    named = (*selector, *(selector.get("matchLabels") or ()), *(row["key"] for row in rows or ()))
-    for key in named:
+    for key in kinds.at(obj, path) or {}:
         if key.startswith(marks.OPERATORS) and key not in marks.SELECTING:
-            yield joined("spec.selector", key), "only the operator sets it; select by another label"
+            yield joined(".".join(path), key), "only the operator sets it; select by another label"
 
 
 def _pod(spec: Object, accounts: frozenset[str]) -> Iterator[Fault]:
-    for name in _HOST_FIELDS:
+    for name, why in _POD_FIELDS.items():
         if spec.get(name):
-            yield name, "a pod here may not share the node's namespaces"
-    for name in _PLACES:
-        if spec.get(name):
-            yield name, "where and how urgently a pod runs is the administrator's to say"
+            yield name, why
     for name in ("serviceAccountName", "serviceAccount"):
         account = spec.get(name) or _OWN_ACCOUNT
         if account != _OWN_ACCOUNT and account not in accounts:
             yield name, f"{shown(account)} is not a ServiceAccount of this bundle"
-    if spec.get("automountServiceAccountToken"):
-        yield "automountServiceAccountToken", _NO_TOKEN
-    if spec.get("ephemeralContainers"):
-        yield "ephemeralContainers", "they are for a look into a running pod, not for manifests"
     for index, volume in enumerate(spec.get("volumes") or ()):
         for inner, why in _volume(volume):
             yield f"volumes[{index}].{inner}", why
@@ -142,7 +143,7 @@ def _volume(volume: Object) -> Iterator[Fault]:
     for index, source in enumerate(sources):
         for name in _CREDENTIALS:
             if source.get(name) is not None:
-                yield f"projected.sources[{index}].{name}", _NO_TOKEN
+                yield f"projected.sources[{index}].{name}", _NO_CREDENTIAL
 
 
 def _containers(spec: Object) -> Iterator[Fault]:

@@ -2,8 +2,10 @@
 
 The inventory is widened before anything is applied and narrowed after everything that
 went was deleted. So a crash at any point leaves an object named that may be missing, never
-an object that nobody names. An object is deleted only if it is listed with the uid it has,
-carries our mark, and is not wanted any more; volumes only if they say so themselves.
+an object that nobody names. An object is deleted only if it is listed, carries our mark,
+is not wanted any more, and is the very one that we applied: by the uid that was noted, or,
+if a crash came before the noting, by what the server says about who applied it. Volumes go
+only if they say so themselves.
 """
 
 from __future__ import annotations
@@ -13,9 +15,12 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from windlass.environments.decide import kinds, marks
-from windlass.environments.decide.bundle import PRUNE, Bundle, Member
+from windlass.environments.decide.bundle import APPLIED_HASH, PRUNE, Bundle, Member
 from windlass.objects.gvr import GVR
 from windlass.objects.json import Object
+
+FIELD_MANAGER = "windlass-bundle"
+"""As whom objects of a bundle are applied."""
 
 _KEPT_KINDS = frozenset({"PersistentVolumeClaim"})
 
@@ -52,6 +57,22 @@ def widened(inventory: Inventory, bundle: Bundle) -> Inventory:
         entry = Entry(member.gvr.group, member.kind, member.name)
         known.setdefault(entry.identity, entry)
     return tuple(sorted(known.values()))
+
+
+def found(present: Iterable[Object], owner_uid: str) -> Inventory:
+    """An inventory that was lost, from the objects that say themselves that we applied them.
+
+    What a controller made from one of them carries our labels, but never this annotation.
+    """
+    return tuple(
+        sorted(
+            Entry(*kinds.type_of(obj), str(obj["metadata"]["name"]), str(obj["metadata"]["uid"]))
+            for obj in present
+            if marks.owner_uid(obj) == owner_uid
+            and APPLIED_HASH in (obj["metadata"].get("annotations") or {})
+            and kinds.allowed(obj) is not None
+        )
+    )
 
 
 def with_uids(inventory: Inventory, applied: Iterable[Object]) -> Inventory:
@@ -97,11 +118,20 @@ def stale(inventory: Inventory, bundle: Bundle) -> Inventory:
 def may_delete(entry: Entry, live: Object, owner_uid: str) -> bool:
     """Whether a live object is the one that was listed, and ours to delete."""
     metadata = live["metadata"]
-    if marks.owner_uid(live) != owner_uid or (entry.uid and metadata["uid"] != entry.uid):
+    if marks.owner_uid(live) != owner_uid:
+        return False
+    if metadata["uid"] != entry.uid and not _applied_by_us(live):
         return False
     if entry.kind not in _KEPT_KINDS:
         return True
     return (metadata.get("annotations") or {}).get(PRUNE) == "true"
+
+
+def _applied_by_us(live: Object) -> bool:
+    rows = live["metadata"].get("managedFields") or []
+    return any(
+        row.get("manager") == FIELD_MANAGER and row.get("operation") == "Apply" for row in rows
+    )
 
 
 def gvr_of(entry: Entry) -> GVR | None:

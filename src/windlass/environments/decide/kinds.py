@@ -7,6 +7,7 @@ them as a matter of course they are dropped and listed, else they are refused.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -68,6 +69,18 @@ ALLOWED: dict[tuple[str, str], Allowed] = {
     ),
 }
 
+_MATCHED = ("spec", "selector", "matchLabels")
+
+SELECTORS: dict[str, tuple[str, ...]] = {
+    "Service": ("spec", "selector"),
+    "Deployment": _MATCHED,
+    "StatefulSet": _MATCHED,
+    "DaemonSet": _MATCHED,
+    "Job": _MATCHED,
+    "PodDisruptionBudget": _MATCHED,
+}
+"""Where objects say which pods they mean."""
+
 DROPPED = frozenset(
     {
         ("networking.k8s.io", "Ingress"),
@@ -103,6 +116,14 @@ def is_reserved(kind: str, name: str) -> bool:
     return (kind, name) in RESERVED or (kind == "Secret" and name.startswith(_RESERVED_SECRETS))
 
 
+def at(obj: Object, path: Sequence[str]) -> Object | None:
+    """The map at a path inside an object; None where there is none."""
+    inside: object = obj
+    for member in path:
+        inside = inside.get(member) if isinstance(inside, dict) else None
+    return inside if isinstance(inside, dict) else None
+
+
 def type_of(obj: Object) -> tuple[str, str]:
     """Group and kind of an object; a version is not part of what may be applied."""
     return str(obj.get("apiVersion", "")).rpartition("/")[0], str(obj.get("kind", ""))
@@ -118,10 +139,7 @@ def pod_spec(obj: Object) -> Object | None:
     found = allowed(obj)
     if found is None or found.template is None:
         return None
-    inside: object = obj
-    for member in (*found.template, "spec"):
-        inside = inside.get(member) if isinstance(inside, dict) else None
-    return inside if isinstance(inside, dict) else None
+    return at(obj, (*found.template, "spec"))
 
 
 def pod_path(obj: Object) -> str:

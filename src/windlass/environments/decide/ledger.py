@@ -2,7 +2,9 @@
 
 Kept in one ConfigMap inside its namespace, so it comes and goes with it: the inventory of
 applied objects, and the wished revision with the moments it began and first was ready.
-Text that cannot be read counts as nothing remembered; then work is repeated, not lost.
+Text that cannot be read counts as nothing remembered. Then the revision is numbered anew and
+the inventory is put together from what the cluster shows; only a Secret that is no longer
+wanted can be missed, because nobody may list those, and it goes with the namespace.
 """
 
 from __future__ import annotations
@@ -57,6 +59,13 @@ def encoded(ledger: Ledger) -> dict[str, str]:
         _INVENTORY: msgspec.json.encode(sorted(ledger.inventory)).decode(),
         _REVISION: msgspec.json.encode(ledger.revision).decode(),
     }
+
+
+def recovered(ledger: Ledger, present: Iterable[Object], owner_uid: str) -> Ledger:
+    """A ledger without inventory, with the one that the cluster shows."""
+    if ledger.inventory:
+        return ledger
+    return Ledger(inventory.found(present, owner_uid), ledger.revision)
 
 
 def begun(ledger: Ledger, bundle: Bundle, now: datetime) -> Ledger:

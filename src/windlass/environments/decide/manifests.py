@@ -15,6 +15,7 @@ from windlass.objects.json import JSON, Object
 MOST_OBJECTS = 500
 MOST_BYTES = 16 << 20
 
+_MOST_CHARS = 63
 _ENDINGS = (".yaml", ".yml", ".json")
 
 
@@ -45,6 +46,9 @@ def objects(files: Mapping[str, bytes]) -> list[Object]:
                 raise RenderRefused(
                     "RenderTooLarge", f"the manifests hold more than {MOST_OBJECTS} objects"
                 )
+    if not found:
+        # Nothing wished would take away everything that runs; a wrong path looks the same.
+        raise RenderRefused("RenderFailed", "there is no object in the manifests; check the path")
     return found
 
 
@@ -61,18 +65,38 @@ def _of_file(path: str, content: bytes) -> Iterator[Object]:
 def _unfolded(document: JSON, where: str) -> Iterator[Object]:
     if document is None:
         return
-    if not isinstance(document, dict) or not document.get("kind") or not document.get("apiVersion"):
+    if not isinstance(document, dict) or not all(
+        isinstance(document.get(name), str) and document[name] for name in ("apiVersion", "kind")
+    ):
         raise RenderRefused(
             "RenderFailed", f"{where} is no Kubernetes object: it needs apiVersion and kind"
         )
-    if document["kind"] == "List" or (
-        str(document["kind"]).endswith("List") and isinstance(document.get("items"), list)
-    ):
-        for index, item in enumerate(document.get("items") or []):
+    if _is_list(document):
+        for index, item in enumerate(_items(document, where)):
             yield from _unfolded(item, f"{where}, item {index + 1}")
         return
-    if not (document.get("metadata") or {}).get("name"):
+    if not _is_named(document):
+        kind = document["kind"][:_MOST_CHARS]
         raise RenderRefused(
-            "RenderFailed", f"{where}: {document['kind']} has no metadata.name; give it one"
+            "RenderFailed", f"{where}: {kind} has no metadata.name that is a text; give it one"
         )
     yield document
+
+
+def _is_list(document: Object) -> bool:
+    return bool(document["kind"] == "List") or (
+        document["kind"].endswith("List") and isinstance(document.get("items"), list)
+    )
+
+
+def _items(document: Object, where: str) -> list[JSON]:
+    items = document.get("items") or []
+    if not isinstance(items, list) or None in items:
+        raise RenderRefused("RenderFailed", f"{where}: items must be a list of objects")
+    return items
+
+
+def _is_named(document: Object) -> bool:
+    metadata = document.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return isinstance(name, str) and bool(name)

@@ -37,7 +37,6 @@ _SERVER_FIELDS = frozenset(
         "uid",
     }
 )
-_SELECTORS = (("spec", "selector"), ("spec", "selector", "matchLabels"))
 
 Change = Callable[[JSON], JSON]
 
@@ -81,9 +80,7 @@ def _templates(obj: Object, owner: Marks) -> Object:
     return obj
 
 
-def _template(template: JSON, owner: Marks) -> JSON:
-    if not isinstance(template, dict):
-        return template
+def _template(template: Object, owner: Marks) -> Object:
     metadata = own_metadata(template.get("metadata") or {})
     metadata.pop("namespace", None)
     metadata["labels"] = {**metadata["labels"], **owner.selecting}
@@ -118,17 +115,13 @@ def _each(change: Change) -> Change:
 
 def _selecting(obj: Object, owner: Marks) -> Object:
     """Selectors meet the labels that pods really have."""
-    if obj.get("kind") == "PersistentVolumeClaim":
-        return obj  # its selector is about volumes, which nobody marks
-    for path in _SELECTORS:
-        obj = changed(obj, path, lambda labels: _renamed(labels, owner.selecting))
-    return obj
-
-
-def _renamed(labels: JSON, ours: Mapping[str, str]) -> JSON:
-    if not isinstance(labels, dict):
-        return labels
-    return {name: ours.get(name, value) for name, value in labels.items()}
+    path, ours = kinds.SELECTORS.get(str(obj.get("kind"))), owner.selecting
+    if path is None:
+        return obj
+    met: Object = changed(
+        obj, path, lambda labels: {name: ours.get(name, labels[name]) for name in labels}
+    )
+    return met
 
 
 def _foreign(said: Mapping[str, str]) -> dict[str, str]:

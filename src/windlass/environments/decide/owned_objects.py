@@ -24,9 +24,6 @@ MANAGER = "windlass-manager"
 QUOTA = "default-quota"
 LIMITS = "default-limits"
 
-MANAGER_ROLE = "windlass-environment-manager"
-APPLIER_ROLE = "windlass-environment-applier"
-
 _RBAC = "rbac.authorization.k8s.io"
 _LEVELS = ("enforce", "warn", "audit")
 
@@ -56,15 +53,15 @@ def namespace(name: str, owner: Marks, pod_security: str) -> Object:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
 
-def manager_binding(place: str, owner: Marks, operator: Subject) -> Object:
-    """Gives the operator its rights in this one namespace."""
-    return _binding(MANAGER, place, owner, MANAGER_ROLE, operator.as_object())
+def manager_binding(place: str, owner: Marks, role: str, operator: Subject) -> Object:
+    """Gives the operator its rights in this one namespace, by the name of a ClusterRole."""
+    return _binding(MANAGER, place, owner, role, operator.as_object())
 
 
-def applier_binding(place: str, owner: Marks) -> Object:
+def applier_binding(place: str, owner: Marks, role: str) -> Object:
     """Gives the account that bundles are applied as its rights in this one namespace."""
     account = {"kind": "ServiceAccount", "namespace": place, "name": APPLIER}
-    return _binding(APPLIER, place, owner, APPLIER_ROLE, account)
+    return _binding(APPLIER, place, owner, role, account)
 
 
 def applier_user(place: str) -> str:

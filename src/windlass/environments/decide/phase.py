@@ -153,7 +153,9 @@ def _unfinished(conditions: Mapping[str, Condition], *, was_ready: bool) -> Phas
         return "Initializing"
     if not _all_true(conditions, (BUILD,)):
         return "Building"
-    return "Degraded" if was_ready else "Deploying"
+    rows = (conditions.get(kind) for kind in (DEPLOYMENT, INGRESS))
+    is_worse = any(row is not None and row.status == "False" for row in rows)
+    return "Degraded" if was_ready and is_worse else "Deploying"
 
 
 def _first_not_true(conditions: Mapping[str, Condition]) -> Condition | None:

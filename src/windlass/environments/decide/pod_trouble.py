@@ -5,26 +5,38 @@
 | image cannot be pulled | ImagePullFailed | until the deadline |
 | container ends again and again | CrashLooping | until the deadline |
 | container was killed for its memory | OutOfMemory | until the deadline |
-| container cannot be created | ConfigInvalid | until the deadline |
+| container cannot be created | RolloutStuck | until the deadline |
 | no node takes the pod | Unschedulable | for ever; a node may come |
 
-The worst of all pods speaks, so that one sentence names one cause.
+The worst of all pods speaks, so that one sentence names one cause. Pods that are on their
+way out say nothing, nor do containers that are ready now, whatever happened to them before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from windlass.objects.json import Object
 
-_PULLING = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+_PULLING = frozenset(
+    {
+        "ErrImageNeverPull",
+        "ErrImagePull",
+        "ImageInspectError",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "RegistryUnavailable",
+        "SignatureValidationFailed",
+    }
+)
+_MOST_CHARS = 400
 _CREATING = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 _ORDER = (
     "ImagePullFailed",
     "OutOfMemory",
     "CrashLooping",
-    "ConfigInvalid",
+    "RolloutStuck",
     "Unschedulable",
 )
 
@@ -48,15 +60,40 @@ def of(pods: Iterable[Object]) -> Trouble | None:
     return min(found, key=lambda trouble: _ORDER.index(trouble.reason), default=None)
 
 
+def belonging(pods: Iterable[Object], owners: Container[tuple[str, str]]) -> Iterator[Object]:
+    """The pods of some workloads, which are named by kind and name, and those named so."""
+    for pod in pods:
+        if _owner(pod) in owners:
+            yield pod
+
+
+def _owner(pod: Object) -> tuple[str, str]:
+    metadata = pod["metadata"]
+    rows = metadata.get("ownerReferences") or []
+    row = next((row for row in rows if row.get("controller")), None)
+    if row is None:
+        return "Pod", metadata["name"]
+    if row["kind"] != "ReplicaSet":
+        return row["kind"], row["name"]
+    # A Deployment names its ReplicaSets after itself and the hash on their pods.
+    suffix = (metadata.get("labels") or {}).get("pod-template-hash", "")
+    return "Deployment", row["name"].removesuffix(f"-{suffix}")
+
+
 def _of_pod(pod: Object) -> Iterator[Trouble]:
     name = pod["metadata"]["name"]
+    if pod["metadata"].get("deletionTimestamp"):
+        return
     status = pod.get("status") or {}
     for row in status.get("conditions") or []:
         if row.get("type") == "PodScheduled" and row.get("reason") == "Unschedulable":
-            yield Trouble("Unschedulable", f"pod {name}: {row.get('message', '')}")
+            yield Trouble("Unschedulable", f"pod {name}: {_cut(row.get('message') or '')}")
     for group in ("initContainerStatuses", "containerStatuses"):
         for container in status.get(group) or []:
-            yield from _of_container(f"pod {name}, container {container.get('name')}", container)
+            if not container.get("ready"):
+                yield from _of_container(
+                    f"pod {name}, container {container.get('name')}", container
+                )
 
 
 def _of_container(where: str, container: Object) -> Iterator[Trouble]:
@@ -66,11 +103,15 @@ def _of_container(where: str, container: Object) -> Iterator[Trouble]:
     ).get("terminated")
     reason, text = waiting.get("reason") or "", waiting.get("message") or ""
     if reason in _PULLING:
-        yield Trouble("ImagePullFailed", f"{where}: {text or reason}")
+        yield Trouble("ImagePullFailed", f"{where}: {_cut(text or reason)}")
     if reason in _CREATING:
-        yield Trouble("ConfigInvalid", f"{where}: {text or reason}")
+        yield Trouble("RolloutStuck", f"{where}: {_cut(text or reason)}")
     if ended and ended.get("reason") == "OOMKilled":
         yield Trouble("OutOfMemory", f"{where} was killed for its memory; raise its limit")
     elif reason == "CrashLoopBackOff" or (ended and ended.get("exitCode")):
         code = (ended or {}).get("exitCode", "unknown")
         yield Trouble("CrashLooping", f"{where} ends again and again, last with code {code}")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_CHARS else f"{text[:_MOST_CHARS]}…"

@@ -32,9 +32,7 @@ def secured(spec: Object, default_limits: Mapping[str, str], *, restricted: bool
     return filled
 
 
-def _container(
-    container: Object, default_limits: Mapping[str, str], *, restricted: bool
-) -> Object:
+def _container(container: Object, default_limits: Mapping[str, str], *, restricted: bool) -> Object:
     filled = _filled({}, container)
     if restricted:
         context = _filled(_NO_ESCALATION, container.get("securityContext"))

@@ -8,7 +8,7 @@ namespace never stops its own housekeeping.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from windlass.objects import quantity
@@ -46,11 +46,6 @@ _KEYS = {
 _RESERVED = {"secrets": OWN_SECRETS, "configMaps": OWN_CONFIG_MAPS, "jobs": OWN_JOBS}
 _REQUEST = {"cpu": "50m", "memory": "64Mi", "ephemeral-storage": "256Mi"}
 _LIMIT = {"cpu": "500m", "memory": "512Mi", "ephemeral-storage": "2Gi"}
-_LIMITED_BY = {
-    "cpu": "limits.cpu",
-    "memory": "limits.memory",
-    "ephemeral-storage": "limits.ephemeral-storage",
-}
 
 
 class AboveMaximum(ValueError):
@@ -70,8 +65,7 @@ def amounts(
     project: Mapping[str, str], environment: Mapping[str, str], maximum: Mapping[str, str]
 ) -> dict[str, str]:
     """What an Environment may use, by the Project's words; AboveMaximum names the field."""
-    wanted = {**_DEFAULTS, **project, **environment}
-    bounds = {**_DEFAULTS, **project, **maximum}
+    bounds = _completed({**_DEFAULTS, **project, **maximum})
     for name in sorted(environment):
         bound = bounds.get(name)
         if bound is not None and quantity.parse(environment[name]) > quantity.parse(bound):
@@ -79,10 +73,14 @@ def amounts(
                 f"spec.quota.{name} is {environment[name]}, the Project allows {bound}; lower it "
                 f"or raise spec.resources.maxQuota.{name} of the Project"
             )
+    return _completed({**_DEFAULTS, **project, **environment})
+
+
+def _completed(named: dict[str, str]) -> dict[str, str]:
     # Twice the requests, as long as nobody says otherwise. Not for the CPU: a limit there
     # only slows pods down, and one quota key more makes every pod name a limit.
-    wanted.setdefault("limitsMemory", _twice(wanted["memory"]))
-    return wanted
+    named.setdefault("limitsMemory", _twice(named["memory"]))
+    return named
 
 
 def hard(wanted: Mapping[str, str]) -> dict[str, str]:
@@ -98,14 +96,34 @@ def hard(wanted: Mapping[str, str]) -> dict[str, str]:
 
 
 def container_limits(limits: Limits, quota: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """The LimitRange's row for containers; no default is larger than the quota."""
-    bounds = {name: quota[key] for name, key in _LIMITED_BY.items() if key in quota}
-    most = {**bounds, **limits.max}
-    default = {name: _least(value, most.get(name)) for name, value in _LIMIT.items()}
-    default.update(limits.default)
-    request = {name: _least(value, default[name]) for name, value in _REQUEST.items()}
-    request.update(limits.default_request)
+    """The LimitRange's row for containers; request <= limit <= max, and all fit the quota.
+
+    The quota may be smaller than what the Project says about containers, because an
+    Environment may ask for less; the API server would refuse a row that contradicts itself.
+    """
+    most = {**_bounds(quota, "limits"), **limits.max}
+    default = _clamped({**_LIMIT, **limits.default}, most, _bounds(quota, "limits"))
+    request = _clamped(
+        {**_REQUEST, **limits.default_request}, default, most, _bounds(quota, "requests")
+    )
     return {"default": default, "defaultRequest": request, "max": most}
+
+
+def _bounds(quota: Mapping[str, str], of: str) -> dict[str, str]:
+    """What the quota says about each resource of a container."""
+    named = {name: quota.get(f"{of}.{name}") for name in _LIMIT}
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _clamped(values: Mapping[str, str], *bounds: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: min((value, *_named(name, bounds)), key=quantity.parse)
+        for name, value in values.items()
+    }
+
+
+def _named(name: str, bounds: Iterable[Mapping[str, str]]) -> Iterator[str]:
+    return (bound[name] for bound in bounds if name in bound)
 
 
 def _twice(amount: str) -> str:
@@ -113,9 +131,3 @@ def _twice(amount: str) -> str:
     if digits.isdecimal():
         return f"{int(digits) * 2}{amount[len(digits) :]}"
     return str(int(quantity.parse(amount) * 2))
-
-
-def _least(value: str, bound: str | None) -> str:
-    if bound is None or quantity.parse(value) <= quantity.parse(bound):
-        return value
-    return bound

@@ -2,15 +2,18 @@
 
 | Kind | Ready | Failed |
 |---|---|---|
-| Deployment | all replicas updated and available, no old one | past its deadline, pods refused |
-| StatefulSet | all replicas ready and of the update revision, down to the partition | - |
+| Deployment | all replicas updated and available, no old one | past its deadline, no pod allowed |
+| StatefulSet | exactly its replicas ready, of the update revision down to the partition | - |
 | DaemonSet | all wanted pods updated and available | - |
 | Job | complete | failed |
-| PersistentVolumeClaim | bound, or its class waits for a first pod | lost |
+| PersistentVolumeClaim | there; whether a pending one may wait, its pods tell | lost |
 | Pod | ready, or ended well | failed |
 | others | they exist | - |
 
-A state is believed only once its controller has looked at the wished generation.
+A state is believed only once its controller has looked at the wished generation. Pods that
+quota or Pod Security refuse fail a Deployment at once if not one of its revision exists;
+else, and for any other refusal, the deadline decides, for it may pass. The API server's own
+words are shown for those two alone: others may repeat parts of the pod.
 """
 
 from __future__ import annotations
@@ -34,6 +37,8 @@ class Readiness:
 
 READY = Readiness("ready")
 
+_UNNAMED = "the API server refuses its pods; the events of its ReplicaSet say why"
+
 
 def of(obj: Object) -> Readiness:
     """The readiness of a live object."""
@@ -52,21 +57,27 @@ def _deployment(obj: Object) -> Readiness:
     status, wanted = obj.get("status") or {}, _replicas(obj)
     if "observedGeneration" not in status:
         return Readiness("progressing", "its controller has not looked at it yet")
-    failure = _condition(obj, "ReplicaFailure")
-    if failure.get("status") == "True":
-        return Readiness("failed", str(failure.get("message", "")), _refusal_of_pods(failure))
-    progressing = _condition(obj, "Progressing")
-    if progressing.get("status") == "False":
-        return Readiness("failed", str(progressing.get("message", "")), "RolloutStuck")
-    updated, available = _count(status, "updatedReplicas"), _count(status, "availableReplicas")
+    updated = _count(status, "updatedReplicas")
+    behind = _behind(status, wanted, updated)
+    if not behind:
+        return READY
+    is_late = _condition(obj, "Progressing").get("status") == "False"
+    refusal = _condition(obj, "ReplicaFailure")
+    if refusal.get("status") == "True":
+        return _refused(str(refusal.get("message", "")), is_first=updated == 0, is_late=is_late)
+    if is_late:
+        return Readiness("failed", f"{behind}, past its own deadline", "RolloutStuck")
+    return Readiness("progressing", behind)
+
+
+def _behind(status: Object, wanted: int, updated: int) -> str:
+    """What a Deployment still lacks; empty if nothing."""
+    everything, available = _count(status, "replicas"), _count(status, "availableReplicas")
     if updated < wanted:
-        return Readiness("progressing", f"{updated} of {wanted} pods are of this revision")
-    if _count(status, "replicas") > updated:
-        old = _count(status, "replicas") - updated
-        return Readiness("progressing", f"{old} pods of the revision before still end")
-    if available < wanted:
-        return Readiness("progressing", f"{available} of {wanted} pods are available")
-    return READY
+        return f"{updated} of {wanted} pods are of this revision"
+    if everything > updated:
+        return f"{everything - updated} pods of the revision before still end"
+    return f"{available} of {wanted} pods are available" if available < wanted else ""
 
 
 def _stateful_set(obj: Object) -> Readiness:
@@ -76,6 +87,9 @@ def _stateful_set(obj: Object) -> Readiness:
     ready = _count(status, "readyReplicas")
     if ready < wanted:
         return Readiness("progressing", f"{ready} of {wanted} pods are ready")
+    if _count(status, "replicas") > wanted:
+        over = _count(status, "replicas") - wanted
+        return Readiness("progressing", f"{over} pods too many still end")
     rolling = ((obj.get("spec") or {}).get("updateStrategy") or {}).get("rollingUpdate") or {}
     due = wanted - int(rolling.get("partition") or 0)
     updated = _count(status, "updatedReplicas")
@@ -131,12 +145,18 @@ _JUDGES = {
 }
 
 
-def _refusal_of_pods(failure: Object) -> str:
+def _refused(text: str, *, is_first: bool, is_late: bool) -> Readiness:
+    """That pods could not be made."""
+    reason = _reason_of(text)
+    state: State = "failed" if is_late or (is_first and reason) else "progressing"
+    return Readiness(state, text if reason else _UNNAMED, reason or "RolloutStuck")
+
+
+def _reason_of(text: str) -> str:
     """Why no pod could be made: the API server says it in words only."""
-    text = str(failure.get("message", ""))
     if "exceeded quota" in text or "failed quota" in text:
         return "QuotaExceeded"
-    return "PodSecurityDenied" if "violates PodSecurity" in text else "RolloutStuck"
+    return "PodSecurityDenied" if "violates PodSecurity" in text else ""
 
 
 def _replicas(obj: Object) -> int:

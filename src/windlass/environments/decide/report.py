@@ -8,8 +8,8 @@ yields the same status.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from windlass.environments.decide import phase
 from windlass.environments.decide.ledger import Revision
@@ -18,10 +18,14 @@ from windlass.environments.decide.step import Finding
 from windlass.objects.condition import Condition
 from windlass.objects.json import JSON, Object
 from windlass.runtime.outcome import Notice, Outcome, Verdict
+from windlass.runtime.summary import conditions_of, timestamp
 
 STEPS = ("namespace", "policies", "source", "render", "apply", "rollout")
 
+_MOST_CHARS = 1024
+_MOST_CHARS_SERVING = 200
 _MOST_UNSUPPORTED = 50
+_MOST_UNSUPPORTED_CHARS = 512
 _NOTHING_TO_DO = (
     Condition(phase.SECRETS, "True", "NoSecrets", "its Project names no secrets"),
     Condition(phase.INGRESS, "True", "NotExposed", "it has no address outside the cluster"),
@@ -45,7 +49,11 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Everything a pass found out, in the order in which it did."""
+    """Everything a pass found out, in the order in which it did.
+
+    `unsupported` is None as long as no bundle was looked at. `generation` is that of the
+    Environment; what was said about an older one is no longer a reason to have failed.
+    """
 
     findings: tuple[tuple[str, Finding], ...] = ()
     around: Circumstances = field(default_factory=Circumstances)
@@ -53,10 +61,11 @@ class Account:
     namespace_uid: str = ""
     sources: tuple[Source, ...] = ()
     revision: Revision = field(default_factory=Revision)
-    unsupported: tuple[str, ...] = ()
+    unsupported: tuple[str, ...] | None = None
     retry_at: str = ""
     poll_seconds: float | None = None
     events: tuple[Notice, ...] = ()
+    generation: int = 0
 
 
 def outcome(account: Account, status: Object, now: datetime) -> Outcome:
@@ -88,9 +97,15 @@ def outcome(account: Account, status: Object, now: datetime) -> Outcome:
 
 def _conditions(account: Account, status: Object) -> dict[str, Condition]:
     """Those that were said before, and over them those that this pass found."""
-    rows: JSON = status.get("conditions") or []
-    known = {row["type"]: Condition.from_object(row) for row in rows}
+    known = {row.type: _current(row, account) for row in conditions_of(status)}
     return {**known, **_said(account)}
+
+
+def _current(row: Condition, account: Account) -> Condition:
+    if row.observed_generation >= account.generation or row.status == "True":
+        return row
+    # Its inputs have changed since: it has to be looked at again before it counts.
+    return replace(row, status="Unknown", reason="Progressing")
 
 
 def _said(account: Account) -> dict[str, Condition]:
@@ -108,14 +123,15 @@ def _steps(findings: Sequence[tuple[str, Finding]], status: Object, now: datetim
 def _step(name: str, finding: Finding | None, before: Object, now: datetime) -> Object:
     state = _state(finding)
     message = finding.condition.message if finding is not None else ""
-    moment = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     row: Object = {"name": name, "state": state}
     if message:
-        row["message"] = message
+        row["message"] = message[:_MOST_CHARS]
     if state != "Pending":
-        row["startedAt"] = before.get("startedAt") if _goes_on(before, state) else moment
+        began = before.get("startedAt") if _goes_on(before, state) else None
+        row["startedAt"] = began or timestamp(now)
     if state in ("Succeeded", "Failed"):
-        row["finishedAt"] = before.get("finishedAt") if before.get("state") == state else moment
+        ended = before.get("finishedAt") if before.get("state") == state else None
+        row["finishedAt"] = ended or timestamp(now)
     return row
 
 
@@ -131,37 +147,54 @@ def _state(finding: Finding | None) -> str:
         return "Pending"
     if not finding.ends:
         return "Succeeded"
-    waits = finding.after is not None or finding.retry
-    return "Running" if waits else "Failed"
+    return "Failed" if finding.failed else "Running"
 
 
 def _facts(account: Account, status: Object) -> dict[str, JSON]:
-    revision = account.revision
     facts: dict[str, JSON] = {
         "sources": [source.as_object() for source in account.sources] or status.get("sources"),
-        "unsupported": list(account.unsupported[:_MOST_UNSUPPORTED]) or None,
         "lastHandledRetryAt": account.retry_at or status.get("lastHandledRetryAt"),
     }
+    if account.unsupported is not None:
+        shown = [text[:_MOST_UNSUPPORTED_CHARS] for text in account.unsupported]
+        facts["unsupported"] = shown[:_MOST_UNSUPPORTED] or None
     if account.namespace:
         facts |= {"namespace": account.namespace, "namespaceUID": account.namespace_uid}
-    if revision.number:
-        facts["revision"] = revision.number
-    if revision.ready is not None:
-        facts["serving"] = {
-            "revision": revision.number,
-            "commits": {source.name: source.commit for source in account.sources},
-            "since": revision.ready.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        }
+    if account.revision.number:
+        facts["revision"] = account.revision.number
+    if _is_complete(account):
+        facts["serving"] = _serving(account)
     return facts
 
 
+def _is_complete(account: Account) -> bool:
+    """Whether this pass saw the wished revision run; only then commits and revision match."""
+    rollout = dict(account.findings).get(STEPS[-1])
+    return rollout is not None and not rollout.ends
+
+
+def _serving(account: Account) -> Object:
+    ready = account.revision.ready
+    return {
+        "revision": account.revision.number,
+        "commits": {source.name: source.commit for source in account.sources},
+        **({"since": timestamp(ready)} if ready is not None else {}),
+    }
+
+
 def _sentence(standing: Standing, account: Account, status: Object) -> str:
+    """Cause and fix; and what still runs, while something else is wished."""
     serving = status.get("serving") or {}
-    if standing.phase in ("Failed", "Building", "Deploying") and account.revision.ready is None:
-        number = serving.get("revision")
-        if number:
-            return f"{standing.message}; still serving revision {number}"[:1024]
-    return standing.message[:1024]
+    grounds = dict(account.findings).get("namespace")
+    if (
+        standing.phase not in ("Failed", "Building", "Deploying")
+        or not serving.get("revision")
+        or (grounds is not None and grounds.ends)
+    ):
+        return standing.message[:_MOST_CHARS]
+    commits = (str(commit)[:8] for commit in (serving.get("commits") or {}).values())
+    what = ", ".join((*commits, f"revision {serving['revision']}"))[:_MOST_CHARS_SERVING]
+    return f"{standing.message[: _MOST_CHARS - len(what) - 16]}; still serving {what}"
 
 
 def _next_look(last: Finding | None, poll_seconds: float | None) -> float:

@@ -96,7 +96,7 @@ def encoded(value: JSON, path: str) -> Iterator[Fault]:
     """Bytes in base64; line breaks are allowed, as a folded YAML text has them."""
     try:
         if value is not None:
-            base64.b64decode("".join(value.split("\n")), validate=True)
+            base64.b64decode("".join(value.splitlines()), validate=True)
     except (AttributeError, ValueError, binascii.Error):
         yield path, "it must be base64; plain text belongs into stringData"
 
@@ -130,7 +130,7 @@ def _spelled(value: str, path: str) -> Iterator[Fault]:
         yield path, "it holds half of a character (a lone surrogate)"
 
 
-def _is_held(value: float) -> bool:
+def _is_held(value: int | float) -> bool:  # noqa: PYI041 - they are told apart
     if isinstance(value, float):
         return math.isfinite(value)
     return _LEAST_INTEGER <= value <= _MOST_INTEGER

@@ -13,12 +13,13 @@ from windlass.objects.condition import Condition
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one step; `ends` stops the pass here."""
+    """The result of one step; `ends` stops the pass here, `failed` until inputs change."""
 
     condition: Condition
     ends: bool = False
     after: float | None = None
     retry: bool = False
+    failed: bool = False
 
 
 def done(kind: str, reason: str, message: str) -> Finding:
@@ -33,7 +34,7 @@ def waiting(kind: str, reason: str, message: str, *, after: float | None = None)
 
 def failed(kind: str, reason: str, message: str) -> Finding:
     """Inputs must change."""
-    return Finding(Condition(kind, "False", reason, message), ends=True)
+    return Finding(Condition(kind, "False", reason, message), ends=True, failed=True)
 
 
 def retrying(kind: str, reason: str, message: str) -> Finding:

@@ -19,6 +19,7 @@ from windlass.gateways.decide import routing as routings
 from windlass.gateways.decide.routing import Routing
 
 SCHEMA = "1"
+MOST_JITTER_MS = 30_000
 
 AuthType = Literal["none", "ssh", "token"]
 T = TypeVar("T")
@@ -63,9 +64,14 @@ class Policy(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Overrides(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What a person allowed once; `mass_delete` is the commit that may delete much."""
+    """What a person asked for once.
+
+    `mass_delete` is the commit that may delete much; `rollback` names a gateway, or `*` for
+    all, and acts once for each of its values (DRF-6).
+    """
 
     mass_delete: str = ""
+    rollback: str = ""
 
 
 class StatusObject(Struct, frozen=True):
@@ -80,6 +86,7 @@ class Metadata:
     """All of it; without a source nothing was resolved yet.
 
     An agent starts its gateway without data only where `paused` or `terminating` is said.
+    Agents begin a sync at a random moment within `jitter_ms`, for the sake of the Git server.
     """
 
     routing: Routing
@@ -93,6 +100,7 @@ class Metadata:
     paused: bool = False
     pause_reason: str = ""
     terminating: bool = False
+    jitter_ms: int = 0
     operator_version: str = ""
 
 
@@ -136,6 +144,7 @@ def decode(data: Mapping[str, str]) -> Metadata:
         paused=data.get("paused") == "true",
         pause_reason=data.get("pauseReason", ""),
         terminating=data.get("terminating") == "true",
+        jitter_ms=_number(data.get("jitterMs", "")),
         operator_version=data.get("operatorVersion", ""),
     )
 
@@ -169,6 +178,7 @@ def _sometimes(metadata: Metadata) -> dict[str, str]:
         "trigger": metadata.trigger,
         "pauseReason": metadata.pause_reason,
         "terminating": _word(metadata.terminating) if metadata.terminating else "",
+        "jitterMs": str(metadata.jitter_ms) if metadata.jitter_ms else "",
     }
     return {name: text for name, text in said.items() if text}
 
@@ -182,6 +192,11 @@ def _parsed(data: Mapping[str, str], key: str, kind: type[T]) -> T:
 
 def _json(value: object) -> str:
     return _encoder.encode(value).decode()
+
+
+def _number(text: str) -> int:
+    """A number of milliseconds; nonsense is none, and nobody waits longer than the bound."""
+    return min(int(text), MOST_JITTER_MS) if text.isascii() and text.isdecimal() else 0
 
 
 def _word(truth: bool) -> str:

@@ -18,6 +18,7 @@ MANAGED_LABEL = "app.kubernetes.io/managed-by"
 MANAGED_BY = "ignition-sync-controller"
 SELECTOR = f"{MANAGED_LABEL}={MANAGED_BY}"
 
+_STATUS = "ignition-sync-status-"
 _UID_DIGITS = 10
 
 
@@ -49,12 +50,12 @@ def metadata_name(cr: str) -> str:
 
 def summary_name(cr: str) -> str:
     """The ConfigMap that people read: one line for each pod."""
-    return f"ignition-sync-status-{cr}"
+    return f"{_STATUS}{cr}"
 
 
 def status_name(pod_uid: str) -> str:
     """The ConfigMap that the agent of one pod reports through."""
-    return f"ignition-sync-status-{pod_uid.replace('-', '').lower()[:_UID_DIGITS]}"
+    return f"{_STATUS}{pod_uid.replace('-', '').lower()[:_UID_DIGITS]}"
 
 
 def rights_name(cr: str) -> str:
@@ -82,3 +83,11 @@ def cr_of(obj: Object) -> str:
     """The name of the CR that an object says it is kept for; empty if it says none."""
     labels = (obj.get("metadata") or {}).get("labels") or {}
     return str(labels.get(CR_LABEL) or "")
+
+
+def is_status_object(obj: Object, owner: Owner) -> bool:
+    """Whether an object was made for a pod of this CR; a label alone anybody can write."""
+    meta = obj.get("metadata") or {}
+    owners = meta.get("ownerReferences") or []
+    name = str(meta.get("name", ""))
+    return name.startswith(_STATUS) and any(one.get("uid") == owner.uid for one in owners)

@@ -33,7 +33,10 @@ from windlass.objects.json import Object
 PAUSED_BY_SPEC = "spec.paused is true"
 
 _MASS_DELETE = f"{PREFIX}allow-mass-delete"
+_ROLLBACK = f"{PREFIX}rollback"
+_ROLLBACK_CHARS = 128
 _TRIGGER_CHARS = 16
+_JITTER_MS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,7 @@ class Wish:
     source: Source | None
     status_objects: Mapping[str, StatusObject]
     request: str = ""
+    jitter_ms: int = 0
     operator_version: str = ""
 
 
@@ -61,8 +65,18 @@ def published(cr: IgnitionSync, wish: Wish) -> Metadata:
         trigger=_trigger(wish.request),
         paused=spec.paused,
         pause_reason=PAUSED_BY_SPEC if spec.paused else "",
+        jitter_ms=wish.jitter_ms,
         operator_version=wish.operator_version,
     )
+
+
+def jitter_ms(gateways: int) -> int:
+    """Within how long the agents of one repository spread their fetches (SIG-3).
+
+    By the next power of two: a value that moved with every pod would be told to all others.
+    """
+    crowd = 1 << (gateways - 1).bit_length() if gateways > 0 else 0
+    return min(metadata.MOST_JITTER_MS, _JITTER_MS * crowd)
 
 
 def farewell(data: Mapping[str, str]) -> dict[str, str]:
@@ -181,7 +195,10 @@ def _auth_type(spec: IgnitionSyncSpec) -> AuthType:
 
 def _overrides(annotations: Mapping[str, str]) -> Overrides:
     commit = annotations.get(_MASS_DELETE, "").strip()
-    return Overrides(mass_delete=commit if refs.is_object_id(commit) else "")
+    return Overrides(
+        mass_delete=commit if refs.is_object_id(commit) else "",
+        rollback=annotations.get(_ROLLBACK, "").strip()[:_ROLLBACK_CHARS],
+    )
 
 
 def _trigger(request: str) -> str:

@@ -1,0 +1,110 @@
+"""`windlass agent`: the sidecar beside one gateway."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_GIB = 1024**3
+_AROUND = Path("/etc/windlass")
+
+
+def agent(
+    pod_name: Annotated[str, typer.Option(envvar="POD_NAME", help="This pod.")],
+    pod_uid: Annotated[str, typer.Option(envvar="POD_UID", help="Its uid.")],
+    pod_namespace: Annotated[str, typer.Option(envvar="POD_NAMESPACE", help="Its namespace.")],
+    cr_name: Annotated[str, typer.Option(envvar="CR_NAME", help="The IgnitionSync.")],
+    data_path: Annotated[
+        Path, typer.Option(envvar="DATA_PATH", help="The gateway's data directory.")
+    ],
+    node_name: Annotated[str, typer.Option(envvar="NODE_NAME", help="The pod's node.")] = "",
+    store_path: Annotated[
+        Path, typer.Option(envvar="STORE_PATH", help="Where Git objects are kept.")
+    ] = Path("/var/lib/windlass/store"),
+    store_bytes: Annotated[
+        int, typer.Option(envvar="STORE_BYTES", min=1, help="Size of the store's volume.")
+    ] = 4 * _GIB,
+    run_path: Annotated[
+        Path | None,
+        typer.Option(envvar="RUN_PATH", help="Where keys lie during a call; best in memory."),
+    ] = None,
+    pod_info: Annotated[
+        Path,
+        typer.Option(envvar="POD_INFO_PATH", help="Directory with `annotations` and `labels`."),
+    ] = _AROUND / "podinfo",
+    api_key_file: Annotated[
+        Path, typer.Option(envvar="API_KEY_FILE", help="The gateway's API token, name:secret.")
+    ] = _AROUND / "api-key/apiKey",
+    git_auth: Annotated[
+        Path, typer.Option(envvar="GIT_AUTH_PATH", help="The Git Secret's keys as files.")
+    ] = _AROUND / "git-auth",
+    git_ca: Annotated[
+        Path, typer.Option(envvar="GIT_CA_PATH", help="Directory with the Git server's ca.crt.")
+    ] = _AROUND / "git-ca",
+    gateway_ca: Annotated[
+        Path, typer.Option(envvar="GATEWAY_CA_FILE", help="Authority of the gateway's own.")
+    ] = _AROUND / "gateway-ca/ca.crt",
+    git_insecure_hosts: Annotated[
+        str,
+        typer.Option(
+            envvar="GIT_INSECURE_HOSTS", help="Comma list of hosts that may be reached by http."
+        ),
+    ] = "",
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="Which cluster; the pod's service account otherwise.")
+    ] = None,
+    health_probe_bind_address: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where /startupz and /healthz are served.")
+    ] = ":8082",
+    metrics_bind_address: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where /metrics is served.")
+    ] = ":8083",
+    plan_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Loopback port of the newest plan.")
+    ] = 8084,
+    log_format: Annotated[str, typer.Option(help="auto, text or json.")] = "auto",
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+) -> None:
+    """Keep the files of the gateway in this pod equal to what its IgnitionSync asks for."""
+    import asyncio
+    from typing import cast
+
+    from windlass.gateways.agent import process
+    from windlass.gateways.agent.surroundings import Identity, Places
+    from windlass.git.settings import GitSettings
+    from windlass.telemetry import logs
+
+    if log_format not in ("auto", "text", "json"):
+        raise typer.BadParameter("auto, text or json", param_hint="--log-format")
+    if log_level not in ("debug", "info", "warning", "error"):
+        raise typer.BadParameter("debug, info, warning or error", param_hint="--log-level")
+    logs.configure(cast("logs.LogFormat", log_format), cast("logs.LogLevel", log_level))
+    hosts = frozenset(filter(None, (host.strip() for host in git_insecure_hosts.split(","))))
+    settings = process.AgentSettings(
+        identity=Identity(pod_name, pod_uid, pod_namespace, cr_name, node_name),
+        places=Places(
+            data=data_path,
+            store=store_path,
+            pod_info=pod_info,
+            api_key=api_key_file,
+            git_auth=git_auth,
+            git_ca=git_ca,
+            gateway_ca=gateway_ca,
+        ),
+        store_bytes=store_bytes,
+        git=GitSettings(run_directory=run_path, insecure_hosts=hosts),
+        kubeconfig=kubeconfig,
+        health=_address(health_probe_bind_address, "--health-probe-bind-address"),
+        metrics=_address(metrics_bind_address, "--metrics-bind-address"),
+        plan=("127.0.0.1", plan_port),
+    )
+    asyncio.run(process.run(settings))
+
+
+def _address(text: str, option: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise typer.BadParameter("write it as HOST:PORT or :PORT", param_hint=option)
+    return host.strip("[]"), int(port)

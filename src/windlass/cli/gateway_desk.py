@@ -1,0 +1,241 @@
+"""The agent's engine at a desk: the same store, plan, journal and memory, without a cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from windlass.api.ignitionsync import IgnitionSync
+from windlass.base.clock import SystemClock
+from windlass.base.errors import WindlassError
+from windlass.cli.gateway_inputs import Inputs
+from windlass.gateways.agent import order as orders
+from windlass.gateways.agent.apply import Applier
+from windlass.gateways.agent.engine import Engine
+from windlass.gateways.agent.lock import Owner
+from windlass.gateways.agent.order import Order
+from windlass.gateways.agent.scans import Scanner
+from windlass.gateways.agent.work import Work
+from windlass.gateways.decide import metadata, routing, targets
+from windlass.gateways.decide.deletes import Allowance, Safety
+from windlass.gateways.decide.gateway import Pod
+from windlass.gateways.decide.metadata import Access, Policy
+from windlass.gateways.decide.routing import PREFIX, Routing
+from windlass.git import credentials, listing, windows
+from windlass.git.child import Git
+from windlass.git.credentials import ANONYMOUS, Credentials
+from windlass.git.exact import ExactStore, Source
+from windlass.git.format import resolution
+from windlass.git.format.remote import Remote, RemoteRefused
+from windlass.git.settings import GitSettings
+from windlass.objects import yaml_reader
+from windlass.objects.yaml_reader import NotReadable
+from windlass.telemetry import logs
+from windlass.telemetry.agent_metrics import AgentMetrics
+
+_STORE_BYTES = 8 * 1024**3
+_KIND = "IgnitionSync"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the inputs mean, before the repository was asked."""
+
+    repo: str
+    ref: str
+    routing: Routing
+    policy: Policy
+    pod: Pod
+    cr_name: str
+
+
+def understood(inputs: Inputs) -> Asked:
+    """The inputs together with the IgnitionSync, if one is given; options win."""
+    cr = _read_cr(inputs.cr) if inputs.cr is not None else None
+    repo = inputs.repo or (cr.spec.git.repo if cr else "")
+    ref = inputs.ref or (cr.spec.git.ref if cr else "")
+    if not repo or not ref:
+        raise _usage("say --repo and --ref, or --cr with a file that has both")
+    routed = targets.routing_of(cr.spec, "") if cr else Routing()
+    if inputs.site_number:
+        routed = _with_site(routed, inputs.site_number)
+    pod = _pod(inputs, cr.metadata.namespace if cr else "default")
+    return Asked(
+        repo=repo,
+        ref=ref,
+        routing=routed,
+        policy=targets.policy_of(cr.spec) if cr else metadata.Policy(),
+        pod=pod,
+        cr_name=cr.metadata.name if cr else "desk",
+    )
+
+
+async def ordered(inputs: Inputs, asked: Asked, git: Git, allowed: str = "") -> Order:
+    """The order, with the commit that the ref means now."""
+    source = Source(_remote(asked.repo), _credentials(inputs.git_auth))
+    commit = await _commit(git, source, asked.ref)
+    hashed = routing.routing_hash(asked.routing)
+    policy = asked.policy
+    safety = Safety(
+        delete_policy=policy.delete_policy,
+        max_deletes=policy.max_deletes,
+        max_delete_percent=policy.max_delete_percent,
+        allowed=Allowance(allowed, hashed) if allowed else None,
+    )
+    return Order(
+        source=source,
+        commit=commit,
+        ref=asked.ref,
+        routing=asked.routing,
+        routing_hash=hashed,
+        pod=asked.pod,
+        cr_name=asked.cr_name,
+        safety=safety,
+        caps=orders.caps_of(policy),
+    )
+
+
+def git_of(inputs: Inputs) -> Git:
+    """Git as a desk may use it: also with directories of this machine."""
+    hosts = frozenset(inputs.insecure_host or ())
+    return Git(GitSettings(insecure_hosts=hosts, local_hosts=hosts, allow_file=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A data directory with an engine over it."""
+
+    applier: Applier
+    store: ExactStore
+    engine: Engine
+
+
+@contextlib.contextmanager
+def opened(data: Path, git: Git, repo: str = "") -> Iterator[Bench]:
+    """The directory and the store for `repo`, for as long as the block runs."""
+    if not data.is_dir():
+        raise _usage(f"{data} is no directory; --to names the gateway's data directory")
+    windows.small()
+    with _store(git, repo) as store, Applier(data, _owner()) as applier:
+        yield Bench(applier, store, Engine(applier, store))
+
+
+def work_of(bench: Bench, scan: str, token_file: Path | None) -> Work:
+    """The agent's own hands on the directory; `scan` is the gateway's address, if one runs."""
+
+    def scanner(_: Access) -> Scanner:
+        return Scanner(scan or "http://127.0.0.1:8088", token_file or Path("/nonexistent"))
+
+    # What an agent logs, a person sees as the result.
+    logs.configure(format="auto", level="warning")
+    metrics = AgentMetrics(CollectorRegistry())
+    return Work(bench.applier, bench.store, scanner, SystemClock(), metrics)
+
+
+@contextlib.contextmanager
+def _store(git: Git, repo: str) -> Iterator[ExactStore]:
+    """A store of this user, by repository; one command at a time uses it."""
+    import fcntl
+
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = cache / "windlass" / "gateways"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    name = hashlib.sha256(repo.encode()).hexdigest()[:16]
+    with (folder / f"{name}.lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        store = ExactStore.open(git, folder / name, cap_bytes=_STORE_BYTES)
+        try:
+            yield store
+        finally:
+            store.close()
+
+
+def _owner() -> Owner:
+    host = socket.gethostname()
+    return Owner(f"desk-{host}-{os.getpid()}", "windlass-gateway", host)
+
+
+async def _commit(git: Git, source: Source, ref: str) -> str:
+    if resolution.is_sha(ref):
+        return ref.lower()
+    wants = resolution.asks(ref)
+    found = await listing.read(git, source.remote, source.credentials, wants)
+    try:
+        return resolution.resolve(found, ref).commit
+    except resolution.RefUnknown as error:
+        raise WindlassError("RefNotFound", str(error)) from error
+
+
+def _remote(repo: str) -> Remote:
+    text = repo
+    if "://" not in repo and Path(repo).is_dir():
+        text = f"file://{Path(repo).resolve()}"
+    try:
+        return Remote.parse(text)
+    except RemoteRefused as error:
+        raise _usage(f"--repo: {error}") from error
+
+
+def _credentials(folder: Path | None) -> Credentials:
+    if folder is None:
+        return ANONYMOUS
+    try:
+        files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    except OSError as error:
+        raise _usage(f"--git-auth: {folder}: {error.strerror}") from error
+    return credentials.from_secret(files)
+
+
+def _read_cr(path: Path) -> IgnitionSync:
+    try:
+        documents = yaml_reader.read_all(path.read_bytes())
+    except OSError as error:
+        raise _usage(f"--cr: {path}: {error.strerror}") from error
+    except NotReadable as error:
+        raise _usage(f"--cr: {path}: {error}") from error
+    found = [one for one in documents if isinstance(one, dict) and one.get("kind") == _KIND]
+    if len(found) != 1:
+        raise _usage(f"--cr: {path} holds {len(found)} objects of kind {_KIND}, one is needed")
+    import orjson
+
+    return IgnitionSync.decode(orjson.dumps(found[0]))
+
+
+def _with_site(routed: Routing, number: str) -> Routing:
+    from msgspec import structs
+
+    return structs.replace(routed, site_number=number)
+
+
+def _pod(inputs: Inputs, namespace: str) -> Pod:
+    said = {
+        "service-path": inputs.service_path,
+        "profile": inputs.profile,
+        "gateway-name": inputs.gateway_name,
+        "deployment-mode": inputs.deployment_mode,
+        "tag-provider": inputs.tag_provider,
+        "exclude-patterns": ",".join(one.replace(",", "\\,") for one in inputs.exclude or ()),
+        **_pairs(inputs.annotation, "--annotation"),
+    }
+    annotations = {PREFIX + name: text for name, text in said.items() if text}
+    name = inputs.pod_name or inputs.gateway_name or "gateway"
+    return Pod(name, namespace, annotations, _pairs(inputs.label, "--label"))
+
+
+def _pairs(texts: list[str] | None, option: str) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts or ()]
+    wrong = [name for name, equals, _ in pairs if not name or not equals]
+    if wrong:
+        raise _usage(f"{option}: write it as KEY=VALUE")
+    return {name: value for name, _, value in pairs}
+
+
+def _usage(text: str) -> WindlassError:
+    return WindlassError("Usage", text)

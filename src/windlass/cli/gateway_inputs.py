@@ -1,0 +1,83 @@
+"""What `windlass gateway plan|diff|apply` are told about a gateway, as options.
+
+`@asks_for_gateway` puts all of them among a command's options and hands the command one
+`Inputs`. Together with a commit and a directory they say everything that an agent knows.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+import typer
+
+R = TypeVar("R")
+
+_PANEL = "The gateway"
+
+
+def _option(help: str, *names: str, **more: Any) -> Any:  # noqa: A002
+    return typer.Option(*names, help=help, rich_help_panel=_PANEL, **more)
+
+
+Words = list[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """One gateway's place in a repository."""
+
+    to: Annotated[Path, _option("The gateway's data directory.", metavar="DIR")]
+    repo: Annotated[str, _option("Repository: a URL, or a directory of this machine.")] = ""
+    ref: Annotated[str, _option("Branch, tag, full name or full SHA.")] = ""
+    cr: Annotated[Path | None, _option("An IgnitionSync as YAML.", metavar="FILE")] = None
+    service_path: Annotated[str, _option("Directory of the gateway in the repository.")] = ""
+    profile: Annotated[str, _option("Profile of the IgnitionSync.")] = ""
+    gateway_name: Annotated[str, _option("What the gateway is called.")] = ""
+    deployment_mode: Annotated[str, _option("Deployment mode.")] = ""
+    tag_provider: Annotated[str, _option("Tag provider.")] = ""
+    exclude: Annotated[Words, _option("Pattern to leave alone; repeatable.")] = None
+    site_number: Annotated[str, _option("Number of the site, for templates.")] = ""
+    label: Annotated[Words, _option("Label of the pod; repeatable.", metavar="KEY=VALUE")] = None
+    annotation: Annotated[
+        Words,
+        _option("Annotation of the pod, without ignition-sync.io/.", metavar="KEY=VALUE"),
+    ] = None
+    pod_name: Annotated[str, _option("Name of the pod, for templates.")] = ""
+    git_auth: Annotated[
+        Path | None, _option("Directory with the keys of the Git Secret as files.", metavar="DIR")
+    ] = None
+    insecure_host: Annotated[
+        Words, _option("Host that may be reached by http, or here; repeatable.")
+    ] = None
+
+
+def asks_for_gateway(command: Callable[..., R]) -> Callable[..., R]:
+    """The command with everything in `Inputs` as an option; its own options stay."""
+    names = [field.name for field in fields(Inputs)]
+
+    def run(**options: Any) -> R:
+        inputs = Inputs(**{name: options.pop(name) for name in names})
+        return command(inputs=inputs, **options)
+
+    parameters = [*map(_parameter, fields(Inputs)), *_own(command)]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    return run
+
+
+def _own(command: Callable[..., Any]) -> list[inspect.Parameter]:
+    found = inspect.signature(command, eval_str=True).parameters.values()
+    kept = [parameter for parameter in found if parameter.name != "inputs"]
+    return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in kept]
+
+
+def _parameter(field: Any) -> inspect.Parameter:
+    hints = get_type_hints(Inputs, include_extras=True)
+    default = inspect.Parameter.empty if field.name == "to" else field.default
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(field.name, kind, annotation=hints[field.name], default=default)

@@ -1,0 +1,168 @@
+"""Second story: a push appears on a gateway, which scans it."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from windlass.base.errors import WindlassError
+from windlass.dev.demo.ground import Ground, awaited
+from windlass.dev.demo.telling import indented
+from windlass.dev.node import gateway_pod, own_image
+from windlass.dev.node.gateway_pod import GatewayPod
+from windlass.dev.progress import Progress
+from windlass.objects.json import Object
+
+TITLE = "A push appears on a gateway, which scans it"
+
+_REPOSITORY = "plant"
+_SITE = "site-1"
+_TOKEN = "ci:not-so-secret"  # noqa: S105 - the mock gateway's, at the desk
+_VIEW = "services/site/projects/line/com.inductiveautomation.perspective/views/Overview"
+_ON_GATEWAY = "/data/projects/line/com.inductiveautomation.perspective/views/Overview/view.json"
+_OBJECTS = """
+apiVersion: v1
+kind: Namespace
+metadata: {{name: site-1}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {{name: plant-git, namespace: site-1}}
+stringData: {{username: git, token: "{password}"}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {{name: ignition-api, namespace: site-1}}
+stringData: {{apiKey: "{token}"}}
+---
+apiVersion: sync.ignition.io/v1alpha1
+kind: IgnitionSync
+metadata: {{name: site, namespace: site-1}}
+spec:
+  git:
+    repo: {url}
+    ref: main
+    auth: {{token: {{secretRef: {{name: plant-git, key: token}}}}}}
+  polling: {{interval: 5s}}
+  gateway: {{port: 8088, tls: false, apiKeySecretRef: {{name: ignition-api, key: apiKey}}}}
+  normalize: {{systemName: true}}
+"""
+
+
+def play(ground: Ground, progress: Progress, tell: Callable[[str], None]) -> bool:
+    """Tell the story; whether everything that was promised was seen."""
+    if not ground.has_node:
+        tell(f"(left out: a gateway needs a pod, and there is no node: {ground.no_node})")
+        return True
+    with progress.step("clearing away what an earlier run left"):
+        ground.kubectl("delete", "namespace", _SITE, "--ignore-not-found")
+    first = ground.commit(_REPOSITORY, "Show the line", _files("Line 1"))
+    with progress.step("starting a gateway with its agent"):
+        own_image.load(ground.desk)
+        ground.kubectl("apply", "-f", "-", stdin=_objects(ground))
+        ground.kubectl("apply", "-f", "-", stdin=json.dumps(_pod(ground)))
+        pod = "pod/area-1"
+        ground.kubectl("wait", "--for=condition=Ready", pod, "-n", _SITE, "--timeout=120s")
+    tell("\n$ kubectl -n site-1 apply -f ignitionsync.yaml   # the gateway follows branch main")
+    try:
+        seen = _followed(ground, first, "Line 1", tell)
+        second = ground.commit(_REPOSITORY, "Name the line", _files("Bottling"))
+        tell(f"\n$ git push   # {second[:8]} Name the line")
+        return seen and _followed(ground, second, "Bottling", tell)
+    except WindlassError as error:
+        tell(f"  NOT SEEN: {error.message}")
+        return False
+
+
+def _files(title: str) -> dict[str, str]:
+    view = json.dumps({"root": {"type": "ia.display.label", "props": {"text": title}}}, indent=2)
+    resource = {"scope": "G", "version": 1, "files": ["view.json"], "attributes": {}}
+    properties = {"systemName": "template", "systemUID": "0"}
+    core = "services/site/config/resources/core"
+    singleton = f"{core}/ignition/system-properties"
+    return {
+        "services/site/projects/line/project.json": _json({"title": "line", "enabled": True}),
+        f"{_VIEW}/view.json": view + "\n",
+        f"{_VIEW}/resource.json": _json(resource),
+        f"{core}/config-mode.json": _json({"title": "core", "enabled": True}),
+        f"{singleton}/config.json": _json(properties),
+        f"{singleton}/resource.json": _json({**resource, "files": ["config.json"]}),
+    }
+
+
+def _json(value: Object) -> str:
+    return json.dumps(value, indent=2) + "\n"
+
+
+def _objects(ground: Ground) -> str:
+    password = ground.password_file.read_text()
+    return _OBJECTS.format(url=ground.url(_REPOSITORY), password=password, token=_TOKEN)
+
+
+def _pod(ground: Ground) -> Object:
+    return GatewayPod(
+        name="area-1",
+        namespace=_SITE,
+        sync="site",
+        service_path="services/site",
+        token=_TOKEN,
+        api_key_secret="ignition-api",  # noqa: S106 - a name
+        git_secret="plant-git",  # noqa: S106 - a name
+        git_host=ground.desk.host,
+    ).as_object()
+
+
+def _followed(ground: Ground, commit: str, title: str, tell: Callable[[str], None]) -> bool:
+    """Wait until the gateway has loaded a commit; tell what each of the three says."""
+    began = time.monotonic()
+    awaited(lambda: title in _view(ground), f"{title} on the gateway's disk", seconds=120.0)
+    files = time.monotonic() - began
+    awaited(lambda: _synced(ground, commit), f"{commit[:8]} synced", seconds=60.0)
+    tell(f"  on its disk {files:.1f} s later, scanned and reported after {_since(began)}:")
+    tell(indented(_view(ground)))
+    scans = _gateway(ground, "/posts")
+    tell(f"  the gateway counts its scans: {json.dumps(scans)}, torn reads: {_torn(ground)}")
+    tell(indented(ground.kubectl("get", "ignitionsync", "-n", _SITE)))
+    return not _torn(ground)
+
+
+def _since(began: float) -> str:
+    return f"{time.monotonic() - began:.1f} s"
+
+
+def _view(ground: Ground) -> str:
+    return _inside(ground, f"print(open({_ON_GATEWAY!r}).read())")
+
+
+def _synced(ground: Ground, commit: str) -> bool:
+    found = json.loads(ground.kubectl("get", "ignitionsync", "site", "-n", _SITE, "-o", "json"))
+    status = found.get("status") or {}
+    ready = any(
+        row["type"] == "Ready" and row["status"] == "True" for row in status.get("conditions") or []
+    )
+    return ready and status.get("lastSyncCommit") == commit
+
+
+def _torn(ground: Ground) -> int:
+    """How often the gateway saw files that do not belong together."""
+    return len(_gateway(ground, "/torn") or [])
+
+
+def _gateway(ground: Ground, path: str) -> Object:
+    url = f"http://127.0.0.1:{gateway_pod.CONTROL_PORT}{path}"
+    said = _inside(ground, f"import urllib.request as u;print(u.urlopen({url!r}).read().decode())")
+    found: Object = json.loads(said or "null")
+    return found
+
+
+def _inside(ground: Ground, script: str) -> str:
+    """What a line of Python says inside the gateway's container."""
+    python = str(Path(sys.prefix) / "bin" / "python")
+    container = ("-c", gateway_pod.GATEWAY)
+    said = ground.kubectl(
+        "exec", "-n", _SITE, "area-1", *container, "--", python, "-c", script, check=False
+    )
+    return said if "Traceback" not in said else ""

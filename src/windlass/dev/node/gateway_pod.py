@@ -1,0 +1,129 @@
+"""A gateway's pod at the desk: the mock gateway, and the agent beside it as a sidecar.
+
+The agent is a native sidecar: the gateway starts once its startup probe passes, which is
+when its first files are in place. Both run this very windlass (`own_image`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windlass.dev.node import own_image
+from windlass.objects.json import Object
+
+DATA = "/data"
+PORT = 8088
+CONTROL_PORT = 8090
+AGENT = "ignition-sync-agent"
+GATEWAY = "gateway"
+
+_AROUND = "/around"
+"""Not below /etc, where the agent looks by itself: that is the machine's, read-only."""
+_HEALTH_PORT = 8082
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayPod:
+    """One gateway; Secrets are named, their values stay in the cluster."""
+
+    name: str
+    namespace: str
+    sync: str
+    service_path: str
+    token: str
+    api_key_secret: str
+    git_secret: str
+    git_host: str
+
+    def as_object(self) -> Object:
+        """The pod."""
+        annotations = {
+            "ignition-sync.io/inject": "true",
+            "ignition-sync.io/cr-name": self.sync,
+            "ignition-sync.io/service-path": self.service_path,
+            "ignition-sync.io/gateway-name": self.name,
+        }
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": self.name,
+                "namespace": self.namespace,
+                "annotations": annotations,
+            },
+            "spec": {
+                "terminationGracePeriodSeconds": 2,
+                "initContainers": [self._agent()],
+                "containers": [self._gateway()],
+                "volumes": [*own_image.volumes(), *self._volumes()],
+            },
+        }
+
+    def _gateway(self) -> Object:
+        arguments = [
+            "dev",
+            "gateway",
+            f"--data={DATA}",
+            f"--port={PORT}",
+            f"--control-port={CONTROL_PORT}",
+            f"--token={self.token}",
+        ]
+        return _with(own_image.container(GATEWAY, arguments, {}), {"data": DATA})
+
+    def _agent(self) -> Object:
+        container = own_image.container(
+            AGENT,
+            ["agent", "--log-format=json"],
+            {
+                "CR_NAME": self.sync,
+                "DATA_PATH": DATA,
+                "STORE_PATH": "/store",
+                "RUN_PATH": "/run/windlass",
+                "GIT_INSECURE_HOSTS": self.git_host,
+                "POD_INFO_PATH": f"{_AROUND}/podinfo",
+                "API_KEY_FILE": f"{_AROUND}/api-key/apiKey",
+                "GIT_AUTH_PATH": f"{_AROUND}/git-auth",
+            },
+        )
+        container["env"] += [
+            {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+            for name, path in (
+                ("POD_NAME", "metadata.name"),
+                ("POD_UID", "metadata.uid"),
+                ("POD_NAMESPACE", "metadata.namespace"),
+                ("NODE_NAME", "spec.nodeName"),
+            )
+        ]
+        mounts = {
+            "data": DATA,
+            "store": "/store",
+            "run": "/run/windlass",
+            "podinfo": f"{_AROUND}/podinfo",
+            "api-key": f"{_AROUND}/api-key",
+            "git-auth": f"{_AROUND}/git-auth",
+        }
+        probe = {
+            "httpGet": {"path": "/startupz", "port": _HEALTH_PORT},
+            "periodSeconds": 1,
+            "failureThreshold": 120,
+        }
+        return {**_with(container, mounts), "restartPolicy": "Always", "startupProbe": probe}
+
+    def _volumes(self) -> list[Object]:
+        told = [
+            {"path": name, "fieldRef": {"fieldPath": f"metadata.{name}"}}
+            for name in ("annotations", "labels")
+        ]
+        return [
+            {"name": "data", "emptyDir": {}},
+            {"name": "store", "emptyDir": {}},
+            {"name": "run", "emptyDir": {"medium": "Memory"}},
+            {"name": "podinfo", "downwardAPI": {"items": told}},
+            {"name": "api-key", "secret": {"secretName": self.api_key_secret, "optional": True}},
+            {"name": "git-auth", "secret": {"secretName": self.git_secret, "optional": True}},
+        ]
+
+
+def _with(container: Object, mounts: dict[str, str]) -> Object:
+    more = [{"name": name, "mountPath": path} for name, path in mounts.items()]
+    return {**container, "volumeMounts": [*container["volumeMounts"], *more]}

@@ -1,0 +1,1 @@
+"""Enforces NetworkPolicies on a desk's node."""

@@ -1,0 +1,104 @@
+"""Writes what a pass decided: status objects, rights, metadata, the ConfigMap for people.
+
+Every write goes through one door that asks whether we may still write, applies only what
+is not as wanted, and remembers the answer until the cache has it. Objects of pods that are
+gone are deleted by uid, so one that was made anew in between stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+
+from windlass.base import failpoint
+from windlass.gateways.cache import CONFIG_MAPS, ROLE_BINDINGS, ROLES, Cache
+from windlass.gateways.decide import owned, rights
+from windlass.gateways.decide.discovery import Discovery
+from windlass.gateways.decide.owned import MANAGER, Owner
+from windlass.gateways.leading import Leading
+from windlass.kube.api import Api
+from windlass.kube.errors import Conflict, NotFound
+from windlass.objects.gvr import GVR
+from windlass.objects.json import Object
+from windlass.objects.key import Key
+from windlass.runtime.owned import Owned
+
+_AT_ONCE = 8
+
+
+class Hands:
+    """The writes of all passes."""
+
+    def __init__(self, api: Api, cache: Cache, leading: Leading) -> None:
+        self._api = api
+        self._cache = cache
+        self._owned = Owned(api, MANAGER)
+        self._leading = leading
+
+    async def open_status(self, owner: Owner, discovery: Discovery) -> None:
+        """An object to report through for every agent."""
+        wanted = [
+            owned.config_map(owner, owned.status_name(pod.uid)) for pod in discovery.reporters
+        ]
+        missing = [one for one in wanted if not self._is_as_wanted(CONFIG_MAPS, one)]
+        for start in range(0, len(missing), _AT_ONCE):
+            some = missing[start : start + _AT_ONCE]
+            work = (self.ensure(CONFIG_MAPS, one) for one in some)
+            for done in await asyncio.gather(*work, return_exceptions=True):
+                if isinstance(done, BaseException):
+                    raise done
+
+    async def close_status(
+        self, owner: Owner, discovery: Discovery, kept: Mapping[str, Object]
+    ) -> None:
+        """Delete the status objects of pods that are gone (DSC-6)."""
+        wanted = {owned.status_name(pod.uid) for pod in discovery.reporters}
+        wanted |= {owned.summary_name(owner.name), owned.metadata_name(owner.name)}
+        for name, obj in kept.items():
+            if name not in wanted and owned.is_status_object(obj, owner):
+                await self.delete(CONFIG_MAPS, obj)
+
+    async def grant(self, owner: Owner, discovery: Discovery) -> None:
+        """The rights of the agents; the Role first, for a binding to it means nothing before."""
+        names = (owned.status_name(pod.uid) for pod in discovery.reporters)
+        await self.ensure(ROLES, rights.role(owner, names))
+        await self.ensure(ROLE_BINDINGS, rights.binding(owner, discovery.accounts))
+
+    async def tell(self, owner: Owner, name: str, data: Mapping[str, str]) -> None:
+        """One of the ConfigMaps that only we write."""
+        await self.ensure(CONFIG_MAPS, owned.config_map(owner, name, data))
+
+    async def ensure(self, gvr: GVR, wanted: Object) -> Object:
+        """`wanted` on the server; nothing is written where it is so already."""
+        live = self._live(gvr, wanted)
+        if not self._owned.is_as_wanted(wanted, live):
+            self._leading.check()
+        found = await self._owned.ensure(gvr, wanted, live)
+        if found is not live:
+            self._cache.note(gvr, found)
+        return found
+
+    async def delete(self, gvr: GVR, obj: Object) -> None:
+        """Exactly this object, not another of its name."""
+        self._leading.check()
+        meta = obj["metadata"]
+        place = Key(meta.get("namespace") or "", meta["name"])
+        failpoint.reach("gateways.delete.before")
+        try:
+            await self._api.delete(gvr, place.name, place.namespace, uid=meta["uid"])
+        except (NotFound, Conflict):
+            return
+        failpoint.reach("gateways.delete.after")
+        self._cache.note_gone(gvr, place.namespace, place.name)
+
+    def live(self, gvr: GVR, names: Iterable[str], namespace: str) -> dict[str, Object]:
+        """Owned objects as they now are, our writes of this pass included."""
+        found = ((name, self._cache.get(gvr, namespace, name)) for name in names)
+        return {name: obj for name, obj in found if obj is not None}
+
+    def _live(self, gvr: GVR, wanted: Object) -> Object | None:
+        meta = wanted["metadata"]
+        return self._cache.get(gvr, meta["namespace"], meta["name"])
+
+    def _is_as_wanted(self, gvr: GVR, wanted: Object) -> bool:
+        return self._owned.is_as_wanted(wanted, self._live(gvr, wanted))

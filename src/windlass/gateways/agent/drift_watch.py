@@ -1,0 +1,77 @@
+"""Looks from time to time whether somebody changed the gateway's files (DRF-1 to DRF-3).
+
+Every interval by size and time, once in a while by content. What is found is counted; it
+is put right only where the policy says so, or once after a gateway's first boot, which may
+rewrite what was synced before it (STA-8).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+
+from windlass.base.clock import Clock
+from windlass.gateways.agent.work import Work
+from windlass.gateways.decide.drift import Drift
+from windlass.gateways.decide.globs import Globs
+from windlass.gateways.decide.metadata import Policy
+
+_SHOWN = 5
+
+_log: Any = structlog.get_logger(__name__)
+
+
+class DriftWatch:
+    """What differs on one gateway; `repairs` asks for a sync that puts it right."""
+
+    def __init__(self, work: Work, clock: Clock) -> None:
+        self._work = work
+        self._clock = clock
+        self._looked = clock.monotonic()
+        self._read_all = self._looked
+        self.found: Drift | None = None
+        self.repairs = False
+
+    def due_seconds(self, policy: Policy) -> float | None:
+        """When to look again; None where nobody wants to know."""
+        if policy.drift_mode == "Off" or self._work.holding is None:
+            return None
+        return max(0.0, self._looked + policy.drift_seconds - self._clock.monotonic())
+
+    def synced(self) -> None:
+        """A sync has just put everything right."""
+        self._looked = self._clock.monotonic()
+        self.found = Drift()
+        self.repairs = False
+
+    async def look(self, policy: Policy, excludes: Globs) -> None:
+        """Look now; by content if that is due too."""
+        now = self._clock.monotonic()
+        everything = now - self._read_all >= policy.full_hash_seconds
+        found = await self._compared(excludes, everything=everything)
+        removes_extra = policy.delete_policy == "Mirror" and bool(found.extra)
+        is_ours = bool(found.modified or found.missing) or removes_extra
+        self.repairs = policy.drift_mode == "Remediate" and is_ours
+
+    async def look_after_boot(self, excludes: Globs) -> None:
+        """Look at everything once, and put right what the first boot rewrote."""
+        found = await self._compared(excludes, everything=True)
+        self.repairs = bool(found.modified or found.missing)
+
+    async def _compared(self, excludes: Globs, *, everything: bool) -> Drift:
+        found = await self._work.drift(excludes, everything=everything)
+        self._looked = self._clock.monotonic()
+        if everything:
+            self._read_all = self._looked
+        if found.found and found != self.found:
+            paths = (*found.modified, *found.missing, *found.extra)[:_SHOWN]
+            _log.warning(
+                "files differ from Git",
+                modified=len(found.modified),
+                missing=len(found.missing),
+                extra=len(found.extra),
+                paths=paths,
+            )
+        self.found = found
+        return found

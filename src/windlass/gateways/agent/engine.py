@@ -1,0 +1,243 @@
+"""Brings a commit onto a gateway's disk, and says beforehand what that would do.
+
+    store -> layout -> changes -> contents, one at a time -> plan -> guards -> apply
+
+The same way is gone for a plan that is only looked at; its contents are weighed and
+dropped. An engine knows neither a cluster nor a gateway: agents and the command line use
+it alike. What blocks runs in threads; whoever cancels a call still gets it ended properly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from windlass.base.errors import Retryable
+from windlass.gateways.agent import comparing
+from windlass.gateways.agent.apply import Applier
+from windlass.gateways.agent.interrupt import GivenUp, Interrupt, to_its_end
+from windlass.gateways.agent.making import Making, Scales, Sink
+from windlass.gateways.agent.order import Order
+from windlass.gateways.agent.transaction import Applied, Transaction
+from windlass.gateways.decide import changes as changing
+from windlass.gateways.decide import layout as layouts
+from windlass.gateways.decide import live as live_trees
+from windlass.gateways.decide import plan as plans
+from windlass.gateways.decide import rendering, scans, selection, successor, validation
+from windlass.gateways.decide.changes import Changes
+from windlass.gateways.decide.drift import Drift
+from windlass.gateways.decide.globs import Globs
+from windlass.gateways.decide.layout import Layout
+from windlass.gateways.decide.live import Live
+from windlass.gateways.decide.manifest import Manifest
+from windlass.gateways.decide.plan import Plan
+from windlass.gateways.decide.rendering import Recipe
+from windlass.gateways.decide.scans import ScanKind
+from windlass.gateways.decide.selection import Revision, Selection
+from windlass.git.errors import GitError
+from windlass.git.exact import ExactStore
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What a sync would do; `manifest` is what it would leave behind."""
+
+    plan: Plan
+    manifest: Manifest
+    selection: Selection
+    layout: Layout
+    changes: Changes
+    live: Live
+    warnings: tuple[str, ...]
+
+    @property
+    def added(self) -> int:
+        """How many of the written files are new."""
+        return sum(op.op == "put" and op.path not in self.live.files for op in self.plan.ops)
+
+    @property
+    def scans(self) -> frozenset[ScanKind]:
+        return frozenset(ScanKind(kind) for kind in self.plan.scans)
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """What a sync did."""
+
+    planned: Planned
+    applied: Applied
+
+
+@dataclass(frozen=True, slots=True)
+class RolledBack:
+    """What an undo did; the gateway has to read `scans` again."""
+
+    applied: Applied
+    manifest: Manifest | None
+    scans: frozenset[ScanKind]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ground:
+    """All that a plan starts from, before any content was read."""
+
+    order: Order
+    tree: str
+    selection: Selection
+    layout: Layout
+    manifest: Manifest | None
+    live: Live
+
+
+class Engine:
+    """One data directory and one store."""
+
+    def __init__(self, applier: Applier, store: ExactStore) -> None:
+        self._applier = applier
+        self._store = store
+
+    async def plan(self, order: Order, interrupt: Interrupt | None = None) -> Planned:
+        """What a sync would do; nothing in the data directory is written."""
+        return await self._planned(order, Scales(), interrupt or Interrupt())
+
+    async def sync(
+        self,
+        order: Order,
+        interrupt: Interrupt | None = None,
+        *,
+        before_commit: Callable[[Planned], None] = lambda _: None,
+    ) -> Synced:
+        """Bring the order about; `before_commit` runs in a thread once all is staged."""
+        asked = interrupt or Interrupt()
+        transaction = await to_its_end(self._applier.begin)
+        try:
+            with asked.ending(transaction.interrupt):
+                planned = await self._planned(order, transaction, asked)
+                asked.check()
+                plans.check(planned.plan)
+                applied = await to_its_end(self._commit, transaction, planned, before_commit)
+                return Synced(planned, applied)
+        except Retryable as error:
+            if asked.is_set and not transaction.is_committed:
+                raise GivenUp from error
+            raise
+        finally:
+            await to_its_end(transaction.abandon)
+
+    def content(self, planned: Planned, path: str) -> bytes | None:
+        """The new content of a planned file; None for one that is not read as a whole."""
+        wanted = planned.layout.files[path]
+        if self._store.is_large(wanted.blob):
+            return None
+        recipe, _ = planned.changes.recipe(wanted)
+        return rendering.render(self._store.read(wanted.blob), path, recipe or Recipe()).content
+
+    async def rollback(self) -> RolledBack:
+        """Undo the last apply; this can be undone in turn."""
+        return await to_its_end(self._rolled_back)
+
+    async def drift(self, excludes: Globs, *, everything: bool = False) -> Drift:
+        """How the disk differs from what the last sync left."""
+        return await to_its_end(self._drift, excludes, everything)
+
+    async def _planned(self, order: Order, sink: Sink, interrupt: Interrupt) -> Planned:
+        fetching = self._store.fetch(order.source, order.commit, ref=order.ref)
+        commit = await interrupt.around(fetching)
+        ground = await to_its_end(self._ground, order, commit)
+        found = await self._changes(ground, interrupt)
+        making = Making(self._store, ground.layout, sink, order.caps, interrupt)
+        await making.make(found)
+        found = changing.settled(found, ground.layout, making.rendered)
+        await making.make(found)
+        return await to_its_end(_concluded, ground, found, making)
+
+    def _ground(self, order: Order, commit: str) -> _Ground:
+        revision = Revision(commit, order.ref, self._store.committed_at(commit))
+        chosen = selection.selected(order.routing, order.pod, revision, cr_name=order.cr_name)
+        layout = layouts.of_selection(self._store.listing(commit), chosen, order.caps)
+        manifest = self._applier.manifest()
+        live = self._applier.live(live_trees.lookups(layout.roots, manifest))
+        return _Ground(order, self._store.tree_of(commit), chosen, layout, manifest, live)
+
+    async def _changes(self, ground: _Ground, interrupt: Interrupt) -> Changes:
+        layout, manifest, stats = ground.layout, ground.manifest, ground.live.files
+        doubtful = changing.doubtful(layout, manifest, stats)
+        hashes = await to_its_end(self._applier.hashes, doubtful)
+        stamped: frozenset[str] = frozenset()
+        if manifest is not None:
+            altered = _altered(layout, manifest, hashes)
+            await interrupt.around(self._store.need(layout.files[path].blob for path in altered))
+            stamped = await to_its_end(
+                comparing.noise, self._applier, self._store, manifest, altered
+            )
+        return changing.changes(layout, manifest, stats, hashes, stamped)
+
+    def _commit(
+        self, transaction: Transaction, planned: Planned, before_commit: Callable[[Planned], None]
+    ) -> Applied:
+        before_commit(planned)
+        applied = transaction.commit(planned.plan, planned.manifest)
+        with contextlib.suppress(GitError):
+            # What is wrong with the store shows at the next fetch; the files are in place.
+            self._store.keep(planned.plan.to_commit)
+        return applied
+
+    def _rolled_back(self) -> RolledBack:
+        before = self._applier.manifest()
+        applied = self._applier.rollback()
+        after = self._applier.manifest()
+        return RolledBack(applied, after, scans.wanted(_differing(before, after)))
+
+    def _drift(self, excludes: Globs, everything: bool) -> Drift:
+        manifest = self._applier.manifest()
+        if manifest is None:
+            return Drift()
+        return comparing.compared(
+            self._applier, self._store, manifest, excludes, everything=everything
+        )
+
+
+def _concluded(ground: _Ground, found: Changes, making: Making) -> Planned:
+    order, layout = ground.order, ground.layout
+    target = order.target(ground.selection.gateway)
+    plan = plans.plan(
+        layout,
+        found,
+        making.rendered,
+        ground.live,
+        order.safety,
+        manifest=ground.manifest,
+        target=target,
+        caps=order.caps,
+    )
+    after = successor.successor(layout, found, making.rendered, target=target, tree=ground.tree)
+    missing = validation.check_tree({**layout.files, **ground.live.files}, making.listed)
+    return Planned(
+        plan=plan,
+        manifest=after,
+        selection=ground.selection,
+        layout=layout,
+        changes=found,
+        live=ground.live,
+        warnings=(*ground.selection.warnings, *making.warnings, *map(str, missing)),
+    )
+
+
+def _altered(layout: Layout, manifest: Manifest, hashes: dict[str, str]) -> list[str]:
+    """Files that differ from what we left although Git did not change them."""
+    known = manifest.files
+    return [
+        path
+        for path, sha256 in hashes.items()
+        if path in known
+        and known[path].sha256 != sha256
+        and known[path].blob == layout.files[path].blob
+    ]
+
+
+def _differing(before: Manifest | None, after: Manifest | None) -> list[str]:
+    """The paths whose content is not the same in both."""
+    old = {path: entry.sha256 for path, entry in before.files.items()} if before else {}
+    new = {path: entry.sha256 for path, entry in after.files.items()} if after else {}
+    return [path for path in old.keys() | new.keys() if old.get(path) != new.get(path)]

@@ -1,0 +1,98 @@
+"""Ends a sync before its commit point, because something newer came or the agent stops.
+
+Asked from the event loop, heeded everywhere: calls over the network are cancelled, threads
+look between two files, a transaction is told. Past the commit point nothing here has any
+effect: what began there is finished.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, ParamSpec, TypeVar
+
+from windlass.base.errors import Retryable
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class GivenUp(Retryable):
+    """The sync ended before its commit point; nothing was changed."""
+
+    def __init__(self) -> None:
+        super().__init__("Retrying", "given up before the commit point for something newer")
+
+
+class Interrupt:
+    """The wish to end one sync."""
+
+    def __init__(self) -> None:
+        self._asked = asyncio.Event()
+        self._ending: Callable[[], None] | None = None
+
+    @property
+    def is_set(self) -> bool:
+        return self._asked.is_set()
+
+    def set(self) -> None:
+        """Ask; from the event loop only."""
+        self._asked.set()
+        if self._ending is not None:
+            self._ending()
+
+    def check(self) -> None:
+        """Raise if it was asked; from any thread."""
+        if self._asked.is_set():
+            raise GivenUp
+
+    @contextlib.contextmanager
+    def ending(self, end: Callable[[], None]) -> Iterator[None]:
+        """While the block runs, `end` is called when it is asked."""
+        self._ending = end
+        try:
+            yield
+        finally:
+            self._ending = None
+
+    async def around(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`, which is cancelled when it is asked."""
+        task = asyncio.ensure_future(work)
+        asked = asyncio.ensure_future(self._asked.wait())
+        try:
+            await asyncio.wait({task, asked}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise GivenUp
+            return await task
+        finally:
+            asked.cancel()
+            await _ended(task)
+
+    async def pause(self, seconds: float) -> None:
+        """Sleep; raise as soon as it is asked."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._asked.wait()
+        self.check()
+
+
+async def to_its_end(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """`work` in a thread; whoever is cancelled meanwhile still waits until it has ended."""
+    running = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait({running})
+        if not running.cancelled():
+            running.exception()
+        raise
+
+
+async def _ended(task: asyncio.Future[T]) -> None:
+    """Cancel what still runs, and wait until it has cleaned up after itself."""
+    if not task.done():
+        task.cancel()
+        await asyncio.wait({task})
+        if not task.cancelled():
+            task.exception()

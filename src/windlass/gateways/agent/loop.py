@@ -1,0 +1,378 @@
+"""The agent's one loop: look, decide, do one thing, say how the gateway is.
+
+What was told, the pod and the disk are looked at anew in every turn, so nothing is queued
+and nothing is replayed: the newest word counts (APP-11). A word that changes what a
+running sync is for ends it, if its commit point is still ahead. Faults delay the next try
+and never end the loop. Which step follows from what is in `next_step`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from typing import Any
+
+import structlog
+
+from windlass.base.clock import Clock
+from windlass.base.errors import WindlassError
+from windlass.base.redaction import process as redactor
+from windlass.gateways.agent import startup, surroundings, telling
+from windlass.gateways.agent import view as views
+from windlass.gateways.agent.drift_watch import DriftWatch
+from windlass.gateways.agent.engine import Planned
+from windlass.gateways.agent.interrupt import GivenUp, Interrupt, to_its_end
+from windlass.gateways.agent.reporting import Reporter
+from windlass.gateways.agent.retries import Retries
+from windlass.gateways.agent.startup import Gate
+from windlass.gateways.agent.surroundings import Identity, Places
+from windlass.gateways.agent.telling import Condition, Knowledge
+from windlass.gateways.agent.view import View
+from windlass.gateways.agent.work import Work
+from windlass.gateways.decide import gateway_reasons, next_step
+from windlass.gateways.decide import metadata as metadatas
+from windlass.gateways.decide.gateway_state import GatewayState
+from windlass.gateways.decide.metadata import Access, Metadata, NotMetadata
+from windlass.gateways.decide.next_step import Facts, Step, Version
+from windlass.gateways.decide.starting import Holdings, Start
+
+_LOOK_SECONDS = 5.0
+_CREDENTIAL_REASONS = frozenset(("ScanUnauthorized", "WaitingForCredential"))
+
+_log: Any = structlog.get_logger(__name__)
+
+
+class AgentLoop:
+    """One gateway's agent."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        places: Places,
+        work: Work,
+        reporter: Reporter,
+        gate: Gate,
+        clock: Clock,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._identity = identity
+        self._places = places
+        self._work = work
+        self._reporter = reporter
+        self._gate = gate
+        self._rng = rng or random.Random()
+        self._retries = Retries(clock, self._rng)
+        self._drift = DriftWatch(work, clock)
+        self._wake = asyncio.Event()
+        self._news = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._keys: dict[str, str] | None = None
+        self._metadata: Metadata | None = None
+        self._is_gone = False
+        self._view: View | None = None
+        self._interrupt: Interrupt | None = None
+        self._acting_for: Metadata | None = None
+        self._looked_at: Version | None = None
+        self._was_tried = False
+        self._has_repaired = False
+        self.latest_plan: Planned | None = None
+
+    # what others tell
+
+    def told(self, keys: dict[str, str] | None) -> None:
+        """The newest word of the controller; None when its ConfigMap is not there."""
+        if keys is None:
+            if not self._is_gone:
+                _log.info("no metadata; the gateway stays as it is")
+            self._is_gone = True
+        else:
+            try:
+                self._metadata = metadatas.decode(keys)
+            except NotMetadata as error:
+                _log.warning("metadata is not understood", error=redactor.clean(str(error)))
+                return
+            self._keys, self._is_gone = keys, False
+            self._reporter.at(self._metadata.status_objects.get(self._identity.pod_name))
+        self._wake.set()
+        if self._acting_for != views.told_key(self._current()):
+            self._give_up()
+
+    def stop(self) -> None:
+        """Take no more work; end what is before its commit point."""
+        self._stopping.set()
+        self._wake.set()
+        self._give_up()
+
+    async def watch_pod(self) -> None:
+        """Notice changed labels and annotations."""
+        seen = await to_its_end(surroundings.pod, self._identity, self._places)
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            found = await to_its_end(surroundings.pod, self._identity, self._places)
+            if found != seen:
+                seen = found
+                self._wake.set()
+                self._give_up()
+
+    def _give_up(self) -> None:
+        if self._interrupt is not None:
+            self._interrupt.set()
+
+    def _current(self) -> Metadata | None:
+        return None if self._is_gone else self._metadata
+
+    # the loop
+
+    async def run(self) -> None:
+        """Until `stop`."""
+        with contextlib.suppress(WindlassError):
+            await self._recall()
+        while not self._stopping.is_set():
+            self._wake.clear()
+            seconds = await self._guarded_turn()
+            self._news.set()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._wake.wait()
+
+    async def _recall(self) -> None:
+        """Know what was told last time, until somebody tells something newer."""
+        await self._work.recall()
+        if self._keys is None and self._work.memory.metadata:
+            self.told(dict(self._work.memory.metadata))
+
+    async def _guarded_turn(self) -> float:
+        try:
+            return await self._turn()
+        except GivenUp:
+            return 0.0
+        except WindlassError as error:
+            return self._failed(error)
+        except Exception as error:
+            _log.exception("turn broke")
+            text = f"{type(error).__name__}; see the agent's log"
+            return self._failed(WindlassError("Internal", text))
+
+    async def _turn(self) -> float:
+        """One look and at most one step; how long until the next turn."""
+        self._view = view = await to_its_end(
+            views.look, self._current(), self._identity, self._places
+        )
+        if not self._work.is_whole:
+            await self._work.start()
+            await self._recall()
+        await self._keep_metadata()
+        step = next_step.next_step(self._facts(view))
+        if step.kind in ("rest", "hold"):
+            self._retries.succeeded()
+            self._say(Condition(step.status, self._shown_reason(step), step.message))
+            return await self._look_around(view)
+        waiting = self._retries.wait_seconds(view.key)
+        if waiting and not await self._has_new_credential(view):
+            return min(waiting, await self._look_around(view))
+        await self._act(step, view)
+        return 0.0
+
+    async def _keep_metadata(self) -> None:
+        if self._keys is not None and self._keys != self._work.memory.metadata:
+            await self._work.remember(metadata=self._keys)
+
+    async def _has_new_credential(self, view: View) -> bool:
+        failure = self._retries.failure
+        if failure is None or failure.condition.reason not in _CREDENTIAL_REASONS:
+            return False
+        return await self._work.scanner(_access(view)).token_changed()
+
+    async def _act(self, step: Step, view: View) -> None:
+        interrupt = self._interrupt = Interrupt()
+        self._acting_for = views.told_key(view.metadata)
+        try:
+            if self._stopping.is_set() or self._acting_for != views.told_key(self._current()):
+                raise GivenUp
+            await self._take(step, view, interrupt)
+        except GivenUp:
+            raise
+        except BaseException:
+            self._was_tried = True
+            raise
+        finally:
+            self._interrupt = self._acting_for = None
+        self._was_tried = True
+        self._retries.succeeded()
+
+    async def _take(self, step: Step, view: View, interrupt: Interrupt) -> None:
+        metadata = view.metadata
+        assert metadata is not None
+        if step.kind == "sync":
+            await self._sync(view, metadata, interrupt)
+        elif step.kind == "scan":
+            self._say(Condition("Syncing", "Scanning"))
+            booting = not self._gate.is_open
+            scanning = self._work.scan(metadata.access, metadata.policy, is_booting=booting)
+            await interrupt.around(scanning)
+        elif step.kind == "plan":
+            await self._plan(view, metadata, interrupt)
+        else:
+            await self._work.rollback(metadata.overrides.rollback, metadata.trigger)
+            self._drift.synced()
+
+    async def _sync(self, view: View, metadata: Metadata, interrupt: Interrupt) -> None:
+        await interrupt.pause(self._rng.uniform(0.0, metadata.jitter_ms / 1000.0))
+        self._say(Condition("Syncing", "Planning"))
+        self._work.allow(metadata.policy.fetch_seconds)
+        order = await to_its_end(views.order, view, self._identity, self._places)
+        done = await self._work.sync(order, interrupt, trigger=metadata.trigger)
+        self.latest_plan = done.planned
+        self._has_repaired = self._drift.repairs
+        self._drift.synced()
+
+    async def _plan(self, view: View, metadata: Metadata, interrupt: Interrupt) -> None:
+        """A dry run (APP-12): look, say what would happen, change nothing."""
+        self._work.allow(metadata.policy.fetch_seconds)
+        order = await to_its_end(views.order, view, self._identity, self._places)
+        self.latest_plan = await self._work.plan(order, interrupt)
+        self._looked_at = Version(order.commit, order.profile_hash)
+        await self._work.remember(trigger=metadata.trigger)
+
+    # beside the steps
+
+    async def _look_around(self, view: View) -> float:
+        """Drift and first boot, where it is time; how long until it is again."""
+        metadata = view.metadata
+        waits = [view.period_seconds]
+        if self._retries.failure is not None:
+            waits.append(_LOOK_SECONDS)
+        if metadata is None or view.selection is None or self._is_stopped(view):
+            return min(waits)
+        if self._work.memory.boots and self._gate.is_open and self._work.holding is not None:
+            waits.append(_LOOK_SECONDS)
+            await self._after_boot(view, metadata)
+        due = self._drift.due_seconds(metadata.policy)
+        if due == 0.0:
+            await self._drift.look(metadata.policy, view.excludes)
+            due = 0.0 if self._drift.repairs else self._drift.due_seconds(metadata.policy)
+            self._wake.set()
+        return min([*waits, *([due] if due is not None else [])])
+
+    async def _after_boot(self, view: View, metadata: Metadata) -> None:
+        state = await self._work.scanner(metadata.access).state()
+        if state is GatewayState.RUNNING:
+            await self._drift.look_after_boot(view.excludes)
+            await self._work.remember(boots=False)
+            self._wake.set()
+
+    # what is said
+
+    def _facts(self, view: View) -> Facts:
+        memory, holding = self._work.memory, self._work.holding
+        chosen, back = view.selection, memory.rolled_back
+        return Facts(
+            metadata=view.metadata,
+            gateway=view.gateway,
+            profile_hash=view.profile_hash,
+            profile_paused=chosen is not None and chosen.paused,
+            dry_run=chosen is not None and chosen.dry_run,
+            on_disk=holding.version if holding is not None else None,
+            owes_scan=self._owes_scan(),
+            trigger=memory.trigger,
+            rollback=memory.rollback,
+            rolled_back=Version(back.commit, back.profile_hash) if back is not None else None,
+            planned=self._looked_at,
+            repairs=self._drift.repairs,
+        )
+
+    def _owes_scan(self) -> bool:
+        """Whether the gateway has yet to read what is on the disk, or nobody noted that it has."""
+        memory, holding = self._work.memory, self._work.holding
+        if memory.pending or holding is None:
+            return bool(memory.pending)
+        read = memory.read
+        return read is None or Version(read.commit, read.profile_hash) != holding.version
+
+    def _is_stopped(self, view: View) -> bool:
+        metadata, chosen = view.metadata, view.selection
+        by_profile = chosen is not None and chosen.paused
+        return metadata is not None and (metadata.paused or metadata.terminating or by_profile)
+
+    def _shown_reason(self, step: Step) -> str:
+        return "DriftRemediated" if step.reason == "Synced" and self._has_repaired else step.reason
+
+    def _failed(self, error: WindlassError) -> float:
+        has_data = self._work.holding is not None
+        found = gateway_reasons.trouble(error, has_data=has_data)
+        condition = Condition(
+            found.status, found.reason, found.message, degraded=found.is_source and has_data
+        )
+        key = self._view.key if self._view is not None else ()
+        before = self._retries.failure
+        seconds = self._retries.failed(key, condition, found.after)
+        if before is None or before.condition != condition:
+            _log.warning(
+                "step failed", reason=found.reason, error=found.message, again_seconds=seconds
+            )
+        self._say(condition)
+        return min(seconds, _LOOK_SECONDS) if found.reason in _CREDENTIAL_REASONS else seconds
+
+    def _say(self, condition: Condition) -> None:
+        view, plan = self._view, self.latest_plan
+        metadata = view.metadata if view is not None else None
+        if condition.status == "DryRun" and plan is not None:
+            condition = _dry(plan)
+        known = Knowledge(
+            gateway=view.gateway if view is not None else self._identity.pod_name,
+            memory=self._work.memory,
+            holding=self._work.holding,
+            drift=self._drift.found,
+            routing_hash=metadata.routing_hash if metadata is not None else "",
+            system_name=view.system_name if view is not None else "",
+        )
+        self._reporter.say(telling.text(self._identity, condition, known))
+
+    # the start of the gateway
+
+    async def start_state(self) -> Start:
+        """What the startup gate looks at."""
+        view, work = self._view, self._work
+        metadata = view.metadata if view is not None else None
+        access = metadata.access if metadata is not None else Access()
+        state = await work.scanner(access).state()
+        facts = self._facts(view) if view is not None else Facts(None)
+        goal = next_step.wanted(facts)
+        return Start(
+            answers=state is not GatewayState.DOWN,
+            is_whole=work.is_whole,
+            holds=await self._holds(),
+            at_target=goal is not None and facts.on_disk == goal and not facts.owes_scan,
+            was_tried=self._was_tried,
+            is_stopped=view is not None and self._is_stopped(view),
+            starts_anyway=metadata is not None and metadata.policy.initial_sync == "StartAnyway",
+            waited_seconds=self._gate.waited_seconds,
+        )
+
+    async def news(self, seconds: float) -> None:
+        """Wait until a turn has ended, at most so long."""
+        self._news.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+
+    async def _holds(self) -> Holdings:
+        if self._work.holding is not None:
+            return "tree"
+        return "files" if await startup.holds_files(self._places.data) else "nothing"
+
+
+def _access(view: View) -> Access:
+    return view.metadata.access if view.metadata is not None else Access()
+
+
+def _dry(planned: Planned) -> Condition:
+    """What a dry run came to, in one sentence."""
+    counts = planned.plan.counts()
+    paths = [op.path for op in planned.plan.ops if op.op in ("put", "delete")]
+    shown = ", ".join(paths[:20])
+    text = f"would put {counts.get('put', 0)} and delete {counts.get('delete', 0)} files: {shown}"
+    guards = "; ".join(guard.message for guard in planned.plan.guards)
+    digest = planned.plan.digest
+    return Condition("DryRun", "", f"{guards}; {text}" if guards else text, plan_digest=digest)

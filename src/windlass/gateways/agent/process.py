@@ -1,0 +1,226 @@
+"""The agent as a process of its own, beside one gateway.
+
+    agent ── probes (/startupz, /healthz), metrics, the newest plan on loopback
+      ├── loop         look, decide, do, say
+      ├── pod watch    labels and annotations
+      ├── gate         until the gateway may start
+      └── cluster      metadata in, status out; away for as long as the API server is
+
+SIGTERM ends what is before its commit point at once and gives the rest ten seconds; what
+is not done by then the journal resumes at the next start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+from prometheus_client import CollectorRegistry
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from windlass.base import memory
+from windlass.base.clock import Clock, SystemClock
+from windlass.base.errors import WindlassError
+from windlass.gateways.agent import surroundings
+from windlass.gateways.agent.apply import Applier
+from windlass.gateways.agent.interrupt import to_its_end
+from windlass.gateways.agent.lock import Owner
+from windlass.gateways.agent.loop import AgentLoop
+from windlass.gateways.agent.reporting import Reporter
+from windlass.gateways.agent.scans import Scanner
+from windlass.gateways.agent.startup import Gate
+from windlass.gateways.agent.surroundings import Identity, Places
+from windlass.gateways.agent.watching import MetadataWatch
+from windlass.gateways.agent.work import Work
+from windlass.gateways.decide import plan as plans
+from windlass.gateways.decide.metadata import Access
+from windlass.git import windows
+from windlass.git.child import Git
+from windlass.git.exact import ExactStore
+from windlass.git.settings import GitSettings
+from windlass.kube.connection import Connection
+from windlass.telemetry.agent_metrics import AgentMetrics
+from windlass.web import metrics, probes
+from windlass.web.serve import Server
+
+END_SECONDS = 10.0
+_AGAIN_SECONDS = 5.0
+
+_log: Any = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """How an agent runs; a port of 0 takes a free one."""
+
+    identity: Identity
+    places: Places
+    store_bytes: int
+    git: GitSettings
+    kubeconfig: Path | None = None
+    health: tuple[str, int] = ("", 8082)
+    metrics: tuple[str, int] = ("", 8083)
+    plan: tuple[str, int] = ("127.0.0.1", 8084)
+
+
+class AgentProcess:
+    """Everything `windlass agent` runs."""
+
+    def __init__(self, settings: AgentSettings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._registry = CollectorRegistry()
+        self._metrics = AgentMetrics(self._registry)
+        self._gate = Gate(clock)
+        self._stopping = asyncio.Event()
+        self._loop: AgentLoop | None = None
+
+    async def run(self) -> None:
+        """Serve until a signal asks to stop."""
+        running = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            running.add_signal_handler(number, self._stopping.set)
+        async with self._servers():
+            applier = await self._opened_volume()
+            if applier is None:
+                return
+            try:
+                await self._work(applier)
+            finally:
+                await to_its_end(applier.close)
+
+    async def _opened_volume(self) -> Applier | None:
+        """The data directory, as soon as it is there; None when it is time to stop."""
+        who = self._settings.identity
+        owner = Owner(who.pod_uid, who.pod_name, who.node)
+        while not self._stopping.is_set():
+            try:
+                return await to_its_end(Applier, self._settings.places.data, owner)
+            except WindlassError as error:
+                _log.warning("data directory cannot be used", error=error.message)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_AGAIN_SECONDS):
+                    await self._stopping.wait()
+        return None
+
+    async def _work(self, applier: Applier) -> None:
+        settings, who = self._settings, self._settings.identity
+        store = await to_its_end(
+            ExactStore.open,
+            Git(settings.git),
+            # Below it: the directory itself is a volume, which cannot be moved out of the way.
+            settings.places.store / "objects.git",
+            # The kubelet evicts the whole pod when the volume is full; stay well below.
+            cap_bytes=settings.store_bytes * 3 // 4,
+        )
+        work = Work(applier, store, self._scanner, self._clock, self._metrics)
+        reporter = Reporter(who.namespace, who.pod_name, who.pod_uid)
+        loop = AgentLoop(who, settings.places, work, reporter, self._gate, self._clock)
+        self._loop = loop
+        beside = [
+            asyncio.create_task(loop.watch_pod(), name="pod watch"),
+            asyncio.create_task(self._gate.keep(loop.start_state, loop.news), name="gate"),
+            asyncio.create_task(self._cluster(loop, reporter), name="cluster"),
+        ]
+        try:
+            await self._until_stopped(loop, beside)
+        finally:
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+
+    async def _until_stopped(self, loop: AgentLoop, beside: list[asyncio.Task[None]]) -> None:
+        """Run the loop; the end of any part but the gate is the end of the process."""
+        turning = asyncio.create_task(loop.run(), name="loop")
+        stopping = asyncio.create_task(self._stopping.wait())
+        lasting = [task for task in beside if task.get_name() != "gate"]
+        await asyncio.wait({turning, stopping, *lasting}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        loop.stop()
+        await asyncio.wait({turning}, timeout=END_SECONDS)
+        if not turning.done():
+            _leave_now()
+        for task in (turning, *lasting):
+            if task.done():
+                task.result()
+
+    async def _cluster(self, loop: AgentLoop, reporter: Reporter) -> None:
+        """Hear and speak; a configuration that is not there yet is waited for."""
+        who = self._settings.identity
+        while True:
+            try:
+                connection = Connection.open(
+                    kubeconfig=self._settings.kubeconfig, user_agent="windlass-agent"
+                )
+            except WindlassError as error:
+                _log.warning("no way to the API server", reason=error.reason, error=error.message)
+                await asyncio.sleep(_AGAIN_SECONDS)
+                continue
+            async with connection, asyncio.TaskGroup() as group:
+                watch = MetadataWatch(connection, who.namespace, who.cr_name, loop.told)
+                group.create_task(watch.run(), name="metadata")
+                group.create_task(reporter.run(connection), name="reporter")
+
+    def _scanner(self, access: Access) -> Scanner:
+        scheme = "https" if access.tls else "http"
+        places = self._settings.places
+        return Scanner(
+            f"{scheme}://127.0.0.1:{access.port}",
+            places.api_key,
+            ca_file=surroundings.gateway_ca(places),
+            clock=self._clock,
+        )
+
+    @contextlib.asynccontextmanager
+    async def _servers(self) -> AsyncIterator[None]:
+        settings = self._settings
+        probing = probes.probes(live={}, startup={"gateway": self._gate.why_not})
+        serving = (
+            Server(probing, *settings.health, flag="--health-probe-bind-address"),
+            Server(
+                metrics.metrics(self._registry), *settings.metrics, flag="--metrics-bind-address"
+            ),
+            Server(self._plan_page(), *settings.plan, flag="--plan-port"),
+        )
+        async with contextlib.AsyncExitStack() as stack:
+            for server in serving:
+                await stack.enter_async_context(server)
+            _log.info("agent serves", health=serving[0].port, metrics=serving[1].port)
+            yield
+
+    def _plan_page(self) -> Starlette:
+        """The newest plan: paths and digests, never contents."""
+
+        async def newest(request: Request) -> Response:
+            del request
+            planned = self._loop.latest_plan if self._loop is not None else None
+            if planned is None:
+                return Response(status_code=404)
+            return Response(plans.to_json(planned.plan), media_type="application/json")
+
+        return Starlette(routes=[Route("/plan", newest, methods=["GET"])])
+
+
+def _leave_now() -> None:
+    """End although a thread is still past its commit point; the journal resumes it."""
+    _log.warning("a sync is not done; it is resumed at the next start")
+    sys.stderr.flush()
+    os._exit(0)
+
+
+async def run(settings: AgentSettings) -> None:
+    """Run the agent until a signal ends it."""
+    memory.frugal()
+    windows.small()
+    await AgentProcess(settings, SystemClock()).run()

@@ -1,0 +1,102 @@
+"""Writes how the gateway is into the status ConfigMap of its pod (SIG-2, amendment 1).
+
+The object is made by the controller and named in the metadata; an agent may only write
+its own key, by server-side apply. At most one write in two seconds, the last state wins,
+what is written already is not written again. An object that is not there any more answers
+403, because agents may create nothing: that means wait. A new object gets the report again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+import structlog
+
+from windlass.base.backoff import Backoff
+from windlass.gateways.agent.watching import CONFIG_MAPS
+from windlass.gateways.decide.metadata import StatusObject
+from windlass.kube.api import Api
+from windlass.kube.connection import Connection
+from windlass.kube.errors import ApiError, Forbidden
+
+WRITE_SECONDS = 2.0
+
+_log: Any = structlog.get_logger(__name__)
+
+
+class Reporter:
+    """What is to be said, and where; `run` says it."""
+
+    def __init__(self, namespace: str, pod_name: str, pod_uid: str) -> None:
+        self._namespace = namespace
+        self._pod_name = pod_name
+        self._manager = f"ignition-sync-agent.{pod_uid}"
+        self._text = ""
+        self._place: StatusObject | None = None
+        self._written: tuple[StatusObject, str] | None = None
+        self._changed = asyncio.Event()
+
+    def say(self, text: str) -> None:
+        """The report as it should stand there."""
+        self._text = text
+        self._changed.set()
+
+    def at(self, place: StatusObject | None) -> None:
+        """Where it should stand; None while nobody has said so."""
+        if place != self._place:
+            self._place = place
+            self._changed.set()
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the last thing that was said stands there."""
+        return self._due() is None and self._written is not None
+
+    async def run(self, connection: Connection) -> None:
+        """Write what is due until cancelled; faults delay, and never end this."""
+        api = Api(connection)
+        backoff = Backoff(WRITE_SECONDS, 60.0)
+        while True:
+            due = self._due()
+            if due is None:
+                await self._changed.wait()
+                self._changed.clear()
+                continue
+            self._changed.clear()
+            seconds = await self._write(api, *due, backoff)
+            await asyncio.sleep(seconds)
+
+    async def flush(self, connection: Connection, seconds: float) -> None:
+        """One last try to say what is due."""
+        due = self._due()
+        if due is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._write(Api(connection), *due, Backoff(1.0, 1.0))
+
+    def _due(self) -> tuple[StatusObject, str] | None:
+        if self._place is None or not self._text:
+            return None
+        due = (self._place, self._text)
+        return due if due != self._written else None
+
+    async def _write(self, api: Api, place: StatusObject, text: str, backoff: Backoff) -> float:
+        body = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": place.name, "namespace": self._namespace},
+            "data": {self._pod_name: text},
+        }
+        try:
+            await api.apply(CONFIG_MAPS, body, field_manager=self._manager, force=True)
+        except Forbidden as error:
+            _log.info("status object is not there", configmap=place.name, error=error.message)
+            return max(backoff.next_seconds(), WRITE_SECONDS)
+        except ApiError as error:
+            _log.warning("status was not written", reason=error.reason, error=error.message)
+            return max(backoff.next_seconds(), error.retry_after or 0.0, WRITE_SECONDS)
+        backoff.healthy()
+        self._written = (place, text)
+        return WRITE_SECONDS

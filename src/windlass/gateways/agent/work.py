@@ -1,0 +1,276 @@
+"""What an agent can do to its gateway: sync, scan, undo, compare.
+
+Whatever is owed is remembered before it can be lost: scans are noted before the commit
+point of a sync, and crossed off after the gateway has read the files. So an agent that
+dies in between scans once too often, never once too little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+from msgspec import structs
+
+from windlass.base.clock import Clock
+from windlass.base.errors import Retryable, Stalled, WindlassError
+from windlass.gateways.agent import holding
+from windlass.gateways.agent.apply import Applier
+from windlass.gateways.agent.engine import Engine, Planned, Synced
+from windlass.gateways.agent.holding import Holding
+from windlass.gateways.agent.interrupt import GivenUp, Interrupt, to_its_end
+from windlass.gateways.agent.memory import LastSync, Mark, Memory, MemoryFile
+from windlass.gateways.agent.order import Order
+from windlass.gateways.agent.scans import Scanner
+from windlass.gateways.decide import scans
+from windlass.gateways.decide.drift import Drift
+from windlass.gateways.decide.gateway_state import GatewayState
+from windlass.gateways.decide.globs import Globs
+from windlass.gateways.decide.metadata import Access, Policy
+from windlass.gateways.decide.scans import (
+    ScanKind,
+    ScanMode,
+    ScanOrder,
+    ScanPolicy,
+    ScanResult,
+)
+from windlass.gateways.decide.status_report import PastSync
+from windlass.git.exact import ExactStore
+from windlass.telemetry.agent_metrics import AgentMetrics
+
+_KEPT_HISTORY = 3
+_STARTING_SECONDS = 5.0
+_AT_BOOT = "at boot"
+
+_log: Any = structlog.get_logger(__name__)
+
+ScannerOf = Callable[[Access], Scanner]
+
+
+class ScanOwed(Retryable):
+    """The files are in place, and the gateway has not read them yet."""
+
+
+class Work:
+    """One gateway's disk, memory and scan API."""
+
+    def __init__(
+        self,
+        applier: Applier,
+        store: ExactStore,
+        scanner_of: ScannerOf,
+        clock: Clock,
+        metrics: AgentMetrics,
+    ) -> None:
+        self._applier = applier
+        self._engine = Engine(applier, store)
+        self._file = MemoryFile(applier.tree)
+        self._store = store
+        self._scanner_of = scanner_of
+        self._scanners: dict[Access, Scanner] = {}
+        self._clock = clock
+        self._metrics = metrics
+        self.memory = Memory()
+        self.holding: Holding | None = None
+        self.is_whole = False
+
+    async def recall(self) -> None:
+        """Read what is remembered, before the volume is ours."""
+        self.memory = await to_its_end(self._file.read)
+        self.holding = holding.of(await to_its_end(self._applier.manifest))
+
+    async def start(self) -> None:
+        """Take the volume and finish what a crash left; raises while another one has it."""
+        resumed = await to_its_end(self._applier.start)
+        if resumed is not None:
+            self._metrics.journal_resumes.inc()
+            _log.info("interrupted sync ended", tx=resumed.record.tx, tree=resumed.tree)
+        await self.recall()
+        self._metrics.lock_held.set(1)
+        self.is_whole = True
+
+    async def remember(self, **changes: Any) -> None:
+        """Change the memory, durably."""
+        memory = structs.replace(self.memory, **changes)
+        await to_its_end(self._file.write, memory)
+        self.memory = memory
+
+    def scanner(self, access: Access) -> Scanner:
+        """The way to the gateway; always the same one for the same address."""
+        if access not in self._scanners:
+            self._scanners = {access: self._scanner_of(access)}
+        return self._scanners[access]
+
+    def allow(self, fetch_seconds: float) -> None:
+        """How long one call to Git may take."""
+        self._store.allow(fetch_seconds)
+
+    async def plan(self, order: Order, interrupt: Interrupt) -> Planned:
+        """What a sync would do."""
+        return await self._engine.plan(order, interrupt)
+
+    async def sync(self, order: Order, interrupt: Interrupt, *, trigger: str) -> Synced:
+        """Bring the order onto the disk; the scans that it needs are owed afterwards."""
+        began, before = self._clock.monotonic(), self.memory
+        try:
+            done = await self._engine.sync(order, interrupt, before_commit=self._owe)
+        except GivenUp:
+            await to_its_end(self._file.write, before)
+            self.memory = before
+            raise
+        except WindlassError as error:
+            self._metrics.syncs.inc(error.reason)
+            await self._failed(order, error, began)
+            raise
+        await self._succeeded(order, done, began, trigger)
+        return done
+
+    async def rollback(self, value: str, trigger: str) -> None:
+        """Undo the last apply once for `value`; its commit does not come again by itself."""
+        undone = self.holding
+        await self.remember(rollback=value)
+        if "@" in value:
+            text = f"there is no snapshot {value.partition('@')[2][:63]!r} to go back to"
+            raise Stalled("SnapshotFailed", f"{text}; without a name the last apply is undone")
+        if await to_its_end(self._applier.can_undo):
+            await self.remember(pending=tuple(sorted(ScanKind)))
+        done = await self._engine.rollback()
+        self.holding = holding.of(done.manifest)
+        mark = Mark(undone.version.commit, undone.version.profile_hash) if undone else None
+        await self.remember(
+            pending=tuple(sorted(done.scans)), rolled_back=mark, trigger=trigger, read=None
+        )
+        self._metrics.rollbacks.inc("request")
+        _log.info("rolled back", commit=done.applied.from_commit, to=done.applied.to_commit)
+
+    async def scan(self, access: Access, policy: Policy, *, is_booting: bool) -> ScanResult:
+        """Have the gateway read what is owed; ScanOwed where it could not.
+
+        A gateway that has not been started yet reads everything when it is (SCN-6).
+        """
+        scanner, chosen = self.scanner(access), scan_policy(policy)
+        if self.memory.pending and chosen.mode is not ScanMode.OFF:
+            state = await scanner.state()
+            if state is GatewayState.DOWN and is_booting:
+                await self._read(scans.ScanResult(text=_AT_BOOT))
+                return ScanResult(text=_AT_BOOT)
+            if state in (GatewayState.STARTING, GatewayState.COMMISSIONING):
+                raise ScanOwed(
+                    "Scanning",
+                    f"the gateway is {state.lower()}; it is scanned when it runs",
+                    after=_STARTING_SECONDS,
+                )
+        result = await scanner.scan(map(ScanKind, self.memory.pending), chosen)
+        self._measure(result)
+        if result.warning:
+            _log.warning("scan failed, and is not required", warning=result.warning)
+        await self._read(result)
+        if result.reason:
+            raise ScanOwed(result.reason, result.message, after=result.after)
+        return result
+
+    async def drift(self, excludes: Globs, *, everything: bool) -> Drift:
+        """How the disk differs from what was synced."""
+        found = await self._engine.drift(excludes, everything=everything)
+        for name in ("modified", "missing", "extra", "noise"):
+            self._metrics.drift_files.set(len(getattr(found, name)), name)
+        return found
+
+    def _owe(self, planned: Planned) -> None:
+        """Note the scans of a plan, in the thread that is about to commit it."""
+        pending = tuple(sorted({*self.memory.pending, *planned.plan.scans}))
+        boots = self.memory.boots or self.holding is None
+        memory = structs.replace(self.memory, pending=pending, boots=boots)
+        self._file.write(memory)
+        self.memory = memory
+
+    async def _read(self, result: ScanResult) -> None:
+        """What a scan left owed; without a reason the gateway has read what is on the disk."""
+        read = self.memory.read
+        if not result.reason and self.holding is not None:
+            version = self.holding.version
+            read = Mark(version.commit, version.profile_hash)
+            self._metrics.last_success.set(self._clock.now().timestamp())
+        text = result.text or self.memory.scan_result
+        await self.remember(pending=tuple(sorted(result.pending)), read=read, scan_result=text)
+
+    async def _failed(self, order: Order, error: WindlassError, began: float) -> None:
+        """Note a failure once; the same one again is no news and no write."""
+        latest = self.memory.history[:1]
+        if latest and (latest[0].commit, latest[0].result) == (order.commit, error.reason):
+            return
+        if self.is_whole:
+            past = self._past(order, error.reason, began)
+            await self.remember(history=(past, *self.memory.history)[:_KEPT_HISTORY])
+
+    async def _succeeded(self, order: Order, done: Synced, began: float, trigger: str) -> None:
+        seconds = self._clock.monotonic() - began
+        plan, applied = done.planned.plan, done.applied
+        self.holding = holding.of(done.planned.manifest)
+        self._metrics.plan_files.set(len(done.planned.manifest.files))
+        if plan.ops:
+            self._count(done, seconds)
+            last = LastSync(
+                time=self._clock.now(),
+                seconds=seconds,
+                plan_digest=plan.digest,
+                added=done.planned.added,
+                modified=applied.put - done.planned.added,
+                deleted=applied.deleted,
+            )
+            past = self._past(order, "Synced", began)
+            history = (past, *self.memory.history)[:_KEPT_HISTORY]
+        else:
+            last = self.memory.last_sync or LastSync(time=self._clock.now(), seconds=seconds)
+            history = self.memory.history
+        await self.remember(
+            ref=order.ref, trigger=trigger, rolled_back=None, last_sync=last, history=history
+        )
+        _log_sync(order, done, seconds)
+
+    def _past(self, order: Order, result: str, began: float) -> PastSync:
+        seconds = self._clock.monotonic() - began
+        return PastSync(self._clock.now(), order.commit, result, f"{seconds:.1f}s")
+
+    def _count(self, done: Synced, seconds: float) -> None:
+        self._metrics.syncs.inc("ok")
+        self._metrics.sync_seconds.observe(seconds)
+        for op, number in done.planned.plan.counts().items():
+            self._metrics.files.inc(op, amount=number)
+        self._metrics.bytes_written.inc(amount=done.applied.bytes_written)
+
+    def _measure(self, result: ScanResult) -> None:
+        for kind in result.kinds:
+            self._metrics.scans.inc(kind.kind, kind.reason or kind.state)
+            self._metrics.scan_seconds.observe(kind.seconds, kind.kind)
+
+
+def scan_policy(policy: Policy) -> ScanPolicy:
+    """`spec.ignition.scan` as the scanner takes it."""
+    return ScanPolicy(
+        mode=ScanMode(policy.scan_mode),
+        order=ScanOrder(policy.scan_order),
+        request_timeout=policy.scan_request_seconds,
+        completion_timeout=policy.scan_completion_seconds,
+    )
+
+
+def _log_sync(order: Order, done: Synced, seconds: float) -> None:
+    """The audit record of a sync."""
+    plan, applied = done.planned.plan, done.applied
+    _log.info(
+        "files synced",
+        gateway=plan.gateway,
+        ref=order.ref,
+        commit=plan.to_commit,
+        previous=plan.from_commit,
+        profile_hash=plan.profile_hash,
+        added=done.planned.added,
+        modified=applied.put - done.planned.added,
+        deleted=applied.deleted,
+        plan_digest=plan.digest,
+        tx=applied.tx,
+        duration_ms=round(seconds * 1000),
+        warnings=[*plan.warnings, *done.planned.warnings, *applied.warnings][:20],
+    )

@@ -1,0 +1,160 @@
+"""When the remote of an IgnitionSync is asked for its commit, and what it said last.
+
+| since the last answer | the remote is asked |
+|---|---|
+| another repository, credential, ref or request | at once, for news |
+| nothing new, and it answered | after the polling interval, or never again |
+| nothing new, and only a person can help | after 5 min |
+| nothing new, and it may pass by itself | after 5 s, doubling up to 5 min |
+| this process has just begun | once, sharing an answer of the last seconds |
+
+In between a pass costs the remote nothing, however often it comes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from windlass.base.backoff import Backoff
+from windlass.base.clock import Clock
+from windlass.base.errors import Stalled, WindlassError
+from windlass.git.credentials import Credentials
+from windlass.git.format.remote import Remote
+from windlass.git.format.resolution import Resolution
+from windlass.objects.key import Key
+from windlass.sources import causes
+from windlass.sources.resolver import Resolver
+
+RETRY_SECONDS = 5.0
+RETRY_CEILING_SECONDS = 300.0
+
+_START_SECONDS = 10.0
+_JITTER = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked; `request` changes when a person wants news."""
+
+    remote: Remote
+    fingerprint: str
+    ref: str
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a question: a commit or an error, and when to ask again."""
+
+    question: Question
+    found: Resolution | None
+    error: WindlassError | None
+    due: float
+
+
+@dataclass(slots=True)
+class _Memory:
+    answer: Answer
+    backoff: Backoff = field(default_factory=lambda: Backoff(RETRY_SECONDS, RETRY_CEILING_SECONDS))
+
+
+class Asking:
+    """The questions of all IgnitionSyncs; `on_answer` gets the result and its seconds."""
+
+    def __init__(
+        self,
+        resolver: Resolver,
+        clock: Clock,
+        *,
+        on_answer: Callable[[str, float], None],
+        rng: random.Random | None = None,
+    ) -> None:
+        self._resolver = resolver
+        self._clock = clock
+        self._on_answer = on_answer
+        self._rng = rng or random.Random()
+        self._memory: dict[Key, _Memory] = {}
+
+    async def ask(
+        self,
+        key: Key,
+        question: Question,
+        credentials: Credentials,
+        *,
+        interval_seconds: float | None,
+    ) -> Answer:
+        """The answer to `question`, from memory where that is good enough."""
+        memory = self._memory.get(key)
+        now = self._clock.monotonic()
+        if memory is not None and memory.answer.question == question and now < memory.answer.due:
+            return memory.answer
+        patience = self._patience(memory, question, interval_seconds)
+        try:
+            found = await self._resolved(question, credentials, patience)
+        except WindlassError as error:
+            self._on_answer(error.reason, self._clock.monotonic() - now)
+            return self._failed(key, question, error)
+        self._on_answer("ok", self._clock.monotonic() - now)
+        answer = Answer(question, found, None, self._next_poll(interval_seconds))
+        self._memory[key] = _Memory(answer)
+        return answer
+
+    def in_seconds(self, answer: Answer) -> float | None:
+        """How long until the question is asked again; None for never."""
+        left = answer.due - self._clock.monotonic()
+        return max(0.0, left) if left != float("inf") else None
+
+    def forget(self, key: Key) -> None:
+        self._memory.pop(key, None)
+
+    def _patience(
+        self, memory: _Memory | None, question: Question, interval_seconds: float | None
+    ) -> float:
+        """How old an answer that others got may be."""
+        if memory is None:
+            return _START_SECONDS
+        if memory.answer.question != question:
+            return 0.0
+        if memory.answer.error is not None or interval_seconds is None:
+            return RETRY_SECONDS
+        return interval_seconds * (1 - _JITTER)
+
+    async def _resolved(
+        self, question: Question, credentials: Credentials, patience: float
+    ) -> Resolution:
+        try:
+            return await self._resolve(question, credentials, patience)
+        except Stalled as error:
+            if error.reason != "RefNotFound" or not patience:
+                raise
+        # The name may be newer than the answer that was shared.
+        return await self._resolve(question, credentials, 0.0)
+
+    async def _resolve(
+        self, question: Question, credentials: Credentials, patience: float
+    ) -> Resolution:
+        return await self._resolver.resolve(
+            question.remote, credentials, question.ref, max_age_seconds=patience
+        )
+
+    def _failed(self, key: Key, question: Question, error: WindlassError) -> Answer:
+        memory = self._memory.get(key)
+        same = memory is not None and memory.answer.question == question
+        backoff = memory.backoff if memory is not None and same else _fresh_backoff(self._rng)
+        is_stalled = isinstance(error, Stalled)
+        wait = causes.STALLED_SECONDS if is_stalled else backoff.next_seconds()
+        answer = Answer(question, None, error, self._clock.monotonic() + wait)
+        self._memory[key] = _Memory(answer, backoff)
+        return answer
+
+    def _next_poll(self, interval_seconds: float | None) -> float:
+        if interval_seconds is None:
+            return float("inf")
+        factor = self._rng.uniform(1 - _JITTER, 1 + _JITTER)
+        return self._clock.monotonic() + interval_seconds * factor
+
+
+def _fresh_backoff(rng: random.Random) -> Backoff:
+    return Backoff(RETRY_SECONDS, RETRY_CEILING_SECONDS, rng)

@@ -1,0 +1,208 @@
+"""IgnitionSyncs, the pods that ask for one, and the objects we keep for them.
+
+Five watches for the whole cluster. Of pods only those with our annotation are held, of
+other objects only those with our label. A change wakes the IgnitionSyncs it concerns: a pod
+those of its namespace, an owned object the one in its label, a new claim on pods all of the
+namespace.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+
+import orjson
+
+from windlass.api import registry
+from windlass.api.ignitionsync import IgnitionSync
+from windlass.base.clock import Clock
+from windlass.base.errors import Stalled
+from windlass.gateways.decide import owned, pods
+from windlass.gateways.decide.discovery import Claim
+from windlass.gateways.decide.pods import LivePod
+from windlass.git.format.remote import Remote, RemoteRefused
+from windlass.kube.connection import Connection
+from windlass.kube.follow import FollowSettings, Scope
+from windlass.objects.gvr import GVR
+from windlass.objects.json import Object
+from windlass.objects.key import Key
+from windlass.runtime.informer import Informer
+from windlass.runtime.recent import Recent
+
+PODS = GVR("", "v1", "pods")
+CONFIG_MAPS = GVR("", "v1", "configmaps")
+ROLES = GVR("rbac.authorization.k8s.io", "v1", "roles")
+ROLE_BINDINGS = GVR("rbac.authorization.k8s.io", "v1", "rolebindings")
+OWNED = (CONFIG_MAPS, ROLES, ROLE_BINDINGS)
+
+_Place = tuple[GVR, Key]
+
+
+class Cache:
+    """What the passes look at; `wake` gets the key of every IgnitionSync to look at again."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        wake: Callable[[Key], None],
+        *,
+        settings: FollowSettings,
+        clock: Clock,
+    ) -> None:
+        self._wake = wake
+        self._recent: Recent[_Place] = Recent()
+        self._claims: defaultdict[str, dict[str, Claim | None]] = defaultdict(dict)
+        self._remotes: dict[Key, str] = {}
+        self._pods: defaultdict[str, set[str]] = defaultdict(set)
+        self._owner: dict[_Place, str] = {}
+        self._kept: defaultdict[tuple[GVR, Key], set[str]] = defaultdict(set)
+        self.syncs = Informer(
+            connection,
+            Scope(registry.IGNITION_SYNCS),
+            on_change=self._sync_changed,
+            settings=settings,
+            clock=clock,
+        )
+        self.pods = Informer(
+            connection,
+            Scope(PODS),
+            on_change=self._pod_changed,
+            keeps=pods.is_ours,
+            settings=settings,
+            clock=clock,
+        )
+        self.owned = {
+            gvr: Informer(
+                connection,
+                Scope(gvr, selector=owned.SELECTOR),
+                on_change=self._listener(gvr),
+                settings=settings,
+                clock=clock,
+            )
+            for gvr in OWNED
+        }
+
+    @property
+    def informers(self) -> tuple[Informer, ...]:
+        return (self.syncs, self.pods, *self.owned.values())
+
+    @property
+    def complete(self) -> bool:
+        return all(informer.synced.is_set() for informer in self.informers)
+
+    def sync(self, key: Key) -> bytes | None:
+        return self.syncs.get(key)
+
+    def claims(self, namespace: str) -> tuple[Claim, ...]:
+        """What the IgnitionSyncs of a namespace say about pods; broken ones say nothing."""
+        found = self._claims.get(namespace, {}).values()
+        return tuple(claim for claim in found if claim is not None)
+
+    def live_pods(self, namespace: str) -> tuple[LivePod, ...] | None:
+        """The annotated pods of a namespace; None before all pods were seen once."""
+        if not self.pods.synced.is_set():
+            return None
+        raw = (self.pods.get(Key(namespace, name)) for name in self._pods.get(namespace, ()))
+        read = (pods.read(each) for each in raw if each is not None)
+        return tuple(pod for pod in read if pod is not None)
+
+    def crowd(self, remote: str) -> int:
+        """How many pods there are in all namespaces whose IgnitionSyncs use a repository."""
+        places = {key.namespace for key, other in self._remotes.items() if other == remote}
+        return sum(len(self._pods.get(place, ())) for place in places)
+
+    def get(self, gvr: GVR, namespace: str, name: str) -> Object | None:
+        """An owned object, our newest write included."""
+        key = Key(namespace, name)
+        return self._recent.newest((gvr, key), self.owned[gvr].get(key))
+
+    def kept_for(self, gvr: GVR, sync: Key) -> dict[str, Object]:
+        """All objects of a type that are kept for one IgnitionSync, by name."""
+        names = sorted(self._kept.get((gvr, sync), ()))
+        found = ((name, self.get(gvr, sync.namespace, name)) for name in names)
+        return {name: obj for name, obj in found if obj is not None}
+
+    def note(self, gvr: GVR, obj: Object) -> None:
+        """Remember what we have just written."""
+        key = Key(obj["metadata"].get("namespace") or "", obj["metadata"]["name"])
+        self._recent.note((gvr, key), self.owned[gvr].get(key), obj)
+        self._adopt(gvr, key, owned.cr_of(obj))
+
+    def note_gone(self, gvr: GVR, namespace: str, name: str) -> None:
+        """Remember what we have just deleted."""
+        key = Key(namespace, name)
+        self._recent.note((gvr, key), self.owned[gvr].get(key), None)
+
+    def _sync_changed(self, key: Key) -> None:
+        raw = self.syncs.get(key)
+        found = _decoded(raw) if raw is not None else None
+        known = self._claims[key.namespace]
+        before, now = known.get(key.name), _claim(found)
+        if raw is None:
+            known.pop(key.name, None)
+            self._remotes.pop(key, None)
+        else:
+            known[key.name] = now
+            self._remotes[key] = _remote(found)
+        self._wake(key)
+        if before != now:
+            self._wake_all(key.namespace)
+
+    def _pod_changed(self, key: Key) -> None:
+        names = self._pods[key.namespace]
+        (names.discard if self.pods.get(key) is None else names.add)(key.name)
+        self._wake_all(key.namespace)
+
+    def _listener(self, gvr: GVR) -> Callable[[Key], None]:
+        return lambda key: self._owned_changed(gvr, key)
+
+    def _owned_changed(self, gvr: GVR, key: Key) -> None:
+        self._recent.forget((gvr, key))
+        raw = self.owned[gvr].get(key)
+        before = self._owner.get((gvr, key), "")
+        now = _cr_of(raw) if raw is not None else ""
+        self._adopt(gvr, key, now)
+        for name in {before, now} - {""}:
+            self._wake(Key(key.namespace, name))
+
+    def _adopt(self, gvr: GVR, key: Key, cr: str) -> None:
+        """Note for whom an object is kept; an empty name is nobody."""
+        before = self._owner.pop((gvr, key), "")
+        if before:
+            self._kept[gvr, Key(key.namespace, before)].discard(key.name)
+        if cr:
+            self._owner[gvr, key] = cr
+            self._kept[gvr, Key(key.namespace, cr)].add(key.name)
+
+    def _wake_all(self, namespace: str) -> None:
+        for name in self._claims.get(namespace, ()):
+            self._wake(Key(namespace, name))
+
+
+def _decoded(raw: bytes) -> IgnitionSync | None:
+    """An IgnitionSync that counts for others; None for one that is broken or going."""
+    try:
+        found = IgnitionSync.decode(raw)
+    except Stalled:
+        return None
+    return found if found.metadata.deletion_timestamp is None else None
+
+
+def _claim(found: IgnitionSync | None) -> Claim | None:
+    return Claim(found.metadata.name, found.spec.pod_selector) if found is not None else None
+
+
+def _remote(found: IgnitionSync | None) -> str:
+    """Which repository is used; empty where none can be."""
+    try:
+        return Remote.parse(found.spec.git.repo).identity if found is not None else ""
+    except RemoteRefused:
+        return ""
+
+
+def _cr_of(raw: bytes) -> str:
+    """For whom an object is kept; an object that cannot be read is nobody's."""
+    try:
+        return owned.cr_of(orjson.loads(raw))
+    except orjson.JSONDecodeError:
+        return ""

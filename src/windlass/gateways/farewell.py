@@ -1,0 +1,66 @@
+"""The end of an IgnitionSync: agents are told, their rights go, the finalizer goes (DEL-1).
+
+Nothing here waits for an agent, for Git or for a Secret, and nothing but the removal of
+the finalizer can hold the object: what fails for good is left to the garbage collector,
+which takes all owned objects anyway. Gateways keep their files.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+
+from windlass.api.ignitionsync import FINALIZER
+from windlass.api.registry import IGNITION_SYNCS
+from windlass.base.clock import Clock
+from windlass.gateways.act import Hands
+from windlass.gateways.cache import ROLE_BINDINGS
+from windlass.gateways.decide import owned, targets
+from windlass.gateways.decide.owned import MANAGER
+from windlass.gateways.observe import Snapshot
+from windlass.kube.api import Api
+from windlass.kube.errors import ApiError, Throttled, Unavailable
+from windlass.objects.key import Key
+from windlass.runtime import finalizer
+from windlass.runtime.outcome import Outcome
+
+PATIENCE_SECONDS = 20.0
+
+_log: Any = structlog.get_logger(__name__)
+
+
+class Farewells:
+    """The ends of all IgnitionSyncs."""
+
+    def __init__(self, api: Api, hands: Hands, clock: Clock) -> None:
+        self._api = api
+        self._hands = hands
+        self._clock = clock
+        self._since: dict[Key, float] = {}
+
+    async def say(self, seen: Snapshot) -> Outcome:
+        """One pass over an object that is being deleted."""
+        if not finalizer.holds(seen.object, FINALIZER):
+            self._since.pop(seen.key, None)
+            return Outcome.gone()
+        since = self._since.setdefault(seen.key, self._clock.monotonic())
+        try:
+            await self._part(seen)
+        except ApiError as error:
+            passing = isinstance(error, Throttled | Unavailable)
+            if passing and self._clock.monotonic() - since < PATIENCE_SECONDS:
+                raise
+            _log.warning("the end was not told", sync=str(seen.key), error=str(error))
+        await finalizer.remove(
+            self._api, IGNITION_SYNCS, seen.object, FINALIZER, field_manager=MANAGER
+        )
+        self._since.pop(seen.key, None)
+        return Outcome.gone()
+
+    async def _part(self, seen: Snapshot) -> None:
+        if seen.told:
+            name = owned.metadata_name(seen.key.name)
+            await self._hands.tell(seen.owner, name, targets.farewell(seen.told))
+        if seen.binding is not None:
+            await self._hands.delete(ROLE_BINDINGS, seen.binding)

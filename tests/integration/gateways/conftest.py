@@ -1,0 +1,80 @@
+"""A git server, a connection as the operator's own user, and one controller for each test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support import cluster as clusters
+from tests.support.gateway_fleet import Fleet, Running, controlling, settled
+from tests.support.gitserver import PASSWORD, Served, serving
+from windlass.api.install import Install
+from windlass.dev.install import install
+from windlass.kube.api import Api
+from windlass.kube.connection import Connection
+
+if TYPE_CHECKING:
+    from windlass.dev.desk import Desk
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Desk]:
+    """A control plane without an operator: the controllers of these tests are alone on it."""
+    with clusters.running("gateways") as desk:
+        yield desk
+
+
+@pytest.fixture(scope="session")
+def git_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A real smart-HTTP git server that asks nobody who they are."""
+    with serving(tmp_path_factory.mktemp("gateway-git")) as served:
+        yield served
+
+
+@pytest.fixture(scope="session")
+def closed_git_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A git server that wants a password."""
+    root = tmp_path_factory.mktemp("closed-git")
+    with serving(root, username="git", password=PASSWORD) as served:
+        yield served
+
+
+@pytest.fixture(scope="session")
+def operator_kubeconfig(cluster: Desk) -> Path:
+    """The user that the generated roles are bound to, with CRDs and fence installed."""
+    return asyncio.run(install(cluster, Install())).kubeconfig
+
+
+@pytest.fixture
+async def connection(operator_kubeconfig: Path) -> AsyncIterator[Connection]:
+    """The operator's connection."""
+    async with Connection.open(kubeconfig=operator_kubeconfig) as opened:
+        yield opened
+    await settled()
+
+
+@pytest.fixture
+async def admin_connection(cluster: Desk) -> AsyncIterator[Connection]:
+    """The administrator's connection."""
+    async with Connection.open(kubeconfig=cluster.admin_kubeconfig) as opened:
+        yield opened
+    await settled()
+
+
+@pytest.fixture
+async def running(connection: Connection, tmp_path: Path) -> AsyncIterator[Running]:
+    """A controller with the rights that are generated for it."""
+    async with controlling(connection, tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+async def fleet(admin_connection: Connection, git_host: Served, namespace: str) -> Fleet:
+    """A namespace with a repository of its own, and no IgnitionSync yet."""
+    found = Fleet(Api(admin_connection), admin_connection, git_host, namespace)
+    await found.account("default")
+    return found

@@ -1,0 +1,141 @@
+"""The controller of IgnitionSyncs on a real API server, git server and real rights."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.support.gateway_fleet import (
+    CONFIG_MAPS,
+    ROLE_BINDINGS,
+    ROLES,
+    Fleet,
+    Running,
+    eventually,
+)
+from tests.support.gitserver import commit_files, tips
+from windlass.api.registry import IGNITION_SYNCS
+
+pytestmark = [pytest.mark.cluster]
+
+
+@pytest.mark.scenario("G3")
+async def test_a_missing_api_key_is_named_and_heals(fleet: Fleet, running: Running) -> None:
+    """A public repository resolves without the key; Ready says which Secret is missing."""
+    await fleet.apply(fleet.sync())
+    row = await fleet.until("CloneSucceeded", "RepoCloned")
+    assert row["status"] == "True"
+    assert row["message"] == tips(fleet.repository)["main"]
+    ready = await fleet.until("ApiKeyMissing")
+    assert f"{fleet.namespace}/ignition-api" in ready["message"]
+    await fleet.secret(wrong="x")
+    running.clock.skipped += 20
+    await fleet.request()
+    await fleet.until("ApiKeyMissing", says="apiKey")
+    await fleet.secret()
+    await fleet.until("NoGatewaysDiscovered", seconds=30)
+
+
+async def test_gateways_are_told_counted_and_ready(fleet: Fleet, running: Running) -> None:
+    """From a pod to Ready: status object, rights, metadata, report, counts."""
+    await fleet.secret()
+    await fleet.apply(fleet.sync())
+    await fleet.account("plant")
+    one, two = await fleet.pod("one"), await fleet.pod("two", account="plant")
+    row = await fleet.until("SyncInProgress", "AllGatewaysSynced", says="0/2")
+    assert row["status"] == "False"
+    await one.report()
+    await fleet.until("SyncInProgress", "AllGatewaysSynced", says="1/2")
+    await two.report()
+    ready = await fleet.until("SyncSucceeded")
+    assert ready["status"] == "True"
+    status = await fleet.status()
+    assert status["gatewayCounts"]["synced"] == 2
+    assert [row["podName"] for row in status["discoveredGateways"]] == ["one", "two"]
+    assert status["lastSyncTime"]
+    assert status["lastSyncCommitShort"] == tips(fleet.repository)["main"][:7]
+    summary = await fleet.there(CONFIG_MAPS, "ignition-sync-status-site")
+    assert json.loads(summary["data"]["one"])["syncStatus"] == "Synced"
+    binding = await fleet.there(ROLE_BINDINGS, "ignition-sync-agent-site")
+    assert [subject["name"] for subject in binding["subjects"]] == ["default", "plant"]
+    assert (await fleet.told())["jitterMs"] == "100"
+    place = {"cr_namespace": fleet.namespace, "cr": "site"}
+    assert running.value("synced", **place) == 2
+    assert running.value("gateway_status", **place, gateway="one", status="Synced") == 1
+
+
+async def test_agents_may_do_nothing_else(fleet: Fleet, running: Running) -> None:
+    """The rights name their objects: another ConfigMap, or making one, is refused."""
+    await fleet.secret()
+    await fleet.apply(fleet.sync())
+    pod = await fleet.pod("one")
+    await pod.report()
+    role = await fleet.there(ROLES, "ignition-sync-agent-site")
+    assert all(rule["resourceNames"] for rule in role["rules"])
+    assert {rule["resources"][0] for rule in role["rules"]} == {"configmaps"}
+    for name in ("kube-root-ca.crt", "ignition-sync-status-site"):
+        with pytest.raises(Exception, match="cannot get"):
+            await pod.agent.get(CONFIG_MAPS, name, fleet.namespace)
+
+
+@pytest.mark.scenario("G60")
+async def test_a_new_commit_counts_nobody_until_all_have_it(fleet: Fleet, running: Running) -> None:
+    """AllGatewaysSynced is False before any agent speaks, and True when the last one has."""
+    await fleet.secret()
+    await fleet.apply(fleet.sync())
+    pods = [await fleet.pod("one"), await fleet.pod("two")]
+    for pod in pods:
+        await pod.report()
+    await fleet.until("SyncSucceeded")
+    first = (await fleet.status())["lastSyncTime"]
+    commit = commit_files(fleet.repository, {"services/a/projects/y.json": "{}"})
+    await fleet.request()
+    row = await fleet.until("SyncInProgress", "AllGatewaysSynced", says="0/2")
+    assert row["status"] == "False"
+    assert (await fleet.told())["commit"] == commit
+    assert (await fleet.status())["lastSyncTime"] == first
+    await pods[0].report()
+    await fleet.until("SyncInProgress", "AllGatewaysSynced", says="1/2")
+    await pods[1].report(profile_hash="0" * 64)
+    rows = await eventually(lambda: _row(fleet, "two", commit), "the report of two")
+    assert rows["syncStatus"] == "Pending"
+    assert "routing" in rows["message"]
+    await pods[1].report()
+    await fleet.until("SyncSucceeded")
+    assert len(await fleet.events("RefUpdated")) == 1
+
+
+async def _row(fleet: Fleet, pod: str, commit: str) -> dict[str, str]:
+    rows = (await fleet.status()).get("discoveredGateways", [])
+    found = next((row for row in rows if row["podName"] == pod), {})
+    return found if found.get("syncedCommit") == commit else {}
+
+
+@pytest.mark.scenario("G12")
+async def test_an_idle_sync_is_never_written(fleet: Fleet, running: Running) -> None:
+    """Ten polls later every object has the version it had."""
+    await fleet.secret()
+    await fleet.apply(fleet.sync())
+    await (await fleet.pod("one")).report()
+    await fleet.until("SyncSucceeded")
+    before = await _versions(fleet)
+    asked = fleet.listings()
+    for polls in range(1, 11):
+        running.clock.skipped += 70
+        running.wake(fleet)
+        await eventually(running.idle, "the end of the pass")
+        assert fleet.listings() == asked + polls
+    assert await _versions(fleet) == before
+
+
+async def _versions(fleet: Fleet) -> dict[str, str]:
+    found = [
+        await fleet.admin.list(gvr, fleet.namespace)
+        for gvr in (IGNITION_SYNCS, CONFIG_MAPS, ROLES, ROLE_BINDINGS)
+    ]
+    return {
+        f"{one['kind']}/{one['metadata']['name']}": one["metadata"]["resourceVersion"]
+        for rows in found
+        for one in rows
+    }

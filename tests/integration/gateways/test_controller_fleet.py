@@ -1,0 +1,418 @@
+"""Many agents, broken pods, forged reports, lists that fail, and the end of a CR."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.gateway_fleet import (
+    CONFIG_MAPS,
+    MANAGER,
+    ROLE_BINDINGS,
+    ROLES,
+    Fleet,
+    Running,
+    controlling,
+    eventually,
+)
+from tests.support.gitserver import commit_files, tips
+from windlass.api import rbac
+from windlass.api.registry import IGNITION_SYNCS
+from windlass.dev.git_faults import Fault
+from windlass.kube.connection import Connection
+from windlass.objects.gvr import GVR
+
+if TYPE_CHECKING:
+    from windlass.dev.desk import Desk
+
+pytestmark = [pytest.mark.cluster]
+
+_CLUSTER_ROLES = GVR("rbac.authorization.k8s.io", "v1", "clusterroles")
+_CLUSTER_BINDINGS = GVR("rbac.authorization.k8s.io", "v1", "clusterrolebindings")
+
+
+@pytest.mark.scenario("G61")
+async def test_two_hundred_agents_report_at_once(
+    fleet: Fleet, connection: Connection, tmp_path: Path
+) -> None:
+    """No report fails, all are counted, and the status is written a few times only."""
+    await fleet.secret()
+    await fleet.apply(fleet.sync())
+    pods = []
+    for start in range(0, 200, 20):
+        some = (fleet.pod(f"gw-{number:03d}") for number in range(start, start + 20))
+        pods += await asyncio.gather(*some)
+    async with controlling(connection, tmp_path, status_interval_seconds=2.0) as running:
+        await fleet.until("SyncInProgress", "AllGatewaysSynced", says="0/200", seconds=60)
+        told = await pods[-1].metadata()
+        assert len(told.status_objects) == 200
+        await asyncio.gather(*(pod.write(told, pod.synced(told)) for pod in pods))
+        await fleet.until("SyncSucceeded", seconds=30)
+        written = running.value("reconcile_total", result="done") or 0
+        assert written <= 5
+    status = await fleet.status()
+    assert status["gatewayCounts"] | {"synced": 200, "total": 200} == status["gatewayCounts"]
+    assert {row["syncStatus"] for row in status["discoveredGateways"]} == {"Synced"}
+    assert len({row["podUID"] for row in status["discoveredGateways"]}) == 200
+
+
+@pytest.mark.scenario("G61")
+async def test_a_pod_made_anew_never_shows_the_old_state(fleet: Fleet, running: Running) -> None:
+    """Its entry goes with the pod; the new one begins without a report."""
+    await fleet.secret()
+    await fleet.apply(fleet.sync())
+    old = await fleet.pod("one")
+    await old.report()
+    await fleet.until("SyncSucceeded")
+    name = (await old.metadata()).status_objects["one"].name
+    await old.delete()
+    await fleet.until("NoGatewaysDiscovered")
+
+    async def gone() -> bool:
+        return await fleet.find(CONFIG_MAPS, name) is None
+
+    await eventually(gone, "the end of its status object")
+    new = await fleet.pod("one")
+    await fleet.until("SyncInProgress")
+    (row,) = (await fleet.status())["discoveredGateways"]
+    assert row["podUID"] == new.uid
+    assert row["syncStatus"] == "Pending"
+    told = await new.metadata()
+    await new.write(told, new.synced(told, pod_uid=old.uid))
+    await eventually(running.idle, "the pass")
+    assert (await fleet.condition())["reason"] == "SyncInProgress"
+
+
+async def test_forged_reports_are_no_reports(fleet: Fleet, running: Running) -> None:
+    """What is no JSON, out of bounds or somebody else's changes nothing and breaks nothing."""
+    await fleet.secret()
+    await fleet.apply(fleet.sync())
+    pod = await fleet.pod("one")
+    told = await pod.metadata()
+    for text in (
+        "{",
+        "[]",
+        json.dumps({"podUID": pod.uid, "syncStatus": "Perfect"}),
+        json.dumps({"gateway": "x" * 5000, "podName": "one", "podUID": pod.uid}),
+        "x" * 200_000,
+    ):
+        await pod.write_text(told, text)
+        row = await eventually(lambda: _message(fleet, "cannot be read"), "the row")
+        assert row["syncStatus"] == "Pending"
+    await pod.report()
+    await fleet.until("SyncSucceeded")
+
+
+async def _message(fleet: Fleet, words: str) -> dict[str, Any]:
+    rows = (await fleet.status()).get("discoveredGateways", [])
+    return next((row for row in rows if words in row.get("message", "")), {})
+
+
+async def test_pods_without_a_working_agent_are_told(fleet: Fleet, running: Running) -> None:
+    """No sidecar and a stopped agent win over any report; a waiting init agent is shown."""
+    await fleet.secret()
+    await fleet.apply(fleet.sync())
+    bare, broken = await fleet.pod("bare", sidecar=False), await fleet.pod("broken")
+    early, waiting = await fleet.pod("early"), await fleet.pod("waiting")
+    await early.show("Pending", {"running": {}})
+    await waiting.show("Pending", {"waiting": {"reason": "PodInitializing"}})
+    await broken.report()
+    await broken.show("Running", {"waiting": {"reason": "CrashLoopBackOff"}}, restartCount=3)
+    await fleet.until("SyncFailed", says="1 missing sidecar")
+
+    async def rows() -> dict[str, str]:
+        found = (await fleet.status()).get("discoveredGateways", [])
+        states = {row["podName"]: row["syncStatus"] for row in found}
+        return states if states.get("broken") == "Error" else {}
+
+    states = await eventually(rows, "the stopped agent")
+    assert states == {"bare": "MissingSidecar", "broken": "Error", "early": "Pending"}
+    row = await fleet.condition("SidecarInjected")
+    assert (row["reason"], "bare" in row["message"]) == ("SidecarMissing", True)
+    assert len(await fleet.events("MissingSidecar")) == 1
+    assert "waiting" in (await fleet.told())["statusObjects"]
+    await bare.delete()
+    await fleet.until("SidecarPresent", "SidecarInjected")
+
+
+async def test_a_pod_of_two_syncs_belongs_to_neither(fleet: Fleet, running: Running) -> None:
+    """Without cr-name a second CR takes the pod away, a selector gives it back."""
+    await fleet.secret()
+    await fleet.apply(fleet.sync())
+    await fleet.pod("one", labels={"team": "a"})
+    await fleet.pod("two", cr_name="other")
+    await fleet.until("SyncInProgress", says="0/1")
+    await fleet.apply(fleet.sync("other"))
+    await fleet.until("SyncInProgress", name="other", says="0/1")
+    await fleet.until("NoGatewaysDiscovered")
+    await fleet.apply(fleet.sync("other", podSelector={"matchLabels": {"team": "b"}}))
+    await fleet.until("SyncInProgress", says="0/1")
+    await fleet.until("NoGatewaysDiscovered", name="other")
+
+
+@pytest.mark.scenario("G62")
+async def test_a_failing_pod_list_takes_nothing_away(
+    cluster: Desk, fleet: Fleet, connection: Connection, tmp_path: Path
+) -> None:
+    """A controller that may not list pods still publishes commits; rights and counts stay."""
+    await fleet.secret()
+    async with controlling(connection, tmp_path / "first") as first:
+        await fleet.apply(fleet.sync())
+        await (await fleet.pod("one")).report()
+        await fleet.until("SyncSucceeded")
+        await eventually(first.idle, "the pass")
+    before = [await fleet.there(gvr, "ignition-sync-agent-site") for gvr in (ROLES, ROLE_BINDINGS)]
+    rows = (await fleet.status())["discoveredGateways"]
+    kubeconfig = await _without_pods(cluster, fleet)
+    commit = commit_files(fleet.repository, {"a": "2"})
+    async with (
+        Connection.open(kubeconfig=kubeconfig) as blind,
+        controlling(blind, tmp_path / "blind", pods_patience_seconds=0.5),
+    ):
+        told = await fleet.until_told("commit", commit)
+        assert "one" in told["statusObjects"]
+        await fleet.until("Reconciling", says="pods")
+    after = [await fleet.there(gvr, "ignition-sync-agent-site") for gvr in (ROLES, ROLE_BINDINGS)]
+    assert after == before
+    status = await fleet.status()
+    assert status["discoveredGateways"] == rows
+    assert status["gatewayCounts"]["total"] == 1
+
+
+async def _without_pods(cluster: Desk, fleet: Fleet) -> Path:
+    """A user with the generated role of the capability, but for pods."""
+    user = f"blind-{fleet.namespace}"
+    documents = rbac.documents([rbac.user(user)])
+    role = next(
+        one
+        for one in documents
+        if one["kind"] == "ClusterRole" and one["metadata"]["name"] == "windlass-gateways"
+    )
+    role["metadata"]["name"] = user
+    role["rules"] = [rule for rule in role["rules"] if rule["resources"] != ["pods"]]
+    binding = {
+        "apiVersion": _CLUSTER_BINDINGS.api_version,
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": user},
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": user,
+        },
+        "subjects": [rbac.user(user)],
+    }
+    await fleet.admin.apply(_CLUSTER_ROLES, role, field_manager=MANAGER)
+    await fleet.admin.apply(_CLUSTER_BINDINGS, binding, field_manager=MANAGER)
+    return await asyncio.to_thread(cluster.user_kubeconfig, user)
+
+
+@pytest.mark.scenario("G68")
+async def test_a_sync_goes_while_agents_are_dead_and_git_is_down(
+    fleet: Fleet, running: Running
+) -> None:
+    """Agents are told, rights go, nothing holds the object."""
+    await fleet.secret()
+    await fleet.apply(fleet.sync())
+    await (await fleet.pod("one")).report()
+    await fleet.until("SyncSucceeded")
+    fleet.served.server.faults.set(Fault("hang"))
+    try:
+        await fleet.admin.delete(IGNITION_SYNCS, "site", fleet.namespace)
+
+        async def gone() -> bool:
+            return await fleet.find(IGNITION_SYNCS, "site") is None
+
+        await eventually(gone, "the end of the IgnitionSync", seconds=30)
+    finally:
+        fleet.served.server.faults.clear()
+    assert await fleet.find(ROLE_BINDINGS, "ignition-sync-agent-site") is None
+    left = await fleet.told()
+    assert not left or left["terminating"] == "true"
+    place = {"cr_namespace": fleet.namespace, "cr": "site"}
+    await eventually(running.idle, "the pass")
+    assert running.value("synced", **place) is None
+
+
+async def test_what_somebody_deletes_comes_back(fleet: Fleet, running: Running) -> None:
+    """A new status object has a new uid, so its agent reports again."""
+    await fleet.secret()
+    await fleet.apply(fleet.sync())
+    pod = await fleet.pod("one")
+    await pod.report()
+    await fleet.until("SyncSucceeded")
+    before = (await pod.metadata()).status_objects["one"]
+    for name in (before.name, "ignition-sync-metadata-site", "ignition-sync-status-site"):
+        await fleet.admin.delete(CONFIG_MAPS, name, fleet.namespace)
+    for gvr in (ROLES, ROLE_BINDINGS):
+        await fleet.admin.delete(gvr, "ignition-sync-agent-site", fleet.namespace)
+
+    async def renewed() -> bool:
+        data = json.loads((await fleet.told()).get("statusObjects", "{}"))
+        return bool(data) and data["one"]["uid"] != before.uid
+
+    await eventually(renewed, "a new status object", seconds=5)
+    for gvr in (ROLES, ROLE_BINDINGS):
+        await fleet.there(gvr, "ignition-sync-agent-site", seconds=5)
+    await fleet.until("SyncInProgress", says="0/1")
+    await pod.report()
+    await fleet.until("SyncSucceeded")
+
+
+async def test_poison_stays_alone(fleet: Fleet, running: Running) -> None:
+    """Broken IgnitionSyncs beside a good one are told what is wrong; the good one works."""
+    await fleet.secret()
+    bad_profile = {"mappings": [{"source": "x", "destination": "db/x"}]}
+    await fleet.apply(
+        fleet.sync("address", git={"repo": "file:///srv/x.git", "ref": "main"}),
+        fleet.sync("profiles", profiles={"p": bad_profile}),
+        fleet.sync("crashing", siteNumber="boom"),
+        fleet.sync(),
+    )
+    passes = running.controller._controller
+    real = passes._reconcile
+
+    async def reconcile(key: Any) -> Any:
+        if key.name == "crashing" and key.namespace == fleet.namespace:
+            raise RuntimeError("canary-of-a-bug")
+        return await real(key)
+
+    passes._reconcile = reconcile
+    await fleet.pod("one", cr_name="site")
+    row = await fleet.until("InvalidSpec", "Stalled", name="address")
+    assert "file URLs" in row["message"]
+    row = await fleet.until("ProfilesInvalid", "Stalled", name="profiles")
+    assert "profiles.p.mappings[0].destination" in row["message"]
+    assert (await fleet.condition("RepoCloned", "profiles"))["status"] == "True"
+    assert not await fleet.told("profiles")
+    running.wake(fleet, "crashing")
+    row = await fleet.until("InternalError", name="crashing")
+    assert "canary" not in json.dumps(await fleet.status("crashing"))
+    await fleet.until("SyncInProgress", says="0/1")
+    await fleet.admin.delete(IGNITION_SYNCS, "address", fleet.namespace)
+
+    async def gone() -> bool:
+        return await fleet.find(IGNITION_SYNCS, "address") is None
+
+    await eventually(gone, "the end of the broken one")
+
+
+async def test_a_pause_asks_nobody_and_is_told(fleet: Fleet, running: Running) -> None:
+    """spec.paused reaches the agents; the commit stays, status goes on, resuming catches up."""
+    await fleet.secret()
+    await fleet.apply(fleet.sync())
+    pod = await fleet.pod("one")
+    await pod.report()
+    await fleet.until("SyncSucceeded")
+    first = tips(fleet.repository)["main"]
+    await fleet.apply(fleet.sync(paused=True))
+    await fleet.until("Paused")
+    told = await fleet.until_told("paused", "true")
+    assert told["pauseReason"]
+    asked = fleet.listings()
+    second = commit_files(fleet.repository, {"a": "2"})
+    await fleet.request()
+    running.clock.skipped += 3600
+    await fleet.pod("two")
+    await fleet.until("SyncInProgress", "AllGatewaysSynced", says="1/2")
+    assert fleet.listings() == asked
+    assert (await fleet.told())["commit"] == first
+    assert (await fleet.condition("RepoCloned"))["message"] == first
+    await fleet.apply(fleet.sync())
+    await fleet.until_told("commit", second)
+    assert len(await eventually(lambda: fleet.events("Resumed"), "the event")) == 1
+
+
+async def test_dry_runs_and_paused_profiles_are_not_waited_for(
+    fleet: Fleet, running: Running
+) -> None:
+    """They are shown and left out of the count."""
+    await fleet.secret()
+    mapping = [{"source": "services/a/projects", "destination": "projects"}]
+    profiles = {
+        "dry": {"mappings": mapping, "dryRun": True},
+        "held": {"mappings": mapping, "paused": True},
+        "real": {"mappings": mapping},
+    }
+    await fleet.apply(fleet.sync(profiles=profiles))
+    dry, _ = await fleet.pod("dry", profile="dry"), await fleet.pod("held", profile="held")
+    await dry.report(sync_status="DryRun", reason="")
+    await fleet.until(
+        "SyncSucceeded", "AllGatewaysSynced", says="0/0 gateways synced (1 dry-run, 1"
+    )
+    assert (await fleet.status())["gatewayCounts"]["paused"] == 1
+    real = await fleet.pod("real", profile="real")
+    await fleet.until("SyncInProgress", "AllGatewaysSynced", says="0/1")
+    await real.report()
+    await fleet.until("SyncSucceeded")
+    await fleet.pod("lost", profile="nowhere")
+    row = await fleet.until("NoRouting", "Stalled")
+    assert "nowhere" in row["message"]
+
+
+async def test_the_status_is_written_at_most_once_per_interval(
+    fleet: Fleet, connection: Connection, tmp_path: Path
+) -> None:
+    """Reports that come close together are told in one write."""
+    await fleet.secret()
+    await fleet.apply(fleet.sync())
+    pods = [await fleet.pod(f"gw-{number}") for number in range(6)]
+    async with controlling(connection, tmp_path, status_interval_seconds=2.0):
+        await fleet.until("SyncInProgress", says="0/6")
+        seen: set[str] = set()
+        told = await pods[0].metadata()
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        for pod in pods:
+            await pod.write(told, pod.synced(told))
+            found = await fleet.find(IGNITION_SYNCS, "site")
+            assert found is not None
+            seen.add(found["metadata"]["resourceVersion"])
+        await fleet.until("SyncSucceeded")
+        assert len(seen) <= 1 + (loop.time() - begun) / 2.0
+
+
+async def test_objects_of_people_stay_whatever_their_labels(fleet: Fleet, running: Running) -> None:
+    """A ConfigMap that only looks like ours is neither changed nor deleted."""
+    await fleet.secret()
+    await fleet.apply(fleet.sync())
+    labels = {
+        "ignition-sync.io/cr-name": "site",
+        "app.kubernetes.io/managed-by": "ignition-sync-controller",
+    }
+    for name in ("settings", "ignition-sync-status-mine"):
+        meta = {"name": name, "namespace": fleet.namespace, "labels": labels}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"a": "b"}}
+        await fleet.admin.create(CONFIG_MAPS, body, field_manager=MANAGER)
+    pod = await fleet.pod("one")
+    await pod.report()
+    await fleet.until("SyncSucceeded")
+    await pod.delete()
+    await fleet.until("NoGatewaysDiscovered")
+    await eventually(running.idle, "the pass")
+    for name in ("settings", "ignition-sync-status-mine"):
+        found = await fleet.find(CONFIG_MAPS, name)
+        assert found is not None
+        assert found["data"] == {"a": "b"}
+
+
+async def test_who_does_not_lead_writes_nothing(
+    fleet: Fleet, connection: Connection, tmp_path: Path
+) -> None:
+    """Without the lease no object of ours appears and none changes."""
+    await fleet.secret()
+    await fleet.apply(fleet.sync())
+    async with controlling(connection, tmp_path, may_write=lambda: False) as running:
+
+        async def failed() -> bool:
+            return bool(running.value("reconcile_total", result="failed"))
+
+        await eventually(failed, "a pass")
+        assert not await fleet.told()
+        found = await fleet.find(IGNITION_SYNCS, "site")
+        assert found is not None
+        assert "finalizers" not in found["metadata"]
+        assert "status" not in found

@@ -1,0 +1,213 @@
+"""Refs of IgnitionSyncs: tags, ambiguity, moved tags, and remotes that do not answer well."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.gateway_fleet import Fleet, Running, controlling, eventually
+from tests.support.gitserver import PASSWORD, Served, commit_files, git, tips
+from windlass.dev.git_faults import Fault
+from windlass.kube.connection import Connection
+
+pytestmark = [pytest.mark.cluster]
+
+
+@pytest.mark.scenario("G4")
+async def test_tags_of_one_commit_are_one_commit(fleet: Fleet, running: Running) -> None:
+    """A lightweight, an annotated and a nested tag lead to the same; nothing is told anew."""
+    commit = tips(fleet.repository)["main"]
+    git(fleet.repository, "tag", "light", commit)
+    git(fleet.repository, "tag", "-a", "-m", "x", "annotated", commit)
+    git(fleet.repository, "tag", "-a", "-m", "x", "nested", "annotated")
+    await fleet.secret()
+    for ref in ("light", "annotated", "nested"):
+        repo = fleet.served.server.url(fleet.namespace)
+        await fleet.apply(fleet.sync(git={"repo": repo, "ref": ref}))
+        told = await fleet.until_told("ref", ref)
+        assert told["commit"] == commit
+    assert not await fleet.events("RefUpdated")
+    assert not await fleet.events("TagMoved")
+
+
+@pytest.mark.scenario("G5")
+async def test_a_tag_wins_over_a_branch_of_its_name(fleet: Fleet, running: Running) -> None:
+    """One event names both; the full name selects the branch."""
+    first = tips(fleet.repository)["main"]
+    git(fleet.repository, "tag", "x", first)
+    second = commit_files(fleet.repository, {"a": "2"}, branch="x")
+    assert first != second
+    repo = fleet.served.server.url(fleet.namespace)
+    await fleet.apply(fleet.sync(git={"repo": repo, "ref": "x"}))
+    await fleet.until_told("commit", first)
+    (event,) = await eventually(lambda: fleet.events("AmbiguousRef"), "the event")
+    assert first[:12] in event["note"]
+    assert second[:12] in event["note"]
+    await fleet.request()
+    await eventually(running.idle, "the pass")
+    assert len(await fleet.events("AmbiguousRef")) == 1
+    await fleet.apply(fleet.sync(git={"repo": repo, "ref": "refs/heads/x"}))
+    await fleet.until_told("commit", second)
+
+
+@pytest.mark.scenario("G11")
+async def test_a_moved_tag_is_told_and_followed(fleet: Fleet, running: Running) -> None:
+    """TagMoved names both commits, the new one is published."""
+    first = tips(fleet.repository)["main"]
+    git(fleet.repository, "tag", "v1", first)
+    repo = fleet.served.server.url(fleet.namespace)
+    await fleet.apply(fleet.sync(git={"repo": repo, "ref": "v1"}))
+    await fleet.until_told("commit", first)
+    second = commit_files(fleet.repository, {"a": "2"})
+    git(fleet.repository, "tag", "-f", "v1", second)
+    await fleet.request()
+    await fleet.until_told("commit", second)
+    (event,) = await eventually(lambda: fleet.events("TagMoved"), "the event")
+    assert event["type"] == "Warning"
+    assert first[:12] in event["note"]
+    assert second[:12] in event["note"]
+
+
+@pytest.mark.scenario("G10")
+async def test_without_polling_the_remote_is_left_alone(fleet: Fleet, running: Running) -> None:
+    """A request or a changed spec asks it; time alone does not."""
+    await fleet.secret()
+    await fleet.apply(fleet.sync(polling={"enabled": False}))
+    first = tips(fleet.repository)["main"]
+    await fleet.until_told("commit", first)
+    await fleet.until("NoGatewaysDiscovered")
+    await eventually(running.idle, "the pass")
+    asked = fleet.listings()
+    second = commit_files(fleet.repository, {"a": "2"})
+    for _ in range(5):
+        running.clock.skipped += 3600
+        running.wake(fleet)
+        await eventually(running.idle, "the pass")
+    assert fleet.listings() == asked
+    assert (await fleet.told())["commit"] == first
+    await fleet.request()
+    await fleet.until_told("commit", second)
+    assert fleet.listings() == asked + 1
+    third = commit_files(fleet.repository, {"a": "3"}, branch="other")
+    repo = fleet.served.server.url(fleet.namespace)
+    await fleet.apply(fleet.sync(git={"repo": repo, "ref": "other"}, polling={"enabled": False}))
+    await fleet.until_told("commit", third)
+
+
+@pytest.mark.scenario("G6")
+async def test_ids_are_proven_and_short_ones_refused(fleet: Fleet, running: Running) -> None:
+    """An id that is no tip is found, a random one is not, a short one gets a hint."""
+    old = tips(fleet.repository)["main"]
+    commit_files(fleet.repository, {"a": "2"})
+    repo = fleet.served.server.url(fleet.namespace)
+    await fleet.apply(fleet.sync(git={"repo": repo, "ref": old}))
+    await fleet.until_told("commit", old)
+    await fleet.apply(fleet.sync(git={"repo": repo, "ref": "1" * 40}))
+    await fleet.until("CommitUnreachable", "Stalled")
+    await fleet.apply(fleet.sync(git={"repo": repo, "ref": old[:7]}))
+    row = await fleet.until("RefNotFound", "Stalled")
+    assert "full SHA" in row["message"]
+    assert (await fleet.told())["commit"] == old
+
+
+async def test_an_unknown_ref_leaves_everything_as_it_is(fleet: Fleet, running: Running) -> None:
+    """The cause is told, the agents keep the commit and the repository they were told."""
+    await fleet.secret()
+    await fleet.apply(fleet.sync())
+    pod = await fleet.pod("one")
+    await pod.report()
+    await fleet.until("SyncSucceeded")
+    before = await fleet.told()
+    repo = fleet.served.server.url(fleet.namespace)
+    await fleet.apply(fleet.sync(git={"repo": repo, "ref": "nowhere"}))
+    ready = await fleet.until("CloneFailed", says="RefNotFound")
+    assert ready["status"] == "False"
+    row = await fleet.condition("RepoCloned")
+    assert (row["status"], row["reason"]) == ("False", "CloneFailed")
+    status = await fleet.status()
+    assert status["repoCloneStatus"] == "Error"
+    assert status["source"]["cause"] == "RefNotFound"
+    assert status["lastSyncCommit"] == before["commit"]
+    assert status["gatewayCounts"]["synced"] == 1
+    assert await fleet.told() == before
+    await fleet.apply(fleet.sync())
+    await fleet.until("SyncSucceeded")
+
+
+async def test_a_remote_that_is_down_is_asked_rarely(fleet: Fleet, running: Running) -> None:
+    """The failure is told; passes in between ask nobody; it heals by itself."""
+    await fleet.secret()
+    await fleet.apply(fleet.sync())
+    await fleet.until_told("commit", tips(fleet.repository)["main"])
+    await fleet.until("NoGatewaysDiscovered")
+    second = commit_files(fleet.repository, {"a": "2"})
+    fleet.served.server.faults.set(Fault("error"))
+    try:
+        await fleet.request()
+        await fleet.until("CloneFailed")
+        assert (await fleet.condition("Reconciling"))["status"] == "True"
+        asked = fleet.listings()
+        for _ in range(5):
+            running.wake(fleet)
+            await eventually(running.idle, "the pass")
+        assert fleet.listings() == asked
+    finally:
+        fleet.served.server.faults.clear()
+    running.clock.skipped += 30
+    running.wake(fleet)
+    await fleet.until_told("commit", second)
+    await fleet.until("NoGatewaysDiscovered")
+
+
+async def test_wrong_credentials_are_told_and_heal(
+    fleet: Fleet, running: Running, closed_git_host: Served
+) -> None:
+    """No password is repeated; a missing key is named; a corrected Secret is enough."""
+    repository = closed_git_host.create(fleet.namespace, {"a": "1"})
+    source = {
+        "repo": closed_git_host.server.url(fleet.namespace),
+        "ref": "main",
+        "auth": {"token": {"secretRef": {"name": "git-auth"}}},
+    }
+    await fleet.secret()
+    await fleet.apply(fleet.sync(git=source))
+    await fleet.until("CloneFailed", says="SecretMissing")
+    await fleet.secret("git-auth", other="x")
+    await fleet.request()
+    row = await fleet.until("CloneFailed", "RepoCloned", says="SecretKeyMissing")
+    assert "found: other" in row["message"]
+    wrong = "wrong-canary-8841"
+    await fleet.secret("git-auth", username="git", token=wrong)
+    await fleet.request()
+    await fleet.until("AuthFailed", "Stalled")
+    assert wrong not in json.dumps(await fleet.status())
+    await fleet.secret("git-auth", username="git", token=PASSWORD)
+    await fleet.request()
+    told = await fleet.until_told("commit", tips(repository)["main"])
+    assert told["authType"] == "token"
+    assert PASSWORD not in json.dumps(told)
+    assert (await fleet.condition("SourceTrusted"))["reason"] == "InsecureTransport"
+
+
+async def test_a_restart_writes_nothing(
+    fleet: Fleet, connection: Connection, tmp_path: Path
+) -> None:
+    """A second controller finds everything as the first one left it, after one question."""
+    await fleet.secret()
+    async with controlling(connection, tmp_path / "first") as first:
+        await fleet.apply(fleet.sync())
+        await (await fleet.pod("one")).report()
+        await fleet.until("SyncSucceeded")
+        await eventually(first.idle, "the pass")
+    before = await fleet.status()
+    asked = fleet.listings()
+    async with controlling(connection, tmp_path / "second") as second:
+
+        async def looked() -> bool:
+            return fleet.listings() > asked and await second.idle()
+
+        await eventually(looked, "the first pass")
+    assert await fleet.status() == before
+    assert fleet.listings() == asked + 1

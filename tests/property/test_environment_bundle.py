@@ -1,0 +1,279 @@
+"""Whatever a project writes: a bundle is refused with a reason, or it keeps every promise."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tests.support import manifests as written
+from tests.support.manifests import OWNER, PLACE
+from windlass.environments.decide import bundle as bundles
+from windlass.environments.decide import field_rules, kinds, manifests, marks, object_shapes
+from windlass.environments.decide.bundle import Bundle, BundleRefused
+from windlass.environments.decide.manifests import RenderRefused
+from windlass.objects.json import JSON, Object
+
+FIELDS = st.sampled_from(
+    [
+        "spec",
+        "metadata",
+        "template",
+        "jobTemplate",
+        "selector",
+        "matchLabels",
+        "labels",
+        "annotations",
+        "name",
+        "namespace",
+        "containers",
+        "initContainers",
+        "volumes",
+        "volumeClaimTemplates",
+        "ephemeral",
+        "projected",
+        "sources",
+        "serviceAccountToken",
+        "ports",
+        "resources",
+        "requests",
+        "limits",
+        "cpu",
+        "securityContext",
+        "capabilities",
+        "livenessProbe",
+        "httpGet",
+        "host",
+        "hostPort",
+        "hostNetwork",
+        "automountServiceAccountToken",
+        "hostPath",
+        "privileged",
+        "type",
+        "data",
+        "stringData",
+        "scaleTargetRef",
+        "items",
+        "ownerReferences",
+        "status",
+    ]
+)
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.sampled_from(["", "a", "1", "1Gi", "YQ==", "ClusterIP", "NodePort", "default", "\ud800"])
+    | st.text(max_size=5)
+)
+MARKS = st.dictionaries(
+    st.sampled_from(["app", "catalyst.dev/x", marks.UID, "windlass.dev/x", "pod-security.x/y"]),
+    st.sampled_from(["a", "b"]),
+    max_size=3,
+)
+VALUES = st.recursive(
+    SCALARS | MARKS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(FIELDS, inner, max_size=4),
+    max_leaves=20,
+)
+KINDS = sorted((allowed.gvr.api_version, kind) for (_, kind), allowed in kinds.ALLOWED.items())
+TYPES = st.sampled_from(
+    [
+        *KINDS,
+        ("networking.k8s.io/v1", "NetworkPolicy"),
+        ("v1", "Namespace"),
+        ("v1", "List"),
+        ("autoscaling/v1", "HorizontalPodAutoscaler"),
+    ]
+)
+NAMES = st.sampled_from(["a", "b", "web", "default", "windlass-inventory", "A b", "x" * 300])
+
+
+@st.composite
+def _anything(draw: st.DrawFn) -> Object:
+    """An object of a known type with any content below."""
+    api_version, kind = draw(TYPES)
+    obj: Object = draw(st.dictionaries(FIELDS, VALUES, max_size=4))
+    metadata = draw(st.dictionaries(FIELDS, VALUES, max_size=3) | VALUES)
+    if isinstance(metadata, dict):
+        metadata = {"name": draw(NAMES), **metadata}
+    return {**obj, "apiVersion": api_version, "kind": kind, "metadata": metadata}
+
+
+@st.composite
+def _bent(draw: st.DrawFn) -> Object:
+    """An object that breaks no rule, with one value put somewhere in it."""
+    obj: Object = json.loads(json.dumps(draw(st.sampled_from(SOUND))))
+    obj["metadata"]["name"] = draw(st.sampled_from("abcdefgh"))
+    place: Any = obj
+    for _ in range(draw(st.integers(0, 8))):
+        inside = list(place.values() if isinstance(place, dict) else place)
+        below = [value for value in inside if isinstance(value, dict | list) and value]
+        if not below:
+            break
+        place = draw(st.sampled_from(below))
+    if isinstance(place, dict):
+        place[draw(FIELDS | st.sampled_from(sorted(place)))] = draw(VALUES)
+    else:
+        place[draw(st.integers(0, len(place) - 1))] = draw(VALUES)
+    return obj
+
+
+TARGET = {"scaleTargetRef": {"kind": "Deployment", "name": "web"}}
+SOUND = [
+    written.deployment(),
+    written.stateful_set(volumeClaimTemplates=[{"metadata": {"name": "d"}, "spec": {}}]),
+    written.job(),
+    written.cron_job(),
+    written.service(ports=[{"port": 80}]),
+    written.of("v1", "Secret", "s", stringData={"a": "b"}, data={"c": "ZA=="}),
+    written.of("v1", "ConfigMap", "c", data={"a": "b"}),
+    written.of("v1", "ServiceAccount", "worker"),
+    written.of("v1", "PersistentVolumeClaim", "data", spec={}),
+    written.of("v1", "Pod", "p", spec=written.pod_spec(serviceAccountName="worker")),
+    written.of("autoscaling/v2", "HorizontalPodAutoscaler", "h", spec=TARGET),
+    written.of("policy/v1", "PodDisruptionBudget", "b", spec={"minAvailable": 1}),
+    written.deployment("limits", written.container(resources={"requests": {"cpu": 1}})),
+]
+PROJECTS = st.lists(st.sampled_from(SOUND) | _bent(), max_size=4, unique_by=id) | st.lists(
+    _bent() | _anything(), max_size=3
+)
+
+
+def _attempt(objects: list[Object]) -> Bundle | BundleRefused:
+    try:
+        return bundles.assembled(objects, PLACE)
+    except BundleRefused as refusal:
+        return refusal
+
+
+def _marked(obj: Object) -> bool:
+    metadata = obj["metadata"]
+    return (
+        metadata["namespace"] == PLACE.namespace
+        and OWNER.labels.items() <= metadata["labels"].items()
+        and OWNER.annotations.items() <= metadata["annotations"].items()
+        and not metadata.keys() & {"ownerReferences", "finalizers", "uid", "managedFields"}
+    )
+
+
+def _is_clean(said: dict[str, str], ours: dict[str, str]) -> bool:
+    """Whether nothing is said in the operator's name but what the operator says."""
+    kept = {bundles.PRUNE, bundles.RECREATE, bundles.APPLIED_HASH}
+    return all(
+        name in kept or ours.get(name) == value
+        for name, value in said.items()
+        if name.startswith(marks.OPERATORS)
+    )
+
+
+@given(PROJECTS)
+@example([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": 5}}])
+@example([{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": None}])
+@example([{"apiVersion": "v1", "kind": "Pod", "metadata": []}])
+@example([{}])
+def test_nothing_crashes_and_every_refusal_is_clear(objects: list[Object]) -> None:
+    """What is wrong is named with an object and a reason, in a text that can be stored."""
+    found = _attempt(objects)
+    if isinstance(found, BundleRefused):
+        assert found.reason in (
+            "KindNotAllowed",
+            "FieldNotAllowed",
+            "NameReserved",
+            "ConfigInvalid",
+        )
+        assert all(one.where and one.why for one in found.offences)
+        assert len(str(found).encode()) < 32_768
+
+
+@given(PROJECTS)
+@example([written.deployment("a", written.pod_spec(automountServiceAccountToken=None))])
+@example(
+    [
+        written.of("v1", "ConfigMap", "a")
+        | {"metadata": {"name": "a", "labels": {"catalyst.dev/x": "y"}}}
+    ]
+)
+def test_no_offender_survives_and_marks_are_always_there(objects: list[Object]) -> None:
+    """Of what is applied every object obeys every rule, in our namespace, in our name."""
+    found = _attempt(objects)
+    if isinstance(found, BundleRefused):
+        return
+    accounts = frozenset(member.name for member in found.members if member.kind == "ServiceAccount")
+    for member in found.members:
+        obj = member.object
+        assert _marked(obj)
+        assert _is_clean(obj["metadata"]["labels"], OWNER.labels)
+        assert _is_clean(obj["metadata"]["annotations"], OWNER.annotations)
+        assert list(object_shapes.faults(obj)) == []
+        assert list(field_rules.offences(obj, accounts)) == []
+        assert not kinds.is_reserved(member.kind, member.name)
+        spec = kinds.pod_spec(obj)
+        assert spec is None or spec["automountServiceAccountToken"] is False
+        for path in kinds.ALLOWED[kinds.type_of(obj)].templates:
+            inner = kinds.at(obj, (*path, "metadata"))
+            assert inner is not None
+            assert OWNER.selecting.items() <= inner["labels"].items()
+            assert _is_clean(inner["labels"], OWNER.selecting)
+
+
+@given(PROJECTS, st.randoms(use_true_random=False))
+def test_the_order_of_the_files_does_not_matter(objects: list[Object], chance: Any) -> None:
+    """Neither for what is applied nor for what is refused; and twice gives the same."""
+    shuffled = list(objects)
+    chance.shuffle(shuffled)
+    one, other = _attempt(objects), _attempt(shuffled)
+    if isinstance(one, Bundle):
+        assert one == other
+        assert isinstance(other, Bundle)
+        assert one.digest == other.digest
+    else:
+        assert str(one) == str(other)
+
+
+@given(PROJECTS)
+def test_an_applied_bundle_can_be_assembled_again(objects: list[Object]) -> None:
+    """What comes out goes in and comes out the same, so nothing piles up."""
+    found = _attempt(objects)
+    if isinstance(found, Bundle):
+        again = _attempt([member.object for member in found.members])
+        assert isinstance(again, Bundle)
+        assert again.digest == found.digest
+
+
+@given(PROJECTS)
+def test_inputs_are_never_changed(objects: list[Object]) -> None:
+    """A bundle shares nothing with what it was made from that could be written to."""
+    before = repr(objects)
+    _attempt(objects)
+    assert repr(objects) == before
+
+
+def _read(path: str, content: bytes) -> list[Object] | RenderRefused:
+    try:
+        return manifests.objects({path: content})
+    except RenderRefused as refusal:
+        return refusal
+
+
+@given(st.lists(_anything() | VALUES, max_size=4))
+def test_any_files_make_objects_or_a_refusal(documents: list[JSON]) -> None:
+    """From the bytes of the repository on."""
+    text = "\n---\n".join(json.dumps(document) for document in documents)
+    found = _read("a.yaml", text.encode())
+    if isinstance(found, RenderRefused):
+        assert found.reason == "RenderFailed"
+    else:
+        _attempt(found)
+
+
+@given(st.binary(max_size=200))
+@pytest.mark.parametrize("ending", ["yaml", "json"])
+def test_any_bytes_make_objects_or_a_refusal(ending: str, content: bytes) -> None:
+    """Also what is no text at all."""
+    found = _read(f"a.{ending}", content)
+    assert found
+    assert isinstance(found, list) or str(found)

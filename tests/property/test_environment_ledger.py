@@ -1,0 +1,174 @@
+"""Whenever the operator dies: no object is in the cluster that nobody names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support import manifests as written
+from tests.support.manifests import OWNER, PLACE
+from windlass.environments.decide import bundle as bundles
+from windlass.environments.decide import inventory, phase
+from windlass.environments.decide import ledger as ledgers
+from windlass.environments.decide.bundle import Bundle, Member
+from windlass.environments.decide.inventory import FIELD_MANAGER, Entry, Identity
+from windlass.environments.decide.ledger import Ledger
+from windlass.environments.decide.phase import CONDITIONS, Circumstances
+from windlass.objects.condition import Condition
+from windlass.objects.json import Object
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+POOL = [
+    written.deployment("a"),
+    written.deployment("b"),
+    written.service("a"),
+    written.of("v1", "ConfigMap", "c"),
+    written.job("j"),
+]
+
+
+class Killed(Exception):
+    """The operator died here."""
+
+
+@dataclass
+class World:
+    """A namespace, the stored ledger, and an operator that may die before any side effect."""
+
+    live: dict[Identity, Object] = field(default_factory=dict)
+    stored: dict[str, str] = field(default_factory=dict)
+    made: int = 0
+    left: int = 0
+
+    @property
+    def ledger(self) -> Ledger:
+        return ledgers.decoded({"data": self.stored})
+
+    def run(self, bundle: Bundle, breath: int) -> bool:
+        """One pass that dies after `breath` side effects; whether it came to its end."""
+        self.left = breath
+        try:
+            self._pass(bundle)
+        except Killed:
+            return False
+        return True
+
+    def lose(self, identity: Identity) -> None:
+        """Somebody deletes an object by hand."""
+        self.live.pop(identity, None)
+
+    def _pass(self, bundle: Bundle) -> None:
+        known = ledgers.recovered(self.ledger, self.live.values(), OWNER.uid)
+        begun = ledgers.begun(known, bundle, NOW)
+        self._store(begun)
+        present = [self._applied(member) for member in bundle.members]
+        gone = tuple(
+            entry for entry in inventory.stale(begun.inventory, bundle) if self._pruned(entry)
+        )
+        self._store(ledgers.applied(begun, present, gone))
+        self._store(ledgers.looked_at(self.ledger, {}, is_ready=True, now=NOW))
+
+    def _applied(self, member: Member) -> Object:
+        identity = (member.gvr.group, member.kind, member.name)
+        if identity not in self.live:
+            self._act()
+            self.made += 1
+            rows = [{"manager": FIELD_MANAGER, "operation": "Apply"}]
+            own = {"uid": f"u{self.made}", "managedFields": rows}
+            metadata = {**member.object["metadata"], **own}
+            self.live[identity] = {**member.object, "metadata": metadata}
+        return self.live[identity]
+
+    def _pruned(self, entry: Entry) -> bool:
+        live = self.live.get(entry.identity)
+        if live is not None and inventory.may_delete(entry, live, OWNER.uid):
+            self._act()
+            del self.live[entry.identity]
+        return True
+
+    def _store(self, ledger: Ledger) -> None:
+        if ledger != self.ledger:
+            self._act()
+            self.stored = ledgers.encoded(ledger)
+
+    def _act(self) -> None:
+        if self.left == 0:
+            raise Killed
+        self.left -= 1
+
+
+BUNDLES = st.lists(st.sampled_from(range(len(POOL))), min_size=1, unique=True).map(
+    lambda chosen: bundles.assembled([POOL[index] for index in chosen], PLACE)
+)
+IDENTITIES = st.sampled_from(
+    [
+        (member.gvr.group, member.kind, member.name)
+        for member in bundles.assembled(POOL, PLACE).members
+    ]
+)
+PASSES = st.tuples(st.just("pass"), BUNDLES, st.integers(0, 12))
+LOSSES = st.tuples(st.just("lose"), IDENTITIES, st.just(0))
+VANDALISED = ("", "{", "[ ]")
+VANDALS = st.tuples(st.just("vandal"), st.sampled_from(VANDALISED), st.just(0))
+
+
+@given(st.lists(PASSES | LOSSES | VANDALS, max_size=8), BUNDLES)
+def test_nothing_is_ever_orphaned(events: list[tuple[str, object, int]], last: Bundle) -> None:
+    """After any deaths, losses and edits a whole pass leaves what is wished, and nothing else."""
+    world = World()
+    for kind, what, breath in events:
+        if kind == "pass":
+            assert isinstance(what, Bundle)
+            world.run(what, breath)
+            if world.stored.get("inventory") not in VANDALISED:
+                assert world.live.keys() <= {entry.identity for entry in world.ledger.inventory}
+        elif kind == "lose":
+            assert isinstance(what, tuple)
+            world.lose(what)
+        else:
+            world.stored = {**world.stored, "inventory": str(what)}
+    assert world.run(last, 1000)
+    wanted = {(member.gvr.group, member.kind, member.name) for member in last.members}
+    assert world.live.keys() == wanted
+    assert {entry.identity for entry in world.ledger.inventory} == wanted
+    assert {entry.uid for entry in world.ledger.inventory} == {
+        live["metadata"]["uid"] for live in world.live.values()
+    }
+    assert world.run(last, 0), "a second pass has nothing to do"
+
+
+STATUSES = st.sampled_from(["True", "False", "Unknown"])
+REASONS = st.sampled_from(
+    sorted({reason for reasons in phase.TERMINAL.values() for reason in reasons})
+) | st.sampled_from(["Progressing", "GitUnavailable", ""])
+ROWS = st.dictionaries(
+    st.sampled_from([*CONDITIONS, "Ready"]), st.tuples(STATUSES, REASONS), max_size=7
+)
+AROUND = st.builds(
+    Circumstances,
+    deleting=st.booleans(),
+    held_back=st.sampled_from(["", "ProjectNotFound"]),
+    serves=st.booleans(),
+    was_ready=st.booleans(),
+)
+
+
+@given(ROWS, AROUND)
+def test_every_state_has_a_phase(rows: dict[str, tuple[str, str]], around: Circumstances) -> None:
+    """Ready means that all is True, Failed and Reconciling never go together."""
+    conditions = {
+        kind: Condition(kind, status, reason, "")  # type: ignore[arg-type]
+        for kind, (status, reason) in rows.items()
+    }
+    found = phase.standing(conditions, around)
+    all_true = all(rows.get(kind, ("",))[0] == "True" for kind in CONDITIONS)
+    if found.phase == "Ready":
+        assert all_true
+    assert not (found.stalled and found.reconciling)
+    assert (found.phase == "Deleting") is around.deleting
+    assert found.reason or any(reason == "" for _, reason in rows.values())
+    if found.phase == "Degraded":
+        assert around.was_ready

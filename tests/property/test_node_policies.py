@@ -1,0 +1,118 @@
+"""The packet filter of a node lets through what the policies' API says, and nothing else."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.packet_filter import Packet, PacketFilter
+from tests.support.policy_simulator import Cluster, Party
+from windlass.dev.node.policies import chains, places, reading
+from windlass.dev.node.policies.seen import IpBlock, Pod, World
+
+NETWORK = "10.9.1.0/24"
+SPACES = ("red", "blue")
+PORTS = (53, 80)
+PROTOCOLS = ("TCP", "UDP")
+
+_labels = st.fixed_dictionaries({}, optional={"app": st.sampled_from("ab"), "tier": st.just("x")})
+_cidrs = st.sampled_from(["0.0.0.0/0", "10.0.0.0/8", "10.9.1.0/30", "10.9.1.2/32", "8.8.0.0/16"])
+_selectors: st.SearchStrategy[dict[str, Any]] = st.one_of(
+    st.just({}), _labels.map(lambda labels: {"matchLabels": labels})
+)
+_spaces: st.SearchStrategy[dict[str, Any]] = st.one_of(
+    st.just({}),
+    st.sampled_from(SPACES).map(
+        lambda name: {"matchLabels": {"kubernetes.io/metadata.name": name}}
+    ),
+)
+_blocks = st.fixed_dictionaries({"cidr": _cidrs}, optional={"except": st.lists(_cidrs, max_size=2)})
+_peers = st.one_of(
+    st.fixed_dictionaries({"podSelector": _selectors}),
+    st.fixed_dictionaries({"namespaceSelector": _spaces}, optional={"podSelector": _selectors}),
+    st.fixed_dictionaries({"ipBlock": _blocks}),
+)
+_ports = st.fixed_dictionaries(
+    {"protocol": st.sampled_from(PROTOCOLS)}, optional={"port": st.sampled_from(PORTS)}
+)
+
+
+def _rules(peers: str) -> st.SearchStrategy[list[dict[str, Any]]]:
+    rule = st.fixed_dictionaries(
+        {}, optional={peers: st.lists(_peers, max_size=2), "ports": st.lists(_ports, max_size=2)}
+    )
+    return st.lists(rule, max_size=2)
+
+
+_specs = st.fixed_dictionaries(
+    {
+        "podSelector": _selectors,
+        "policyTypes": st.lists(st.sampled_from(["Ingress", "Egress"]), min_size=1, unique=True),
+        "ingress": _rules("from"),
+        "egress": _rules("to"),
+    }
+)
+
+
+@given(
+    labels=st.lists(st.tuples(st.sampled_from(SPACES), _labels), min_size=2, max_size=4),
+    policies=st.fixed_dictionaries({name: st.lists(_specs, max_size=3) for name in SPACES}),
+)
+def test_filter_and_api_agree(
+    labels: list[tuple[str, dict[str, str]]], policies: dict[str, list[dict[str, Any]]]
+) -> None:
+    """For every pair of pods, and for the world outside, on every port."""
+    parties = [Party(f"10.9.1.{2 + i}", space, of) for i, (space, of) in enumerate(labels)]
+    outside = [Party("8.8.8.8"), Party("10.1.1.1")]
+    simulated, found = Cluster(policies), _filter(parties, policies)
+    for sender in (*parties, *outside):
+        for receiver in (*parties, *outside):
+            if sender == receiver or (sender in outside and receiver in outside):
+                continue
+            for port in PORTS:
+                for protocol in ("TCP", "UDP"):
+                    packet = Packet(sender.address, receiver.address, port, protocol)
+                    assert found.passes(packet) == simulated.connects(
+                        sender, receiver, port, protocol
+                    ), packet
+
+
+def _filter(parties: list[Party], policies: dict[str, list[dict[str, Any]]]) -> PacketFilter:
+    pods = tuple(Pod(one.namespace, one.address, one.address, one.labels) for one in parties)
+    read = tuple(
+        reading.policy(name, json.dumps({"spec": spec}).encode())
+        for name, specs in policies.items()
+        for spec in specs
+    )
+    spaces = {name: {"kubernetes.io/metadata.name": name} for name in SPACES}
+    wanted = chains.of(World(pods, spaces, read), NETWORK)
+    return PacketFilter(chains.restored(wanted, chains.Found()))
+
+
+_networks = st.builds(
+    lambda address, length: str(ipaddress.ip_network((address, length), strict=False)),
+    st.integers(0, 2**32 - 1),
+    st.integers(0, 32),
+)
+
+
+@given(_networks, st.lists(_networks, max_size=4), st.integers(0, 2**32 - 1))
+def test_a_block_is_cut_exactly(cidr: str, holes: list[str], number: int) -> None:
+    """An address is in the pieces if it is in the block and in none of its exceptions."""
+    address = ipaddress.IPv4Address(number)
+    pieces = places.networks(IpBlock(cidr, tuple(holes)))
+    meant = address in ipaddress.ip_network(cidr) and not any(
+        address in ipaddress.ip_network(hole) for hole in holes
+    )
+    assert any(address in piece for piece in pieces) == meant
+    assert sum(piece.num_addresses for piece in pieces) == len_of_union(pieces)
+
+
+def len_of_union(pieces: Iterable[ipaddress.IPv4Network]) -> int:
+    """How many addresses there are when each is counted once."""
+    return sum(one.num_addresses for one in ipaddress.collapse_addresses(pieces))

@@ -1,0 +1,65 @@
+"""Objects as a project writes them, and a place to put them."""
+
+from __future__ import annotations
+
+from windlass.environments.decide.bundle import Place
+from windlass.environments.decide.marks import Marks
+from windlass.objects.json import JSON, Object
+
+OWNER = Marks("uid-1", "team-a", "shop-pr-1", "shop", "feature/x")
+PLACE = Place(
+    "env-shop-pr-1", OWNER, {"cpu": "500m", "memory": "512Mi", "ephemeral-storage": "2Gi"}
+)
+
+
+def pod_spec(**more: JSON) -> Object:
+    """A pod that breaks no rule."""
+    return {"containers": [{"name": "app", "image": "example.org/app:1"}], **more}
+
+
+def container(**more: JSON) -> Object:
+    """A pod spec with one container that has these fields."""
+    return pod_spec(containers=[{"name": "app", "image": "example.org/app:1", **more}])
+
+
+def deployment(name: str = "web", pod: Object | None = None, **spec: JSON) -> Object:
+    """A Deployment that breaks no rule."""
+    labels = {"app": name}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod or pod_spec()},
+            **spec,
+        },
+    }
+
+
+def stateful_set(name: str = "db", pod: Object | None = None, **spec: JSON) -> Object:
+    """A StatefulSet likewise."""
+    return {**deployment(name, pod, serviceName=name, **spec), "kind": "StatefulSet"}
+
+
+def job(name: str = "once", pod: Object | None = None) -> Object:
+    """A Job likewise."""
+    spec = {"template": {"spec": pod or pod_spec(restartPolicy="Never")}}
+    return of("batch/v1", "Job", name, spec=spec)
+
+
+def cron_job(name: str = "nightly", pod: Object | None = None) -> Object:
+    """A CronJob likewise."""
+    inner = {"template": {"spec": pod or pod_spec(restartPolicy="Never")}}
+    spec = {"schedule": "0 3 * * *", "jobTemplate": {"spec": inner}}
+    return of("batch/v1", "CronJob", name, spec=spec)
+
+
+def service(name: str = "web", **spec: JSON) -> Object:
+    """A Service likewise."""
+    return of("v1", "Service", name, spec={"selector": {"app": name}, **spec})
+
+
+def of(api_version: str, kind: str, name: str, **rest: JSON) -> Object:
+    """Any object."""
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, **rest}

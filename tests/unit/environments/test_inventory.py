@@ -1,0 +1,127 @@
+"""What was applied, and what may be taken away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support import manifests as written
+from tests.support.manifests import OWNER, PLACE
+from windlass.environments.decide import bundle as bundles
+from windlass.environments.decide import inventory, kinds
+from windlass.environments.decide.bundle import Bundle
+from windlass.environments.decide.inventory import FIELD_MANAGER, Entry
+from windlass.objects.json import Object
+
+WEB = Entry("apps", "Deployment", "web", "u1")
+DATA = Entry("", "PersistentVolumeClaim", "data", "u2")
+
+
+def _bundle(*objects: Object) -> Bundle:
+    return bundles.assembled(objects, PLACE)
+
+
+def _live(obj: Object, uid: str, manager: str = FIELD_MANAGER) -> Any:
+    [member] = _bundle(obj).members
+    metadata = {
+        **member.object["metadata"],
+        "uid": uid,
+        "managedFields": [{"manager": manager, "operation": "Apply"}],
+    }
+    return {**member.object, "metadata": metadata}
+
+
+def test_everything_is_listed_before_it_is_applied() -> None:
+    """What is known already keeps its uid."""
+    wide = inventory.widened((WEB,), _bundle(written.deployment(), written.service()))
+    assert wide == (Entry("", "Service", "web"), WEB)
+
+
+def test_uids_are_noted() -> None:
+    """Also a new one, where an object was made anew."""
+    listed = (Entry("", "Service", "web"), WEB)
+    noted = inventory.with_uids(listed, [_live(written.deployment(), "u9")])
+    assert noted == (Entry("", "Service", "web"), Entry("apps", "Deployment", "web", "u9"))
+
+
+@pytest.mark.scenario("E70")
+def test_what_is_no_longer_wanted_is_stale() -> None:
+    """By group, kind and name; a namesake of another kind is another object."""
+    assert inventory.stale((WEB, DATA), _bundle(written.service("web"))) == (WEB, DATA)
+    assert inventory.stale((WEB, DATA), _bundle(written.deployment("web"))) == (DATA,)
+    assert inventory.without((WEB, DATA), [WEB]) == (DATA,)
+
+
+@pytest.mark.scenario("E70")
+def test_what_we_applied_may_be_deleted() -> None:
+    """The very object that was noted, with our mark on it."""
+    assert inventory.may_delete(WEB, _live(written.deployment(), "u1"), OWNER.uid)
+
+
+def test_what_somebody_else_put_in_its_place_stays() -> None:
+    """Also if it is a copy that carries our marks."""
+    assert not inventory.may_delete(WEB, _live(written.deployment(), "u7", "kubectl"), OWNER.uid)
+    unknown = Entry("apps", "Deployment", "web")
+    assert not inventory.may_delete(
+        unknown, _live(written.deployment(), "u7", "kubectl"), OWNER.uid
+    )
+
+
+@pytest.mark.parametrize("noted", ["", "u0"])
+def test_what_we_applied_before_a_crash_may_be_deleted(noted: str) -> None:
+    """Its uid was never noted, or that of its predecessor was; the server knows who applied it."""
+    entry = Entry("apps", "Deployment", "web", noted)
+    assert inventory.may_delete(entry, _live(written.deployment(), "u1"), OWNER.uid)
+
+
+def test_what_is_not_marked_as_ours_stays() -> None:
+    """Whoever took our mark off has taken it away from us."""
+    live = _live(written.deployment(), "u1")
+    assert not inventory.may_delete(WEB, live, "uid-of-another")
+    del live["metadata"]["labels"]["catalyst.dev/environment-uid"]
+    assert not inventory.may_delete(WEB, live, OWNER.uid)
+
+
+@pytest.mark.scenario("E70")
+@pytest.mark.parametrize(("said", "goes"), [(None, False), ("false", False), ("true", True)])
+def test_data_goes_only_where_that_was_said(said: str | None, goes: bool) -> None:
+    """A volume that is no longer wanted stays, unless it says itself that it may go."""
+    claim = written.of("v1", "PersistentVolumeClaim", "data")
+    if said is not None:
+        claim["metadata"]["annotations"] = {bundles.PRUNE: said}
+    assert inventory.may_delete(DATA, _live(claim, "u2"), OWNER.uid) is goes
+
+
+def test_a_job_that_ran_is_done_for_this_revision() -> None:
+    """Also when it is cleaned up; a changed one runs again."""
+    [member] = _bundle(written.job()).members
+    listed = inventory.widened((), _bundle(written.job()))
+    assert not inventory.is_finished(listed, member)
+    ran = inventory.finished(listed, {listed[0].identity: member.applied_hash})
+    assert inventory.is_finished(ran, member)
+    [changed] = _bundle(written.job(pod=written.container(command=["x"]))).members
+    assert not inventory.is_finished(ran, changed)
+    assert inventory.is_finished(inventory.widened(ran, _bundle(written.job())), member)
+
+
+def test_a_lost_inventory_is_found_again() -> None:
+    """From what says that we applied it, and from nothing else."""
+    template = _live(written.deployment("made"), "u5")
+    made = {
+        **template,
+        "metadata": {**template["metadata"], "annotations": {}, "name": "made-by-controller"},
+    }
+    own = _live(written.of("v1", "ConfigMap", "x"), "u6")
+    del own["metadata"]["annotations"][bundles.APPLIED_HASH]
+    foreign = _live(written.service("other"), "u8")
+    foreign["metadata"]["labels"] = {}
+    live = [_live(written.service(), "u4"), _live(written.deployment(), "u1"), made, own, foreign]
+    assert inventory.found(live, OWNER.uid) == (Entry("", "Service", "web", "u4"), WEB)
+
+
+@pytest.mark.parametrize("kind", sorted(kinds.ALLOWED))
+def test_every_allowed_kind_has_a_place(kind: tuple[str, str]) -> None:
+    """And one that is no longer allowed has none."""
+    assert inventory.gvr_of(Entry(*kind, "x")) == kinds.ALLOWED[kind].gvr
+    assert inventory.gvr_of(Entry("example.org", kind[1], "x")) is None

@@ -1,0 +1,67 @@
+"""How an object says which Environment it belongs to."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.environments.decide import marks
+from windlass.environments.decide.marks import Marks
+from windlass.objects.json import Object
+
+OWNER = Marks("uid-1", "team-a", "shop-pr-1", "shop", "feature/x:y..")
+
+
+def _obj(annotation: str | None, label: str | None) -> Object:
+    metadata: Object = {}
+    if annotation is not None:
+        metadata["annotations"] = {marks.UID: annotation}
+    if label is not None:
+        metadata["labels"] = {marks.UID: label}
+    return {"metadata": metadata}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "label", "owner"),
+    [
+        ("u", "u", "u"),
+        ("u", "v", ""),
+        ("u", None, ""),
+        (None, "u", ""),
+        (None, None, ""),
+        ("", "", ""),
+    ],
+)
+def test_annotation_and_label_must_agree(
+    annotation: str | None, label: str | None, owner: str
+) -> None:
+    """A label alone, which a template or a person may copy, owns nothing."""
+    assert marks.owner_uid(_obj(annotation, label)) == owner
+
+
+def test_marks_lead_back_to_their_environment() -> None:
+    """What is written is what is read."""
+    obj = {"metadata": {"labels": OWNER.labels, "annotations": OWNER.annotations}}
+    assert marks.owner_uid(obj) == "uid-1"
+    assert marks.owner_key(obj) == ("team-a", "shop-pr-1")
+    assert marks.owner_key({}) == ("", "")
+
+
+@pytest.mark.scenario("E16")
+@pytest.mark.parametrize("branch", ["feature/x:y..", "b" * 300, "\N{PARTY POPPER}", "-", "a_b.c"])
+def test_any_branch_makes_a_label(branch: str) -> None:
+    """Cleaned and cut with a hash, so that two branches never look like one."""
+    value = Marks("u", "n", "e", "p", branch).labels["catalyst.dev/branch"]
+    assert 0 < len(value) <= 63
+    assert value == marks.label_value(branch)
+    assert marks.label_value(branch + "x") != value
+
+
+def test_no_branch_makes_no_label() -> None:
+    """An empty value would say that the branch is empty."""
+    assert "catalyst.dev/branch" not in Marks("u", "n", "e", "p").labels
+
+
+def test_the_labels_for_selecting_are_known() -> None:
+    """Those on pods, and never the branch, which may change."""
+    assert OWNER.selecting.keys() == marks.SELECTING
+    assert OWNER.labels.keys() - OWNER.selecting.keys() == {"catalyst.dev/branch"}

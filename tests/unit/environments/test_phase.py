@@ -1,0 +1,123 @@
+"""The one word an Environment is in, derived from its conditions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from windlass.environments.decide import phase
+from windlass.environments.decide.phase import (
+    BUILD,
+    CONDITIONS,
+    DEPLOYMENT,
+    INGRESS,
+    NAMESPACE,
+    POLICIES,
+    SECRETS,
+    Circumstances,
+    Phase,
+)
+from windlass.objects.condition import Condition
+
+ALL = {kind: Condition(kind, "True", "Fine", "") for kind in CONDITIONS}
+
+PLAIN = Circumstances()
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the table: conditions that differ from True, circumstances, the phase."""
+
+    phase: Phase
+    reason: str
+    wrong: tuple[tuple[str, str], ...] = ()
+    around: Circumstances = PLAIN
+
+
+READY = Circumstances(was_ready=True)
+HELD = Circumstances(held_back="ProjectNotFound", held_back_by="no Project")
+ROWS = [
+    Row("Ready", "Succeeded"),
+    Row("Ready", "Succeeded", around=READY),
+    Row("Deleting", "Deleting", around=Circumstances(deleting=True)),
+    Row("Deleting", "Deleting", ((DEPLOYMENT, "KindNotAllowed"),), Circumstances(deleting=True)),
+    Row("Failed", "NamespaceNotOwned", ((NAMESPACE, "NamespaceNotOwned"),)),
+    Row("Failed", "NamespaceReserved", ((NAMESPACE, "NamespaceReserved"),)),
+    Row("Failed", "QuotaAboveMaximum", ((POLICIES, "QuotaAboveMaximum"),)),
+    Row("Failed", "EgressNotAllowed", ((POLICIES, "EgressNotAllowed"),)),
+    Row("Failed", "CommitNotOnRef", ((BUILD, "CommitNotOnRef"),)),
+    Row("Failed", "KindNotAllowed", ((DEPLOYMENT, "KindNotAllowed"),)),
+    Row("Failed", "KindNotAllowed", ((DEPLOYMENT, "KindNotAllowed"),), READY),
+    Row("Failed", "CrashLooping", ((DEPLOYMENT, "CrashLooping"),)),
+    Row("Degraded", "CrashLooping", ((DEPLOYMENT, "CrashLooping"),), READY),
+    Row("Degraded", "QuotaExceeded", ((DEPLOYMENT, "QuotaExceeded"),), READY),
+    Row("Degraded", "RolloutProgressing", ((DEPLOYMENT, "RolloutProgressing"),), READY),
+    Row("Degraded", "WaitingForBackends", ((INGRESS, "WaitingForBackends"),), READY),
+    Row("Failed", "RefNotFound", ((BUILD, "RefNotFound"), (DEPLOYMENT, "CrashLooping"))),
+    Row("Failed", "CrashLooping", ((NAMESPACE, "NamespacePending"), (DEPLOYMENT, "CrashLooping"))),
+    Row("Pending", "ProjectNotFound", ((NAMESPACE, "NamespacePending"),), HELD),
+    Row("Pending", "ProjectNotFound", (), HELD),
+    Row("Failed", "KindNotAllowed", ((DEPLOYMENT, "KindNotAllowed"),), HELD),
+    Row(
+        "Ready",
+        "Succeeded",
+        (),
+        Circumstances(held_back="ProjectSuspended", held_back_by="x", serves=True),
+    ),
+    Row("Initializing", "NamespacePending", ((NAMESPACE, "NamespacePending"),)),
+    Row("Initializing", "NamespaceTerminating", ((NAMESPACE, "NamespaceTerminating"),), READY),
+    Row("Initializing", "PolicyApplyFailed", ((POLICIES, "PolicyApplyFailed"),)),
+    Row("Initializing", "SecretForbidden", ((SECRETS, "SecretForbidden"), (BUILD, "Queued"))),
+    Row("Building", "GitUnavailable", ((BUILD, "GitUnavailable"),)),
+    Row("Building", "GitUnavailable", ((BUILD, "GitUnavailable"), (DEPLOYMENT, "Applying")), READY),
+    Row("Deploying", "Applying", ((DEPLOYMENT, "Applying"),)),
+    Row("Deploying", "Unschedulable", ((DEPLOYMENT, "Unschedulable"),)),
+    Row("Deploying", "CertificatePending", ((INGRESS, "CertificatePending"),)),
+]
+
+
+@pytest.mark.scenario("E30")
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.phase}-{row.reason}")
+def test_the_table(row: Row) -> None:
+    """The first row that fits speaks, with the reason of the first condition that is not True."""
+    wrong = {kind: Condition(kind, "False", reason, "why") for kind, reason in row.wrong}
+    found = phase.standing({**ALL, **wrong}, row.around)
+    assert (found.phase, found.reason) == (row.phase, row.reason)
+
+
+@pytest.mark.scenario("E30")
+def test_what_was_never_looked_at_is_not_true() -> None:
+    """The first pass over a new Environment."""
+    assert phase.standing({}, Circumstances()).phase == "Initializing"
+    known = {kind: ALL[kind] for kind in (NAMESPACE, POLICIES, SECRETS)}
+    assert phase.standing(known, Circumstances()).phase == "Building"
+    known[BUILD] = ALL[BUILD]
+    for around in (Circumstances(), READY):
+        found = phase.standing(known, around)
+        assert (found.phase, found.reason) == ("Deploying", "Progressing")
+
+
+def test_a_reason_is_terminal_only_where_it_belongs() -> None:
+    """The same word in another condition means something else; a True one means nothing."""
+    assert not phase.is_terminal(Condition(BUILD, "False", "CrashLooping", ""), was_ready=False)
+    assert not phase.is_terminal(Condition(DEPLOYMENT, "True", "CrashLooping", ""), was_ready=False)
+
+
+@pytest.mark.parametrize(
+    ("word", "stalled", "reconciling"),
+    [
+        ("Deleting", False, True),
+        ("Failed", True, False),
+        ("Pending", False, True),
+        ("Initializing", False, True),
+        ("Building", False, True),
+        ("Degraded", False, False),
+        ("Deploying", False, True),
+        ("Ready", False, False),
+    ],
+)
+def test_what_readers_of_conditions_see(word: Phase, stalled: bool, reconciling: bool) -> None:
+    """Failed is stalled; what goes on by itself is reconciling."""
+    found = phase.Standing(word, "x", "y")
+    assert (found.stalled, found.reconciling) == (stalled, reconciling)

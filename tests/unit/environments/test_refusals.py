@@ -1,0 +1,79 @@
+"""What a refusal of the API server means, and that its own words are not repeated."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.environments import refusals
+from windlass.environments.decide import phase
+from windlass.environments.decide.bundle import Member
+from windlass.environments.decide.kinds import ALLOWED
+from windlass.environments.refusals import Refusal
+from windlass.kube.errors import ApiError, Forbidden, Invalid, Unavailable
+
+_SECRETIVE = 'env: [{"name": "TOKEN", "value": "hunter2"}]'
+
+
+def _member() -> Member:
+    allowed = ALLOWED["apps", "Deployment"]
+    return Member(allowed.gvr, allowed.stage, {"kind": "Deployment", "metadata": {"name": "web"}})
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (
+            Forbidden(403, "Forbidden", f"exceeded quota: default-quota {_SECRETIVE}"),
+            "QuotaExceeded",
+        ),
+        (Forbidden(403, "Forbidden", f"violates PodSecurity {_SECRETIVE}"), "PodSecurityDenied"),
+        (Forbidden(403, "Forbidden", f"cannot patch {_SECRETIVE}"), "ApplyForbidden"),
+        (Invalid(422, "Invalid", f"field is immutable {_SECRETIVE}"), "ImmutableField"),
+        (Invalid(422, "Invalid", f"Required value {_SECRETIVE}"), "ConfigInvalid"),
+        (Unavailable(503, "Unavailable", f"later {_SECRETIVE}"), "ApplyFailed"),
+    ],
+)
+def test_each_answer_has_its_reason_and_no_value(error: ApiError, reason: str) -> None:
+    """The object, the rule and the fields are named; nothing that stood in the object is."""
+    found = refusals.of(_member(), error)
+    assert found.reason == reason
+    assert "Deployment/web" in found.message
+    assert "hunter2" not in found.message
+
+
+def test_fields_are_named() -> None:
+    """The path of a field is no secret."""
+    error = Invalid(422, "Invalid", "immutable", fields=("spec.selector",))
+    assert "spec.selector" in refusals.of(_member(), error).message
+
+
+def test_what_must_be_changed_speaks_first() -> None:
+    """A fault that may pass does not hide one that never will."""
+    both = [Refusal("ApplyFailed", "later"), Refusal("ConfigInvalid", "wrong")]
+    found = refusals.finding(both, is_new=False)
+    assert found.condition.reason == "ConfigInvalid"
+    assert found.condition.type == phase.DEPLOYMENT
+    assert found.failed
+
+
+def test_a_denial_is_believed_only_once_the_binding_is_old_enough() -> None:
+    """New rights take a moment; later the same answer needs a person."""
+    denied = [refusals.of(_member(), Forbidden(403, "Forbidden", "no"))]
+    fresh = refusals.finding(denied, is_new=True)
+    assert fresh.after is not None
+    assert not fresh.failed
+    assert refusals.finding(denied, is_new=False).condition.reason == "ApplyForbidden"
+    assert refusals.finding(denied, is_new=False).failed
+
+
+def test_whoever_leaves_is_waited_for() -> None:
+    """An object in the way of its successor is no failure."""
+    found = refusals.finding([refusals.leaving(_member())], is_new=False)
+    assert found.condition.reason == "Applying"
+    assert found.after is not None
+
+
+def test_many_refusals_stay_one_sentence() -> None:
+    """The first ones are named, the others counted."""
+    many = [Refusal("ConfigInvalid", f"object {n}") for n in range(9)]
+    assert "and 4 more" in refusals.finding(many, is_new=False).condition.message

@@ -1,0 +1,189 @@
+"""What a pass says: the order of reasons, and what stands beside Ready."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.support.gateway_pods import COMMIT, GOAL, gateway, synced
+from windlass.api.ignitionsync_status import IgnitionSyncStatus
+from windlass.base.errors import Retryable, Stalled, Waiting
+from windlass.gateways.decide import notices, report, standing
+from windlass.gateways.decide.metadata import Source
+from windlass.gateways.decide.notices import Moment
+from windlass.gateways.decide.report import Findings
+from windlass.gateways.decide.standing import Tally
+from windlass.git.format.resolution import Resolution
+from windlass.runtime.outcome import Outcome
+
+SOURCE = Source(COMMIT, "main", "https://h/x")
+
+
+def _tally(*said: dict[str, Any] | None, **changes: Any) -> Tally:
+    ones = [gateway(f"g{number}", **changes) for number in range(len(said))]
+    reports = {
+        one.live.uid: synced(one, **words)
+        for one, words in zip(ones, said, strict=True)
+        if words is not None
+    }
+    return standing.tally(ones, reports, GOAL)
+
+
+GOOD = Findings("h/x", SOURCE, _tally({}, {}), due_seconds=60.0)
+
+
+def _condition(outcome: Outcome, kind: str) -> tuple[str, str]:
+    return next((one.status, one.reason) for one in outcome.conditions if one.type == kind)
+
+
+def test_all_is_well() -> None:
+    """Ready, and every condition beside it."""
+    found = report.outcome(GOOD)
+    assert found.ready is not None
+    assert (found.ready.status, found.ready.reason) == ("True", "SyncSucceeded")
+    assert not found.stalled
+    assert not found.reconciling
+    assert found.requeue_after == 60.0
+    assert {one.status for one in found.conditions} == {"True"}
+    assert found.fields["lastSyncCommitShort"] == COMMIT[:7]
+    assert found.fields["repoCloneStatus"] == "Cloned"
+
+
+_AUTH = Stalled("AuthFailed", "no", after=300.0)
+_KEY = Waiting("SecretMissing", "Secret a/b does not exist", after=15.0)
+_ORDER: list[tuple[str, dict[str, Any]]] = [
+    ("Paused", {"is_paused": True}),
+    ("CloneFailed", {"failure": _AUTH}),
+    ("ProfilesInvalid", {"problems": ("x",)}),
+    ("ApiKeyMissing", {"api_key": _KEY}),
+    ("NoGatewaysDiscovered", {"tally": _tally()}),
+    ("SyncFailed", {"tally": _tally({"sync_status": "Error", "reason": "DiskFull"}, {})}),
+    ("SyncInProgress", {"tally": _tally(None, {})}),
+    ("Reconciling", {"faults": ("x: Timeout",)}),
+]
+
+
+@pytest.mark.parametrize("first", range(len(_ORDER)))
+def test_the_first_reason_speaks(first: int) -> None:
+    """Whatever else is wrong, the order of 2.5 decides."""
+    findings = GOOD
+    for _, changes in reversed(_ORDER[first:]):
+        findings = replace(findings, **changes)
+    found = report.outcome(findings)
+    assert found.ready is not None
+    assert (found.ready.status, found.ready.reason) == ("False", _ORDER[first][0])
+
+
+@pytest.mark.parametrize(
+    ("changes", "stalled", "reconciling", "because", "after"),
+    [
+        ({"is_paused": True}, False, False, "", 60.0),
+        ({"failure": _AUTH}, True, False, "AuthFailed", 60.0),
+        ({"failure": Retryable("Timeout", "x")}, False, True, "Reconciling", 60.0),
+        ({"problems": ("x",)}, True, False, "", 60.0),
+        ({"api_key": _KEY}, False, True, "Reconciling", 15.0),
+        ({"tally": _tally()}, False, False, "", 60.0),
+        (
+            {"tally": _tally({"sync_status": "Error", "reason": "UnsafePath"})},
+            True,
+            False,
+            "UnsafePath",
+            60.0,
+        ),
+        (
+            {"tally": _tally({"sync_status": "Error", "reason": "DiskFull"})},
+            False,
+            True,
+            "SyncInProgress",
+            60.0,
+        ),
+        ({"tally": _tally(None)}, False, True, "", 60.0),
+        ({"tally": None}, False, True, "", 60.0),
+    ],
+)
+def test_stalled_and_reconciling_follow_the_cause(
+    changes: dict[str, Any], stalled: bool, reconciling: bool, because: str, after: float
+) -> None:
+    """Every row of the table."""
+    found = report.outcome(replace(GOOD, **changes))
+    assert (found.stalled, found.reconciling, found.because) == (stalled, reconciling, because)
+    assert found.requeue_after == after
+
+
+def test_a_failing_look_keeps_what_was() -> None:
+    """The commit in force stays in the status; the cause is told beside it."""
+    found = report.outcome(replace(GOOD, failure=_AUTH))
+    assert found.fields["lastSyncCommit"] == COMMIT
+    assert found.fields["source"] == {"canonicalURL": "h/x", "cause": "AuthFailed"}
+    assert found.fields["repoCloneStatus"] == "Error"
+    assert _condition(found, "RepoCloned") == ("False", "CloneFailed")
+    assert _condition(found, "AllGatewaysSynced") == ("True", "SyncSucceeded")
+
+
+def test_a_pause_leaves_repo_cloned_alone() -> None:
+    """And is told as a normal event."""
+    found = report.outcome(replace(GOOD, is_paused=True))
+    assert "RepoCloned" not in {one.type for one in found.conditions}
+    assert [(one.weight, one.reason) for one in found.events] == [("Normal", "Paused")]
+
+
+def test_unknown_pods_change_no_count() -> None:
+    """Neither counts nor rows nor conditions about gateways are named."""
+    found = report.outcome(replace(GOOD, tally=None))
+    assert not {"gatewayCounts", "discoveredGateways"} & found.fields.keys()
+    assert not {"AllGatewaysSynced", "SidecarInjected"} & {one.type for one in found.conditions}
+    assert not found.withdrawn
+
+
+def test_faults_come_again_with_backoff() -> None:
+    """A passing fault is not written over a Ready that is True."""
+    found = report.outcome(replace(GOOD, faults=("metadata ConfigMap: Timeout",)))
+    assert found.backoff
+    assert found.transient
+
+
+def test_messages_are_bounded() -> None:
+    """A kibibyte of words is enough."""
+    found = report.outcome(replace(GOOD, problems=("x" * 5000,)))
+    assert found.ready is not None
+    assert len(found.ready.message) == 1024
+    assert all(len(one.message) <= 1024 for one in found.conditions)
+
+
+def _moment(**changes: Any) -> Moment:
+    base = Moment("7", 1, IgnitionSyncStatus(), SOURCE, SOURCE, None, None, False)
+    return replace(base, **changes)
+
+
+def test_moved_refs_are_told() -> None:
+    """A tag that moved warns; a branch that moved does not; nothing new tells nothing."""
+    new = Source("b" * 40, "main", "https://h/x")
+    tag = Resolution("b" * 40, "refs/tags/main", "tag")
+    branch = Resolution("b" * 40, "refs/heads/main", "branch")
+    (told,) = notices.tellings(_moment(source=new, resolution=tag))
+    assert (told.weight, told.reason) == ("Warning", "TagMoved")
+    assert "a" * 12 in told.message
+    (told,) = notices.tellings(_moment(source=new, resolution=branch))
+    assert (told.weight, told.reason) == ("Normal", "RefUpdated")
+    other = Source("b" * 40, "v2", "https://h/x")
+    (told,) = notices.tellings(_moment(source=other, resolution=tag))
+    assert told.reason == "RefUpdated"
+    assert notices.tellings(_moment()) == ()
+    assert notices.tellings(_moment(before=None)) == ()
+
+
+def test_gateways_are_told_once() -> None:
+    """What the stored status says already is no news."""
+    bare = _tally(None, agent="missing")
+    told = notices.tellings(_moment(tally=bare))
+    assert [one.reason for one in told] == ["GatewaysDiscovered", "MissingSidecar"]
+    fields = report.outcome(replace(GOOD, tally=bare)).fields
+    stored = _stored(fields)
+    assert notices.tellings(_moment(tally=bare, status=stored)) == ()
+
+
+def _stored(fields: Any) -> IgnitionSyncStatus:
+    return msgspec.convert(dict(fields), IgnitionSyncStatus)

@@ -1,0 +1,96 @@
+"""Rules that the API server cannot check."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.gateway_pods import sync
+from windlass.base.errors import Stalled
+from windlass.gateways.decide import spec_check, targets
+
+
+def _problems(**spec: Any) -> tuple[str, ...]:
+    return spec_check.problems(targets.routing_of(sync(**spec).spec, ""))
+
+
+def _mapping(**changes: Any) -> dict[str, Any]:
+    return {"profiles": {"p": {"mappings": [{"source": "a", "destination": "b", **changes}]}}}
+
+
+def test_the_least_spec_has_no_problem() -> None:
+    """Nothing to complain about."""
+    assert _problems() == ()
+    assert _problems(**_mapping(destination="projects/{{.GatewayName}}/{{.Labels.x}}")) == ()
+
+
+@pytest.mark.parametrize(
+    "destination", ["db", "db/x", "./var//log", "config/local", "a/.resources/b", "x.idb"]
+)
+def test_protected_destinations_are_refused(destination: str) -> None:
+    """V9, with the place of the mapping."""
+    (problem,) = _problems(**_mapping(destination=destination))
+    assert problem.startswith("profiles.p.mappings[0].destination")
+    (problem,) = _problems(additionalFiles=[{"source": "a", "dest": destination}])
+    assert "additionalFiles[0].dest" in problem
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        (_mapping(source="{{.Nothing}}"), "mappings[0].source"),
+        (_mapping(destination="{{.Vars.unknown}}"), "unknown"),
+        (_mapping(destination="{{ if }}"), "mappings[0].destination"),
+        (_mapping(patches=[{"set": {".a[-].b": "1"}}]), "patches[0].set"),
+        (
+            {"normalize": {"fields": [{"jsonPath": ".a[-]", "valueTemplate": "x"}]}},
+            "normalize.fields[0].jsonPath",
+        ),
+        (
+            {"normalize": {"fields": [{"jsonPath": ".a", "valueTemplate": "{{.X}}"}]}},
+            "normalize.fields[0].valueTemplate",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_named(spec: dict[str, Any], words: str) -> None:
+    """Where it stands, in words of the manifest."""
+    found = _problems(**spec)
+    assert len(found) == 1
+    assert words in found[0]
+
+
+def test_too_much_is_refused() -> None:
+    """A routing that no ConfigMap should carry."""
+    mapping = {
+        "source": "a",
+        "destination": "b",
+        "patches": [{"set": {f".k{n}": "x" * 1000 for n in range(60)}} for _ in range(5)],
+    }
+    (problem,) = _problems(profiles={"p": {"mappings": [mapping]}})
+    assert "bytes" in problem
+
+
+def test_five_problems_are_shown() -> None:
+    """The rest is counted."""
+    assert spec_check.sentence(("a",)) == "a"
+    text = spec_check.sentence(tuple("abcdefg"))
+    assert text == "a; b; c; d; e; and 2 more"
+
+
+@pytest.mark.parametrize(
+    "url", ["file:///srv/x.git", "http://example.com/x", "git://example.com/x", "ext::sh"]
+)
+def test_addresses_that_must_not_be_used(url: str) -> None:
+    """InvalidSpec, and a later look because an administrator may allow the host."""
+    with pytest.raises(Stalled) as caught:
+        spec_check.remote(url, insecure_hosts=frozenset(), allow_file=False)
+    assert caught.value.reason == "InvalidSpec"
+    assert caught.value.after == 300.0
+
+
+def test_a_listed_host_may_be_insecure() -> None:
+    """The administrator's word counts."""
+    hosts = frozenset({"example.com"})
+    found = spec_check.remote("http://example.com/x", insecure_hosts=hosts, allow_file=False)
+    assert found.scheme == "http"

@@ -1,0 +1,35 @@
+"""Outcomes that say more than Ready does, and those that say nothing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from windlass.objects.json import Object
+from windlass.runtime import summary
+from windlass.runtime.outcome import Outcome, Verdict, joined
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+FAILED = Verdict("False", "CloneFailed", "AuthFailed: no")
+
+
+def _reasons(outcome: Outcome) -> dict[str, str]:
+    status: Object = summary.summarise({}, outcome, generation=1, now=NOW)
+    return {row["type"]: row["reason"] for row in status["conditions"]}
+
+
+def test_stalled_and_reconciling_may_have_a_reason_of_their_own() -> None:
+    """Ready says what does not work, the other says why."""
+    stalled = Outcome(FAILED, stalled=True, because="AuthFailed")
+    assert _reasons(stalled) == {"Ready": "CloneFailed", "Stalled": "AuthFailed"}
+    busy = Outcome(FAILED, reconciling=True, because="Reconciling")
+    assert _reasons(busy) == {"Ready": "CloneFailed", "Reconciling": "Reconciling"}
+    plain = Outcome(FAILED, stalled=True)
+    assert _reasons(plain) == {"Ready": "CloneFailed", "Stalled": "CloneFailed"}
+    assert joined(Outcome(Verdict("True", "Fine", "")), stalled).because == "AuthFailed"
+
+
+def test_a_postponed_pass_reports_nothing_and_comes_back() -> None:
+    """It looked at nothing, so there is nothing to say."""
+    later = Outcome.postponed(1.5)
+    assert later.is_gone
+    assert later.requeue_after == 1.5
