@@ -93,13 +93,24 @@ def _settings_page() -> str:
 
 def _metrics_page() -> str:
     from windlass.telemetry import metrics
+    from windlass.telemetry.agent_metrics import AgentMetrics
+    from windlass.telemetry.environment_metrics import EnvironmentMetrics
+    from windlass.telemetry.gateway_metrics import GatewayMetrics
 
-    rows = [
-        f"| `{line.name}` | {_kind_of_metric(line)} | {', '.join(line.labels)} | {line.help} |"
-        for line in metrics.table()
-    ]
-    head = ["# Metrics", "", "| Name | Type | Labels | Meaning |", "|---|---|---|---|"]
-    return "\n".join([*head, *rows]) + "\n"
+    tables = {
+        "Reverser": metrics.Metrics,
+        "Gateways": GatewayMetrics,
+        "The agent beside a gateway": AgentMetrics,
+        "Environments": EnvironmentMetrics,
+    }
+    lines = ["# Metrics"]
+    for title, kind in tables.items():
+        lines += ["", f"## {title}", "", "| Name | Type | Labels | Meaning |", "|---|---|---|---|"]
+        lines += [
+            f"| `{line.name}` | {_kind_of_metric(line)} | {', '.join(line.labels)} | {line.help} |"
+            for line in metrics.table(kind)
+        ]
+    return "\n".join(lines) + "\n"
 
 
 def _kind_of_metric(line: Declared[Any]) -> str:
