@@ -22,7 +22,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from windlass.dev.node.policies import openings
 from windlass.dev.node.policies.seen import Pod, Way, World
@@ -64,10 +64,10 @@ def of(world: World, pods_network: str) -> Chains:
         _MAIN: (_REPLIES, leaving, entering),
         _NODE: (_REPLIES, "-i lo -j RETURN", leaving),
     }
-    pods = _by_address(world.pods)
+    world = replace(world, pods=_by_address(world.pods))
     for way, name in _ROWS.items():
         rows: list[str] = []
-        for pod in pods:
+        for pod in world.pods:
             body = _body(pod, way, world)
             if body is not None:
                 tables[_name(body)] = body
@@ -90,10 +90,10 @@ def _jump(hook: str) -> str:
     return f"-A {hook} -j {_HOOKS[hook]}"
 
 
-def _by_address(pods: Iterable[Pod]) -> list[Pod]:
+def _by_address(pods: Iterable[Pod]) -> tuple[Pod, ...]:
     # An address may pass to a new pod before the old one is gone from the server.
     newest = {pod.address: pod for pod in sorted(pods, key=lambda pod: (pod.created, pod.name))}
-    return [newest[address] for address in sorted(newest)]
+    return tuple(newest[address] for address in sorted(newest))
 
 
 def _unknown(way: Way, world: World) -> tuple[str, ...]:

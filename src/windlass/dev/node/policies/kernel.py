@@ -12,5 +12,6 @@ def apply(wanted: Chains) -> None:
     """Have `wanted` in force, all of it at once; a crash leaves the old chains or the new."""
     found = chains.found_in(system.run("iptables-save", "-t", chains.TABLE))
     failpoint.reach("dev.node.policies.before")
-    system.run("iptables-restore", "--noflush", text=chains.restored(wanted, found))
+    # kube-proxy writes too, and the older kind of iptables lets one in at a time.
+    system.run("iptables-restore", "--noflush", "--wait=5", text=chains.restored(wanted, found))
     failpoint.reach("dev.node.policies.after")

@@ -1,0 +1,218 @@
+"""Environments whose pods really run: they serve, they are fenced, they fail, they heal."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import pytest
+
+from tests.support import node as nodes
+from tests.support import pod_network
+from tests.support.outskirts import DNS, PUBLIC, WEB, Outskirts, serving_manifest
+from tests.support.pod_network import PodNetwork
+from tests.support.previews import ENVIRONMENTS, NAMESPACES, POLICIES, Previews, eventually
+from windlass.dev.desk import Desk
+from windlass.environments.decide import owned_objects
+from windlass.kube.api import Api
+from windlass.kube.errors import Forbidden
+from windlass.objects.gvr import GVR
+
+pytestmark = [pytest.mark.cluster, pytest.mark.node]
+
+PODS = GVR("", "v1", "pods")
+SERVICES = GVR("", "v1", "services")
+ABSENT = "windlass.dev/nobody-loaded-this:1"
+
+T = TypeVar("T")
+
+
+async def _pod(tenant: Previews, name: str = "one") -> dict[str, Any]:
+    """The pod of an Environment that serves."""
+    place = await tenant.place(name)
+
+    async def ready() -> Any:
+        for pod in await tenant.api.list(PODS, place):
+            rows = pod.get("status", {}).get("conditions", [])
+            if any(row["type"] == "Ready" and row["status"] == "True" for row in rows):
+                return pod
+        return None
+
+    found: dict[str, Any] = await eventually(ready, f"a pod of {name} ready")
+    return found
+
+
+async def _network(desk: Desk, tenant: Previews, name: str = "one") -> PodNetwork:
+    pod = (await _pod(tenant, name))["metadata"]
+    return await asyncio.to_thread(pod_network.of, desk, pod["namespace"], pod["name"])
+
+
+async def _soon(asks: Callable[[], T], what: str) -> T:
+    """The first true answer of something that blocks."""
+    found: T = await eventually(lambda: asyncio.to_thread(asks), what)
+    return found
+
+
+@pytest.mark.scenario("E35", "E38")
+async def test_two_copies_run_and_do_not_meet(
+    tenant: Previews, node_cluster: Desk, outskirts: Outskirts
+) -> None:
+    """A pod without resources starts, its Service answers inside, and inside alone."""
+    tenant.commit({"deploy/all.yaml": serving_manifest()})
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment(), tenant.environment("two"))
+        await asyncio.gather(*(tenant.phase("Ready", name, seconds=90) for name in ("one", "two")))
+        pod, place = await _pod(tenant), await tenant.place()
+        resources = pod["spec"]["containers"][0]["resources"]
+        assert {"cpu", "memory"} <= resources["requests"].keys()
+        service = (await tenant.api.get(SERVICES, "web", place))["spec"]["clusterIP"]
+        call = nodes.fetch(service, 80)
+        said = await asyncio.to_thread(
+            nodes.inside, node_cluster, place, pod["metadata"]["name"], call
+        )
+        assert said.endswith("hello\n")
+        one, two = [await _network(node_cluster, tenant, name) for name in ("one", "two")]
+    for outsider in (two, outskirts.stranger):
+        assert not outsider.reaches(one.address, 8080)
+        assert not outsider.reaches(service, 80)
+    # The stranger shows that only the fence keeps the others.
+    assert outskirts.reached_by(outskirts.stranger) == set(outskirts.forbidden())
+    assert outskirts.reached_by(one) == set()
+    assert one.reaches(PUBLIC, WEB)
+    assert one.reaches(outskirts.dns.address, DNS, "UDP")
+
+
+@pytest.mark.scenario("E36")
+async def test_a_fence_that_was_taken_down_comes_back(
+    tenant: Previews, node_cluster: Desk, outskirts: Outskirts
+) -> None:
+    """Nobody opens a preview for longer than it takes to see it."""
+    tenant.commit({"deploy/all.yaml": serving_manifest()})
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment())
+        await tenant.phase("Ready", seconds=90)
+        place = await tenant.place()
+        network = await _network(node_cluster, tenant)
+        before = await _policies(tenant, place)
+        for name in before:
+            await tenant.api.delete(POLICIES, name, place)
+
+        async def restored() -> bool:
+            now = await _policies(tenant, place)
+            return now.keys() == before.keys() and not set(now.values()) & set(before.values())
+
+        await eventually(restored, "every policy is back")
+        stranger = outskirts.stranger
+        await _soon(lambda: not stranger.reaches(network.address, 8080), "the fence in force")
+        assert await asyncio.to_thread(outskirts.reached_by, network) == set()
+        await tenant.phase("Ready")
+
+
+async def _policies(tenant: Previews, place: str) -> dict[str, str]:
+    found = await tenant.api.list(POLICIES, place)
+    return {obj["metadata"]["name"]: obj["metadata"]["uid"] for obj in found}
+
+
+@pytest.mark.scenario("E21")
+async def test_deletion_ends_every_process(tenant: Previews, node_cluster: Desk) -> None:
+    """With the Environment go its namespace, its pods and what ran in them."""
+    tenant.commit({"deploy/all.yaml": serving_manifest()})
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment())
+        await tenant.phase("Ready", seconds=90)
+        place = await tenant.place()
+        uid = (await _pod(tenant))["metadata"]["uid"]
+        assert pod_network.processes(uid)
+        await tenant.api.delete(ENVIRONMENTS, "one", tenant.namespace)
+        await tenant.gone(ENVIRONMENTS, "one", tenant.namespace)
+        await tenant.gone(NAMESPACES, place)
+    assert node_cluster.api.ask(f"/api/v1/namespaces/{place}").status == 404
+    await _soon(lambda: not pod_network.processes(uid), "no process is left")
+
+
+@pytest.mark.scenario("E74")
+@pytest.mark.parametrize(
+    ("reason", "broken"),
+    [
+        ("ImagePullFailed", serving_manifest(ABSENT)),
+        ("CrashLooping", serving_manifest(script="exit 3")),
+        ("OutOfMemory", serving_manifest(script="tail /dev/zero")),
+    ],
+)
+async def test_a_rollout_that_fails_says_why_and_is_mended(
+    tenant: Previews, reason: str, broken: str
+) -> None:
+    """The cause, in the pod's own words; the next commit makes it good."""
+    tenant.commit({"deploy/all.yaml": broken})
+    async with tenant.running(rollout_seconds=3.0):
+        await tenant.apply(tenant.project(), tenant.environment())
+        assert "container main" in await _failed_by(tenant, reason)
+    tenant.commit({"deploy/all.yaml": serving_manifest()})
+    async with tenant.running():
+        await tenant.phase("Ready", seconds=60)
+
+
+async def _failed_by(tenant: Previews, reason: str) -> str:
+    """What it says when it has failed for this reason; at first it may not know the cause."""
+
+    async def told() -> str:
+        status = (await tenant.get()).get("status") or {}
+        rows = status.get("conditions") or []
+        said = {row["type"]: row for row in rows}.get("DeploymentReady") or {}
+        known = status.get("phase") == "Failed" and said["reason"] == reason
+        return str(said["message"]) if known else ""
+
+    found: str = await eventually(told, f"it has failed by {reason}", seconds=60)
+    return found
+
+
+@pytest.mark.scenario("E75")
+async def test_a_crash_degrades_and_heals_by_itself(tenant: Previews) -> None:
+    """Nobody asked for anything else, so the generation stays."""
+    tenant.commit({"deploy/all.yaml": serving_manifest(probe_delay=2)})
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment())
+        before = await tenant.phase("Ready", seconds=90)
+        uid = (await _pod(tenant))["metadata"]["uid"]
+        for pid in pod_network.processes(uid, running="httpd"):
+            os.kill(pid, signal.SIGKILL)
+        await tenant.phase("Degraded")
+        after = await tenant.phase("Ready", seconds=60)
+    assert after["metadata"]["generation"] == before["metadata"]["generation"]
+    assert after["status"]["revision"] == before["status"]["revision"]
+
+
+@pytest.mark.scenario("E120")
+async def test_the_applier_stays_in_its_namespace(tenant: Previews) -> None:
+    """It writes what bundles bring; no neighbour, no rights, no doors."""
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment(), tenant.environment("two"))
+        await asyncio.gather(*(tenant.phase("Ready", name) for name in ("one", "two")))
+    one, two = await tenant.place(), await tenant.place("two")
+    applier = Api(tenant.connection, acting_as=owned_objects.applier_user(one))
+    config_maps = GVR("", "v1", "configmaps")
+    await applier.apply(config_maps, _object(config_maps, "ConfigMap", one), field_manager="test")
+    rbac, network = "rbac.authorization.k8s.io", "networking.k8s.io"
+    view = {"roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "view"}}
+    for gvr, kind, place, more in (
+        (config_maps, "ConfigMap", two, {}),
+        (config_maps, "ConfigMap", tenant.namespace, {}),
+        (GVR(rbac, "v1", "roles"), "Role", one, {"rules": []}),
+        (GVR(rbac, "v1", "rolebindings"), "RoleBinding", one, view),
+        (GVR(network, "v1", "networkpolicies"), "NetworkPolicy", one, {"spec": {}}),
+        (GVR("", "v1", "resourcequotas"), "ResourceQuota", one, {}),
+    ):
+        wanted = {**_object(gvr, kind, place), **more}
+        with pytest.raises(Forbidden):
+            await applier.apply(gvr, wanted, field_manager="test")
+    for name in await _policies(tenant, one):
+        with pytest.raises(Forbidden):
+            await applier.delete(POLICIES, name, one)
+
+
+def _object(gvr: GVR, kind: str, place: str) -> dict[str, Any]:
+    metadata = {"name": "intruder", "namespace": place}
+    return {"apiVersion": gvr.api_version, "kind": kind, "metadata": metadata}

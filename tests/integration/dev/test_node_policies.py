@@ -1,0 +1,259 @@
+"""Tests of NetworkPolicies on a node: pods that try, and what reaches whom."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.support import cluster as support
+from tests.support import desk as commands
+from tests.support import node as nodes
+from tests.support import pod_network
+from tests.support.operator import eventually
+from tests.support.pod_network import PodNetwork
+from windlass.dev import cluster as control_plane
+from windlass.dev import components, launch, places, state, status
+from windlass.dev.desk import Desk
+from windlass.dev.node.slot import Slot
+
+pytestmark = [pytest.mark.cluster, pytest.mark.node]
+
+HTTP, METRICS, DNS = 8080, 9090, 53
+EVERYBODY: dict[str, Any] = {"podSelector": {}}
+
+
+@dataclass(frozen=True)
+class Town:
+    """Three pods in one namespace, a stranger in another, a listener on the machine."""
+
+    desk: Desk
+    here: str
+    there: str
+    web: PodNetwork
+    client: PodNetwork
+    dns: PodNetwork
+    stranger: PodNetwork
+    machine_port: int
+
+    @property
+    def slot(self) -> Slot:
+        now = state.load(self.desk.directory)
+        assert now is not None
+        assert now.node is not None
+        return Slot(now.node.slot)
+
+    def policy(self, name: str, **spec: Any) -> None:
+        """Make a policy in the namespace of the three."""
+        types = [way for way in ("Ingress", "Egress") if way.lower() in spec]
+        body = {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "NetworkPolicy",
+            "metadata": {"name": name},
+            "spec": {"podSelector": {}, "policyTypes": types, **spec},
+        }
+        made = self.desk.api.ask(self._path(), method="POST", body=body)
+        assert made.ok, made
+
+    def remove(self, name: str = "") -> None:
+        """Delete a policy, or all of them."""
+        self.desk.api.ask(f"{self._path()}/{name}".rstrip("/"), method="DELETE")
+
+    def _path(self) -> str:
+        return f"/apis/networking.k8s.io/v1/namespaces/{self.here}/networkpolicies"
+
+
+@pytest.fixture(scope="module")
+def built(node_cluster: Desk) -> Iterator[Town]:
+    """The town, built once."""
+    desk = node_cluster
+    with contextlib.ExitStack() as stack:
+        here, there = (stack.enter_context(support.fresh_namespace(desk)) for _ in range(2))
+        for place in (here, there):
+            account = f"/api/v1/namespaces/{place}/serviceaccounts/default"
+            eventually(partial(_is_there, desk, account), "the default account")
+        port = {"name": "http", "containerPort": HTTP}
+        web = pod_network.run(desk, here, "web", labels={"app": "web"}, ports=[port])
+        dns = pod_network.run(desk, here, "dns", labels={"k8s-app": "kube-dns"})
+        client = pod_network.run(desk, here, "client", labels={"app": "client"})
+        stranger = pod_network.run(desk, there, "stranger")
+        stack.enter_context(web.listening(HTTP, METRICS))
+        stack.enter_context(dns.echoing(DNS))
+        stack.enter_context(stranger.listening(HTTP))
+        machine = stack.enter_context(socket.create_server((desk.host, 0)))
+        yield Town(desk, here, there, web, client, dns, stranger, int(machine.getsockname()[1]))
+
+
+@pytest.fixture
+def town(built: Town) -> Iterator[Town]:
+    """The town without any policy, in which everybody reaches everybody."""
+    eventually(lambda: built.stranger.reaches(built.web.address, HTTP), "an open town")
+    eventually(lambda: built.client.reaches(built.stranger.address, HTTP), "a way out")
+    yield built
+    built.remove()
+
+
+def _is_there(desk: Desk, path: str) -> bool:
+    return desk.api.ask(path).ok
+
+
+def _soon_not(reaches: Callable[[], bool]) -> None:
+    eventually(lambda: not reaches(), "the policy in force", seconds=10)
+
+
+def test_a_denial_of_everything_and_its_end(town: Town) -> None:
+    """Nobody enters, nobody leaves, not to the node nor to the machine; then all of it again."""
+    town.policy("deny", ingress=[], egress=[])
+    _soon_not(lambda: town.stranger.reaches(town.web.address, HTTP))
+    assert not town.client.reaches(town.web.address, HTTP)
+    assert not town.client.reaches(town.stranger.address, HTTP)
+    assert not town.client.reaches(town.desk.host, town.machine_port)
+    assert not town.client.reaches(town.slot.node_address, 6443)
+    assert not town.client.reaches(town.slot.service_address, 443)
+    # What comes from the node arrives, as a probe would.
+    assert nodes.inside(town.desk, town.here, "client", "echo alive") == "alive\n"
+    town.remove("deny")
+    eventually(lambda: town.stranger.reaches(town.web.address, HTTP), "the end of the policy")
+    assert town.client.reaches(town.desk.host, town.machine_port)
+    assert town.client.reaches(town.slot.service_address, 443)
+
+
+def test_the_machine_is_outside(town: Town) -> None:
+    """It is no node: a pod that may not be entered is shut to it too."""
+
+    def reached() -> bool:
+        try:
+            with socket.create_connection((town.web.address, HTTP), timeout=0.6):
+                return True
+        except TimeoutError:
+            return False
+
+    assert reached()
+    town.policy("deny", ingress=[])
+    _soon_not(reached)
+
+
+def test_only_the_same_namespace(town: Town) -> None:
+    """Neighbours go on talking, strangers are out."""
+    town.policy("near", ingress=[{"from": [EVERYBODY]}])
+    _soon_not(lambda: town.stranger.reaches(town.web.address, HTTP))
+    assert town.client.reaches(town.web.address, HTTP)
+
+
+def test_a_port_by_its_name(town: Town) -> None:
+    """Open is what the pod calls so, and nothing beside it."""
+    assert town.stranger.reaches(town.web.address, METRICS)
+    town.policy("named", ingress=[{"ports": [{"port": "http"}]}])
+    _soon_not(lambda: town.stranger.reaches(town.web.address, METRICS))
+    assert town.stranger.reaches(town.web.address, HTTP)
+
+
+def test_a_block_and_its_exception(town: Town) -> None:
+    """Everything but the machine."""
+    block = {"cidr": "0.0.0.0/0", "except": [f"{town.desk.host}/32"]}
+    town.policy("block", egress=[{"to": [{"ipBlock": block}]}])
+    _soon_not(lambda: town.client.reaches(town.desk.host, town.machine_port))
+    assert town.client.reaches(town.stranger.address, HTTP)
+    assert town.client.reaches(town.slot.node_address, 6443)
+
+
+def test_names_may_be_asked_and_nothing_else(town: Town) -> None:
+    """By the address of a service: the packet filter sees the pod behind it."""
+    body = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "dns"},
+        "spec": {
+            "selector": {"k8s-app": "kube-dns"},
+            "ports": [{"port": DNS, "protocol": "UDP"}],
+        },
+    }
+    path = f"/api/v1/namespaces/{town.here}/services"
+    service = json.loads(town.desk.api.ask(path, method="POST", body=body).text)
+    address = service["spec"]["clusterIP"]
+    server = {"podSelector": {"matchLabels": {"k8s-app": "kube-dns"}}}
+    ports = [{"port": DNS, "protocol": "UDP"}, {"port": DNS, "protocol": "TCP"}]
+    town.policy("dns", egress=[{"to": [server], "ports": ports}])
+    _soon_not(lambda: town.client.reaches(town.web.address, HTTP))
+    eventually(lambda: town.client.reaches(address, DNS, "UDP"), "an answer by the service")
+    assert town.client.reaches(town.dns.address, DNS, "UDP")
+
+
+def test_both_ends_have_to_agree(town: Town) -> None:
+    """The one may leave, but the other may not be entered; then it may."""
+    town.policy("out", podSelector={"matchLabels": {"app": "client"}}, egress=[{"to": [EVERYBODY]}])
+    _soon_not(lambda: town.client.reaches(town.stranger.address, HTTP))
+    assert town.client.reaches(town.web.address, HTTP)
+    town.policy("in", podSelector={"matchLabels": {"app": "web"}}, ingress=[])
+    _soon_not(lambda: town.client.reaches(town.web.address, HTTP))
+    door = {"from": [{"podSelector": {"matchLabels": {"app": "client"}}}]}
+    town.policy("door", podSelector={"matchLabels": {"app": "web"}}, ingress=[door])
+    eventually(lambda: town.client.reaches(town.web.address, HTTP), "the door")
+    assert not town.stranger.reaches(town.web.address, HTTP)
+
+
+def test_a_namespace_that_gets_the_label_is_let_in(town: Town) -> None:
+    """Changes of pods and namespaces count like changes of policies."""
+    chosen = {"namespaceSelector": {"matchLabels": {"friend": "yes"}}}
+    town.policy("friends", ingress=[{"from": [chosen]}])
+    _soon_not(lambda: town.stranger.reaches(town.web.address, HTTP))
+    nodes.kubectl(town.desk, "label", "namespace", town.there, "friend=yes")
+    eventually(lambda: town.stranger.reaches(town.web.address, HTTP), "the friend let in")
+    nodes.kubectl(town.desk, "label", "namespace", town.there, "friend-")
+
+
+def test_a_new_pod_is_fenced_from_its_first_packet(town: Town) -> None:
+    """There is no moment in which it runs and its policies do not hold."""
+    town.policy("deny", egress=[])
+    _soon_not(lambda: town.client.reaches(town.stranger.address, HTTP))
+    tries = f"nc -w 1 {town.stranger.address} {HTTP} -e true && echo open || echo shut"
+    pod_network.run(town.desk, town.here, "newborn", script=f"{tries}; sleep 3600")
+    logs = ("logs", "-n", town.here, "newborn")
+    said = eventually(lambda: nodes.kubectl(town.desk, *logs), "what it found")
+    assert said.split()[-1] == "shut"
+
+
+def test_up_repairs_it_and_its_chains_outlive_it(town: Town) -> None:
+    """Dead it fences on; alive again it knows what was said meanwhile."""
+    town.policy("deny", ingress=[])
+    _soon_not(lambda: town.stranger.reaches(town.web.address, HTTP))
+    before = _pids(town.desk)
+    commands.kill(before[components.POLICIES])
+    seen = status.of(town.desk.name)
+    assert seen is not None
+    assert not seen.ready
+    assert not town.stranger.reaches(town.web.address, HTTP)
+    town.policy("door", ingress=[{"ports": [{"port": HTTP}]}])
+    assert control_plane.up(town.desk.name) == town.desk
+    after = _pids(town.desk)
+    assert {name for name in before if before[name] != after[name]} == {components.POLICIES}
+    assert town.stranger.reaches(town.web.address, HTTP)
+    assert not town.stranger.reaches(town.web.address, METRICS)
+
+
+def _pids(desk: Desk) -> dict[str, int]:
+    now = state.load(desk.directory)
+    assert now is not None
+    return {component: process.pid for component, process in now.processes.items()}
+
+
+def test_an_enforcer_nobody_recorded_is_found(request: pytest.FixtureRequest) -> None:
+    """Who died right after starting it left one; the next `up` ends that and has one."""
+    name = support.name("fence")
+    request.addfinalizer(lambda: control_plane.down(name))
+    half = f"dev.spawn.{components.POLICIES}.after=kill"
+    commands.run("up", "--node", "--name", name, WINDLASS_FAILPOINTS=half)
+    directory = places.directory(name)
+    assert len(launch.strays(components.POLICIES, directory)) == 1
+    again = commands.run("up", "--name", name)
+    assert again.returncode == 0, again.stderr
+    (found,) = launch.strays(components.POLICIES, directory)
+    now = state.load(directory)
+    assert now is not None
+    assert now.processes[components.POLICIES].pid == found.pid

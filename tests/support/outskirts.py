@@ -1,0 +1,107 @@
+"""What lies around previews on a node: some of it is theirs to reach, most is not.
+
+Addresses of the world outside are given to the node itself, in the cluster's own network;
+what pods send there is filtered like anything that leaves them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from dataclasses import dataclass
+
+from tests.support import cluster as support
+from tests.support import node as nodes
+from tests.support import pod_network
+from tests.support.operator import eventually
+from tests.support.pod_network import PodNetwork
+from windlass.dev import state
+from windlass.dev.desk import Desk
+from windlass.dev.node import namespaces, system
+from windlass.dev.node.slot import Slot
+
+PUBLIC = "203.0.113.7"
+METADATA = "169.254.169.254"
+PRIVATE = ("10.77.0.1", "172.16.77.1", "192.168.77.1")
+WEB, OTHER, DNS = 443, 8443, 53
+
+
+@dataclass(frozen=True)
+class Outskirts:
+    """A name server, a stranger without a fence, a listener on the machine, and addresses."""
+
+    slot: Slot
+    dns: PodNetwork
+    stranger: PodNetwork
+    machine_port: int
+
+    @classmethod
+    def laid_out(cls, desk: Desk, stack: contextlib.ExitStack) -> Outskirts:
+        """Build it; it goes with the cluster."""
+        now = state.load(desk.directory)
+        assert now is not None
+        assert now.node is not None
+        enter = namespaces.enter(desk.directory)
+        for address in (PUBLIC, METADATA, *PRIVATE):
+            system.run(*enter, "ip", "address", "add", f"{address}/32", "dev", "lo")
+        slot = Slot(now.node.slot)
+        node = PodNetwork("node", slot.node_address, namespaces.network_file(desk.directory))
+        stack.enter_context(node.listening(WEB, OTHER))
+        plain = stack.enter_context(support.fresh_namespace(desk))
+        account = f"/api/v1/namespaces/{plain}/serviceaccounts/default"
+        eventually(lambda: desk.api.ask(account).ok, "the default account")
+        dns = pod_network.run(desk, "kube-system", "dns", labels={"k8s-app": "kube-dns"})
+        stack.enter_context(dns.echoing(DNS))
+        stranger = pod_network.run(desk, plain, "stranger")
+        machine = stack.enter_context(socket.create_server((desk.host, 0)))
+        return cls(slot, dns, stranger, int(machine.getsockname()[1]))
+
+    def forbidden(self) -> dict[str, tuple[str, int]]:
+        """Places that no preview may reach, by what they are."""
+        return {
+            "the API server": (self.slot.node_address, 6443),
+            "the API server as a service": (self.slot.service_address, 443),
+            "the kubelet": (self.slot.node_address, 10250),
+            "the machine": (self.slot.host_address, self.machine_port),
+            "a cloud's metadata": (METADATA, WEB),
+            "a public address on another port": (PUBLIC, OTHER),
+            **{f"private {address}": (address, WEB) for address in PRIVATE},
+        }
+
+    def reached_by(self, pod: PodNetwork) -> set[str]:
+        """Which of the forbidden places a pod reaches."""
+        return {
+            name for name, (where, port) in self.forbidden().items() if pod.reaches(where, port)
+        }
+
+
+def serving_manifest(image: str = nodes.IMAGE, *, script: str = "", probe_delay: int = 0) -> str:
+    """A web server that says hello, without resources, as a user without rights, and a Service."""
+    runs = script or "echo hello > /tmp/index.html; exec httpd -f -p 8080 -h /tmp"
+    return f"""\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: web}}
+spec:
+  selector: {{matchLabels: {{app: web}}}}
+  template:
+    metadata: {{labels: {{app: web}}}}
+    spec:
+      terminationGracePeriodSeconds: 0
+      securityContext: {{runAsUser: 1000}}
+      containers:
+      - name: main
+        image: {image}
+        imagePullPolicy: Never
+        command: [sh, -c, "{runs}"]
+        ports: [{{name: http, containerPort: 8080}}]
+        readinessProbe:
+          httpGet: {{path: /index.html, port: http}}
+          periodSeconds: 1
+          initialDelaySeconds: {probe_delay}
+---
+apiVersion: v1
+kind: Service
+metadata: {{name: web}}
+spec: {{selector: {{app: web}}, ports: [{{port: 80, targetPort: http}}]}}
+"""
