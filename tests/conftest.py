@@ -77,6 +77,15 @@ def node_cluster() -> Iterator[Desk]:
         yield desk
 
 
+@pytest.fixture(scope="session")
+def quiet_cluster() -> Iterator[Desk]:
+    """A control plane without an operator, for tests that run parts of one themselves."""
+    from tests.support import cluster as support
+
+    with support.running("quiet") as desk:
+        yield desk
+
+
 @pytest.fixture
 def namespace(cluster: Desk) -> Iterator[str]:
     """A namespace of the test's own on the shared control plane."""

@@ -108,8 +108,7 @@ async def controlling(
     """A controller that runs while the test does."""
     settings = GatewaysSettings(
         work_directory=directory,
-        git=git_settings(directory),
-        **{"status_interval_seconds": 0.2, **changes},
+        **{"git": git_settings(directory), "status_interval_seconds": 0.2, **changes},
     )
     clock, registry = SkippingClock(), CollectorRegistry()
     controller = GatewaysController(

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tests.integration.api.server import Server
-from tests.support import cluster as clusters
 from windlass.api.registry import KINDS
 from windlass.dev.desk import Desk
 
@@ -19,10 +18,9 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Desk]:
+def cluster(quiet_cluster: Desk) -> Desk:
     """A control plane without an operator, which would answer what these tests write."""
-    with clusters.running("api") as desk:
-        yield desk
+    return quiet_cluster
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support import cluster as clusters
 from tests.support.gateway_fleet import Fleet, Running, controlling, settled
 from tests.support.gitserver import PASSWORD, Served, serving
 from windlass.api.install import Install
@@ -22,10 +21,9 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Desk]:
+def cluster(quiet_cluster: Desk) -> Desk:
     """A control plane without an operator: the controllers of these tests are alone on it."""
-    with clusters.running("gateways") as desk:
-        yield desk
+    return quiet_cluster
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,130 @@
+"""A gateway in a real pod, with the agent as its sidecar, follows a branch."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support import cluster as support
+from tests.support import node
+from tests.support.gateway_fleet import Fleet, controlling, eventually
+from tests.support.gitserver import commit_files, git_settings, serving
+from windlass.api.registry import IGNITION_SYNCS
+from windlass.dev.node import gateway_pod, own_image
+from windlass.dev.node.gateway_pod import GatewayPod
+from windlass.kube.api import Api
+from windlass.kube.connection import Connection
+from windlass.objects.gvr import GVR
+
+if TYPE_CHECKING:
+    from windlass.dev.desk import Desk
+
+pytestmark = [pytest.mark.cluster, pytest.mark.node]
+
+PODS = GVR("", "v1", "pods")
+TOKEN = "ci:0123456789abcdef"
+VIEW = "projects/line/com.inductiveautomation.perspective/views/Overview"
+POD = "area-1"
+
+
+def _files(title: str) -> dict[str, str]:
+    resource = {"scope": "G", "version": 1, "files": ["view.json"], "attributes": {}}
+    return {
+        "services/site/projects/line/project.json": json.dumps({"title": "line"}),
+        f"services/site/{VIEW}/view.json": json.dumps({"title": title}),
+        f"services/site/{VIEW}/resource.json": json.dumps(resource),
+    }
+
+
+@pytest.fixture
+async def site(node_cluster: Desk, node_operator: Path, tmp_path: Path) -> AsyncIterator[Fleet]:
+    """A namespace whose gateways can reach a git server on this machine."""
+    own_image.load(node_cluster)
+    with (
+        serving(tmp_path / "git", host=node_cluster.host) as served,
+        support.fresh_namespace(node_cluster) as namespace,
+    ):
+        async with (
+            Connection.open(kubeconfig=node_cluster.admin_kubeconfig) as admin,
+            Connection.open(kubeconfig=node_operator) as operator,
+        ):
+            fleet = Fleet(Api(admin), admin, served, namespace)
+            await fleet.account("default")
+            await fleet.secret(apiKey=TOKEN)
+            git = git_settings(tmp_path)
+            hosts = git.insecure_hosts | {node_cluster.host}
+            work = tmp_path / "work"
+            changed = dataclasses.replace(git, insecure_hosts=hosts)
+            async with controlling(operator, work, git=changed):
+                yield fleet
+
+
+def _pod(fleet: Fleet, desk: Desk) -> dict[str, Any]:
+    return GatewayPod(
+        name=POD,
+        namespace=fleet.namespace,
+        sync="site",
+        service_path="services/site",
+        token=TOKEN,
+        api_key_secret="ignition-api",
+        git_secret="none",
+        git_host=desk.host,
+    ).as_object()
+
+
+async def _asked(desk: Desk, fleet: Fleet, path: str) -> Any:
+    """What the mock gateway says of itself, asked inside its own container once it is up."""
+    url = f"http://127.0.0.1:{gateway_pod.CONTROL_PORT}{path}"
+    script = f"import urllib.request as u;print(u.urlopen({url!r}).read().decode())"
+    place = ("-n", fleet.namespace, POD, "-c", gateway_pod.GATEWAY)
+    command = ("exec", *place, "--", sys.executable, "-c", script)
+
+    async def look() -> str:
+        done = await asyncio.to_thread(node.try_kubectl, desk, *command)
+        return done.stdout if done.returncode == 0 else ""
+
+    return json.loads(await eventually(look, f"the gateway answers {path}", seconds=60.0))
+
+
+async def _synced(fleet: Fleet, commit: str) -> None:
+    async def look() -> bool:
+        status = await fleet.status()
+        rows = status.get("discoveredGateways") or [{}]
+        ready = (await fleet.condition()).get("status") == "True"
+        return ready and rows[0].get("syncedCommit") == commit
+
+    await eventually(look, f"{commit} is on the gateway", seconds=90.0)
+
+
+async def test_a_push_reaches_the_gateway_and_is_scanned(site: Fleet, node_cluster: Desk) -> None:
+    """First files before the gateway starts, later ones by a scan, and never a torn read."""
+    first = commit_files(site.repository, _files("Line 1"))
+    sync = site.sync(
+        polling={"interval": "5s"},
+        gateway={
+            "port": gateway_pod.PORT,
+            "tls": False,
+            "apiKeySecretRef": {"name": "ignition-api"},
+        },
+    )
+    await site.apply(sync)
+    await site.admin.create(PODS, _pod(site, node_cluster), field_manager="test")
+    await _synced(site, first)
+    loaded = await _asked(node_cluster, site, "/loaded")
+    assert f"{VIEW}/view.json" in loaded, "it was there when the gateway started"
+    assert await _asked(node_cluster, site, "/posts") == {}
+    second = commit_files(site.repository, _files("Bottling"))
+    await _synced(site, second)
+    assert await _asked(node_cluster, site, "/posts") == {"projects": 1}
+    again = await _asked(node_cluster, site, "/loaded")
+    assert again[f"{VIEW}/view.json"] != loaded[f"{VIEW}/view.json"]
+    assert await _asked(node_cluster, site, "/torn") == []
+    await site.admin.delete(IGNITION_SYNCS, "site", site.namespace)
+    assert await _asked(node_cluster, site, "/loaded") == again
