@@ -1,4 +1,4 @@
-"""Row `startup`: how long a person waits for `windlass dev up` and for `windlass --help`."""
+"""Row `startup`: how long a person waits for `windlass dev up`, `dev down` and `--help`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 
 from bench.figure import Figure, at_most, median
 from bench.ground import Ground
-from windlass.dev import binaries, cluster
+from windlass.dev import binaries, cluster, programs
+from windlass.dev.node import precondition
 
 _NAME = "bench-up"
 _UPS = 3
@@ -22,9 +23,9 @@ _COMMAND = str(Path(sys.executable).with_name("windlass"))
 def measure(ground: Ground) -> Iterator[Figure]:
     """Wall time of both, as a user would see it."""
     with ground.progress.step("startup: finding the programs"):
-        programs = binaries.locate(None, ground.progress)
+        found = binaries.locate(None, ground.progress)
     with ground.progress.step(f"startup: windlass dev up, {_UPS} times"):
-        ups = [_up() for _ in range(_UPS)]
+        ups = [_up()[0] for _ in range(_UPS)]
     yield Figure(
         "startup",
         "windlass dev up, programs at hand",
@@ -34,10 +35,11 @@ def measure(ground: Ground) -> Iterator[Figure]:
         goal=at_most(6),
         note=f"median of {_UPS}: empty directory to a ready control plane",
     )
+    yield from _with_node(ground)
     ours, kubectl = [], []
     for _ in range(_HELPS):
         ours.append(_seconds(_COMMAND, "--help"))
-        kubectl.append(_seconds(str(programs["kubectl"]), "--help"))
+        kubectl.append(_seconds(str(found["kubectl"]), "--help"))
     yield Figure(
         "startup",
         "windlass --help",
@@ -50,11 +52,44 @@ def measure(ground: Ground) -> Iterator[Figure]:
     )
 
 
-def _up() -> float:
+def _with_node(ground: Ground) -> Iterator[Figure]:
+    """The same with a node, where one can run."""
+    problem = precondition.why_not()
+    if problem:
+        ground.progress.say(f"startup: no figures with a node: {problem}")
+        return
+    with ground.progress.step("startup: finding the node's programs"):
+        programs.search(None, ground.progress, node=True)
+    with ground.progress.step(f"startup: windlass dev up --node, {_UPS} times"):
+        rounds = [_up("--node") for _ in range(_UPS)]
+    ups, downs = [up for up, _ in rounds], [down for _, down in rounds]
+    yield Figure(
+        "startup",
+        "windlass dev up --node, programs at hand",
+        f"{median(ups):.1f} s",
+        median(ups),
+        "s",
+        goal=at_most(12),
+        note=f"median of {_UPS}: empty directory to a node that is ready",
+    )
+    yield Figure(
+        "startup",
+        "windlass dev down, of a cluster with a node",
+        f"{median(downs):.1f} s",
+        median(downs),
+        "s",
+        goal=at_most(3),
+        note=f"median of {_UPS}: until nothing is left",
+    )
+
+
+def _up(*options: str) -> tuple[float, float]:
+    """Seconds until a cluster is up, and until it is gone again."""
     cluster.down(_NAME)
     with contextlib.ExitStack() as stack:
         stack.callback(cluster.down, _NAME)
-        return _seconds(_COMMAND, "dev", "up", "--name", _NAME)
+        up = _seconds(_COMMAND, "dev", "up", "--name", _NAME, *options)
+        return up, _seconds(_COMMAND, "dev", "down", "--name", _NAME)
 
 
 def _seconds(*command: str) -> float:
