@@ -2,10 +2,8 @@
 
     widen the ledger ─▶ apply stage 0 … 5 ─▶ delete what is stale ─▶ narrow the ledger
 
-Every write is made as the namespace's own `windlass-applier`, whose role covers exactly the
-kinds a project may bring, in this one namespace. A failed object ends the pass after its
-stage, and then nothing is deleted. An object that is as wanted is not written, so a
-converged pass writes nothing.
+A failed object ends the pass after its stage, and then nothing is deleted. An object that
+is as wanted is not written, so a converged pass writes nothing.
 """
 
 from __future__ import annotations
@@ -20,42 +18,71 @@ from windlass.base.clock import Clock
 from windlass.environments import refusals
 from windlass.environments.decide import inventory as listed
 from windlass.environments.decide import ledger as ledgers
-from windlass.environments.decide import owned_objects, scaling
-from windlass.environments.decide.bundle import RECREATE, Bundle, Member
-from windlass.environments.decide.inventory import Entry, Identity, Inventory
+from windlass.environments.decide import owned_objects, phase, scaling, step
+from windlass.environments.decide.bundle import APPLIED_HASH, Bundle, Member
+from windlass.environments.decide.inventory import FIELD_MANAGER, Entry, Identity
 from windlass.environments.decide.ledger import Ledger
 from windlass.environments.decide.marks import Marks
 from windlass.environments.decide.step import Finding
+from windlass.environments.hand import Hand, Leaving
 from windlass.environments.holdings import CONFIG_MAPS, SECRETS, Holdings
 from windlass.environments.refusals import Refusal
-from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.kube.errors import ApiError, Conflict, Invalid, NotFound
+from windlass.kube.errors import ApiError
 from windlass.objects.json import Object
 from windlass.runtime.owned import Owned
 
-FIELD_MANAGER = "windlass-bundle"
-
 _AT_ONCE = 8
 _BELIEVED_SECONDS = 600.0
-_MADE_ANEW = frozenset({"Deployment", "Job", "Pod"})
+_RIGHTS_TAKE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What came of applying; `written` counts real writes."""
+    """What came of applying: the kinds that were written, who was put right, who went."""
 
     finding: Finding | None
-    written: int = 0
+    written: tuple[str, ...] = ()
+    corrected: tuple[str, ...] = ()
     pruned: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A Secret as the server answered when we wrote it."""
+    """A Secret as the server answered when we wrote it, for one revision."""
 
     object: Object
     at: float
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """One object of a stage: there, or refused."""
+
+    member: Member
+    live: Object | None = None
+    refusal: Refusal | None = None
+    is_written: bool = False
+    is_drift: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """One bundle on its way into one namespace; `known` is the ledger before it."""
+
+    hand: Hand
+    bundle: Bundle
+    digest: str
+    known: Ledger
+    begun: Ledger
+    driven: frozenset[tuple[str, str]]
+
+    def was_there(self, member: Member) -> bool:
+        """Whether this very wish had been applied in this revision before."""
+        identity = (member.gvr.group, member.kind, member.name)
+        is_listed = any(row.uid and row.identity == identity for row in self.known.inventory)
+        return is_listed and self.known.revision.digest == self.digest
 
 
 class Applying:
@@ -68,8 +95,9 @@ class Applying:
         self._holdings = holdings
         self._owned = owned
         self._clock = clock
-        self._hands: dict[str, _Hand] = {}
+        self._hands: dict[str, Hand] = {}
         self._secrets: dict[tuple[str, str], _Seen] = {}
+        self._denied_since: dict[str, float] = {}
 
     def ledger(self, place: str) -> Ledger:
         """What is remembered of the Environment in `place`."""
@@ -77,18 +105,36 @@ class Applying:
 
     async def apply(self, place: str, owner: Marks, bundle: Bundle) -> Applied:
         """Bring `place` to what the bundle says; a finding says why it did not get there."""
-        begun = ledgers.begun(self.ledger(place), bundle, self._clock.now())
+        known = ledgers.recovered(self.ledger(place), self._holdings.brought(place), owner.uid)
+        begun = ledgers.begun(known, bundle, self._clock.now())
         await self._remember(place, owner, begun)
-        hand = self._hands.setdefault(place, _Hand(self._connection, place))
-        present, written, refused = await self._stages(hand, bundle, begun.inventory)
-        if refused is not None:
-            return Applied(refused, written)
-        pruned = await self._prune(hand, owner, begun.inventory, bundle)
-        await self._remember(place, owner, ledgers.applied(begun, present, pruned))
-        return Applied(None, written, tuple(f"{entry.kind}/{entry.name}" for entry in pruned))
+        work = _Work(
+            self._hand(place),
+            bundle,
+            begun.revision.digest,
+            known,
+            begun,
+            scaling.autoscaled(bundle),
+        )
+        done = await self._stages(work)
+        written = tuple(one.member.kind for one in done if one.is_written)
+        corrected = tuple(str(one.member) for one in done if one.is_drift)
+        finding = self._finding(place, [one.refusal for one in done if one.refusal is not None])
+        if finding is not None:
+            return Applied(finding, written, corrected)
+        try:
+            gone, pruned = await self._prune(work, owner)
+        except ApiError as error:
+            text = f"what the source no longer has could not be deleted: {error.reason}"
+            finding = step.retrying(phase.DEPLOYMENT, "PruneFailed", text)
+            return Applied(finding, written, corrected)
+        present = [one.live for one in done if one.live is not None]
+        await self._remember(place, owner, ledgers.applied(begun, present, gone))
+        return Applied(None, written, corrected, pruned)
 
     async def begin_again(self, place: str, owner: Marks) -> None:
         """Give the wished revision all of its time again."""
+        self._denied_since.pop(place, None)
         await self._remember(
             place, owner, ledgers.begun_again(self.ledger(place), self._clock.now())
         )
@@ -105,8 +151,14 @@ class Applying:
     def forget(self, place: str) -> None:
         """The namespace is gone."""
         self._hands.pop(place, None)
+        self._denied_since.pop(place, None)
         for key in [key for key in self._secrets if key[0] == place]:
             del self._secrets[key]
+
+    def _hand(self, place: str) -> Hand:
+        if place not in self._hands:
+            self._hands[place] = Hand(self._connection, place)
+        return self._hands[place]
 
     async def _remember(self, place: str, owner: Marks, ledger: Ledger) -> None:
         live = self._holdings.get(CONFIG_MAPS, place, ledgers.CONFIG_MAP)
@@ -118,139 +170,98 @@ class Applying:
         await self._holdings.written(CONFIG_MAPS, place, ledgers.CONFIG_MAP, ensure)
         failpoint.reach("environments.ledger.after")
 
-    async def _stages(
-        self, hand: _Hand, bundle: Bundle, known: Inventory
-    ) -> tuple[list[Object], int, Finding | None]:
-        driven = scaling.autoscaled(bundle)
-        present: list[Object] = []
-        written = 0
-        for _, members in groupby(bundle.members, key=lambda member: member.stage):
-            due = [member for member in members if not listed.is_finished(known, member)]
-            results = await self._stage(hand, due, driven)
-            present += [found for found, _ in results if isinstance(found, dict)]
-            written += sum(wrote for _, wrote in results)
-            refused = [found for found, _ in results if isinstance(found, Refusal)]
-            if refused:
-                return present, written, refusals.finding(refused)
-        return present, written, None
+    async def _stages(self, work: _Work) -> list[_Done]:
+        done: list[_Done] = []
+        for _, members in groupby(work.bundle.members, key=lambda member: member.stage):
+            due = [one for one in members if not listed.is_finished(work.begun.inventory, one)]
+            results = await self._stage(work, due)
+            done += results
+            if any(one.refusal is not None for one in results):
+                break
+        return done
 
-    async def _stage(
-        self, hand: _Hand, members: Sequence[Member], driven: frozenset[tuple[str, str]]
-    ) -> list[tuple[Object | Refusal, bool]]:
+    async def _stage(self, work: _Work, members: Sequence[Member]) -> list[_Done]:
         gate = asyncio.Semaphore(_AT_ONCE)
 
-        async def one(member: Member) -> tuple[Object | Refusal, bool]:
+        async def one(member: Member) -> _Done:
             async with gate:
-                return await self._one(hand, member, driven)
+                return await self._one(work, member)
 
         return list(await asyncio.gather(*map(one, members)))
 
-    async def _one(
-        self, hand: _Hand, member: Member, driven: frozenset[tuple[str, str]]
-    ) -> tuple[Object | Refusal, bool]:
+    async def _one(self, work: _Work, member: Member) -> _Done:
         """One object on the server, and whether it had to be written."""
-        live = self._live(hand.place, member)
-        wanted = scaling.wanted(member, live, driven, FIELD_MANAGER)
-        if live is not None and hand.owned.is_as_wanted(wanted, live):
-            return live, False
+        place = work.hand.place
+        live = self._live(place, member, work.digest)
+        wanted = scaling.wanted(member, live, work.driven, FIELD_MANAGER)
+        if live is not None and work.hand.owned.is_as_wanted(wanted, live):
+            return _Done(member, live)
         try:
-            return await self._noted(hand, member, self._write(hand, member, wanted, live)), True
+            write = work.hand.write(member, wanted, live)
+            applied = await self._noted(place, member, work.digest, write)
+        except Leaving:
+            return _Done(member, refusal=refusals.leaving(member))
         except ApiError as error:
-            return refusals.of(member, error), False
+            return _Done(member, refusal=refusals.of(member, error))
+        is_written = live is None or _version(live) != _version(applied)
+        is_drift = is_written and _is_drift(member, live, work)
+        return _Done(member, applied, is_written=is_written, is_drift=is_drift)
 
-    async def _write(
-        self, hand: _Hand, member: Member, wanted: Object, live: Object | None
-    ) -> Object:
-        failpoint.reach("environments.apply.before")
-        try:
-            applied = await hand.owned.ensure(member.gvr, wanted, live)
-        except Invalid as error:
-            if live is None or not refusals.is_immutable(error) or not _may_be_made_anew(member):
-                raise
-            await hand.delete(member, live)
-            applied = await hand.owned.ensure(member.gvr, wanted, None)
-        failpoint.reach("environments.apply.after")
-        return applied
-
-    def _live(self, place: str, member: Member) -> Object | None:
+    def _live(self, place: str, member: Member, digest: str) -> Object | None:
         if member.gvr == SECRETS:
-            return self._seen_secret(place, member.name)
+            return self._seen_secret(place, member.name, digest)
         return self._holdings.get(member.gvr, place, member.name)
 
-    async def _noted(self, hand: _Hand, member: Member, write: Awaitable[Object]) -> Object:
+    async def _noted(
+        self, place: str, member: Member, digest: str, write: Awaitable[Object]
+    ) -> Object:
         if member.gvr != SECRETS:
-            return await self._holdings.written(member.gvr, hand.place, member.name, write)
+            return await self._holdings.written(member.gvr, place, member.name, write)
         applied = await write
-        self._secrets[hand.place, member.name] = _Seen(applied, self._clock.monotonic())
+        self._secrets[place, member.name] = _Seen(applied, self._clock.monotonic(), digest)
         return applied
 
-    def _seen_secret(self, place: str, name: str) -> Object | None:
-        """Nobody watches Secrets; what we wrote is believed for a while, then written again."""
+    def _seen_secret(self, place: str, name: str, digest: str) -> Object | None:
+        """Nobody watches Secrets; what we wrote is believed for a while, in one revision."""
         seen = self._secrets.get((place, name))
-        if seen is None or self._clock.monotonic() - seen.at > _BELIEVED_SECONDS:
+        if seen is None or seen.digest != digest:
             return None
-        return seen.object
+        return None if self._clock.monotonic() - seen.at > _BELIEVED_SECONDS else seen.object
 
-    async def _prune(
-        self, hand: _Hand, owner: Marks, known: Inventory, bundle: Bundle
-    ) -> tuple[Entry, ...]:
-        """Delete what is stale; the entries that need no longer be listed."""
-        gone: list[Entry] = []
-        for entry in listed.stale(known, bundle):
+    def _finding(self, place: str, refused: Sequence[Refusal]) -> Finding | None:
+        """What keeps a stage from being done; a new binding takes a moment to count."""
+        if not any(one.reason == refusals.DENIED for one in refused):
+            self._denied_since.pop(place, None)
+        if not refused:
+            return None
+        now = self._clock.monotonic()
+        since = self._denied_since.setdefault(place, now)
+        return refusals.finding(refused, is_new=now - since < _RIGHTS_TAKE_SECONDS)
+
+    async def _prune(self, work: _Work, owner: Marks) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
+        """Delete what is stale; the entries to list no longer, and what really went."""
+        stale = listed.stale(work.begun.inventory, work.bundle)
+        pruned: list[str] = []
+        for entry in stale:
             gvr = listed.gvr_of(entry)
-            live = await hand.read(entry) if gvr is not None else None
-            if live is None or not listed.may_delete(entry, live, owner.uid):
-                gone.append(entry)
+            live = await work.hand.read(gvr, entry.name) if gvr is not None else None
+            if gvr is None or live is None or not listed.may_delete(entry, live, owner.uid):
                 continue
-            failpoint.reach("environments.prune.before")
-            await hand.remove(entry, live)
-            failpoint.reach("environments.prune.after")
-            gone.append(entry)
-        return tuple(gone)
+            await work.hand.remove(gvr, live)
+            self._secrets.pop((work.hand.place, entry.name), None)
+            pruned.append(f"{entry.kind}/{entry.name}")
+        return stale, tuple(pruned)
 
 
-def _may_be_made_anew(member: Member) -> bool:
-    """Whether deleting loses nothing that counts, or somebody said that it may be lost."""
-    annotations = member.object["metadata"]["annotations"]
-    return member.kind in _MADE_ANEW or annotations.get(RECREATE) == "true"
+def _is_drift(member: Member, live: Object | None, work: _Work) -> bool:
+    """Whether somebody changed or deleted what had been as wished."""
+    if member.gvr == SECRETS:
+        return False
+    if live is None:
+        return work.was_there(member)
+    annotations = live["metadata"].get("annotations") or {}
+    return bool(annotations.get(APPLIED_HASH) == member.applied_hash)
 
 
-class _Hand:
-    """One namespace's applier at work."""
-
-    def __init__(self, connection: Connection, place: str) -> None:
-        self.place = place
-        self._api = Api(connection, acting_as=owned_objects.applier_user(place))
-        self.owned = Owned(self._api, FIELD_MANAGER)
-
-    async def read(self, entry: Entry) -> Object | None:
-        gvr = listed.gvr_of(entry)
-        assert gvr is not None, "only entries of allowed kinds are read"
-        try:
-            return await self._api.get(gvr, entry.name, self.place)
-        except NotFound:
-            return None
-
-    async def remove(self, entry: Entry, live: Object) -> None:
-        gvr = listed.gvr_of(entry)
-        assert gvr is not None, "only entries of allowed kinds are removed"
-        try:
-            await self._api.delete(
-                gvr,
-                entry.name,
-                self.place,
-                uid=live["metadata"]["uid"],
-                propagation="Background",
-            )
-        except (NotFound, Conflict):
-            return
-
-    async def delete(self, member: Member, live: Object) -> None:
-        """Make room for an object that cannot be changed in place."""
-        await self._api.delete(
-            member.gvr,
-            member.name,
-            self.place,
-            uid=live["metadata"]["uid"],
-            propagation="Background",
-        )
+def _version(obj: Object) -> str:
+    return str(obj["metadata"].get("resourceVersion"))

@@ -16,16 +16,20 @@ import structlog
 
 from windlass.api import environment as environment_kind
 from windlass.api import project as project_kind
+from windlass.api.install import Install
 from windlass.base.clock import Clock
 from windlass.environments import applying, fencing, rollout, spaces
 from windlass.environments.cache import Cache
+from windlass.environments.corrections import Corrections
 from windlass.environments.decide.fences import Surroundings
 from windlass.environments.decide.names import Naming
 from windlass.environments.decide.owned_objects import Subject
 from windlass.environments.departures import Departures
-from windlass.environments.environments import Environments, Hands
+from windlass.environments.environments import Environments, Hands, Terms
 from windlass.environments.holdings import Holdings
+from windlass.environments.measures import Measures
 from windlass.environments.projects import Projects
+from windlass.environments.rendering import Rendering
 from windlass.environments.source import Sources
 from windlass.environments.sweep import Sweep
 from windlass.git.child import Git
@@ -35,21 +39,20 @@ from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.follow import FollowSettings, Scope
 from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
 from windlass.objects.key import Key
 from windlass.runtime.controller import Controller, Passed, Reconcile
-from windlass.runtime.events import EventRecorder, ObjectRef
+from windlass.runtime.events import EventRecorder
 from windlass.runtime.informer import Informer
 from windlass.runtime.owned import Owned
 from windlass.runtime.queue import KeyedQueue
 from windlass.runtime.reporter import Reporter
 from windlass.sources.resolver import Resolver
+from windlass.telemetry.environment_metrics import EnvironmentMetrics
 
 FIELD_MANAGER = "windlass-environments"
 STATUS_MANAGER = "windlass-environments-status"
 
 _WORKERS = 16
-_QUIET_SECONDS = 60.0
 
 _log = structlog.get_logger(__name__)
 
@@ -64,6 +67,7 @@ class EnvironmentsSettings:
     follow: FollowSettings = field(default_factory=FollowSettings)
     naming: Naming = field(default_factory=Naming)
     surroundings: Surroundings = field(default_factory=Surroundings)
+    install: Install = field(default_factory=Install)
     poll_seconds: float = 60.0
     rollout_seconds: float = rollout.DEADLINE_SECONDS
     sweep_seconds: float = 600.0
@@ -78,15 +82,14 @@ class EnvironmentsController:
         settings: EnvironmentsSettings,
         *,
         clock: Clock,
+        metrics: EnvironmentMetrics,
         on_pass: Callable[[Passed], None] | None = None,
     ) -> None:
         self._connection = connection
         self._settings = settings
         self._clock = clock
         self._on_pass = on_pass
-        self._drift: dict[tuple[str, str], float] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        api = Api(connection)
+        self._measures = Measures(metrics)
         self._queues: dict[str, KeyedQueue[Key]] = {
             "Environment": KeyedQueue(),
             "Project": KeyedQueue(),
@@ -96,32 +99,26 @@ class EnvironmentsController:
             environments=self._informer(environment_kind.KIND.gvr, self._environment_changed),
         )
         self.holdings = Holdings(
-            connection, self._queues["Environment"].add, settings=settings.follow, clock=clock
+            connection,
+            self._queues["Environment"].add,
+            on_leave=self._namespace_left,
+            settings=settings.follow,
+            clock=clock,
         )
-        git = Git(settings.git)
+        api, git = Api(connection), Git(settings.git)
         self._listings = Listings(git, clock)
         self._resolver = Resolver(git, self._listings, settings.work_directory / "proofs", clock)
-        sources = Sources(api, git, self._listings, self._resolver, settings.work_directory)
-        hands = self._hands(api, sources)
         self._recorder = EventRecorder(api, "windlass.dev/environments", clock=clock)
+        sources = Sources(api, git, self._listings, self._resolver, settings.work_directory, clock)
+        self._hands = self._make_hands(api, sources)
         self._sweep = Sweep(
-            api, self.holdings, hands.spaces, interval_seconds=settings.sweep_seconds
-        )
-        environments = Environments(
             api,
-            self.cache,
-            hands,
-            clock,
-            surroundings=settings.surroundings,
-            poll_seconds=settings.poll_seconds,
-            field_manager=FIELD_MANAGER,
-            corrected=self._drift_corrected,
+            self.holdings,
+            self._hands.spaces,
+            self._measures,
+            interval_seconds=settings.sweep_seconds,
         )
-        projects = Projects(self.cache, sources, poll_seconds=settings.poll_seconds)
-        self._controllers = (
-            self._controller(api, environment_kind.KIND.gvr, "Environment", environments.reconcile),
-            self._controller(api, project_kind.KIND.gvr, "Project", projects.reconcile),
-        )
+        self._controllers = self._make_controllers(api, sources)
 
     # ---- wiring
 
@@ -134,7 +131,7 @@ class EnvironmentsController:
             clock=self._clock,
         )
 
-    def _hands(self, api: Api, sources: Sources) -> Hands:
+    def _make_hands(self, api: Api, sources: Sources) -> Hands:
         owned = Owned(api, FIELD_MANAGER)
         applier = applying.Applying(self._connection, self.holdings, owned, self._clock)
         made = spaces.Spaces(
@@ -142,13 +139,39 @@ class EnvironmentsController:
         )
         return Hands(
             spaces=made,
-            fencing=fencing.Fencing(api, self.holdings, owned, self._settings.operator),
+            fencing=fencing.Fencing(
+                api,
+                self.holdings,
+                owned,
+                self._clock,
+                operator=self._settings.operator,
+                install=self._settings.install,
+            ),
             sources=sources,
+            rendering=Rendering(sources, self._measures, self._clock),
             applying=applier,
             rollouts=rollout.Rollouts(
                 self.holdings, applier, deadline_seconds=self._settings.rollout_seconds
             ),
-            departures=Departures(api, made, self._clock, field_manager=FIELD_MANAGER),
+            departures=Departures(
+                api, made, self._measures, self._clock, field_manager=FIELD_MANAGER
+            ),
+        )
+
+    def _make_controllers(self, api: Api, sources: Sources) -> tuple[Controller[Key], ...]:
+        environments = Environments(
+            api,
+            self.cache,
+            self._hands,
+            self._measures,
+            self._clock,
+            terms=Terms(self._settings.surroundings, self._settings.poll_seconds, FIELD_MANAGER),
+            corrected=Corrections(self._recorder, self._measures, self._clock).tell,
+        )
+        projects = Projects(self.cache, sources, poll_seconds=self._settings.poll_seconds)
+        return (
+            self._controller(api, environment_kind.KIND.gvr, "Environment", environments.reconcile),
+            self._controller(api, project_kind.KIND.gvr, "Project", projects.reconcile),
         )
 
     def _controller(
@@ -184,26 +207,9 @@ class EnvironmentsController:
         for environment in self.cache.environments_of(key):
             self._queues["Environment"].add(environment)
 
-    def _drift_corrected(self, obj: Object, name: str) -> None:
-        """One event per object and minute: somebody may be fighting with us."""
-        metadata = obj["metadata"]
-        key, now = (metadata["uid"], name), self._clock.monotonic()
-        if now - self._drift.get(key, float("-inf")) < _QUIET_SECONDS:
-            return
-        self._drift[key] = now
-        ref = ObjectRef(
-            obj["apiVersion"],
-            obj["kind"],
-            metadata.get("namespace") or "",
-            metadata["name"],
-            metadata["uid"],
-        )
-        text = f"{name} was not as wished; it was put right"
-        task = asyncio.ensure_future(
-            self._recorder.record(ref, "Normal", "DriftCorrected", text, transition=str(now))
-        )
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _namespace_left(self, name: str) -> None:
+        self._hands.fencing.forget(name)
+        self._hands.applying.forget(name)
 
     # ---- running
 

@@ -13,19 +13,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from windlass.api import environment
-from windlass.api.environment import Environment
-from windlass.api.project import Project
 from windlass.base.clock import Clock
 from windlass.base.errors import Stalled, Waiting, WindlassError
-from windlass.environments import departures
+from windlass.environments import acceptance, departures
+from windlass.environments.acceptance import Subject
 from windlass.environments.applying import Applying
 from windlass.environments.cache import Cache
-from windlass.environments.decide import bundle as bundles
-from windlass.environments.decide import fences, manifests, phase, quota, report, step, wish
-from windlass.environments.decide.bundle import Bundle, BundleRefused, Place
+from windlass.environments.decide import fences, phase, quota, report, step, wish
+from windlass.environments.decide.bundle import Bundle, Place
 from windlass.environments.decide.fences import EgressRefused, Surroundings
-from windlass.environments.decide.manifests import RenderRefused
-from windlass.environments.decide.marks import Marks
+from windlass.environments.decide.ledger import Revision
 from windlass.environments.decide.phase import Circumstances
 from windlass.environments.decide.quota import AboveMaximum
 from windlass.environments.decide.report import Account, Source
@@ -33,6 +30,8 @@ from windlass.environments.decide.step import Finding
 from windlass.environments.decide.wish import SourceWish, WishRefused
 from windlass.environments.departures import Departures
 from windlass.environments.fencing import Fence, Fencing
+from windlass.environments.measures import Measures, moment
+from windlass.environments.rendering import REFUSALS, Rendering
 from windlass.environments.rollout import Rollouts
 from windlass.environments.source import Sources
 from windlass.environments.spaces import Spaces
@@ -42,7 +41,7 @@ from windlass.objects.key import Key
 from windlass.runtime import finalizer, requests
 from windlass.runtime.outcome import Notice, Outcome, Verdict
 
-_AT_ONCE = 0.01
+_BACKSTOP_SECONDS = 5.0
 _SOURCE_REASONS = {
     "AuthFailed": "GitAuthFailed",
     "SecretMissing": "GitAuthFailed",
@@ -63,166 +62,129 @@ class Hands:
     spaces: Spaces
     fencing: Fencing
     sources: Sources
+    rendering: Rendering
     applying: Applying
     rollouts: Rollouts
     departures: Departures
 
 
 @dataclass(frozen=True, slots=True)
-class _Subject:
-    """What one pass is about."""
+class Terms:
+    """What holds for every Environment."""
 
-    environment: Environment
-    object: Object
-    project: Project
-    marks: Marks
-
-    @property
-    def name(self) -> str:
-        return self.environment.metadata.name
-
-
-@dataclass(frozen=True, slots=True)
-class _Rendered:
-    """A bundle, and what it was made from."""
-
-    inputs: tuple[object, ...]
-    bundle: Bundle
+    surroundings: Surroundings
+    poll_seconds: float
+    field_manager: str
 
 
 class Environments:
-    """Every Environment."""
+    """Every Environment; `corrected` hears of each object that somebody had changed."""
 
     def __init__(
         self,
         api: Api,
         cache: Cache,
         hands: Hands,
+        measures: Measures,
         clock: Clock,
         *,
-        surroundings: Surroundings,
-        poll_seconds: float,
-        field_manager: str,
+        terms: Terms,
         corrected: Callable[[Object, str], None],
     ) -> None:
         self._api = api
         self._cache = cache
         self._hands = hands
+        self._measures = measures
         self._clock = clock
-        self._surroundings = surroundings
-        self._poll_seconds = poll_seconds
-        self._field_manager = field_manager
+        self._terms = terms
         self._corrected = corrected
-        self._rendered: dict[str, _Rendered] = {}
 
     async def reconcile(self, key: Key) -> Outcome:
         """One pass."""
-        try:
-            found = self._cache.environment(key)
-        except Stalled as error:
-            return _unreadable(error)
-        if found is None:
-            return Outcome.gone()
-        environment_, obj = found
+        obj = self._cache.stored(key)
+        outcome = await self._pass(key, obj) if obj is not None else Outcome.gone()
+        if outcome.is_gone and outcome.requeue_after is None:
+            self._hands.rendering.forget(key)
+            self._measures.gone(key)
+        elif obj is not None and not outcome.is_gone:
+            project = departures.identity_of(obj).project
+            self._measures.concluded(key, project, obj.get("status") or {}, outcome)
+        return outcome
+
+    async def _pass(self, key: Key, obj: Object) -> Outcome:
         if obj["metadata"].get("deletionTimestamp"):
-            self._rendered.pop(environment_.metadata.uid, None)
-            return await self._hands.departures.go(environment_, obj)
-        project, held_back = self._project(environment_)
-        if held_back is not None:
-            return held_back
-        assert project is not None, "who is not held back has a Project"
-        subject = _Subject(environment_, obj, project, _marks(environment_, project))
-        if not obj.get("status", {}).get("phase"):
-            return await self._first_sight(subject)
+            return await self._hands.departures.go(obj)
+        subject = acceptance.accepted(self._cache, key, obj)
+        if isinstance(subject, Outcome):
+            return subject
+        if not finalizer.holds(obj, environment.FINALIZER):
+            return await self._taken_on(obj)
+        if subject.is_new:
+            return _announced()
         account = await self._proceed(subject)
-        return report.outcome(account, obj.get("status") or {}, self._clock.now())
+        return report.outcome(account, subject.status, self._clock.now())
 
-    # ---- whether there is something to do
-
-    def _project(self, found: Environment) -> tuple[Project | None, Outcome | None]:
-        ref = found.spec.project_ref
-        key = Key(ref.namespace_from(found.metadata.namespace), ref.name)
-        project = self._cache.readable_project(key)
-        if project is None or not wish.shares(project, found):
-            # One answer for both, so that nobody learns which Projects others have.
-            text = f"there is no Project {key} that this Environment may use; create it or share it"
-            return None, _pending(found, "ProjectNotFound", text)
-        for suspended, who in (
-            (found.spec.suspend, "it"),
-            (project.spec.suspend, f"Project {key}"),
-        ):
-            if suspended:
-                text = f"{who} is suspended; nothing is changed until spec.suspend is false"
-                return None, replace(Outcome.suspended(text), fields={"message": text})
-        if project.metadata.deletion_timestamp:
-            text = f"Project {key} is being deleted"
-            return None, _pending(found, "ProjectTerminating", text)
-        return project, None
-
-    async def _first_sight(self, subject: _Subject) -> Outcome:
-        """The finalizer, and a phase that people can see, before anything is made."""
+    async def _taken_on(self, obj: Object) -> Outcome:
+        """The finalizer comes first; its own change leads back here."""
         await finalizer.add(
             self._api,
             environment.KIND.gvr,
-            subject.object,
+            obj,
             environment.FINALIZER,
-            field_manager=self._field_manager,
+            field_manager=self._terms.field_manager,
         )
-        text = "its namespace is made"
-        return Outcome(
-            Verdict("False", "Progressing", text),
-            reconciling=True,
-            fields={"phase": "Initializing", "message": text},
-            requeue_after=_AT_ONCE,
-        )
+        return Outcome.postponed(_BACKSTOP_SECONDS)
 
     # ---- the steps
 
-    async def _proceed(self, subject: _Subject) -> Account:
-        account = await self._grounds(subject, Account(retry_at=_retry(subject.object)))
-        if _ends(account):
+    async def _proceed(self, subject: Subject) -> Account:
+        generation = subject.object["metadata"].get("generation") or 0
+        begun = Account(retry_at=_retry(subject), generation=generation)
+        account, fence = await self._grounds(subject, begun)
+        if fence is None or _ends(account):
             return account
         account = await self._source(subject, account)
         if _ends(account):
             return account
-        account, made = await self._render(subject, account)
+        known_at = self._clock.monotonic()
+        account, made = await self._render(subject, account, fence)
         if made is None:
             return account
-        return await self._run(subject, account, made)
+        return await self._run(subject, account, made, known_at)
 
-    async def _grounds(self, subject: _Subject, account: Account) -> Account:
+    async def _grounds(self, subject: Subject, account: Account) -> tuple[Account, Fence | None]:
         """The namespace and the fence around it."""
         finding, live = await self._hands.spaces.ensure(
-            departures.identity_of(subject.environment),
+            departures.identity_of(subject.object),
             subject.marks,
             subject.project.spec.security.pod_security,
             self._cache.used_namespaces(),
         )
         account = _with(account, "namespace", finding)
         if live is None:
-            return account
+            return account, None
         place = live["metadata"]["name"]
         account = replace(account, namespace=place, namespace_uid=live["metadata"]["uid"])
-        ledger = self._hands.applying.ledger(place)
-        account = replace(
-            account,
-            revision=ledger.revision,
-            around=Circumstances(was_ready=ledger.revision.ready is not None),
-        )
+        account = _revised(account, self._hands.applying.ledger(place).revision)
         if finding.ends:
-            return account
+            return account, None
+        return await self._policies(subject, account)
+
+    async def _policies(self, subject: Subject, account: Account) -> tuple[Account, Fence | None]:
         try:
             fence = self._fence(subject)
         except AboveMaximum as error:
-            return _with(account, "policies", _refused(phase.POLICIES, "QuotaAboveMaximum", error))
+            refused = step.failed(phase.POLICIES, "QuotaAboveMaximum", str(error))
+            return _with(account, "policies", refused), None
         except EgressRefused as error:
-            return _with(account, "policies", _refused(phase.POLICIES, "EgressNotAllowed", error))
-        fenced = await self._hands.fencing.ensure(place, subject.marks, fence)
+            refused = step.failed(phase.POLICIES, "EgressNotAllowed", str(error))
+            return _with(account, "policies", refused), None
+        fenced = await self._hands.fencing.ensure(account.namespace, subject.marks, fence)
         for name in fenced.corrected:
             self._corrected(subject.object, name)
-        return _with(account, "policies", fenced.finding)
+        return _with(account, "policies", fenced.finding), fence
 
-    def _fence(self, subject: _Subject) -> Fence:
+    def _fence(self, subject: Subject) -> Fence:
         spec = subject.project.spec
         hard = quota.hard(
             quota.amounts(
@@ -233,13 +195,15 @@ class Environments:
         )
         policies = fences.policies(
             wish.doors(subject.project),
-            self._surroundings,
+            self._terms.surroundings,
             web_egress=spec.network.web_egress == "Public",
         )
         return Fence(hard, quota.container_limits(wish.limits(subject.project), hard), policies)
 
-    async def _source(self, subject: _Subject, account: Account) -> Account:
+    async def _source(self, subject: Subject, account: Account) -> Account:
         """The commits that are meant."""
+        # What cannot be found now may be there at the next look.
+        account = replace(account, poll_seconds=self._terms.poll_seconds)
         try:
             wishes = wish.sources(subject.project, subject.environment)
             settled = await self._settled(subject, wishes)
@@ -247,17 +211,17 @@ class Environments:
             return _with(account, "source", step.failed(error.kind, error.reason, str(error)))
         except WindlassError as error:
             return _with(account, "source", _git_trouble(error))
-        account = replace(account, sources=settled, poll_seconds=self._next_poll(wishes))
+        if not any(one.follows for one in wishes):
+            account = replace(account, poll_seconds=None)
         text = "manifests are taken as they are; there is nothing to build"
-        return _with(account, "source", step.done(phase.BUILD, "NoBuildNeeded", text))
+        finding = step.done(phase.BUILD, "NoBuildNeeded", text)
+        return _with(replace(account, sources=settled), "source", finding)
 
     async def _settled(
-        self, subject: _Subject, wishes: tuple[SourceWish, ...]
+        self, subject: Subject, wishes: tuple[SourceWish, ...]
     ) -> tuple[Source, ...]:
-        asked = requests.pending(
-            subject.object.get("status") or {}, requests.annotations_of(subject.object)
-        )
-        age = 0.0 if asked is not None else self._poll_seconds
+        asked = requests.pending(subject.status, requests.annotations_of(subject.object))
+        age = 0.0 if asked is not None or _is_retried(subject) else self._terms.poll_seconds
         namespace = subject.project.metadata.namespace
         return tuple(
             [
@@ -266,19 +230,20 @@ class Environments:
             ]
         )
 
-    def _next_poll(self, wishes: tuple[SourceWish, ...]) -> float | None:
-        return self._poll_seconds if any(one.follows for one in wishes) else None
-
-    async def _render(self, subject: _Subject, account: Account) -> tuple[Account, Bundle | None]:
-        """The bundle; the same commit in the same place is not rendered twice."""
+    async def _render(
+        self, subject: Subject, account: Account, fence: Fence
+    ) -> tuple[Account, Bundle | None]:
+        place = Place(
+            account.namespace,
+            subject.marks,
+            fence.container["default"],
+            restricted=subject.project.spec.security.pod_security == "restricted",
+        )
         try:
-            made = await self._bundle(subject, account)
-        except WishRefused as error:
-            finding = step.failed(error.kind, error.reason, str(error))
-            return _with(account, "render", finding), None
-        except (RenderRefused, BundleRefused) as error:
-            finding = step.failed(phase.DEPLOYMENT, error.reason, str(error))
-            return _with(account, "render", finding), None
+            made = await self._hands.rendering.bundle(subject, account.sources, place)
+        except REFUSALS as error:
+            kind = error.kind if isinstance(error, WishRefused) else phase.DEPLOYMENT
+            return _with(account, "render", step.failed(kind, error.reason, str(error))), None
         except WindlassError as error:
             return _with(account, "render", _git_trouble(error)), None
         text = f"{len(made.members)} objects"
@@ -286,119 +251,101 @@ class Environments:
         left_out = tuple(f"{name} is not applied" for name in made.dropped)
         return replace(account, unsupported=(*left_out, *made.notes)), made
 
-    async def _bundle(self, subject: _Subject, account: Account) -> Bundle:
-        template = wish.template(subject.project, subject.environment)
-        name = wish.template_source(subject.project, template)
-        settled = next(one for one in account.sources if one.name == name)
-        place = self._place(subject, account.namespace)
-        inputs = (settled.commit, template, place)
-        known = self._rendered.get(subject.marks.uid)
-        if known is not None and known.inputs == inputs:
-            return known.bundle
-        wishes = wish.sources(subject.project, subject.environment)
-        wanted = next(one for one in wishes if one.name == name)
-        files = await self._hands.sources.files(
-            subject.project.metadata.namespace, wanted, settled, template.path
-        )
-        made = bundles.assembled(manifests.objects(files), place)
-        self._rendered[subject.marks.uid] = _Rendered(inputs, made)
-        return made
-
-    def _place(self, subject: _Subject, namespace: str) -> Place:
-        return Place(
-            namespace,
-            subject.marks,
-            self._fence(subject).container["default"],
-            restricted=subject.project.spec.security.pod_security == "restricted",
-        )
-
-    async def _run(self, subject: _Subject, account: Account, made: Bundle) -> Account:
+    async def _run(
+        self, subject: Subject, account: Account, made: Bundle, known_at: float
+    ) -> Account:
         """Apply, and look how far it is."""
-        place = account.namespace
-        status = subject.object.get("status") or {}
-        if account.retry_at and account.retry_at != status.get("lastHandledRetryAt"):
+        place, before = account.namespace, account.revision
+        if _is_retried(subject):
             await self._hands.applying.begin_again(place, subject.marks)
         applied = await self._hands.applying.apply(place, subject.marks, made)
-        account = replace(account, revision=self._hands.applying.ledger(place).revision)
-        account = replace(
-            account, around=Circumstances(was_ready=account.revision.ready is not None)
-        )
+        account = _revised(account, self._hands.applying.ledger(place).revision)
+        self._measures.applied(applied.written)
+        self._measures.pruned(applied.pruned)
+        for name in applied.corrected:
+            self._corrected(subject.object, name)
         if applied.finding is not None:
             return _with(account, "apply", applied.finding)
+        if before.number != account.revision.number:
+            self._measures.rolled_out(self._clock.monotonic() - known_at)
         text = f"{len(made.members)} objects applied"
         account = _with(account, "apply", step.done(phase.DEPLOYMENT, "Applying", text))
-        began = account.revision.began or self._clock.now()
-        waited = (self._clock.now() - began).total_seconds()
+        return await self._looked(subject, account, made)
+
+    async def _looked(self, subject: Subject, account: Account, made: Bundle) -> Account:
+        place, now = account.namespace, self._clock.now()
+        waited = (now - (account.revision.began or now)).total_seconds()
         rollout = self._hands.rollouts.look(place, made, waited)
         ledger = await self._hands.applying.note(
             place, subject.marks, rollout.ended, is_ready=not rollout.finding.ends
         )
-        return replace(
-            _with(account, "rollout", rollout.finding),
-            revision=ledger.revision,
-            events=_news(rollout.finding, account, ledger.revision.number),
-        )
+        events = _news(rollout.finding, subject.status, ledger.revision.number)
+        if ledger.revision.ready is not None and not subject.status.get("serving"):
+            created = moment(subject.object["metadata"]["creationTimestamp"])
+            self._measures.ready_at_last(created, now)
+        account = _with(account, "rollout", rollout.finding)
+        # Whether it *was* ready is the state before this look: that of `account`.
+        return replace(account, revision=ledger.revision, events=events)
 
 
-def _marks(found: Environment, project: Project) -> Marks:
-    sources = found.spec.sources or ()
-    branch = sources[0].branch if sources else ""
-    if not branch and project.spec.sources:
-        branch = project.spec.sources[0].branch
-    return Marks(
-        uid=found.metadata.uid,
-        namespace=found.metadata.namespace,
-        name=found.metadata.name,
-        project=project.metadata.name,
-        branch=branch,
+def _announced() -> Outcome:
+    """A phase that people can see, before anything is made; its own change leads back here."""
+    text = "its namespace is made"
+    return Outcome(
+        Verdict("False", "Progressing", text),
+        reconciling=True,
+        fields={"phase": "Initializing", "message": text},
+        requeue_after=_BACKSTOP_SECONDS,
     )
 
 
-def _retry(obj: Object) -> str:
-    annotations = obj["metadata"].get("annotations") or {}
+def _retry(subject: Subject) -> str:
+    annotations = subject.object["metadata"].get("annotations") or {}
     return str(annotations.get(environment.RETRY_ANNOTATION) or "")
+
+
+def _is_retried(subject: Subject) -> bool:
+    """Whether somebody asks to leave Failed."""
+    asked = _retry(subject)
+    return bool(asked) and asked != subject.status.get("lastHandledRetryAt")
 
 
 def _with(account: Account, name: str, finding: Finding) -> Account:
     return replace(account, findings=(*account.findings, (name, finding)))
 
 
+def _revised(account: Account, revision: Revision) -> Account:
+    around = Circumstances(was_ready=revision.ready is not None)
+    return replace(account, revision=revision, around=around)
+
+
 def _ends(account: Account) -> bool:
     return account.findings[-1][1].ends
-
-
-def _refused(kind: str, reason: str, error: Exception) -> Finding:
-    return step.failed(kind, reason, str(error))
 
 
 def _git_trouble(error: WindlassError) -> Finding:
     """What keeps the commits from us, as a condition says it."""
     reason = _SOURCE_REASONS.get(error.reason, "GitUnavailable")
     text = f"{error.reason}: {error.message}"
-    if isinstance(error, Stalled | Waiting) and error.after is not None:
-        return step.waiting(phase.BUILD, reason, text, after=error.after)
-    if isinstance(error, Stalled):
-        return step.failed(phase.BUILD, reason, text)
+    after = error.after if isinstance(error, Stalled | Waiting) else None
+    if reason in phase.TERMINAL[phase.BUILD]:
+        return replace(step.failed(phase.BUILD, reason, text), after=after)
+    if after is not None:
+        return step.waiting(phase.BUILD, reason, text, after=after)
     return step.retrying(phase.BUILD, reason, text)
 
 
-def _pending(found: Environment, reason: str, text: str) -> Outcome:
-    fields: Object = {"message": text}
-    if found.status.serving is None:
-        fields["phase"] = "Pending"
-    return Outcome(Verdict("False", reason, text), reconciling=True, fields=fields)
-
-
-def _unreadable(error: Stalled) -> Outcome:
-    fields = {"phase": "Failed", "message": error.message[:1024]}
-    return Outcome(Verdict("False", error.reason, error.message), stalled=True, fields=fields)
-
-
-def _news(finding: Finding, account: Account, number: int) -> tuple[Notice, ...]:
+def _news(finding: Finding, status: Object, number: int) -> tuple[Notice, ...]:
+    """What happened to revision `number` since `status` was said."""
+    served = (status.get("serving") or {}).get("revision") == number
     if not finding.ends:
-        return (Notice("Normal", "Deployed", f"revision {number} is ready"),)
-    if account.around.was_ready:
+        if not served:
+            return (Notice("Normal", "Deployed", f"revision {number} is ready"),)
+        if status.get("phase") == "Degraded":
+            return (Notice("Normal", "Recovered", f"revision {number} is ready again"),)
+        return ()
+    if served and status.get("phase") == "Ready":
         return (Notice("Warning", "Degraded", finding.condition.message),)
-    if finding.condition.reason != "RolloutProgressing":
+    if not served and phase.is_terminal(finding.condition, was_ready=False):
         return (Notice("Warning", "RolloutStuck", finding.condition.message),)
     return ()

@@ -49,17 +49,22 @@ FOLLOWED: tuple[GVR, ...] = (
 
 
 class Holdings:
-    """Everything with our mark, by kind; `on_change` gets the key of an Environment."""
+    """Everything with our mark, by kind.
+
+    `on_change` gets the key of an Environment, `on_leave` the name of a namespace that is gone.
+    """
 
     def __init__(
         self,
         connection: Connection,
         on_change: Callable[[Key], None],
         *,
+        on_leave: Callable[[str], None],
         settings: FollowSettings,
         clock: Clock,
     ) -> None:
         self._on_change = on_change
+        self._on_leave = on_leave
         self._recent: Recent[tuple[GVR, Key]] = Recent()
         self._owners: dict[str, Key] = {}
         self._names: defaultdict[tuple[GVR, str], set[str]] = defaultdict(set)
@@ -84,10 +89,15 @@ class Holdings:
 
     def inside(self, gvr: GVR, namespace: str) -> Iterator[Object]:
         """All objects of a kind in one namespace."""
-        for name in sorted(self._names[gvr, namespace]):
+        for name in sorted(self._names.get((gvr, namespace), ())):
             found = self.get(gvr, namespace, name)
             if found is not None:
                 yield found
+
+    def brought(self, namespace: str) -> Iterator[Object]:
+        """All objects in one namespace of the kinds that projects bring."""
+        for gvr in sorted(_BROUGHT - {SECRETS}):
+            yield from self.inside(gvr, namespace)
 
     def namespaces_of(self, uid: str) -> tuple[str, ...]:
         """The namespaces that were made for an Environment."""
@@ -124,17 +134,28 @@ class Holdings:
         before = self._owners.pop(key.name, None)
         if owner is not None:
             self._owners[key.name] = owner
+        if raw is None:
+            self._on_leave(key.name)
         for environment in {before, owner} - {None}:
             assert environment is not None
             self._on_change(environment)
 
     def _changed(self, gvr: GVR, key: Key) -> None:
         self._recent.forget((gvr, key))
-        names = self._names[gvr, key.namespace]
-        (names.discard if self.informers[gvr].get(key) is None else names.add)(key.name)
+        self._list(gvr, key)
         environment = self._owners.get(key.namespace)
         if environment is not None:
             self._on_change(environment)
+
+    def _list(self, gvr: GVR, key: Key) -> None:
+        """Know by name what is in a namespace; of an empty one nothing is kept."""
+        here = (gvr, key.namespace)
+        if self.informers[gvr].get(key) is not None:
+            self._names[here].add(key.name)
+        elif here in self._names:
+            self._names[here].discard(key.name)
+            if not self._names[here]:
+                del self._names[here]
 
     @staticmethod
     def _owner(namespace: Object) -> Key | None:

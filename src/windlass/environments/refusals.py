@@ -4,10 +4,11 @@
 |---|---|---|
 | 403, exceeded quota | QuotaExceeded | inputs must change |
 | 403, violates PodSecurity | PodSecurityDenied | inputs must change |
-| 403, anything else | ApplyForbidden | tried again: a new binding takes a moment |
+| 403, anything else | ApplyForbidden | tried again while the binding is new: it takes a moment |
 | 422, immutable | ImmutableField | inputs must change |
 | 422, anything else | ConfigInvalid | inputs must change |
 | others | ApplyFailed | tried again |
+| none, the object is being deleted | Applying | made anew once it is gone |
 
 The server's own text may repeat parts of the object, plain variables among them. So the
 messages here name the object, the fields and the rule, and quote nothing.
@@ -23,16 +24,20 @@ from windlass.environments.decide.bundle import RECREATE, Member
 from windlass.environments.decide.step import Finding
 from windlass.kube.errors import ApiError, Forbidden, Invalid
 
+DENIED = "ApplyForbidden"
+LEAVING = "Applying"
+
 _PASSING_SECONDS = 1.0
+_LEAVING_SECONDS = 5.0
 _ORDER = (
     "ConfigInvalid",
     "ImmutableField",
     "QuotaExceeded",
     "PodSecurityDenied",
-    "ApplyForbidden",
+    DENIED,
     "ApplyFailed",
+    LEAVING,
 )
-_PASSES = frozenset({"ApplyForbidden", "ApplyFailed"})
 _NAMED_AT_MOST = 5
 
 
@@ -60,16 +65,26 @@ def is_immutable(error: Invalid) -> bool:
     return "immutable" in error.message or "Forbidden: updates to" in error.message
 
 
-def finding(refused: Sequence[Refusal]) -> Finding:
-    """All refusals of a stage as one finding; what must be changed speaks first."""
+def leaving(member: Member) -> Refusal:
+    """That `member` can be made only when the old one is gone."""
+    return Refusal(LEAVING, f"{member} is being deleted; it is made anew afterwards")
+
+
+def finding(refused: Sequence[Refusal], *, is_new: bool) -> Finding:
+    """All refusals of a stage as one finding; what must be changed speaks first.
+
+    `is_new` says that the rights to apply were given only a moment ago.
+    """
     ranked = sorted(refused, key=lambda one: _ORDER.index(one.reason))
     text = "; ".join(one.message for one in ranked[:_NAMED_AT_MOST])
     if len(ranked) > _NAMED_AT_MOST:
         text += f"; and {len(ranked) - _NAMED_AT_MOST} more"
     reason = ranked[0].reason
-    if reason == "ApplyForbidden":
+    if reason == DENIED and is_new:
         return step.waiting(phase.DEPLOYMENT, "Applying", text, after=_PASSING_SECONDS)
-    if reason in _PASSES:
+    if reason == LEAVING:
+        return step.waiting(phase.DEPLOYMENT, "Applying", text, after=_LEAVING_SECONDS)
+    if reason == "ApplyFailed":
         return step.retrying(phase.DEPLOYMENT, reason, text)
     return step.failed(phase.DEPLOYMENT, reason, text)
 
@@ -84,7 +99,7 @@ def _forbidden(member: Member, error: Forbidden) -> Refusal:
         return Refusal(
             "PodSecurityDenied", f"{member} breaks the Pod Security level of the namespace"
         )
-    return Refusal("ApplyForbidden", f"{member}: the applier may not write it (yet)")
+    return Refusal(DENIED, f"{member}: the applier may not write it")
 
 
 def _invalid(member: Member, error: Invalid) -> Refusal:

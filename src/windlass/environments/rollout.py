@@ -7,8 +7,9 @@ not ready is explained by its pods, in one sentence with one cause.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from windlass.base.redaction import process
 from windlass.environments.applying import Applying
 from windlass.environments.decide import inventory, phase, pod_trouble, readiness, step
 from windlass.environments.decide.bundle import Bundle, Member
@@ -56,10 +57,11 @@ class Rollouts:
                 step.done(phase.DEPLOYMENT, "RolloutComplete", f"{count} objects are as wished"),
                 ended,
             )
-        trouble = pod_trouble.of(self._holdings.inside(PODS, place))
-        return Rollout(
-            _unfinished(unready, trouble, self._deadline_seconds - waited_seconds), ended
-        )
+        waited_for = {(member.kind, member.name) for member, _ in unready}
+        pods = pod_trouble.belonging(self._holdings.inside(PODS, place), waited_for)
+        trouble = pod_trouble.of(pods)
+        finding = _unfinished(unready, trouble, self._deadline_seconds - waited_seconds)
+        return Rollout(_cleaned(finding), ended)
 
     def _states(self, place: str, bundle: Bundle) -> Iterator[tuple[Member, Readiness]]:
         known = self._applying.ledger(place).inventory
@@ -93,13 +95,20 @@ def _unfinished(
             phase.DEPLOYMENT,
             trouble.reason if trouble.passes else "RolloutProgressing",
             trouble.message,
-            after=max(1.0, seconds_left),
+            # Past the deadline a watch leads back here; there is nothing to count down.
+            after=max(1.0, seconds_left) if seconds_left > 0 else None,
         )
     member, state = (refused or unready)[0]
     text = f"{member}: {_cut(state.message)}"
     if is_late:
-        return step.failed(phase.DEPLOYMENT, "RolloutStuck", text)
+        return step.failed(phase.DEPLOYMENT, state.reason or "RolloutStuck", text)
     return step.waiting(phase.DEPLOYMENT, "RolloutProgressing", text, after=max(1.0, seconds_left))
+
+
+def _cleaned(finding: Finding) -> Finding:
+    """Without what nodes and registries may have let slip into their words."""
+    message = process.clean(finding.condition.message)
+    return replace(finding, condition=replace(finding.condition, message=message))
 
 
 def _cut(text: str) -> str:

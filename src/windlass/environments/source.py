@@ -9,8 +9,10 @@ name before a byte of it is used.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from pathlib import Path
 
+from windlass.base.clock import Clock
 from windlass.base.errors import Stalled
 from windlass.environments.decide import manifests
 from windlass.environments.decide.manifests import RenderRefused
@@ -32,18 +34,43 @@ from windlass.sources.resolver import Resolver
 
 STORE_BYTES = 2 << 30
 MOST_FILE_BYTES = manifests.MOST_BYTES
+BELIEVED_SECONDS = 60.0
+"""How long credentials that were just used to find a commit are good to fetch it."""
 
 _PLAIN_MODES = frozenset({0o100644, 0o100755})
 _WHAT = {0o120000: "a symbolic link", 0o160000: "a submodule"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Proof:
+    """Credentials, and when they were read."""
+
+    credentials: Credentials
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """That a server did not accept some credentials, and when."""
+
+    message: str
+    at: float
 
 
 class Sources:
     """Repositories of all Projects; `directory` is one that nobody else uses."""
 
     def __init__(
-        self, api: Api, git: Git, listings: Listings, resolver: Resolver, directory: Path
+        self,
+        api: Api,
+        git: Git,
+        listings: Listings,
+        resolver: Resolver,
+        directory: Path,
+        clock: Clock,
     ) -> None:
         self._api = api
+        self._clock = clock
         self._git = git
         self._listings = listings
         self._resolver = resolver
@@ -51,25 +78,37 @@ class Sources:
         self._directory = directory / "commits"
         self._stores: dict[str, ExactStore] = {}
         self._turns: dict[str, asyncio.Lock] = {}
+        self._proofs: dict[tuple[str, str], _Proof] = {}
+        self._refused: dict[str, _Refused] = {}
 
     async def settle(self, namespace: str, wanted: SourceWish, *, max_age_seconds: float) -> Source:
         """The commit that is wanted of one repository of a Project in `namespace`."""
-        remote, proof = await self._origin(namespace, wanted)
+        remote, proof = await self._origin(namespace, wanted, max_age_seconds)
+        here = place.name(remote, proof)
+        self._tell_again(here, max_age_seconds)
+        try:
+            return await self._settled(remote, proof, wanted, max_age_seconds)
+        except Stalled as error:
+            if error.reason == "AuthFailed":
+                self._refused[here] = _Refused(error.message, self._clock.monotonic())
+            raise
+
+    async def _settled(
+        self, remote: Remote, proof: Credentials, wanted: SourceWish, max_age_seconds: float
+    ) -> Source:
         branch = wanted.branch or await self._default_branch(remote, proof, max_age_seconds)
         ref = refs.branch_ref(branch)
-        tip = (
-            await self._resolver.resolve(remote, proof, ref, max_age_seconds=max_age_seconds)
-        ).commit
-        commit = tip
+        found = await self._resolver.resolve(remote, proof, ref, max_age_seconds=max_age_seconds)
+        commit = found.commit
         if wanted.commit:
-            commit = await self._ancestry.commit(remote, proof, ref, tip, wanted.commit)
+            commit = await self._ancestry.commit(remote, proof, ref, commit, wanted.commit)
         return Source(wanted.name, branch, commit, ref)
 
     async def files(
         self, namespace: str, wanted: SourceWish, settled: Source, path: str
     ) -> dict[str, bytes]:
         """The manifests at `path` of a settled commit, by their paths."""
-        remote, proof = await self._origin(namespace, wanted)
+        remote, proof = await self._origin(namespace, wanted, BELIEVED_SECONDS)
         here = place.name(remote, proof)
         # A store serves one commit at a time.
         async with self._turns.setdefault(here, asyncio.Lock()):
@@ -85,15 +124,37 @@ class Sources:
                     self._resolver.forget(remote, settled.commit)
                 raise causes.translated(error) from error
 
-    async def _origin(self, namespace: str, wanted: SourceWish) -> tuple[Remote, Credentials]:
+    async def _origin(
+        self, namespace: str, wanted: SourceWish, max_age_seconds: float
+    ) -> tuple[Remote, Credentials]:
         try:
             remote = Remote.parse(wanted.repository_url)
         except RemoteRefused as error:
             raise Stalled("ConfigInvalid", f"source {wanted.name}: {error}") from error
         check_transport(remote, self._git.settings)
-        return remote, await credentials.read(
-            self._api, namespace, Named(secret=wanted.secret_name)
-        )
+        return remote, await self._proof(namespace, wanted.secret_name, max_age_seconds)
+
+    async def _proof(self, namespace: str, secret: str, max_age_seconds: float) -> Credentials:
+        """Who we are for a repository; a Secret is not read anew in every pass."""
+        if not secret:
+            return await credentials.read(self._api, namespace, Named())
+        now, known = self._clock.monotonic(), self._proofs.get((namespace, secret))
+        if known is not None and now - known.at < max_age_seconds:
+            return known.credentials
+        self._proofs.pop((namespace, secret), None)
+        found = await credentials.read(self._api, namespace, Named(secret=secret))
+        self._proofs[namespace, secret] = _Proof(found, now)
+        return found
+
+    def _tell_again(self, here: str, max_age_seconds: float) -> None:
+        """A server that refused these very credentials is not asked with them all the time."""
+        known = self._refused.get(here)
+        if known is None:
+            return
+        age = self._clock.monotonic() - known.at
+        if age < causes.STALLED_SECONDS and max_age_seconds > 0:
+            raise Stalled("AuthFailed", known.message, after=causes.STALLED_SECONDS - age)
+        del self._refused[here]
 
     async def _default_branch(
         self, remote: Remote, proof: Credentials, max_age_seconds: float

@@ -5,7 +5,8 @@ Rules
    they are set by the very call that creates it. Nothing else is ever adopted.
 2. Names come from what the API server says now, not from a cache: a cache that has not
    seen a namespace yet would offer a name that is taken.
-3. A namespace of an older Environment of the same name is waited for.
+3. Whoever has a namespace keeps it, also when the rules for names have changed since. A
+   namespace of an older Environment of the same name is waited for.
 4. Who takes our uid off a namespace has taken it away from us: it is left alone.
 5. Deletion names the uid of the namespace, so a namesake made in between survives.
 """
@@ -21,7 +22,7 @@ from windlass.environments.decide.names import Claim, Identity, Naming
 from windlass.environments.decide.step import Finding
 from windlass.environments.holdings import NAMESPACES, Holdings
 from windlass.kube.api import Api
-from windlass.kube.errors import AlreadyExists, Conflict, NotFound
+from windlass.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from windlass.objects.json import Object
 from windlass.runtime.owned import Owned
 
@@ -44,6 +45,19 @@ class Spaces:
         self, identity: Identity, owner: Marks, pod_security: str, used: Iterable[str]
     ) -> tuple[Finding, Object | None]:
         """The namespace of an Environment, made if it is missing."""
+        try:
+            return await self._ensured(identity, owner, pod_security, used)
+        except Forbidden as error:
+            text = f"the operator may not make or keep the namespace: {error.message}"
+            return step.retrying(phase.NAMESPACE, "CreateForbidden", text), None
+
+    async def _ensured(
+        self, identity: Identity, owner: Marks, pod_security: str, used: Iterable[str]
+    ) -> tuple[Finding, Object | None]:
+        own = self._own(identity, owner.uid)
+        if own:
+            live = await self._kept(owned_objects.namespace(own, owner, pod_security))
+            return _found(live), live
         claims = await self._claims(identity)
         choice = names.chosen(identity, owner.uid, claims, self._naming, used=used)
         if choice.refusal:
@@ -52,10 +66,8 @@ class Spaces:
         if claim is not None and claim.uid != owner.uid:
             return _predecessor(choice.name), None
         wanted = owned_objects.namespace(choice.name, owner, pod_security)
-        live = await self._made(wanted) if claim is None else await self._kept(wanted)
-        if live is None:
-            return _taken(choice.name), None
-        return _found(live), live
+        made = await self._made(wanted) if claim is None else await self._kept(wanted)
+        return (_found(made), made) if made is not None else (_taken(choice.name), None)
 
     async def remove(self, name: str, owner_uid: str) -> Object | None:
         """Delete the namespace; what is left of it, or None once it is gone."""
@@ -75,6 +87,14 @@ class Spaces:
             if live is not None and marks.owner_uid(live) == owner_uid:
                 found.add(name)
         return tuple(sorted(found))
+
+    def _own(self, identity: Identity, uid: str) -> str:
+        """The namespace that is there already, also one that was named by other rules."""
+        for name in names.candidates(identity, self._naming):
+            live = self._holdings.namespace(name)
+            if live is not None and marks.owner_uid(live) == uid:
+                return name
+        return next(iter(self._holdings.namespaces_of(uid)), "")
 
     async def _claims(self, identity: Identity) -> dict[str, Claim]:
         found: dict[str, Claim] = {}

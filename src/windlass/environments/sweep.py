@@ -14,6 +14,7 @@ import structlog
 from windlass.api import environment
 from windlass.environments.decide import marks
 from windlass.environments.holdings import NAMESPACES, Holdings
+from windlass.environments.measures import Measures
 from windlass.environments.spaces import Spaces
 from windlass.kube.api import Api
 from windlass.kube.errors import ApiError, NotFound
@@ -32,12 +33,14 @@ class Sweep:
         api: Api,
         holdings: Holdings,
         spaces: Spaces,
+        measures: Measures,
         *,
         interval_seconds: float = INTERVAL_SECONDS,
     ) -> None:
         self._api = api
         self._holdings = holdings
         self._spaces = spaces
+        self._measures = measures
         self._interval_seconds = interval_seconds
         self._suspects: frozenset[str] = frozenset()
 
@@ -64,6 +67,7 @@ class Sweep:
             name = live["metadata"]["name"]
             _log.warning("removing an orphan", namespace=name, environment=marks.owner_key(live))
             await self._spaces.remove(name, marks.owner_uid(live))
+            self._measures.orphan_deleted()
         return tuple(live["metadata"]["name"] for live in condemned)
 
     async def _is_orphan(self, live: Object) -> bool:

@@ -7,6 +7,7 @@ compared by value, never by text.
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _DECIMAL = {"n": -3, "u": -2, "m": -1, "": 0, "k": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
@@ -23,6 +24,11 @@ def parse(value: str | float) -> Fraction:
     text = str(value)
     if not text or len(text) > _MOST_CHARS or isinstance(value, bool):
         raise QuantityRefused(f"{text[:_MOST_CHARS]!r} is not a quantity such as 500m, 2 or 1Gi")
+    return _parsed(text)
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> Fraction:
     number, factor = _split(text)
     try:
         return _decimal(number) * factor

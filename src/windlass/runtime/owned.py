@@ -35,11 +35,14 @@ class Owned:
         """Whether nothing of ours is missing in `live`."""
         if live is None:
             return False
-        return managed.is_as_wanted(wanted, live, self._manager) or (
-            # What the server stores may differ in form from what was sent; then its own
-            # answer to that very wish is the measure.
-            self._settled.get(_version(live)) == wanted
-        )
+        # What the server stores may differ in form from what was sent; then its own answer
+        # to that very wish is the measure. And a version once compared need not be again.
+        if self._settled.get(_version(live)) == wanted:
+            return True
+        if not managed.is_as_wanted(wanted, live, self._manager):
+            return False
+        self._remember(live, wanted)
+        return True
 
     async def ensure(self, gvr: GVR, wanted: Object, live: Object | None) -> Object:
         """`wanted` on the server; the object as it now is."""
@@ -51,12 +54,13 @@ class Owned:
         self._remember(written, wanted)
         return written
 
-    def _remember(self, written: Object, wanted: Object) -> None:
-        if managed.is_as_wanted(wanted, written, self._manager):
+    def _remember(self, live: Object, wanted: Object) -> None:
+        version = _version(live)
+        if not all(version):
             return
-        if len(self._settled) >= _SECOND_LOOKS:
+        if version not in self._settled and len(self._settled) >= _SECOND_LOOKS:
             self._settled.pop(next(iter(self._settled)))
-        self._settled[_version(written)] = wanted
+        self._settled[version] = wanted
 
 
 def _version(obj: Object) -> tuple[str, str]:

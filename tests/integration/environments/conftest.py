@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,16 +17,46 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
+def cluster(quiet_cluster: Desk) -> Desk:
+    """A control plane without an operator: the controllers of these tests are alone on it."""
+    return quiet_cluster
+
+
+@pytest.fixture(scope="session")
 def preview_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A git server that every test of this room shares."""
     with serving(tmp_path_factory.mktemp("previews")) as served:
         yield served
 
 
+@pytest.fixture(scope="session")
+def installed_operator(cluster: Desk) -> Path:
+    """The kubeconfig with exactly the operator's rights; everything is installed."""
+    from windlass.api.install import Install
+    from windlass.dev.install import install
+
+    return asyncio.run(install(cluster, Install())).kubeconfig
+
+
 @pytest.fixture
 async def tenant(
-    cluster: Desk, namespace: str, preview_host: Served, tmp_path: Path
+    cluster: Desk,
+    installed_operator: Path,
+    namespace: str,
+    preview_host: Served,
+    tmp_path: Path,
 ) -> AsyncIterator[Previews]:
     """A namespace of the test's own with a repository and nobody working on it yet."""
-    async with previews(cluster, namespace, preview_host, tmp_path) as found:
+    async with previews(
+        cluster, namespace, preview_host, tmp_path, kubeconfig=installed_operator
+    ) as found:
         yield found
+
+
+@pytest.fixture
+def other_namespace(cluster: Desk) -> Iterator[str]:
+    """One more namespace, of another tenant or of nobody."""
+    from tests.support import cluster as support
+
+    with support.fresh_namespace(cluster) as name:
+        yield name

@@ -1,0 +1,109 @@
+"""Whether a pass may do anything for an Environment, and what is said if not.
+
+| Found | Ready | Phase |
+|---|---|---|
+| its object breaks a rule | False ConfigInvalid, Stalled | Failed |
+| no Project, or one that is not shared with it | False ProjectNotFound | Pending |
+| it is suspended | as before, Suspended | as before; Pending if it never began |
+| its Project is suspended | as before, ProjectSuspended | as before; Pending until it serves |
+| its Project is being deleted | False ProjectTerminating | Pending |
+
+What already serves keeps its phase: it serves on. Whoever is held back is not touched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windlass.api.environment import Environment
+from windlass.api.project import Project
+from windlass.base.errors import Stalled
+from windlass.environments.cache import Cache
+from windlass.environments.decide import wish
+from windlass.environments.decide.marks import Marks
+from windlass.objects.json import Object
+from windlass.objects.key import Key
+from windlass.runtime.outcome import Outcome, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What one pass is about."""
+
+    environment: Environment
+    object: Object
+    project: Project
+    marks: Marks
+
+    @property
+    def key(self) -> Key:
+        return Key(self.environment.metadata.namespace, self.environment.metadata.name)
+
+    @property
+    def status(self) -> Object:
+        status: Object = self.object.get("status") or {}
+        return status
+
+    @property
+    def is_new(self) -> bool:
+        """Whether no pass has begun with it, nor said that one will."""
+        return not self.status.get("steps") and self.status.get("phase") != "Initializing"
+
+
+def accepted(cache: Cache, key: Key, obj: Object) -> Subject | Outcome:
+    """The Environment with its Project, or what holds it back."""
+    try:
+        found = cache.environment(key)
+    except Stalled as error:
+        return _unreadable(error)
+    assert found is not None, "nothing waits between looking and reading"
+    ref = found.spec.project_ref
+    there = Key(ref.namespace_from(key.namespace), ref.name)
+    project = cache.readable_project(there)
+    if project is None or not wish.shares(project, found):
+        # One answer for both, so that nobody learns which Projects others have.
+        text = f"there is no Project {there} that this Environment may use; create it or share it"
+        return _held_back(found, Verdict("False", "ProjectNotFound", text))
+    if found.spec.suspend:
+        return _suspended(found, "Suspended", "this Environment")
+    if project.spec.suspend:
+        return _suspended(found, "ProjectSuspended", f"Project {there}")
+    if project.metadata.deletion_timestamp:
+        text = f"Project {there} is being deleted"
+        return _held_back(found, Verdict("False", "ProjectTerminating", text))
+    return Subject(found, obj, project, _marks(found, project))
+
+
+def _marks(found: Environment, project: Project) -> Marks:
+    sources = found.spec.sources or ()
+    branch = sources[0].branch if sources else ""
+    if not branch and project.spec.sources:
+        branch = project.spec.sources[0].branch
+    return Marks(
+        uid=found.metadata.uid,
+        namespace=found.metadata.namespace,
+        name=found.metadata.name,
+        project=project.metadata.name,
+        branch=branch,
+    )
+
+
+def _held_back(found: Environment, verdict: Verdict) -> Outcome:
+    fields: Object = {"message": verdict.message[:1024]}
+    if found.status.serving is None:
+        fields["phase"] = "Pending"
+    return Outcome(verdict, reconciling=True, fields=fields)
+
+
+def _suspended(found: Environment, reason: str, who: str) -> Outcome:
+    text = f"{who} is suspended; nothing is changed until its spec.suspend is false"
+    fields: Object = {"message": text[:1024]}
+    waits = found.status.serving is None and reason == "ProjectSuspended"
+    if waits or found.status.phase is None:
+        fields["phase"] = "Pending"
+    return Outcome(Verdict(None, reason, text), fields=fields)
+
+
+def _unreadable(error: Stalled) -> Outcome:
+    fields = {"phase": "Failed", "message": error.message[:1024]}
+    return Outcome(Verdict("False", error.reason, error.message), stalled=True, fields=fields)

@@ -1,0 +1,206 @@
+"""SIGKILL before and after every side effect of a pass over an Environment.
+
+One Environment is led from its first sight to its end. At every place of the list a fresh
+process dies there; the next one goes on from what it finds. What comes out at last is what
+an undisturbed run makes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support import cluster as clusters
+from tests.support.gitserver import Served, serving
+from tests.support.preview_state import state
+from tests.support.previews import (
+    CONFIG_MAP,
+    CONFIG_MAPS,
+    ENVIRONMENTS,
+    NAMESPACES,
+    SERVICE,
+    Previews,
+    eventually,
+    previews,
+)
+
+if TYPE_CHECKING:
+    from windlass.dev.desk import Desk
+
+pytestmark = pytest.mark.cluster
+
+MAKING = (
+    "runtime.finalizer.before",
+    "runtime.finalizer.after",
+    "runtime.status.before",
+    "runtime.status.after",
+    "environments.namespace.before",
+    "environments.namespace.after",
+    "runtime.owned.before",
+    "runtime.owned.after",
+    "environments.ledger.before",
+    "environments.ledger.after",
+    "environments.apply.before",
+    "environments.apply.after",
+    "runtime.event.before",
+)
+CHANGING = (
+    "environments.ledger.after",
+    "environments.apply.after",
+    "environments.prune.before",
+    "environments.prune.after",
+    "environments.ledger.before",
+)
+OPENING = ("environments.policy.delete.before", "environments.policy.delete.after")
+ENDING = (
+    "environments.namespace.delete.before",
+    "environments.namespace.delete.after",
+    "runtime.event.after",
+    "runtime.finalizer.before",
+    "runtime.finalizer.after",
+)
+_DOOR = {"name": "mail", "cidrs": ["192.0.2.0/24"]}
+_FIRST = "---\n".join((CONFIG_MAP, SERVICE))
+_SECOND = "---\n".join((CONFIG_MAP.replace("blue", "red"), CONFIG_MAP.replace("settings", "new")))
+
+
+class Mortal:
+    """A controller that can be made to die at a named place."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._child = 0
+
+    async def _line(self, seconds: float) -> int:
+        assert self._process.stdout is not None
+        return int(await asyncio.wait_for(self._process.stdout.readline(), seconds))
+
+    async def start(self, armed: str = "") -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{armed}\n".encode())
+        await self._process.stdin.drain()
+        self._child = await self._line(20.0)
+
+    async def dies_at(self, place: str) -> None:
+        """Start it, and wait until it has killed itself."""
+        await self.start(f"{place}=kill")
+        try:
+            code = await self._line(20.0)
+        except TimeoutError:
+            await self.stop()
+            raise AssertionError(f"{place} was not reached") from None
+        self._child = 0
+        assert code == -signal.SIGKILL
+
+    @contextlib.asynccontextmanager
+    async def alive(self) -> AsyncIterator[None]:
+        await self.start()
+        yield
+        await self.stop()
+
+    async def stop(self) -> None:
+        if self._child:
+            os.kill(self._child, signal.SIGKILL)
+            self._child = 0
+            await self._line(20.0)
+
+
+@pytest.fixture(scope="module")
+def source_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A git server for this file."""
+    with serving(tmp_path_factory.mktemp("sources")) as served:
+        yield served
+
+
+@pytest.fixture
+async def tenant(desk: Desk, source_host: Served, tmp_path: Path) -> AsyncIterator[Previews]:
+    """A namespace with a repository, on a control plane without any other Environment."""
+    with clusters.fresh_namespace(desk) as namespace:
+        async with previews(desk, namespace, source_host, tmp_path) as found:
+            yield found
+
+
+@pytest.fixture
+async def mortal(tenant: Previews, tmp_path: Path) -> AsyncIterator[Mortal]:
+    """The process that starts controllers; it notes every place that they pass."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "tests.fault.environment_runner",
+        str(tenant.kubeconfig),
+        str(tmp_path),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "WINDLASS_FAILPOINT_LOG": str(tmp_path / "visited")},
+    )
+    found = Mortal(process)
+    yield found
+    await found.stop()
+    assert process.stdin is not None
+    process.stdin.close()
+    await process.wait()
+
+
+@pytest.mark.scenario("E29", "E71")
+async def test_killed_anywhere_the_end_is_the_same(
+    tenant: Previews, mortal: Mortal, tmp_path: Path
+) -> None:
+    """Made, changed, fenced anew and removed, with a death at every step of it."""
+    opened = tenant.project(network={"egress": [_DOOR]})
+    tenant.commit({"deploy/all.yaml": _FIRST})
+    await tenant.apply(opened, tenant.environment())
+    for place in MAKING:
+        await mortal.dies_at(place)
+    async with mortal.alive():
+        made = await tenant.phase("Ready")
+    assert made["status"]["revision"] == 1
+
+    tenant.commit({"deploy/all.yaml": _SECOND})
+    for place in CHANGING:
+        await mortal.dies_at(place)
+    await tenant.apply(tenant.project())
+    for place in OPENING:
+        await mortal.dies_at(place)
+
+    async with mortal.alive():
+        await eventually(lambda: _serves(tenant, 2), "the second revision serves")
+        await tenant.apply(tenant.environment("reference"))
+        await tenant.phase("Ready", "reference")
+        await tenant.phase("Ready")
+        assert await state(tenant, "one") == await state(tenant, "reference")
+    uid = made["metadata"]["uid"]
+    mine = await tenant.api.list(NAMESPACES, label_selector=f"catalyst.dev/environment-uid={uid}")
+    assert [row["metadata"]["name"] for row in mine] == [made["status"]["namespace"]]
+
+    await tenant.api.delete(ENVIRONMENTS, "one", tenant.namespace)
+    for place in ENDING:
+        await mortal.dies_at(place)
+    async with mortal.alive():
+        await tenant.gone(ENVIRONMENTS, "one", tenant.namespace)
+        await tenant.gone(NAMESPACES, made["status"]["namespace"])
+        survivor = await tenant.place("reference")
+        await tenant.api.get(CONFIG_MAPS, "new", survivor)
+    _nothing_was_left_out(tmp_path / "visited")
+
+
+async def _serves(tenant: Previews, revision: int) -> bool:
+    status = (await tenant.get())["status"]
+    return bool(status["serving"]["revision"] == revision)
+
+
+def _nothing_was_left_out(visited: Path) -> None:
+    """The lists above hold every place of a pass."""
+    passed = {
+        place
+        for place in visited.read_text().split()
+        if place.startswith(("environments.", "runtime."))
+    }
+    assert passed == {*MAKING, *CHANGING, *OPENING, *ENDING}

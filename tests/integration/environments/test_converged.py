@@ -1,0 +1,189 @@
+"""Whoever has what is wished costs nothing, and however it got there does not matter."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from typing import Any
+
+import pytest
+
+from tests.support.preview_state import KINDS, state
+from tests.support.previews import (
+    CONFIG_MAP,
+    NAMESPACES,
+    POLICIES,
+    QUOTAS,
+    SERVICE,
+    Previews,
+    deployment,
+    eventually,
+)
+from windlass.environments.decide.names import Naming
+
+pytestmark = pytest.mark.cluster
+
+
+async def _versions(tenant: Previews, place: str) -> dict[tuple[str, str], str]:
+    found = {
+        (gvr.resource, row["metadata"]["name"]): row["metadata"]["resourceVersion"]
+        for gvr in KINDS
+        for row in await tenant.api.list(gvr, place)
+    }
+    namespace = await tenant.api.get(NAMESPACES, place)
+    own = await tenant.get()
+    return {
+        **found,
+        ("namespaces", place): namespace["metadata"]["resourceVersion"],
+        ("environments", "one"): own["metadata"]["resourceVersion"],
+    }
+
+
+@pytest.mark.scenario("E19")
+@pytest.mark.parametrize("is_plain", [False, True])
+async def test_twenty_passes_over_a_converged_one_ask_and_write_nothing(
+    tenant: Previews, is_plain: bool
+) -> None:
+    """Not one request, not one new version; also not after a restart, statuses included."""
+    tenant.commit({"deploy/all.yaml": "---\n".join((CONFIG_MAP, SERVICE, deployment()))})
+    plain = frozenset({tenant.namespace} if is_plain else ())
+    naming = Naming(plain_namespaces=plain)
+    async with tenant.running(naming=naming, poll_seconds=3600.0):
+        await tenant.apply(tenant.project(), tenant.environment())
+        await tenant.started()
+        place = await tenant.place()
+    async with tenant.running(naming=naming, poll_seconds=3600.0) as controller:
+        await tenant.passes(controller, 2)
+        before = await _versions(tenant, place)
+        tenant.connection.made.clear()
+        await tenant.passes(controller, 20)
+        assert not tenant.connection.about(place, tenant.namespace)
+        assert await _versions(tenant, place) == before
+
+
+async def test_a_restart_writes_nothing(tenant: Previews) -> None:
+    """A new process finds everything as it should be, by the cluster's own word."""
+    tenant.commit({"deploy/all.yaml": "---\n".join((CONFIG_MAP, SERVICE, deployment()))})
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment())
+        await tenant.started()
+        place = await tenant.place()
+        await tenant.poke()
+    before = await _versions(tenant, place)
+    tenant.connection.made.clear()
+    async with tenant.running() as controller:
+        await tenant.passes(controller, 3)
+    writes = [one for one in tenant.connection.about(place, tenant.namespace) if one.is_write]
+    assert not writes
+    assert await _versions(tenant, place) == before
+
+
+class _Walk:
+    """Random changes of everything a person may change."""
+
+    def __init__(self, tenant: Previews, source: random.Random) -> None:
+        self.tenant = tenant
+        self.source = source
+        self.project: dict[str, Any] = {}
+        self.environment: dict[str, Any] = {}
+        self.files: dict[str, str] = {"deploy/all.yaml": CONFIG_MAP}
+
+    async def step(self) -> str:
+        name = self.source.choice(
+            ["quota", "limits", "door", "web", "files", "files", "branch", "revert", "pin", "edit"]
+        )
+        await getattr(self, f"_{name}")()
+        await self.tenant.apply(
+            self.tenant.project(**self.project), self.tenant.environment(**self.environment)
+        )
+        return name
+
+    async def _quota(self) -> None:
+        self.environment["quota"] = {"pods": self.source.randint(2, 19)}
+
+    async def _limits(self) -> None:
+        self.project["resources"] = {"defaultQuota": {"services": self.source.randint(3, 9)}}
+
+    async def _door(self) -> None:
+        doors = [{"name": f"door{n}", "cidrs": [f"192.0.2.{n}/32"]} for n in range(4)]
+        chosen = self.source.sample(doors, self.source.randint(0, 3))
+        web = self.project.get("network", {}).get("webEgress", "Public")
+        self.project["network"] = {"webEgress": web, "egress": chosen}
+
+    async def _web(self) -> None:
+        egress = self.project.get("network", {}).get("egress", [])
+        web = self.source.choice(["Public", "None"])
+        self.project["network"] = {"webEgress": web, "egress": egress}
+
+    async def _files(self) -> None:
+        colour = self.source.choice(["red", "green", "blue"])
+        objects = [
+            CONFIG_MAP.replace("blue", colour),
+            CONFIG_MAP.replace("settings", "more"),
+            SERVICE,
+            deployment(image=f"registry.invalid/web:{self.source.randint(1, 3)}", replicas=1),
+            "apiVersion: policy/v1\nkind: NotAKind\nmetadata: {name: x}\n",
+        ]
+        chosen = self.source.sample(objects, self.source.randint(1, 4))
+        self.files = {"deploy/all.yaml": "---\n".join(chosen)}
+        self.tenant.commit(self.files)
+
+    async def _branch(self) -> None:
+        self.tenant.commit({"deploy/all.yaml": CONFIG_MAP}, branch="side")
+        self.environment["sources"] = [
+            {"name": "app", "branch": self.source.choice(["main", "side", "nowhere"])}
+        ]
+
+    async def _pin(self) -> None:
+        commit = self.tenant.commit(self.files)
+        self.environment["sources"] = [{"name": "app", "commitSha": commit}]
+
+    async def _revert(self) -> None:
+        chosen = self.source.choice([self.project, self.environment])
+        if chosen:
+            chosen.pop(self.source.choice(sorted(chosen)))
+
+    async def _edit(self) -> None:
+        """Somebody works in the namespace by hand."""
+        with contextlib.suppress(Exception):
+            place = await self.tenant.place()
+            victim = self.source.choice([(QUOTAS, "default-quota"), (POLICIES, "default-policy")])
+            await self.tenant.api.delete(*victim, place)
+
+    async def settle(self) -> None:
+        """End in something that can run."""
+        self.environment.pop("sources", None)
+        self.files = {"deploy/all.yaml": "---\n".join((CONFIG_MAP, SERVICE, deployment()))}
+        self.tenant.commit(self.files)
+        await self.tenant.apply(
+            self.tenant.project(**self.project), self.tenant.environment(**self.environment)
+        )
+
+
+@pytest.mark.scenario("E124")
+async def test_any_way_leads_to_what_a_fresh_start_makes(tenant: Previews) -> None:
+    """Changes, reverts, hands in the namespace, restarts: the end depends on the last wish."""
+    seed = random.randrange(2**32)
+    walk = _Walk(tenant, random.Random(seed))
+    taken: list[str] = []
+    for _ in range(3):
+        async with tenant.running(poll_seconds=0.3):
+            for _ in range(5):
+                taken.append(await walk.step())
+                if walk.source.random() < 0.4:
+                    await tenant.poke()
+    async with tenant.running(poll_seconds=0.3):
+        await walk.settle()
+        await tenant.poke()
+        await tenant.started()
+        copy = tenant.environment("two", **walk.environment)
+        await tenant.apply(copy)
+        await tenant.started("two")
+        story = f"seed {seed}: {taken}"
+
+        async def equal() -> bool:
+            return await state(tenant, "one") == await state(tenant, "two")
+
+        with contextlib.suppress(AssertionError):
+            await eventually(equal, "equal", seconds=5.0)
+        assert await state(tenant, "one") == await state(tenant, "two"), story

@@ -1,0 +1,180 @@
+"""The end of an Environment: everything it made goes, nothing else does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.previews import (
+    CONFIG_MAP,
+    CONFIG_MAPS,
+    ENVIRONMENTS,
+    NAMESPACES,
+    PROJECTS,
+    Previews,
+    eventually,
+)
+from windlass.kube.errors import Unavailable
+
+pytestmark = pytest.mark.cluster
+
+_HOLD = "example.com/hold"
+
+
+@pytest.mark.scenario("E21", "E70")
+async def test_a_new_commit_is_followed_and_deletion_takes_all_away(tenant: Previews) -> None:
+    """What left the source leaves the cluster; the end waits for the namespace."""
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment())
+        await tenant.phase("Ready")
+        place = await tenant.place()
+        other = CONFIG_MAP.replace("settings", "other")
+        tenant.commit({"deploy/all.yaml": other})
+        await tenant.gone(CONFIG_MAPS, "settings", place)
+        await tenant.api.get(CONFIG_MAPS, "other", place)
+        await tenant.api.delete(ENVIRONMENTS, "one", tenant.namespace)
+        await tenant.phase("Deleting")
+        await tenant.gone(ENVIRONMENTS, "one", tenant.namespace)
+        await tenant.gone(NAMESPACES, place, seconds=0.5)
+    deletes = [one for one in tenant.connection.about(place) if one.method == "DELETE"]
+    ends = [one for one in deletes if one.path.endswith(f"/namespaces/{place}")]
+    assert len(ends) == 1
+    assert ends[0].body["preconditions"]["uid"]
+
+
+@pytest.mark.scenario("E22", "E122")
+async def test_deletion_needs_nobody_and_believes_no_status(
+    tenant: Previews, other_namespace: str
+) -> None:
+    """Without Project and labels, and with a forged status, exactly its own namespace goes."""
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment())
+        await tenant.phase("Ready")
+        place = await tenant.place()
+    before = await tenant.api.get(NAMESPACES, other_namespace)
+    forged = {"status": {"namespace": other_namespace, "namespaceUID": "x"}}
+    await tenant.patch(ENVIRONMENTS, "one", forged, tenant.namespace, subresource="status")
+    labels = {"app.kubernetes.io/managed-by": None, "catalyst.dev/project": None}
+    await tenant.patch(NAMESPACES, place, {"metadata": {"labels": labels}})
+    await tenant.api.delete(PROJECTS, tenant.name, tenant.namespace)
+    await tenant.api.delete(ENVIRONMENTS, "one", tenant.namespace)
+    async with tenant.running():
+        await tenant.gone(NAMESPACES, place)
+        await tenant.gone(ENVIRONMENTS, "one", tenant.namespace)
+    after = await tenant.api.get(NAMESPACES, other_namespace)
+    assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+    assert not [one for one in tenant.connection.about(other_namespace) if one.is_write]
+
+
+async def _held(tenant: Previews, place: str) -> None:
+    body = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "held", "namespace": place, "finalizers": [_HOLD]},
+    }
+    await tenant.api.create(CONFIG_MAPS, body, field_manager="somebody")
+
+
+async def _let_go(tenant: Previews, place: str) -> None:
+    await tenant.patch(CONFIG_MAPS, "held", {"metadata": {"finalizers": None}}, place)
+
+
+@pytest.mark.scenario("E23")
+async def test_what_holds_a_namespace_is_named_and_not_touched(tenant: Previews) -> None:
+    """Kind and finalizer in blockedBy, one DELETE only; once it is let go, all is gone."""
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment())
+        await tenant.phase("Ready")
+        place = await tenant.place()
+        await _held(tenant, place)
+        await tenant.api.delete(ENVIRONMENTS, "one", tenant.namespace)
+
+        async def blocked() -> Any:
+            status = (await tenant.get())["status"]
+            return status if (status.get("deletion") or {}).get("blockedBy") else None
+
+        status = await eventually(blocked, "the end is held up")
+        text = " ".join(status["deletion"]["blockedBy"])
+        assert "configmaps" in text
+        assert _HOLD in text
+        assert status["phase"] == "Deleting"
+        assert f"kubectl get namespace {place}" in status["message"]
+        assert tenant.metrics.namespace_delete_blocked.child(())._value.get() == 1
+
+        async def told() -> Any:
+            return await tenant.events("DeletionBlocked")
+
+        await eventually(told, "an event")
+        held = await tenant.api.get(CONFIG_MAPS, "held", place)
+        assert held["metadata"]["finalizers"] == [_HOLD]
+        asked = [one for one in tenant.connection.about(place) if one.method == "DELETE"]
+        assert len(asked) == 1
+        await _let_go(tenant, place)
+        await tenant.gone(ENVIRONMENTS, "one", tenant.namespace)
+        assert tenant.metrics.namespace_delete_blocked.child(())._value.get() == 0
+
+
+@pytest.mark.scenario("E24")
+async def test_a_namesake_waits_for_the_old_namespace(tenant: Previews) -> None:
+    """Another uid, another namespace, nothing shared."""
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment())
+        old = await tenant.phase("Ready")
+        place = await tenant.place()
+        await _held(tenant, place)
+        await tenant.api.delete(ENVIRONMENTS, "one", tenant.namespace)
+        await tenant.phase("Deleting")
+        await tenant.patch(
+            ENVIRONMENTS, "one", {"metadata": {"finalizers": None}}, tenant.namespace
+        )
+        await tenant.gone(ENVIRONMENTS, "one", tenant.namespace)
+        await tenant.apply(tenant.environment())
+        waiting = await tenant.condition("NamespaceReady", "NamespaceTerminating")
+        assert waiting["metadata"]["uid"] != old["metadata"]["uid"]
+        await _let_go(tenant, place)
+        new = await tenant.phase("Ready", seconds=40.0)
+        made = await tenant.api.get(NAMESPACES, place)
+        owner = made["metadata"]["annotations"]["catalyst.dev/environment-uid"]
+        assert owner == new["metadata"]["uid"]
+        assert new["status"]["namespaceUID"] != old["status"]["namespaceUID"]
+
+
+class _Speechless:
+    """An API server that cannot be asked."""
+
+    async def get(self, *_: object) -> Any:
+        raise Unavailable(503, "ServiceUnavailable", "try again later")
+
+
+@pytest.mark.scenario("E25", "E26")
+async def test_an_orphan_is_removed_after_two_looks(
+    tenant: Previews, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what carries our uid goes; a look-alike stays, and a failed question is no answer."""
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment())
+        await tenant.phase("Ready")
+        place = await tenant.place()
+    await tenant.patch(ENVIRONMENTS, "one", {"metadata": {"finalizers": None}}, tenant.namespace)
+    await tenant.api.delete(ENVIRONMENTS, "one", tenant.namespace)
+    alike = f"alike-{tenant.namespace}"
+    labels = {"app.kubernetes.io/managed-by": "windlass", "catalyst.dev/project": "x"}
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": alike, "labels": labels}}
+    await tenant.api.create(NAMESPACES, body, field_manager="somebody")
+    async with tenant.running(sweep_seconds=3600.0) as controller:
+
+        async def seen() -> bool:
+            return controller.holdings.namespace(place) is not None
+
+        await eventually(seen, "the cache knows the namespace")
+        assert place not in await controller._sweep.once()
+        with monkeypatch.context() as patched:
+            patched.setattr(controller._sweep, "_api", _Speechless())
+            with pytest.raises(Unavailable):
+                await controller._sweep.once()
+        assert "deletionTimestamp" not in (await tenant.api.get(NAMESPACES, place))["metadata"]
+        assert place in await controller._sweep.once()
+        await tenant.gone(NAMESPACES, place)
+    assert "deletionTimestamp" not in (await tenant.api.get(NAMESPACES, alike))["metadata"]
+    await tenant.api.delete(NAMESPACES, alike)

@@ -1,0 +1,62 @@
+"""What a bundle is applied with: the rights of one account in one namespace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.previews import CONFIG_MAPS, POLICIES, Previews
+from windlass.environments.decide.owned_objects import applier_user
+from windlass.kube.api import Api
+from windlass.kube.errors import Forbidden
+from windlass.objects.gvr import GVR
+
+pytestmark = pytest.mark.cluster
+
+_BINDINGS = GVR("rbac.authorization.k8s.io", "v1", "rolebindings")
+_ACCOUNTS = GVR("", "v1", "serviceaccounts")
+
+
+def _object(api_version: str, kind: str, name: str, namespace: str, **rest: Any) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **rest}
+
+
+def _binding(namespace: str, role: str) -> dict[str, Any]:
+    group = "rbac.authorization.k8s.io"
+    return _object(
+        f"{group}/v1",
+        "RoleBinding",
+        "windlass-applier",
+        namespace,
+        roleRef={"apiGroup": group, "kind": "ClusterRole", "name": role},
+        subjects=[{"apiGroup": group, "kind": "User", "name": "windlass-operator"}],
+    )
+
+
+@pytest.mark.scenario("E120")
+async def test_the_applier_is_locked_into_its_namespace(
+    tenant: Previews, other_namespace: str
+) -> None:
+    """It writes what a bundle may hold, there alone; no rights, no policies, nothing elsewhere."""
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment())
+        await tenant.phase("Ready")
+        place = await tenant.place()
+    applier = Api(tenant.connection, acting_as=applier_user(place))
+    allowed = _object("v1", "ConfigMap", "mine", place, data={"a": "b"})
+    await applier.apply(CONFIG_MAPS, allowed, field_manager="test")
+    policy = _object(
+        "networking.k8s.io/v1", "NetworkPolicy", "open", place, spec={"podSelector": {}}
+    )
+    elsewhere = _object("v1", "ConfigMap", "theirs", other_namespace)
+    for gvr, obj in (
+        (POLICIES, policy),
+        (_BINDINGS, _binding(place, "cluster-admin")),
+        (CONFIG_MAPS, elsewhere),
+    ):
+        with pytest.raises(Forbidden):
+            await applier.apply(gvr, obj, field_manager="test")
+    accounts = {row["metadata"]["name"] for row in await tenant.api.list(_ACCOUNTS, place)}
+    assert "windlass-applier" not in accounts

@@ -1,0 +1,42 @@
+"""Labels and annotations survive the kubelet's quoting."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.gateways.decide import pod_info
+
+NAMES = st.text("abcdefghijklmnopqrstuvwxyz0123456789./-_", min_size=1)
+NAMED = {"\a": "a", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t", "\v": "v"}
+
+
+def _quoted(text: str) -> str:
+    """As Go's %q writes it."""
+    return '"' + "".join(map(_char, text)) + '"'
+
+
+def _char(char: str) -> str:
+    if char in '"\\':
+        return "\\" + char
+    if char in NAMED:
+        return "\\" + NAMED[char]
+    if char.isprintable():
+        return char
+    code = ord(char)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+@given(st.dictionaries(NAMES, st.text(st.characters(exclude_categories=["Cs"]))))
+def test_reading_is_the_inverse_of_writing(pairs: dict[str, str]) -> None:
+    """Whatever stands in a label or annotation is read back as it is."""
+    text = "".join(f"{name}={_quoted(value)}\n" for name, value in pairs.items())
+    assert pod_info.read(text) == pairs
+
+
+@given(st.text())
+def test_reading_is_total(text: str) -> None:
+    """No content of the file is an error."""
+    pod_info.read(text)
