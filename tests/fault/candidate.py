@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.support.operator import Operator, eventually
+from tests.support.operator import Operator
 from windlass.api.install import Install
 from windlass.dev import install
 from windlass.dev.desk import Desk
@@ -28,14 +28,9 @@ class Candidate(Operator):
     """
 
     def __init__(self, desk: Desk, directory: Path, kubeconfig: Path, *flags: str) -> None:
-        super().__init__(desk, directory, *flags)
+        super().__init__(desk, directory, *flags, authors=False)
         self.stores = directory / "stores"
         self._kubeconfig = kubeconfig
-
-    def start(self, environment: Mapping[str, str] | None = None) -> None:
-        """Start and wait until it is ready: it leads or stands by."""
-        self.spawn(environment)
-        eventually(self._is_ready, "readiness", seconds=60.0)
 
     def spawn(self, environment: Mapping[str, str] | None = None) -> None:
         with self.log.open("ab") as log:

@@ -17,6 +17,7 @@ from tests.support import cluster as clusters
 from tests.support.gitserver import PASSWORD, Served, serving
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, operating
+from tests.support.people import SwiftMirrored, admin_of
 from windlass.dev.desk import Desk
 
 FLAGS = (
@@ -48,7 +49,7 @@ def git_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 @pytest.fixture(scope="module")
 def operator(desk: Desk, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     """The operator of one file's tests; it must be alive when they are done."""
-    with operating(desk, tmp_path_factory.mktemp("operator"), *FLAGS) as found:
+    with operating(desk, tmp_path_factory.mktemp("operator"), *FLAGS, authors=False) as found:
         yield found
         assert Path(f"/proc/{found.pid}/cmdline").read_bytes(), "the operator is alive"
 
@@ -56,7 +57,7 @@ def operator(desk: Desk, tmp_path_factory: pytest.TempPathFactory) -> Iterator[O
 @pytest.fixture
 def idle_operator(desk: Desk, tmp_path: Path) -> Iterator[Operator]:
     """An operator that the test starts, ends and starts again."""
-    found = Operator(desk, tmp_path, *FLAGS)
+    found = Operator(desk, tmp_path, *FLAGS, authors=False)
     yield found
     found.kill()
 
@@ -85,7 +86,7 @@ def mirrors(desk: Desk, git_host: Served) -> Iterator[Mirrors]:
 
         def make(served: Served = git_host, **options: str) -> Mirrored:
             namespace = stack.enter_context(clusters.fresh_namespace(desk))
-            found = Mirrored(desk, served, namespace, f"{namespace}.git", **options)
+            found = SwiftMirrored(desk, served, namespace, f"{namespace}.git", **options)
             stack.callback(_forget, found)
             return found
 
@@ -100,5 +101,6 @@ def mirrored(mirrors: Mirrors) -> Mirrored:
 
 def _forget(mirrored: Mirrored) -> None:
     """Remove our objects at once, so that the next operator does not meet them."""
-    kinds = "watchrules,gitdestinations,gitrepoconfigs"
-    mirrored.admin.try_kubectl("delete", kinds, "--all", "--wait=false")
+    admin = admin_of(mirrored)
+    for kind in ("watchrule", "gitdestination", "gitrepoconfig"):
+        admin.ask("DELETE", admin.path(kind))

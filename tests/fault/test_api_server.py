@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from http.client import HTTPException
 from pathlib import Path
 
 import pytest
@@ -14,10 +14,13 @@ import pytest
 from tests.fault import history
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
-from tests.support.reference_run import read_folder
+from tests.support.people import admin_of, swift_person
 from windlass.dev.desk import Desk
 
 pytestmark = pytest.mark.cluster
+
+RESTARTS = "windlass_mirror_watch_restarts_total"
+LEASE = "gitopsreverser_lease_acquire_failures_total"
 
 
 @contextmanager
@@ -27,15 +30,14 @@ def _writing(mirrored: Mirrored) -> Iterator[dict[str, str]]:
     enough = threading.Event()
 
     def work() -> None:
-        alice = mirrored.person("alice")
+        alice = swift_person(mirrored, "alice")
         for number in itertools.count():
-            if enough.is_set():
+            if enough.wait(0.02):
                 return
             name, value = f"load-{number % 5}", str(number)
-            text = json.dumps(mirrored.config_map(name, value=value))
-            done = alice.try_kubectl("apply", "-f", "-", "--request-timeout=5s", stdin=text)
-            if done.returncode == 0:
-                state[name] = value
+            with suppress(OSError, HTTPException):
+                if alice.send(mirrored.config_map(name, value=value)).ok:
+                    state[name] = value
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
@@ -56,8 +58,11 @@ def test_restarts_under_load_lose_nothing(
     pid = idle_operator.pid
     with _writing(mirrored) as acknowledged:
         eventually(lambda: len(acknowledged) == 5, "some load", seconds=30.0)
+        restarts, failures = idle_operator.metric(RESTARTS), idle_operator.metric(LEASE)
         desk.restart_api_server()
-        eventually(lambda: len(read_folder(mirrored)) == 5, "five files", seconds=60.0)
+        eventually(lambda: idle_operator.metric(RESTARTS) > restarts, "streams begun again")
+        eventually(lambda: idle_operator.metric(LEASE) > failures, "a lease request that failed")
+        eventually(lambda: len(mirrored.files()) == 5, "five files", seconds=60.0)
         desk.stop_api_server()
         try:
             eventually(lambda: not idle_operator._is_ready(), "not ready", seconds=30.0)
@@ -77,14 +82,15 @@ def test_restarts_under_load_lose_nothing(
 
 
 def _config_maps(mirrored: Mirrored) -> list[dict[str, dict[str, str]]]:
-    rows: list[dict[str, dict[str, str]]] = json.loads(
-        mirrored.admin.kubectl("get", "configmaps", "-o", "json")
-    )["items"]
+    admin = admin_of(mirrored)
+    rows: list[dict[str, dict[str, str]]] = admin.ask("GET", admin.path("configmaps")).object[
+        "items"
+    ]
     return rows
 
 
 def _mirrors(mirrored: Mirrored, live: dict[str, str]) -> bool:
-    found = read_folder(mirrored)
+    found = mirrored.files()
     shown = {
         f"v1/configmaps/{mirrored.namespace}/{name}.yaml": f'value: "{value}"'
         for name, value in live.items()

@@ -14,7 +14,7 @@ from tests.fault.conftest import Mirrors
 from tests.support.gitserver import serving
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
-from tests.support.reference_run import read_folder
+from tests.support.people import admin_of
 from windlass.dev.desk import Desk
 from windlass.dev.git_faults import Fault
 
@@ -54,8 +54,8 @@ def test_the_canary_is_found_nowhere(
             _mirrored_secret(mirrored),
         )
         path = f"v1/secrets/{mirrored.namespace}/mirrored.yaml"
-        eventually(lambda: path in read_folder(mirrored), "the redacted Secret", seconds=40.0)
-        assert "REDACTED(" in read_folder(mirrored)[path]
+        eventually(lambda: path in mirrored.files(), "the redacted Secret", seconds=40.0)
+        assert "REDACTED(" in mirrored.files()[path]
         served.server.faults.set(Fault("hang", service="receive-pack", advertisement=False))
         mirrored.person("alice").apply(mirrored.config_map("one", a="1"))
         eventually(lambda: b"push\0--porcelain" in _processes(), "a push under way", seconds=30.0)
@@ -65,9 +65,8 @@ def test_the_canary_is_found_nowhere(
         served.server.faults.clear()
         mirrored.admin.apply(mirrored.secret(username="git", password=f"{PASSWORD}-wrong"))
         mirrored.await_condition("gitrepoconfig", "repo", "ConnectionFailed", seconds=40.0)
-        shown = mirrored.admin.kubectl(
-            "get", "gitrepoconfigs,gitdestinations,watchrules,events", "-o", "yaml"
-        )
+        admin, kinds = admin_of(mirrored), ("gitrepoconfig", "gitdestination", "watchrule", "event")
+        shown = "".join(admin.ask("GET", admin.path(kind)).text for kind in kinds)
         for text in (shown, operator.log.read_text(), operator.metrics()):
             assert not _sings(text)
         # Stores of other tests may be damaged on purpose; git cannot read those to the end.

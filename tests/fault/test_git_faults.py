@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.fault import history
 from tests.fault.conftest import Mirrors
@@ -16,7 +15,7 @@ from tests.support import gitserver
 from tests.support.gitserver import PASSWORD, Served, commit_files, serving
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
-from tests.support.reference_run import read_folder
+from tests.support.people import admin_of
 from windlass.dev.desk import Desk
 from windlass.dev.git_faults import Fault, Faults
 
@@ -24,6 +23,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("operator")]
 
 CONFIG_MAPS = {"resources": ["configmaps"]}
 WRONG = "wrong-horse-8841"
+ACTIVE = "gitopsreverser_repo_branch_active_workers"
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def _create(mirrored: Mirrored, *names: str) -> None:
 
 def _await_files(mirrored: Mirrored, *names: str, seconds: float = 40.0) -> None:
     wanted = {_path(mirrored, name) for name in names}
-    eventually(lambda: wanted <= read_folder(mirrored).keys(), f"files {names}", seconds=seconds)
+    eventually(lambda: wanted <= mirrored.files().keys(), f"files {names}", seconds=seconds)
 
 
 def _ready(mirrored: Mirrored, reason: str) -> str:
@@ -52,11 +52,22 @@ def _ready(mirrored: Mirrored, reason: str) -> str:
     return text
 
 
+def _await_event(mirrored: Mirrored, reason: str) -> str:
+    """The text of the first event for that reason."""
+    admin = admin_of(mirrored)
+
+    def found() -> list[str]:
+        return [row["message"] for row in admin.list("events") if row["reason"] == reason]
+
+    return eventually(found, f"an event {reason}")[0]
+
+
 @pytest.mark.scenario("A83")
 def test_a_remote_that_was_away_gets_everything_in_one_push(
-    mirrors: Mirrors, tmp_path: Path
+    mirrors: Mirrors, tmp_path: Path, operator: Operator
 ) -> None:
     """GitUnavailable while it is down; one push brings what happened meanwhile."""
+    waiting = "gitopsreverser_git_commit_queue_size"
     with serving(tmp_path, username="git", password=PASSWORD) as served:
         mirrored, port = mirrors(served), served.server.port
         mirrored.configured(CONFIG_MAPS)
@@ -65,14 +76,17 @@ def test_a_remote_that_was_away_gets_everything_in_one_push(
     pushes = len(history.moves(mirrored))
     _create(mirrored, "one", "two", "three")
     _ready(mirrored, "GitUnavailable")
-    mirrored.person("alice").kubectl("delete", "configmap", "before")
+    eventually(lambda: operator.metric(waiting) >= 1.0, "a commit that waits")
+    mirrored.person("alice").delete("configmap", "before")
     _create(mirrored, "four")
     with serving(tmp_path, username="git", password=PASSWORD, port=port):
         _await_files(mirrored, "one", "two", "three", "four")
         _ready(mirrored, "Ready")
-        assert _path(mirrored, "before") not in read_folder(mirrored)
+        assert _path(mirrored, "before") not in mirrored.files()
         assert len(history.moves(mirrored)) == pushes + 1
         history.assert_sound(mirrored)
+        _await_event(mirrored, "GitRecovered")
+        eventually(lambda: operator.metric(waiting) == 0.0, "no commit that waits")
 
 
 @pytest.mark.scenario("A2")
@@ -86,7 +100,8 @@ def test_wrong_credentials_are_said_and_heal_by_themselves(
     before = mirrored.admin.get("gitrepoconfig", "repo")["metadata"]["generation"]
     mirrored.admin.apply(mirrored.secret())
     mirrored.await_condition("gitrepoconfig", "repo", "EmptyRepository", seconds=10.0)
-    shown = mirrored.admin.kubectl("get", "gitrepoconfigs,events", "-o", "yaml")
+    admin = admin_of(mirrored)
+    shown = "".join(admin.ask("GET", admin.path(kind)).text for kind in ("gitrepoconfig", "event"))
     assert WRONG not in shown + operator.log.read_text() + operator.metrics()
     assert mirrored.admin.get("gitrepoconfig", "repo")["metadata"]["generation"] == before
 
@@ -124,11 +139,11 @@ def test_a_hostile_url_is_refused_and_not_repeated(
 ) -> None:
     """The API server says which rule was broken; a token in the URL is shown nowhere."""
     manifest = mirrored.repo_config({"repoUrl": url})
-    del manifest["metadata"]["namespace"]
-    refused = mirrored.admin.try_kubectl("create", "-f", "-", stdin=yaml.safe_dump(manifest))
-    assert refused.returncode != 0
-    assert "spec.repoUrl" in refused.stderr
-    assert "tok_5512" not in refused.stdout + refused.stderr + operator.log.read_text()
+    admin = admin_of(mirrored)
+    refused = admin.ask("POST", admin.path("gitrepoconfig"), manifest)
+    assert not refused.ok
+    assert "spec.repoUrl" in refused.text
+    assert "tok_5512" not in refused.text + operator.log.read_text()
 
 
 def test_a_redirect_to_another_host_gets_no_credentials(
@@ -200,9 +215,8 @@ def test_a_protected_branch_is_said_with_the_servers_words(
     assert mirrored.condition("gitdestination", "destination", "Stalled")["status"] == "True"
     _create(mirrored, "three")
     faults.clear()
-    mirrored.admin.kubectl(
-        "annotate", "gitdestination", "destination", "windlass.dev/requestedAt=x"
-    )
+    request = {"metadata": {"annotations": {"windlass.dev/requestedAt": "x"}}}
+    admin_of(mirrored).merge("gitdestination", "destination", request)
     _await_files(mirrored, "one", "two", "three")
     _ready(mirrored, "Ready")
     assert len(history.moves(mirrored)) == pushes + 1
@@ -218,11 +232,14 @@ def test_a_push_that_does_not_end_is_ended(
     _await_files(mirrored, "zero")
     faults.set(Fault(mode, service="receive-pack"))
     _create(mirrored, "one")
+    if mode == "hang":
+        eventually(lambda: operator.metric(ACTIVE) >= 1.0, "a worker that is busy")
     _ready(mirrored, "GitUnavailable")
     faults.clear()
     _await_files(mirrored, "one")
     _ready(mirrored, "Ready")
     eventually(lambda: not _git_children(operator), "no git child")
+    eventually(lambda: operator.metric(ACTIVE) == 0.0, "no worker that is busy")
     assert not list((desk.directory / "stores").rglob("*.lock"))
     history.assert_sound(mirrored)
 
@@ -249,6 +266,7 @@ def test_a_rewound_branch_is_rebuilt_without_force(mirrored: Mirrored) -> None:
     _await_files(mirrored, "one", "two", "three", "four")
     assert rewound in [commit.sha for commit in mirrored.commits()]
     assert gitserver.files_at(mirrored.path)["theirs.txt"] == "kept\n"
+    assert rewound[:8] in _await_event(mirrored, "RemoteRewound")
     history.assert_sound(mirrored)
 
 
@@ -260,6 +278,7 @@ def test_a_rewound_branch_is_noticed_without_a_change(mirrored: Mirrored) -> Non
         _create(mirrored, name)
         _await_files(mirrored, name)
     gitserver.git(mirrored.path, "update-ref", "refs/heads/main", mirrored.commits()[-1].sha)
+    _await_event(mirrored, "RemoteRewound")
     _await_files(mirrored, "one", "two")
     history.assert_sound(mirrored)
 

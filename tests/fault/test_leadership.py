@@ -11,7 +11,6 @@ from tests.fault import history
 from tests.fault.candidate import Candidate
 from tests.support.mirrored import Commit, Mirrored
 from tests.support.operator import Operator, eventually
-from tests.support.reference_run import read_folder
 
 pytestmark = pytest.mark.cluster
 
@@ -25,7 +24,7 @@ def _path(mirrored: Mirrored, name: str) -> str:
 def _await_file(mirrored: Mirrored, name: str, text: str = "") -> None:
     path = _path(mirrored, name)
     eventually(
-        lambda: path in (found := read_folder(mirrored)) and text in found[path],
+        lambda: path in (found := mirrored.files()) and text in found[path],
         f"file {name}",
         seconds=60.0,
     )
@@ -42,7 +41,7 @@ def test_a_leader_that_was_paused_pushes_nothing_more(
     """Another takes over; the old one wakes with an open window and keeps its hands still."""
     alice = mirrored.person("alice")
     idle_operator.start()
-    mirrored.configured(CONFIG_MAPS, destination={"commitWindow": "3s"})
+    mirrored.configured(CONFIG_MAPS, destination={"commitWindow": "1500ms"})
     seen = "gitopsreverser_events_processed_total"
     before = idle_operator.metric(seen)
     alice.apply(mirrored.config_map("open", a="1"))
@@ -70,18 +69,20 @@ def test_two_writers_at_once_do_no_harm(
     """Both compute the same bytes; one wins each race, the other finds nothing to do."""
     both = [candidates("--no-leader-elect"), candidates("--no-leader-elect")]
     for one in both:
-        one.start()
+        one.spawn()
+    for one in both:
+        eventually(one._is_ready, "readiness", seconds=60.0)
     alice = mirrored.person("alice")
     mirrored.configured(CONFIG_MAPS)
     for number in range(6):
         alice.apply(*(mirrored.config_map(f"map-{index}", value=str(number)) for index in range(4)))
-    alice.kubectl("delete", "configmap", "map-0")
+    alice.delete("configmap", "map-0")
     for index in range(1, 4):
         _await_file(mirrored, f"map-{index}", 'value: "5"')
-    eventually(lambda: _path(mirrored, "map-0") not in read_folder(mirrored), "map-0 is gone")
+    eventually(lambda: _path(mirrored, "map-0") not in mirrored.files(), "map-0 is gone")
     alice.apply(mirrored.config_map("last", a="1"))
     _await_file(mirrored, "last")
-    assert read_folder(mirrored).keys() == {
+    assert mirrored.files().keys() == {
         _path(mirrored, name) for name in ("map-1", "map-2", "map-3", "last")
     }
     assert all(one.is_alive for one in both)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.fault.conftest import FLAGS
 from tests.fault.proxied import EmptyList, Proxied, proxied
 from tests.support.mirrored import Mirrored
 from tests.support.operator import eventually
-from tests.support.reference_run import read_folder
+from tests.support.people import admin_of
 from tests.support.watch_proxy import Answer, Hangup, Seen, Stream
 from windlass.dev.desk import Desk
 
@@ -49,9 +50,9 @@ def mirrored(operator: Candidate, line: Proxied, mirrored: Mirrored) -> Iterator
     """A namespace whose three ConfigMaps and one Service are in Git."""
     alice = mirrored.person("alice")
     alice.apply(*(mirrored.config_map(name, a="1") for name in ("one", "two", "three")))
-    alice.kubectl("create", "service", "clusterip", "web", "--tcp=80")
+    alice.apply(_service(mirrored, "web"))
     mirrored.configured(RULE)
-    eventually(lambda: len(read_folder(mirrored)) == 4, "four files", seconds=40.0)
+    eventually(lambda: len(mirrored.files()) == 4, "four files", seconds=40.0)
     yield mirrored
     line.proxy.heal()
 
@@ -72,18 +73,40 @@ def _path(mirrored: Mirrored, name: str) -> str:
     return f"v1/configmaps/{mirrored.namespace}/{name}.yaml"
 
 
+def _service(mirrored: Mirrored, name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": mirrored.namespace},
+        "spec": {"ports": [{"port": 80}]},
+    }
+
+
 def _begin_anew(mirrored: Mirrored) -> None:
     """Remove and make our objects again: everything is listed once more."""
-    mirrored.admin.kubectl("delete", "gitdestination/destination", "watchrule/rule")
+    for kind, name in (("gitdestination", "destination"), ("watchrule", "rule")):
+        admin_of(mirrored).delete(kind, name)
     mirrored.configured(RULE, wait=False)
 
 
 @pytest.mark.scenario("A90")
-@pytest.mark.parametrize("status", [403, 500])
-def test_a_refused_list_removes_nothing(status: int, mirrored: Mirrored, line: Proxied) -> None:
+def test_a_refused_list_removes_nothing(mirrored: Mirrored, line: Proxied) -> None:
     """The destination says what it could not see; other types go on."""
-    line.proxy.fault(Answer(status, "not now", ""), when=_snapshots(mirrored), times=None)
+    line.proxy.fault(Answer(500, "not now", ""), when=_snapshots(mirrored), times=None)
+    _begin_anew(mirrored)
     _assert_kept_until_healed(mirrored, line)
+
+
+@pytest.mark.scenario("A90")
+@pytest.mark.parametrize("status", [403, 500])
+def test_a_refused_list_in_mid_life_is_said(status: int, mirrored: Mirrored, line: Proxied) -> None:
+    """A destination that was synced is not while a snapshot it needs is incomplete."""
+    assert mirrored.condition("gitdestination", "destination", "Synced")["status"] == "True"
+    line.proxy.fault(Answer(status, "not now", ""), when=_snapshots(mirrored), times=None)
+    line.proxy.fault(GONE, when=_resumes(mirrored))
+    line.close_streams()
+    _assert_kept_until_healed(mirrored, line)
+    mirrored.await_condition("gitdestination", "destination", "Synced", type_="Synced")
 
 
 @pytest.mark.scenario("A90")
@@ -95,25 +118,25 @@ def test_a_list_that_stops_at_page_two_removes_nothing(mirrored: Mirrored, line:
         when=lambda seen: _maps(mirrored)(seen) and seen.is_next_page,
         times=None,
     )
+    _begin_anew(mirrored)
     _assert_kept_until_healed(mirrored, line)
 
 
 def _assert_kept_until_healed(mirrored: Mirrored, line: Proxied) -> None:
     alice = mirrored.person("alice")
-    _begin_anew(mirrored)
-    alice.kubectl("delete", "configmap", "two")
-    alice.kubectl("create", "service", "clusterip", "other", "--tcp=81")
+    alice.delete("configmap", "two")
+    alice.apply(_service(mirrored, "other"))
     row = mirrored.await_condition(
         "gitdestination", "destination", "SnapshotIncomplete", type_="Synced", seconds=40.0
     )
     assert "configmaps" in row["message"]
     other = f"v1/services/{mirrored.namespace}/other.yaml"
-    eventually(lambda: other in read_folder(mirrored), "the other type goes on", seconds=40.0)
-    kept = read_folder(mirrored).keys()
+    eventually(lambda: other in mirrored.files(), "the other type goes on", seconds=40.0)
+    kept = mirrored.files().keys()
     assert {_path(mirrored, name) for name in ("one", "two", "three")} <= kept
     line.proxy.heal()
-    eventually(lambda: _path(mirrored, "two") not in read_folder(mirrored), "the end", seconds=60.0)
-    assert _path(mirrored, "one") in read_folder(mirrored)
+    eventually(lambda: _path(mirrored, "two") not in mirrored.files(), "the end", seconds=60.0)
+    assert _path(mirrored, "one") in mirrored.files()
     history.assert_sound(mirrored)
 
 
@@ -123,12 +146,10 @@ def test_an_empty_list_is_not_believed(mirrored: Mirrored, line: Proxied) -> Non
     line.proxy.hide_watchlist()
     lists = _maps(mirrored)
     line.proxy.fault(EmptyList(), when=lambda seen: lists(seen) and not seen.is_watch, times=None)
-    mirrored.person("alice").kubectl("delete", "configmap", "two")
+    mirrored.person("alice").delete("configmap", "two")
     _begin_anew(mirrored)
-    eventually(
-        lambda: _path(mirrored, "two") not in read_folder(mirrored), "two goes", seconds=40.0
-    )
-    assert {_path(mirrored, name) for name in ("one", "three")} <= read_folder(mirrored).keys()
+    eventually(lambda: _path(mirrored, "two") not in mirrored.files(), "two goes", seconds=40.0)
+    assert {_path(mirrored, name) for name in ("one", "three")} <= mirrored.files().keys()
 
 
 @pytest.mark.scenario("A92")
@@ -140,7 +161,7 @@ def test_an_expired_version_costs_one_commit(form: str, mirrored: Mirrored, line
     line.close_streams()
     eventually(lambda: _asked_again(mirrored, line), "a refused resume", seconds=40.0)
     alice = mirrored.person("alice")
-    alice.kubectl("delete", "configmap", "two")
+    alice.delete("configmap", "two")
     alice.apply(mirrored.config_map("three", a="3"), mirrored.config_map("four", a="4"))
     line.proxy.heal()
     _expire(form, mirrored, line)
@@ -166,7 +187,7 @@ def _expire(form: str, mirrored: Mirrored, line: Proxied) -> None:
 
 
 def _caught_up(mirrored: Mirrored) -> bool:
-    found = read_folder(mirrored)
+    found = mirrored.files()
     return (
         _path(mirrored, "two") not in found
         and 'a: "3"' in found.get(_path(mirrored, "three"), "")
@@ -183,9 +204,7 @@ def test_watches_that_close_at_once_lead_to_a_new_snapshot(
     line.proxy.fault(hidden, when=_resumes(mirrored), times=None)
     seen = len(line.proxy.seen)
     line.close_streams()
-    mirrored.person("alice").kubectl("delete", "configmap", "two")
-    eventually(
-        lambda: _path(mirrored, "two") not in read_folder(mirrored), "two goes", seconds=60.0
-    )
+    mirrored.person("alice").delete("configmap", "two")
+    eventually(lambda: _path(mirrored, "two") not in mirrored.files(), "two goes", seconds=60.0)
     asked = [one for one in line.proxy.seen[seen:] if _maps(mirrored)(one)]
     assert len(asked) <= 20

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
-from tests.support.reference_run import read_folder
+from tests.support.people import admin_of
 from windlass.dev.desk import Desk
 
 pytestmark = pytest.mark.cluster
@@ -17,6 +17,7 @@ pytestmark = pytest.mark.cluster
 GROUP = "poison.example.org"
 GOOD = 100
 HUGE = 10**20
+UNDECODABLE = "ObjectUndecodable"
 
 
 def _definition() -> dict[str, Any]:
@@ -63,8 +64,7 @@ def test_poison_harms_nobody_but_itself(
 ) -> None:
     """A hundred files, one Undecodable; a file that was there before is kept as it is."""
     alice, pid = mirrored.person("alice"), operator.pid
-    alice.apply(_definition(), server_side=True)
-    alice.kubectl("wait", "--for=condition=Established", f"crd/widgets.{GROUP}")
+    alice.apply(_definition())
     place = f"/apis/{GROUP}/v1/namespaces/{mirrored.namespace}/widgets"
     eventually(lambda: desk.api.ask(place, method="POST", body=_widget("turns", 1)).ok, "the type")
     good = [_widget(f"good-{number}", number) for number in range(GOOD)]
@@ -75,18 +75,27 @@ def test_poison_harms_nobody_but_itself(
     skipped = 'windlass_mirror_skips_total{reason="Undecodable"}'
     before = operator.metric(skipped)
     mirrored.configured({"resources": ["widgets"]})
-    eventually(lambda: len(read_folder(mirrored)) == GOOD + 1, "the good ones", seconds=40.0)
+    eventually(lambda: len(mirrored.files()) == GOOD + 1, "the good ones", seconds=40.0)
     eventually(lambda: operator.metric(skipped) > before, "a count", seconds=20.0)
+    eventually(lambda: _undecodable(mirrored) == {"born-bad"}, "an event that names it")
     turned = _path(mirrored, "turns")
-    kept = read_folder(mirrored)[turned]
+    kept = mirrored.files()[turned]
     _replace(desk, place, poison)
-    alice.kubectl("delete", "widget", "good-0")
-    eventually(lambda: _path(mirrored, "good-0") not in read_folder(mirrored), "others go on")
-    assert read_folder(mirrored)[turned] == kept
+    assert desk.api.ask(f"{place}/good-0", method="DELETE").ok
+    eventually(lambda: _path(mirrored, "good-0") not in mirrored.files(), "others go on")
+    assert mirrored.files()[turned] == kept
     _replace(desk, place, 2)
-    eventually(lambda: "value: 2" in read_folder(mirrored)[turned], "the cured object")
-    assert _path(mirrored, "born-bad") not in read_folder(mirrored)
+    eventually(lambda: "value: 2" in mirrored.files()[turned], "the cured object")
+    assert _path(mirrored, "born-bad") not in mirrored.files()
+    eventually(lambda: _undecodable(mirrored) == {"born-bad", "turns"}, "an event for each")
     assert operator.pid == pid
+
+
+def _undecodable(mirrored: Mirrored) -> set[str]:
+    """The objects that events on the destination say cannot be read."""
+    rows = [row for row in admin_of(mirrored).list("events") if row["reason"] == UNDECODABLE]
+    assert {row["involvedObject"]["name"] for row in rows} <= {"destination"}
+    return {row["message"].split()[0].rpartition("/")[2] for row in rows}
 
 
 def _path(mirrored: Mirrored, name: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from tests.support.gitserver import Served
 from tests.support.mirrored import GROUP, Mirrored
 from tests.support.operator import eventually
-from tests.support.people import admin_of, swift
+from tests.support.people import SwiftMirrored, admin_of
 from windlass.dev.desk import Desk
 
 NAMESPACE = "windlass-system"
@@ -20,7 +20,7 @@ RULE = "central"
 @contextlib.contextmanager
 def central(desk: Desk, served: Served) -> Iterator[Mirrored]:
     """A repository of its own; its objects, and the cluster rule, are gone afterwards."""
-    found = swift(Mirrored(desk, served, NAMESPACE, f"central-{uuid.uuid4().hex[:8]}.git"))
+    found = SwiftMirrored(desk, served, NAMESPACE, f"central-{uuid.uuid4().hex[:8]}.git")
     try:
         yield found
     finally:

@@ -169,14 +169,35 @@ def row(sample: Sample, life: Life, watcher: Watcher, recorder: Recorder) -> Row
             if named != user if user else named in life.names:
                 found.wrong.append(f"{operation} by {user or 'somebody else'} credited to {named}")
         counter = found.ours if user else found.others
-        ambiguous = change.last.reason == "Ambiguous"
-        kind = f"ambiguous {operation.lower()}" if ambiguous else change.last.reason
-        counter[kind or change.last.tier] += 1
+        reason = change.last.reason
+        if reason == "Ambiguous":
+            reason = f"{cause(change, user, recorder)} {operation.lower()}"
+        counter[reason or change.last.tier] += 1
         if user:
             raw, clean = differences(change, user, recorder)
             found.uncleaned |= raw
             found.differing |= clean
     return found
+
+
+def cause(change: Change, user: str | None, recorder: Recorder) -> str:
+    """Why two people may have made one change.
+
+    `attempted`: deletes have no content, so who was refused looks like who was not.
+    `foreign`: the same for writes in another version. `repeated`: somebody applied once more
+    what `user` had just written, and the API server, whose cache did not have that write
+    yet, asked about it with the same predecessor before it found that nothing changes.
+    """
+    observation = change.observation
+    if observation.operation == "DELETE":
+        return "attempted"
+    told = [one for one, _ in recorder.told[observation.uid]]
+    found = [one for one in told if (one.uid, one.old_resource_version) == observation.link]
+    if any(f"{one.group}/{one.version}".lstrip("/") != observation.version for one in found):
+        return "foreign"
+    equal = [one for one in found if one.content == observation.content and not one.subresource]
+    first = min(equal, key=lambda one: one.time, default=None)
+    return "repeated" if first is not None and first.user == user else "unexplained"
 
 
 def differences(change: Change, user: str, recorder: Recorder) -> tuple[set[str], set[str]]:

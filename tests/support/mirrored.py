@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import os
 import subprocess
+import tarfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -206,14 +208,23 @@ class Mirrored:
         return [commit.subject for commit in self.commits()]
 
     def files(self) -> dict[str, str]:
-        """The object files of the folder: path below it, content."""
-        names = self.git("ls-tree", "-r", "--name-only", self.branch, f"{self.folder}/").split()
-        found = {}
-        for name in names:
-            below = name.removeprefix(f"{self.folder}/")
-            if below != ".windlass-claim":
-                found[below] = self.git("show", f"{self.branch}:{name}")
-        return found
+        """The files of the folder but the claim: path below it, content; one child for all."""
+        if not self.git("rev-parse", "--verify", "--quiet", f"refs/heads/{self.branch}"):
+            return {}
+        done = subprocess.run(
+            ["git", "--git-dir", str(self.path), "archive", self.branch],
+            check=True,
+            capture_output=True,
+            timeout=60,
+        )
+        below = f"{self.folder}/"
+        with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+            return {
+                member.name.removeprefix(below): _text(archive, member)
+                for member in archive
+                if member.name.startswith(below) and (member.isfile() or member.issym())
+                if not member.name.endswith("/.windlass-claim")
+            }
 
     def file(self, path: str) -> str:
         return self.git("show", f"{self.branch}:{self.folder}/{path}")
@@ -232,3 +243,11 @@ class Mirrored:
             "metadata": {"name": name, "namespace": self.namespace},
             "data": data,
         }
+
+
+def _text(archive: tarfile.TarFile, member: tarfile.TarInfo) -> str:
+    if member.issym():
+        return member.linkname
+    content = archive.extractfile(member)
+    assert content is not None
+    return content.read().decode("utf-8", "replace")

@@ -33,22 +33,28 @@ def eventually(look: Callable[[], T], what: str, *, seconds: float = 20.0) -> T:
 
 
 class Operator:
-    """`windlass run --dev` on a desk; may be killed and started again."""
+    """`windlass run --dev` on a desk; may be killed and started again.
 
-    def __init__(self, desk: Desk, directory: Path, *flags: str) -> None:
+    Seconds pass after a start before authors can be proven; who asks for no authors does
+    not wait for that.
+    """
+
+    def __init__(self, desk: Desk, directory: Path, *flags: str, authors: bool = True) -> None:
         self.log = directory / "operator.log"
         self._desk = desk
         self._flags = flags
+        self._authors = authors
         self._process: subprocess.Popen[bytes] | None = None
         self._probe_port = _free_port()
         self.metrics_port = _free_port()
 
     def start(self, environment: Mapping[str, str] | None = None) -> None:
-        """Start and wait until it is ready and can prove authors."""
+        """Start and wait until it is ready and, where wanted, can prove authors."""
         self.spawn(environment)
         eventually(self._is_ready, "readiness", seconds=60.0)
-        proves = "windlass_mirror_authors_provable"
-        eventually(lambda: self.metric(proves) == 1.0, "provable authors", seconds=30.0)
+        if self._authors:
+            proves = "windlass_mirror_authors_provable"
+            eventually(lambda: self.metric(proves) == 1.0, "provable authors", seconds=30.0)
 
     def spawn(self, environment: Mapping[str, str] | None = None) -> None:
         with self.log.open("ab") as log:
@@ -126,10 +132,10 @@ def _free_port() -> int:
 
 
 @contextlib.contextmanager
-def operating(desk: Desk, directory: Path, *flags: str) -> Iterator[Operator]:
+def operating(desk: Desk, directory: Path, *flags: str, authors: bool = True) -> Iterator[Operator]:
     """An operator that is gone afterwards."""
     directory.mkdir(parents=True, exist_ok=True)
-    operator = Operator(desk, directory, *flags)
+    operator = Operator(desk, directory, *flags, authors=authors)
     try:
         operator.start()
         yield operator

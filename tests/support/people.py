@@ -90,8 +90,15 @@ class Swift(Person):
         assert found.ok, found.text
         return found.object
 
-    def merge(self, kind: str, name: str, patch: dict[str, Any]) -> None:
-        done = self.ask("PATCH", self.path(kind, name), patch, content_type=_MERGE)
+    def list(self, kind: str) -> list[dict[str, Any]]:
+        found = self.ask("GET", self.path(kind))
+        assert found.ok, found.text
+        items: list[dict[str, Any]] = found.object["items"]
+        return items
+
+    def merge(self, kind: str, name: str, patch: dict[str, Any], subresource: str = "") -> None:
+        path = self.path(kind, name) + (f"/{subresource}" if subresource else "")
+        done = self.ask("PATCH", path, patch, content_type=_MERGE)
         assert done.ok, done.text
 
     def delete(self, kind: str, name: str) -> None:
@@ -99,14 +106,16 @@ class Swift(Person):
         assert done.ok, done.text
 
 
-def swift(mirrored: Mirrored) -> Mirrored:
-    """The same namespace with an administrator who acts by HTTPS."""
-    mirrored.admin = Swift(mirrored.desk, "admin", mirrored.namespace)
-    return mirrored
+@dataclass
+class SwiftMirrored(Mirrored):
+    """A namespace whose people act by HTTPS; each of them still has kubectl."""
+
+    def person(self, name: str) -> Swift:
+        return Swift(self.desk, name, self.namespace)
 
 
 def admin_of(mirrored: Mirrored) -> Swift:
-    """The administrator of `swift`, as such."""
+    """The administrator of a `SwiftMirrored`, as such."""
     assert isinstance(mirrored.admin, Swift)
     return mirrored.admin
 

@@ -6,15 +6,13 @@ two runs can be compared byte by byte.
 
 from __future__ import annotations
 
-import io
-import subprocess
-import tarfile
 from collections.abc import Callable
 from typing import Any
 
-from tests.support.gitserver import commit_files, tips
+from tests.support.gitserver import commit_files
 from tests.support.mirrored import Mirrored
 from tests.support.operator import eventually
+from tests.support.people import swift_person
 
 Tree = dict[str, str]
 
@@ -22,37 +20,12 @@ RESOURCES = {"resources": ["configmaps", "deployments", "services", "roles"]}
 FOREIGN = {"README.md": "by hand\n", "clusters/test/kustomization.yaml": "resources: []\n"}
 
 
-def read_folder(mirrored: Mirrored) -> Tree:
-    """The folder's files by their path below it, the claim left out; one child for all."""
-    if mirrored.branch not in tips(mirrored.path):
-        return {}
-    done = subprocess.run(
-        ["git", "--git-dir", str(mirrored.path), "archive", mirrored.branch],
-        check=True,
-        capture_output=True,
-        timeout=60,
-    )
-    below = f"{mirrored.folder}/"
-    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-        return {
-            member.name.removeprefix(below): _text(archive, member)
-            for member in archive
-            if member.isfile() and member.name.startswith(below) and ".windlass-" not in member.name
-        }
-
-
-def _text(archive: tarfile.TarFile, member: tarfile.TarInfo) -> str:
-    content = archive.extractfile(member)
-    assert content is not None
-    return content.read().decode()
-
-
 class ReferenceRun:
     """The story, told step by step by one person."""
 
     def __init__(self, mirrored: Mirrored) -> None:
         self.mirrored = mirrored
-        self._alice = mirrored.person("alice")
+        self._alice = swift_person(mirrored, "alice")
         commit_files(mirrored.path, FOREIGN)
 
     def configure(self) -> None:
@@ -75,7 +48,7 @@ class ReferenceRun:
         name = self.mirrored.namespace
         return {
             path.replace(name, "NAMESPACE"): text.replace(name, "NAMESPACE")
-            for path, text in read_folder(self.mirrored).items()
+            for path, text in self.mirrored.files().items()
         }
 
     def _create(self) -> None:
@@ -89,7 +62,8 @@ class ReferenceRun:
         self._alice.apply(one, self._deployment(3), self.mirrored.config_map("four", a="4"))
 
     def _remove(self) -> None:
-        self._alice.kubectl("delete", "configmap/two", "service/web", "--wait=false")
+        for kind, name in (("configmap", "two"), ("service", "web")):
+            self._alice.delete(kind, name)
         self._alice.apply(self.mirrored.config_map("three", a="3"))
 
     def _service(self, port: str) -> dict[str, Any]:

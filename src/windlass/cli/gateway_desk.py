@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import socket
@@ -10,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import orjson
+from msgspec import structs
 from prometheus_client import CollectorRegistry
 
 from windlass.api.ignitionsync import IgnitionSync
@@ -63,14 +66,12 @@ def understood(inputs: Inputs) -> Asked:
     ref = inputs.ref or (cr.spec.git.ref if cr else "")
     if not repo or not ref:
         raise _usage("say --repo and --ref, or --cr with a file that has both")
-    routed = targets.routing_of(cr.spec, "") if cr else Routing()
-    if inputs.site_number:
-        routed = _with_site(routed, inputs.site_number)
+    routed = targets.routing_of(cr.spec, inputs.cluster_name) if cr else Routing()
     pod = _pod(inputs, cr.metadata.namespace if cr else "default")
     return Asked(
         repo=repo,
         ref=ref,
-        routing=routed,
+        routing=_with_options(routed, inputs),
         policy=targets.policy_of(cr.spec) if cr else metadata.Policy(),
         pod=pod,
         cr_name=cr.metadata.name if cr else "desk",
@@ -142,8 +143,6 @@ def work_of(bench: Bench, scan: str, token_file: Path | None) -> Work:
 @contextlib.contextmanager
 def _store(git: Git, repo: str) -> Iterator[ExactStore]:
     """A store of this user, by repository; one command at a time uses it."""
-    import fcntl
-
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "windlass" / "gateways"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -203,15 +202,15 @@ def _read_cr(path: Path) -> IgnitionSync:
     found = [one for one in documents if isinstance(one, dict) and one.get("kind") == _KIND]
     if len(found) != 1:
         raise _usage(f"--cr: {path} holds {len(found)} objects of kind {_KIND}, one is needed")
-    import orjson
-
     return IgnitionSync.decode(orjson.dumps(found[0]))
 
 
-def _with_site(routed: Routing, number: str) -> Routing:
-    from msgspec import structs
-
-    return structs.replace(routed, site_number=number)
+def _with_options(routed: Routing, inputs: Inputs) -> Routing:
+    return structs.replace(
+        routed,
+        site_number=inputs.site_number or routed.site_number,
+        cluster_name=inputs.cluster_name,
+    )
 
 
 def _pod(inputs: Inputs, namespace: str) -> Pod:

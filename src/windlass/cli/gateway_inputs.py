@@ -41,6 +41,7 @@ class Inputs:
     tag_provider: Annotated[str, _option("Tag provider.")] = ""
     exclude: Annotated[Words, _option("Pattern to leave alone; repeatable.")] = None
     site_number: Annotated[str, _option("Number of the site, for templates.")] = ""
+    cluster_name: Annotated[str, _option("Name of the cluster, for templates.")] = ""
     label: Annotated[Words, _option("Label of the pod; repeatable.", metavar="KEY=VALUE")] = None
     annotation: Annotated[
         Words,

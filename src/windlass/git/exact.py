@@ -101,6 +101,11 @@ class ExactStore:
     def directory(self) -> Path:
         return self._store.directory
 
+    def allow(self, fetch_seconds: float) -> None:
+        """How long one call may take from now on."""
+        settings = replace(self._git.settings, fetch_timeout_seconds=fetch_seconds)
+        self._git = self._git.under(settings)
+
     async def fetch(
         self, source: Source, wanted: str, *, ref: str = "", whole: bool = False
     ) -> str:
@@ -147,6 +152,11 @@ class ExactStore:
     def tree_of(self, commit: str) -> str:
         with self._trusting():
             return self._store.tree_of(commit)
+
+    def committed_at(self, commit: str) -> int:
+        """When a commit was made, in seconds since 1970."""
+        with self._trusting():
+            return self._store.committed_at(commit)
 
     def listing(self, commit: str, folder: str = "") -> dict[str, Entry]:
         """Every file below `folder` by its path from the root."""

@@ -52,13 +52,21 @@ class Api:
         return [_parsed(item) async for page in pages for item in page.items]
 
     async def pages(
-        self, gvr: GVR, namespace: str = "", *, label_selector: str = "", limit: int = 500
+        self,
+        gvr: GVR,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
     ) -> AsyncGenerator[Page, None]:
         """A consistent list in pages; every page shows the state at the first one's version."""
         path = paths.collection(gvr, namespace)
         params = {"limit": str(limit)}
         if label_selector:
             params["labelSelector"] = label_selector
+        if field_selector:
+            params["fieldSelector"] = field_selector
         while True:
             response = await self._connection.request(
                 "GET",

@@ -12,19 +12,22 @@ Rules
 4. Waiting doubles from `backoff_initial` to `backoff_ceiling`, and is reset only after
    a stream that lived `healthy_seconds`; then a clean close costs no wait at all. The
    server's Retry-After is a lower bound. 401 and 403 have slower steps of their own.
-5. A WatchList that twice ended in silence or a clean close before its last
+5. A scope that had a complete snapshot was allowed once: its first three refusals in a
+   row take the ordinary steps, because an API server that just started refuses everybody
+   until it has read its roles.
+6. A WatchList that twice ended in silence or a clean close before its last
    bookmark was never understood by the server: that type is listed from then on.
 
 State      Event                        Next       Wait
 ---------  ---------------------------  ---------  -------------------------------------
 WATCHLIST  initial events end           LIVE       -   (the same stream goes on)
-WATCHLIST  refused (rule 5 alike)       LIST       0   (rule 5: backoff)
+WATCHLIST  refused (rule 6 alike)       LIST       0   (rule 6: backoff)
 WATCHLIST  any other ending             WATCHLIST  backoff
 LIST       last page                    LIVE       -
 LIST       any ending before            LIST       backoff
 LIVE       expired, third quick close   snapshot   backoff
 LIVE       closed, idle, error          LIVE       backoff; 0 for a clean, healthy close
-any        forbidden                    the same   forbidden backoff
+any        forbidden                    the same   forbidden backoff; rule 5: backoff
 """
 
 from __future__ import annotations
@@ -50,6 +53,7 @@ Reason = Literal["expired", "idle", "closed", "error", "forbidden"]
 QUICK_SECONDS = 1.0
 QUICK_CLOSES = 3
 UNANSWERED_WATCHLISTS = 2
+QUICK_REFUSALS = 3
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,8 @@ class Verdict:
     abandons_snapshot: bool
     is_silent: bool = False
     """A refused WatchList is no interruption: the list follows at once."""
+    resumes: bool = False
+    """Whether the next attempt goes on from the version; else it takes a snapshot."""
 
 
 def classify(error: ApiError | EnvelopeBroken) -> Ending:
@@ -134,6 +140,8 @@ class Cursor:
         self._in_snapshot = False
         self._quick_closes = 0
         self._unanswered = 0
+        self._was_synced = False
+        self._refusals = 0
 
     @property
     def uses_watchlist(self) -> bool:
@@ -156,6 +164,7 @@ class Cursor:
     def opened(self, now: float) -> None:
         """The server began to answer."""
         self._opened_at = now
+        self._refusals = 0
         self._has_moved = False
         self._in_snapshot = self.state is not State.LIVE
 
@@ -165,6 +174,7 @@ class Cursor:
             # A list is no stream: its length says nothing about the health of one.
             self._opened_at = None
         self.state = State.LIVE
+        self._was_synced = True
         self._in_snapshot = False
         self._unanswered = 0
         self.moved(version)
@@ -186,9 +196,11 @@ class Cursor:
         self._count(ending, lived)
         self._choose(ending)
         self._opened_at = None
-        return Verdict(ending, self._wait(ending, lived), abandons)
+        resumes = self.state is State.LIVE
+        return Verdict(ending, self._wait(ending, lived), abandons, resumes=resumes)
 
     def _count(self, ending: Ending, lived: float) -> None:
+        self._refusals = self._refusals + 1 if ending.reason == "forbidden" else 0
         if self._opened_at is None:
             return
         if self.state is State.WATCHLIST:
@@ -215,8 +227,12 @@ class Cursor:
             self._forbidden.healthy()
             if ending.reason == "closed":
                 return 0.0
-        steps = self._forbidden if ending.reason == "forbidden" else self._backoff
+        steps = self._forbidden if self._is_shut_out() else self._backoff
         return max(steps.next_seconds(), ending.retry_after or 0.0)
+
+    def _is_shut_out(self) -> bool:
+        """Whether the refusals so far mean that we lack a right, and not a start of the server."""
+        return self._refusals > (QUICK_REFUSALS if self._was_synced else 0)
 
 
 def _reason_of(error: ApiError) -> Reason:

@@ -61,14 +61,21 @@ class Scope:
     """A type in one namespace; an empty namespace is all of them, or none to have.
 
     With a `selector` only objects with those labels; one that loses them counts as deleted.
+    With a `name` only the object of that name, which is all that a Role may allow.
     """
 
     gvr: GVR
     namespace: str = ""
     selector: str = ""
+    name: str = ""
+
+    @property
+    def field_selector(self) -> str:
+        return f"metadata.name={self.name}" if self.name else ""
 
     def __str__(self) -> str:
-        place = f"{self.gvr} in {self.namespace}" if self.namespace else str(self.gvr)
+        type_ = f"{self.gvr} {self.name}" if self.name else str(self.gvr)
+        place = f"{type_} in {self.namespace}" if self.namespace else type_
         return f"{place} with {self.selector}" if self.selector else place
 
 
@@ -109,6 +116,8 @@ class Interrupted:
     message: str
     retry_seconds: float
     status: int = 0
+    resumes: bool = True
+    """Whether the next attempt goes on where this one ended; else a snapshot comes first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +152,15 @@ async def follow(
         if verdict.abandons_snapshot:
             yield SnapshotAbandoned(verdict.ending.message)
         if not verdict.is_silent:
-            ending = verdict.ending
-            yield Interrupted(ending.reason, ending.message, verdict.wait_seconds, ending.status)
+            yield _interrupted(verdict)
         await asyncio.sleep(verdict.wait_seconds)
+
+
+def _interrupted(verdict: Verdict) -> Interrupted:
+    ending = verdict.ending
+    return Interrupted(
+        ending.reason, ending.message, verdict.wait_seconds, ending.status, verdict.resumes
+    )
 
 
 class _Follower:
@@ -203,6 +218,7 @@ class _Follower:
             self._scope.gvr,
             self._scope.namespace,
             label_selector=self._scope.selector,
+            field_selector=self._scope.field_selector,
             limit=self._settings.page_size,
         )
         version, objects = None, 0
@@ -231,6 +247,7 @@ class _Follower:
             timeout_seconds=self._cursor.watch_seconds(),
             idle_seconds=self._settings.idle_seconds,
             label_selector=self._scope.selector,
+            field_selector=self._scope.field_selector,
         )
         async with opened as stream:
             self._cursor.opened(self._clock.monotonic())

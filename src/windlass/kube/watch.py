@@ -60,6 +60,7 @@ async def open_watch(
     timeout_seconds: int,
     idle_seconds: float,
     label_selector: str = "",
+    field_selector: str = "",
 ) -> AsyncIterator[WatchStream]:
     """A watch from `resource_version` on, or from a consistent state with its initial events."""
     params = {
@@ -69,6 +70,8 @@ async def open_watch(
     }
     if label_selector:
         params["labelSelector"] = label_selector
+    if field_selector:
+        params["fieldSelector"] = field_selector
     if initial_events:
         params |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
     elif resource_version:

@@ -15,8 +15,8 @@ from windlass.reverser.decide.transition import Operation
 class Arrival:
     """One path and the content it should have; no blob means no file.
 
-    `content` is dropped once the store holds the blob. Without an observation the
-    state comes from a snapshot and has no actor.
+    `content` is dropped once the store holds the blob, `size` remains. Without an
+    observation the state comes from a snapshot and has no actor.
     """
 
     identity: Identity
@@ -27,9 +27,11 @@ class Arrival:
     mask: frozenset[Operation]
     observation: Observation | None
     received: datetime
+    size: int = 0
 
     @property
-    def size(self) -> int:
+    def held(self) -> int:
+        """The bytes that it keeps in memory."""
         return len(self.content) if self.content is not None else 0
 
 

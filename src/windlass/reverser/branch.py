@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Literal
 
 from windlass.base.errors import Stalled
 from windlass.git.child import Git
@@ -21,6 +22,10 @@ from windlass.git.format import refs
 from windlass.git.listing import Listing, Listings
 from windlass.git.store import Entry, Store
 from windlass.reverser.target import Target
+
+_DEEPER = (50, 1000, 20_000)
+
+Moved = Literal["same", "moved", "rewound"]
 
 
 class Branch:
@@ -31,6 +36,7 @@ class Branch:
         self.base: str | None = None
         self.expected: str | None = None
         self.known = False
+        self.pushed: str | None = None
         self._directory = directory
         self._git = git
         self._listings = listings
@@ -41,18 +47,31 @@ class Branch:
         assert self._store is not None, "the branch was not refreshed"
         return self._store
 
-    async def refresh(self, target: Target) -> bool:
-        """Look at the remote, fetch what is new; whether the base moved."""
+    async def refresh(self, target: Target) -> Moved:
+        """Look at the remote, fetch what is new; how the base moved since we last looked."""
         listing = await self._listings.get(target.remote, target.credentials, max_age_seconds=0.0)
         expected, ref = self._place(listing, target)
         base = listing.refs[ref] if ref is not None else None
         if self.known and (base, expected) == (self.base, self.expected):
-            return False
-        self.base = await self._fetched(target, ref)
+            return "same"
+        base = await self._fetched(target, ref)
+        rewound = ref is not None and expected is not None and await self._lacks(target, ref, base)
         # Somebody may have pushed between the listing and the fetch: the fetch decides.
-        self.expected = self.base if expected is not None else None
+        self.base, self.expected = base, base if expected is not None else None
         self.known = True
-        return True
+        return "rewound" if rewound else "moved"
+
+    async def _lacks(self, target: Target, ref: str, tip: str | None) -> bool:
+        """Whether what we pushed last is no part of the history that the server has now."""
+        if self.pushed is None or tip is None:
+            return False
+        for depth in _DEEPER:
+            if await asyncio.to_thread(self.store.contains, tip, self.pushed):
+                return False
+            if await asyncio.to_thread(self.store.is_complete, tip):
+                break
+            await self.store.fetch(self._git, target.remote, target.credentials, ref, depth=depth)
+        return not await asyncio.to_thread(self.store.contains, tip, self.pushed)
 
     def _place(self, listing: Listing, target: Target) -> tuple[str | None, str | None]:
         """What the push expects at the branch, and the ref to build on."""
@@ -104,4 +123,4 @@ class Branch:
 
     def advanced(self, commit: str) -> None:
         """The server acknowledged `commit` as the new tip."""
-        self.base = self.expected = commit
+        self.base = self.expected = self.pushed = commit

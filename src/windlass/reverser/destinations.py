@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import msgspec
+
 from windlass.api.gitdestination import GitDestination
 from windlass.base import duration
 from windlass.base.clock import Clock
@@ -9,7 +13,9 @@ from windlass.base.errors import Stalled, Waiting, WindlassError
 from windlass.git.format import refs
 from windlass.git.format.person import Person
 from windlass.git.listing import Listing
+from windlass.objects.condition import Condition
 from windlass.objects.key import Key
+from windlass.reverser import opening
 from windlass.reverser.cache import Cache, repository_key
 from windlass.reverser.decide import claim, destination_report, references, secrets
 from windlass.reverser.decide.destination_report import Progress, StreamCount
@@ -18,7 +24,7 @@ from windlass.reverser.repositories import Known, Repositories
 from windlass.reverser.stream import Stream
 from windlass.reverser.tally import Tally
 from windlass.reverser.target import Target
-from windlass.runtime import requests
+from windlass.runtime import requests, summary
 from windlass.runtime.outcome import Outcome
 from windlass.runtime.queue import KeyedQueue
 
@@ -40,6 +46,7 @@ class Destinations:
         *,
         mirror_salt: bytes,
         tally: Tally,
+        heard: Callable[[], bool | None],
     ) -> None:
         self._cache = cache
         self._repositories = repositories
@@ -48,6 +55,7 @@ class Destinations:
         self._clock = clock
         self._mirror_salt = mirror_salt
         self._tally = tally
+        self._heard = heard
         self._told: dict[Key, tuple[Progress, float]] = {}
         self._ready: dict[Key, bool] = {}
         self._settled: set[Key] = set()
@@ -91,7 +99,7 @@ class Destinations:
             raise
         progress = self._progress(key)
         self._count(key, progress)
-        outcome = destination_report.report(progress)
+        outcome = destination_report.report(progress, _stored(raw))
         self._ready[key] = outcome.ready is not None and outcome.ready.status == "True"
         self._settled.add(key)
         if outcome.transient and not progress.is_open:
@@ -107,8 +115,12 @@ class Destinations:
             synced=progress.synced and progress.trouble is None,
         )
         before = self._told.get(key)
-        if progress.reason == _CLAIMED and (before is None or before[0].reason != _CLAIMED):
+        if before is not None and before[0].reason == progress.reason:
+            return
+        if progress.reason == _CLAIMED:
             self._tally.folder_claimed()
+        elif progress.reason == opening.OVERLAPPING:
+            self._tally.folder_overlaps()
 
     def _spur(self, destination: GitDestination) -> None:
         """Tell the worker of a request, or of where the remote's branch was last seen."""
@@ -147,6 +159,7 @@ class Destinations:
             credentials=known.credentials,
             takeover=destination.metadata.annotations.get(claim.TAKEOVER_ANNOTATION),
             salt=secrets.destination_salt(self._mirror_salt, str(key)),
+            created=_created(destination),
         )
 
     def _known(self, destination: GitDestination, repository: Key) -> Known:
@@ -191,7 +204,18 @@ class Destinations:
             ],
             streams=_count(key, self._mirror.streams(key)),
             waiting_for=self._mirror.unseen(key)[:3],
+            attributed=self._heard(),
         )
+
+
+def _stored(raw: bytes) -> tuple[Condition, ...]:
+    """The conditions that the object carries."""
+    return summary.conditions_of(msgspec.json.decode(raw).get("status") or {})
+
+
+def _created(destination: GitDestination) -> str:
+    created = destination.metadata.creation_timestamp
+    return created.isoformat() if created is not None else ""
 
 
 def _refused(permission: references.Permission) -> WindlassError:

@@ -9,10 +9,11 @@ was acknowledged.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from windlass.base.errors import Stalled, WindlassError
+from windlass.base.errors import WindlassError
 from windlass.git.store import Entry
 from windlass.objects.identity import Identity
 from windlass.reverser.arrival import Arrival, Sweep
@@ -21,6 +22,9 @@ from windlass.reverser.decide.attribution import Observation, Verdict
 from windlass.reverser.target import Target
 
 _REGULAR = frozenset({0o100644, 0o100755})
+
+_HEAVY_BYTES = 1 << 20
+_FULL_FILES = 2500
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +45,35 @@ class Gathered:
     opened: float = 0.0
     newest: float = 0.0
     size: int = 0
+    held: int = 0
     live: int = 0
     verdicts: dict[Observation, Verdict] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.arrivals or self.sweeps)
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether so much content waits that it had better lie in the store."""
+        return self.held > _HEAVY_BYTES
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is enough for one push, so that memory follows the push, not the cluster."""
+        return len(self.arrivals) >= _FULL_FILES
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether more comes in than is written."""
+        return self.held > 2 * _HEAVY_BYTES or len(self.arrivals) >= 2 * _FULL_FILES
+
+    def without(self, blobs: AbstractSet[str]) -> Gathered:
+        """The same window without the content of `blobs`, which the store holds."""
+        arrivals = [
+            replace(arrival, content=None) if arrival.blob in blobs else arrival
+            for arrival in self.arrivals
+        ]
+        return replace(self, arrivals=arrivals, held=sum(one.held for one in arrivals))
 
 
 class Folder:
@@ -75,22 +103,15 @@ class Folder:
     @property
     def objects(self) -> int:
         """Managed files, as the server has them."""
-        return len(self.written & self.index.keys())
+        return sum(path in self.index for path in self.written)
 
     @property
     def pending(self) -> int:
         return len(self._next) + len(self.dirty)
 
-    def check_beside(self, others: Iterable[Folder]) -> None:
-        """Refuse to open beside an open folder of the same name; its claim may be to come."""
-        for other in others:
-            same = other.target.base_folder == self.target.base_folder
-            if same and other.is_open and other is not self:
-                raise Stalled(
-                    "FolderClaimed",
-                    "another GitDestination writes to this folder of this branch; "
-                    "choose another baseFolder",
-                )
+    def close(self, trouble: WindlassError, until: float) -> None:
+        """Nothing may be written here before `until`; what waits stays."""
+        self.is_open, self.trouble, self.retry_at = False, trouble, until
 
     def load(self, entries: Mapping[str, Entry]) -> None:
         """Take over the tree listing of a new tip."""
@@ -117,6 +138,7 @@ class Folder:
         self._touch(now)
         self.waiting.arrivals.append(arrival)
         self.waiting.size += arrival.size
+        self.waiting.held += arrival.held
         self.waiting.live += arrival.observation is not None
         self._next[arrival.path] = arrival.blob
         return True
@@ -145,9 +167,14 @@ class Folder:
             sweeps=taken.sweeps + newer.sweeps,
             newest=max(taken.newest, newer.newest),
             size=taken.size + newer.size,
+            held=taken.held + newer.held,
             live=taken.live + newer.live,
             verdicts=taken.verdicts,
         )
+
+    def stowed(self, blobs: AbstractSet[str]) -> None:
+        """The store holds these contents now; memory need not."""
+        self.waiting = self.waiting.without(blobs)
 
     def acknowledge(self, edits: Mapping[str, str | None]) -> None:
         """The server has these edits now."""
@@ -166,7 +193,7 @@ class Folder:
 
     def shed(self) -> int:
         """Forget waiting content, keep which objects it belongs to; the bytes freed."""
-        freed = self.waiting.size
+        freed = self.waiting.held
         for arrival in self.waiting.arrivals:
             self.dirty[arrival.path] = replace(arrival, content=None, observation=None)
         self.waiting = Gathered(sweeps=self.waiting.sweeps, opened=self.waiting.opened)

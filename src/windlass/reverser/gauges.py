@@ -53,7 +53,11 @@ class Gauges:
         self._metrics.objects_tracked.set(sum(len(stream.tracking) for stream in streams))
 
     def _look_at_folders(self) -> None:
-        folders = [folder for worker in self._mirror.workers for _, folder in worker.folders()]
+        workers = list(self._mirror.workers)
+        folders = [folder for worker in workers for _, folder in worker.folders()]
+        commits = sum(party.commits for worker in workers for party in worker.parties.values())
+        self._metrics.git_commit_queue_size.set(commits)
+        self._metrics.repo_branch_active_workers.set(sum(worker.is_active for worker in workers))
         self._metrics.repo_branch_queue_depth.set(sum(folder.pending for folder in folders))
         now = self._clock.monotonic()
         ages = (now - folder.waiting.opened for folder in folders if folder.waiting)

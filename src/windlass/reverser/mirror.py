@@ -27,7 +27,7 @@ from windlass.objects.gvr import GVR
 from windlass.objects.identity import Identity
 from windlass.objects.key import Key
 from windlass.reverser.arrival import Arrival, Sweep
-from windlass.reverser.decide import secrets
+from windlass.reverser.decide import announcement, secrets
 from windlass.reverser.decide.catalogue import Catalogue
 from windlass.reverser.decide.plan import Plan, Route
 from windlass.reverser.decide.rules import Resolution
@@ -38,6 +38,7 @@ from windlass.reverser.stream import Stream
 from windlass.reverser.tally import Tally
 from windlass.reverser.target import Target
 from windlass.reverser.workers import Workers
+from windlass.runtime.outcome import Notice
 
 _log = structlog.get_logger(__name__)
 
@@ -69,6 +70,8 @@ class Mirror:
         workers: Callable[[Mirror], Workers],
         on_destination: Callable[[Key], None],
         on_rules: Callable[[], None],
+        on_write: Callable[[Identity], None] = lambda _: None,
+        tell: Callable[[Key, Notice, str], None] = lambda *_: None,
     ) -> None:
         self.plan = Plan()
         self._connection = connection
@@ -79,6 +82,8 @@ class Mirror:
         self._tally = tally
         self._on_destination = on_destination
         self._on_rules = on_rules
+        self._on_write = on_write
+        self._tell = tell
         self._resolutions: dict[tuple[str, Key], tuple[Key, Resolution]] = {}
         self._kinds: dict[GVR, str] = {}
         self._followed: dict[Scope, _Followed] = {}
@@ -211,7 +216,7 @@ class Mirror:
             followed.asked.pop(destination, None)
             followed.stream.synced.discard(destination)
 
-    # ---- what streams ask (stream.Desk)
+    # ---- what streams ask (desk.Desk)
 
     def routes(self, gvr: GVR, namespace: str) -> tuple[Route, ...]:
         return self.plan.routes(gvr, namespace)
@@ -230,7 +235,18 @@ class Mirror:
         found = self.workers.find(destination)
         return found[1] if found is not None and found[1].is_open else None
 
+    def crowded(self, scope: Scope) -> bool:
+        """Whether a snapshot should wait for a writer; one in trouble is not waited for."""
+        found = [self.workers.find(destination) for destination in self._followed_for(scope)]
+        return any(
+            pair[1].is_open and pair[0].trouble is None and pair[1].waiting.is_crowded
+            for pair in found
+            if pair is not None
+        )
+
     def offer(self, destination: Key, arrival: Arrival) -> None:
+        if arrival.observation is not None:
+            self._on_write(arrival.identity)
         worker, folder = self.workers.worker(destination), self.folder(destination)
         if worker is not None and folder is not None:
             worker.offer(folder, arrival)
@@ -242,6 +258,10 @@ class Mirror:
 
     def skipped(self, identity: Identity | None, reason: str) -> None:
         self._tally.skipped(identity, reason)
+
+    def undecodable(self, destination: Key, identity: Identity, why: str) -> None:
+        notice = announcement.undecodable(identity, why)
+        self._tell(destination, notice, f"{identity} {identity.namespace}")
 
     def counted(self, kind: str) -> None:
         self._tally.counted(kind)
@@ -275,7 +295,7 @@ class Mirror:
         )
 
     def unseen(self, destination: Key) -> tuple[str, ...]:
-        """The selected scopes of which no complete snapshot was taken yet, and why."""
+        """The selected scopes of which no complete snapshot is at hand, and why."""
         wanted = {
             (one.gvr, one.namespace)
             for key, resolution in self._resolutions.values()
@@ -293,8 +313,9 @@ class Mirror:
     def _why_unseen(self, gvr: GVR, namespace: str, destination: Key) -> str:
         scopes = (Scope(gvr, namespace), Scope(gvr))
         streams = [self._followed[scope].stream for scope in scopes if scope in self._followed]
-        if any(destination in stream.synced for stream in streams):
-            return ""
+        whole = [stream for stream in streams if destination in stream.synced]
+        if whole:
+            return "" if any(not stream.gap for stream in whole) else whole[0].gap
         return next((stream.message or stream.state for stream in streams), "starting")
 
     def every_stream(self) -> tuple[Stream, ...]:
@@ -340,7 +361,8 @@ class Mirror:
         if secrets.is_sensitive(identity.gvr, self._lens.sensitive):
             cleaned = secrets.redacted(cleaned, identity, target.salt)
         content = canonical.emit(cleaned)
-        return replace(arrival, blob=objects.blob_id(content), content=content)
+        blob = objects.blob_id(content)
+        return replace(arrival, blob=blob, content=content, size=len(content))
 
 
 async def _cancelled(task: asyncio.Task[None]) -> None:

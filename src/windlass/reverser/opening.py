@@ -2,6 +2,7 @@
 
 A folder is opened before anything is written to it, and again whenever the branch moved
 without us. The claim in it decides; a claim that cannot be read is never overwritten.
+Where folders of several destinations overlap, `decide.overlap` says who keeps them.
 """
 
 from __future__ import annotations
@@ -11,9 +12,13 @@ from collections.abc import Iterable
 
 from windlass.base.errors import Stalled
 from windlass.reverser.branch import Branch
-from windlass.reverser.decide import claim
-from windlass.reverser.decide.claim import Claim
+from windlass.reverser.decide import claim, overlap
+from windlass.reverser.decide.claim import Claim, Verdict
+from windlass.reverser.decide.overlap import Stake, Title
 from windlass.reverser.folder import Folder
+from windlass.reverser.party import Party
+
+OVERLAPPING = "OverlappingBaseFolder"
 
 
 async def load(
@@ -23,8 +28,12 @@ async def load(
     *,
     destinations: frozenset[str],
     beside: Iterable[Folder],
-) -> None:
-    """Take over what the branch holds; Stalled if the folder belongs to somebody else."""
+) -> list[tuple[Folder, Stalled]]:
+    """Take over what the branch holds; Stalled if the folder belongs to somebody else.
+
+    `beside` are the folders that may hold something against this one. Back come those of
+    them that must be closed, because this one keeps what both want.
+    """
     entries = await branch.entries(folder.target.base_folder)
     found = entries.get(folder.claim_path)
     holder = None
@@ -34,13 +43,70 @@ async def load(
     verdict = claim.verdict(
         holder, ours, existing_destinations=destinations, takeover=folder.target.takeover
     )
+    displaced = await _displaced(folder, branch, ours, _title(folder, verdict), beside)
     if isinstance(verdict, claim.Foreign):
         raise Stalled("FolderClaimed", verdict.message)
-    folder.check_beside(beside)
     await asyncio.to_thread(folder.load, entries)
     folder.claimed = verdict == claim.Ours(outdated=False)
     folder.held_before = not isinstance(verdict, claim.Absent)
     folder.is_open, folder.trouble = True, None
+    return displaced
+
+
+def holders(folder: Folder, everyone: Iterable[tuple[Party, Folder]]) -> list[Folder]:
+    """Who may hold something against a folder; whoever the server refuses may not."""
+    return [
+        other
+        for party, other in everyone
+        if other.trouble is None
+        and (folder.target.key in party.folders or not isinstance(party.trouble, Stalled))
+    ]
+
+
+async def _displaced(
+    folder: Folder, branch: Branch, ours: Claim, title: Title, beside: Iterable[Folder]
+) -> list[tuple[Folder, Stalled]]:
+    """The neighbours that lose against `folder`; Stalled where it loses against one."""
+    mine = _stake(folder, title)
+    displaced = []
+    for other in beside:
+        if other is folder or not overlap.overlap(mine.folder, other.target.base_folder):
+            continue
+        claimed = other.claimed if other.is_open else await _claims(other, branch, ours.cluster)
+        theirs = _stake(other, Title.CLAIM if claimed else Title.NONE)
+        if mine.yields_to(theirs):
+            raise Stalled(OVERLAPPING, overlap.message(mine, theirs))
+        if other.is_open:
+            displaced.append((other, Stalled(OVERLAPPING, overlap.message(theirs, mine))))
+    return displaced
+
+
+def _stake(folder: Folder, title: Title) -> Stake:
+    target = folder.target
+    return Stake(target.key, target.base_folder, target.created, title)
+
+
+def _title(folder: Folder, verdict: Verdict) -> Title:
+    match verdict:
+        case claim.TakeOver(previous=previous) if previous.holder == folder.target.takeover:
+            return Title.TAKEOVER
+        case claim.Ours() | claim.TakeOver():
+            return Title.CLAIM
+        case _:
+            return Title.NONE
+
+
+async def _claims(folder: Folder, branch: Branch, cluster: str) -> bool:
+    """Whether Git holds the claim of a folder that was not opened yet."""
+    found = (await branch.entries(folder.target.base_folder)).get(folder.claim_path)
+    if found is None:
+        return False
+    content = (await branch.blobs(folder.target, [found.blob]))[found.blob]
+    try:
+        there = claim.parse(content)
+    except claim.ClaimUnreadable:
+        return False
+    return (there.cluster, there.destination) == (cluster, str(folder.target.key))
 
 
 def _holder(content: bytes) -> Claim:

@@ -6,12 +6,13 @@ pushed with its own, and its trouble stalls nobody else.
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass, field
 
 import structlog
 
 from windlass.base.backoff import Backoff
-from windlass.base.errors import Stalled, Waiting, WindlassError
+from windlass.base.errors import Retryable, Stalled, Waiting, WindlassError
 from windlass.objects.key import Key
 from windlass.reverser.folder import Folder
 
@@ -29,6 +30,8 @@ class Party:
     backoff: Backoff = field(default_factory=lambda: Backoff(1.0, 300.0))
     trouble: WindlassError | None = None
     not_before: float = 0.0
+    commits: int = 0
+    """Commits that were built and that no server has acknowledged yet."""
 
     def failed(self, error: WindlassError, now: float) -> None:
         """Remember the trouble; when to try again follows from its kind."""
@@ -45,6 +48,15 @@ class Party:
             stalled = isinstance(error, Stalled)
             after = _STALLED_SECONDS if stalled else self.backoff.next_seconds()
         self.not_before = now + after
+
+    def failed_on_disk(self, error: OSError, now: float) -> None:
+        """The work directory is in the way."""
+        if error.errno == errno.ENOSPC:
+            text = "the work directory is full; free space or enlarge it"
+            self.failed(Retryable("DiskFull", text), now)
+            return
+        text = f"the work directory cannot be used: {error.strerror}"
+        self.failed(Retryable("GitUnavailable", text), now)
 
     def succeeded(self) -> None:
         self.trouble = None

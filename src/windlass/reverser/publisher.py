@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from windlass.base import failpoint
@@ -96,6 +96,16 @@ class Publisher:
         built = await asyncio.to_thread(self._write, judged)
         failpoint.reach("reverser.commit.after")
         return built
+
+    async def stow(self, folder: Folder) -> None:
+        """Put content that waits into the store ahead of its commit."""
+        content = {
+            arrival.blob: ("blob", arrival.content)
+            for arrival in folder.waiting.arrivals
+            if arrival.blob is not None and arrival.content is not None
+        }
+        await asyncio.to_thread(self._branch.store.write_objects, content)
+        folder.stowed(content.keys())
 
     def _judged(self, batch: Batch) -> Verdicts:
         """Who made each change, by what is known when the window closes.
@@ -216,12 +226,8 @@ def stored(waiting: Gathered, built: Built) -> Gathered:
     What changed nothing on this tip was not written; it may change something on the next.
     """
     commits = (commit for written in built.written for commit in written.commits)
-    there = {change.blob for commit in commits for change in commit.changes}
-    arrivals = [
-        replace(arrival, content=None) if arrival.blob in there else arrival
-        for arrival in waiting.arrivals
-    ]
-    return replace(waiting, arrivals=arrivals, size=sum(one.size for one in arrivals))
+    there = {change.blob for commit in commits for change in commit.changes if change.blob}
+    return waiting.without(there)
 
 
 def _plan(batch: Batch, verdicts: Verdicts) -> Publication:

@@ -5,7 +5,8 @@
 | snapshot starts | forget nothing yet; collect who is alive |
 | object in a snapshot | offered where its digest is new to the stream or the destination |
 | snapshot complete | objects not seen are forgotten; every destination may sweep the scope |
-| snapshot abandoned | nothing is concluded from what was missing |
+| snapshot abandoned | nothing is concluded from what was missing; a gap until one is complete |
+| refused | a gap until the stream goes on |
 | digest equal | the version moves on, nothing else happens |
 | digest differs | offered to every destination that covers it |
 | deletionTimestamp, or deleted | the file goes; credited once, at the first sign |
@@ -19,11 +20,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
 
 import structlog
 
@@ -43,7 +42,6 @@ from windlass.kube.follow import (
     follow,
 )
 from windlass.objects import canonical
-from windlass.objects.gvr import GVR
 from windlass.objects.identity import Identity
 from windlass.objects.json import Object
 from windlass.objects.key import Key
@@ -52,6 +50,7 @@ from windlass.reverser.decide import paths, secrets
 from windlass.reverser.decide.attribution import Observation
 from windlass.reverser.decide.plan import Route
 from windlass.reverser.decide.transition import Operation
+from windlass.reverser.desk import Desk
 from windlass.reverser.folder import Folder
 from windlass.reverser.sighting import Blurred, Lens, Sighting
 from windlass.reverser.tracking import Tracked, Tracking
@@ -59,37 +58,19 @@ from windlass.reverser.tracking import Tracked, Tracking
 _log = structlog.get_logger(__name__)
 
 _BREATH_SECONDS = 0.005
+_PAUSE_SECONDS = 0.01
+_PATIENCE_SECONDS = 30.0
+"""A writer may be stuck; what comes in then costs memory until it sheds."""
 
 _LARGE_BYTES = 64 << 10
 """Above this an object is read and emitted in a thread: it would hold up the loop."""
 
 
-class Desk(Protocol):
-    """What a stream needs of the mirror it belongs to."""
-
-    def routes(self, gvr: GVR, namespace: str) -> tuple[Route, ...]: ...
-
-    def covered(self, scope: Scope) -> tuple[tuple[Key, str, frozenset[Operation]], ...]: ...
-
-    def folder(self, destination: Key) -> Folder | None: ...
-
-    def offer(self, destination: Key, arrival: Arrival) -> None: ...
-
-    def sweep(self, destination: Key, sweep: Sweep) -> None: ...
-
-    def skipped(self, identity: Identity | None, reason: str) -> None: ...
-
-    def counted(self, kind: str) -> None: ...
-
-    def stream_changed(self, stream: Stream) -> None: ...
-
-
 @dataclass(slots=True)
 class _Snapshot:
-    """Who is alive, while a snapshot runs."""
+    """Which files are alive, while a snapshot runs."""
 
     started: float
-    seen: set[Key] = field(default_factory=set)
     live: dict[Key, set[str]] = field(default_factory=lambda: defaultdict(set))
     items: int = 0
     nameless: bool = False
@@ -113,6 +94,8 @@ class Stream:
         self.kind = kind
         self.state = "starting"
         self.message = ""
+        self.gap = ""
+        """Why what is known may be incomplete, although a snapshot was complete once."""
         self.restarts: dict[str, int] = defaultdict(int)
         self.synced: set[Key] = set()
         self.snapshot_seconds: float | None = None
@@ -123,23 +106,24 @@ class Stream:
         self._desk = desk
         self._clock = clock
         self._snapshot: _Snapshot | None = None
+        self._owes_snapshot = False
+        self._blurred: set[tuple[Key, Key]] = set()
 
     def tracked(self, namespace: str) -> int:
         """How many live objects are known, in one namespace or in all."""
         if not namespace or namespace == self.scope.namespace:
             return len(self.tracking)
-        return sum(key.namespace == namespace for key in set(self.tracking.keys()))
+        return self.tracking.count(namespace)
 
     async def run(self) -> None:
         """Follow the scope; ends only by cancellation."""
-        self._snapshot = None
+        self._snapshot, self._owes_snapshot = None, True
         items = follow(self._connection, self.scope, self._settings, clock=self._clock)
         breath = self._clock.monotonic()
         async with aclosing(items):
             async for item in items:
-                # A snapshot arrives in large pieces; others, the lease first, must run too.
                 if self._clock.monotonic() - breath > _BREATH_SECONDS:
-                    await asyncio.sleep(0)
+                    await self._breathe()
                     breath = self._clock.monotonic()
                 try:
                     await self._take(item)
@@ -148,24 +132,42 @@ class Stream:
                     _log.exception("object not understood", scope=str(self.scope))
                     self._keep_as_is(Blurred(None, "an error of ours; see the log"))
 
+    async def _breathe(self) -> None:
+        """Let others run, the lease first; a snapshot also waits for those who write it."""
+        await asyncio.sleep(0)
+        patience = self._clock.monotonic() + _PATIENCE_SECONDS
+        while self._snapshot is not None and self._desk.crowded(self.scope):
+            if self._clock.monotonic() > patience:
+                return
+            await asyncio.sleep(_PAUSE_SECONDS)
+
     async def _take(self, item: FollowItem) -> None:
         match item:
             case Observed():
                 await self._observe(item)
             case SnapshotStarted():
                 self._snapshot = _Snapshot(self._clock.monotonic())
+                self.tracking.begin_snapshot()
                 self._enter("seeding" if not self.synced else "restarting")
             case SnapshotComplete():
                 self._complete()
             case SnapshotAbandoned():
-                self._snapshot = None
+                self._snapshot, self.gap = None, item.cause
                 self._enter("incomplete", item.cause)
             case Resumed():
+                self.gap = ""
                 self._enter("synced" if self.synced else "restarting")
             case Interrupted():
-                self.restarts[item.reason] += 1
-                state = "forbidden" if item.reason == "forbidden" else "restarting"
-                self._enter(state, item.message)
+                self._interrupt(item)
+
+    def _interrupt(self, item: Interrupted) -> None:
+        self.restarts[item.reason] += 1
+        refused = item.reason == "forbidden"
+        if refused or self._owes_snapshot:
+            # An ending that costs the version is no gap yet: the snapshot may come at once.
+            self.gap = item.message
+        self._owes_snapshot = self._owes_snapshot or not item.resumes
+        self._enter("forbidden" if refused else "restarting", item.message)
 
     def _enter(self, state: str, message: str = "") -> None:
         if (state, message) != (self.state, self.message):
@@ -180,6 +182,9 @@ class Stream:
         if isinstance(sighting, Blurred):
             self._keep_as_is(sighting)
             return
+        if self._blurred:
+            key = sighting.identity.key
+            self._blurred = {pair for pair in self._blurred if pair[0] != key}
         if item.type == "DELETED" or sighting.terminating:
             self._depart(sighting, gone=item.type == "DELETED")
         else:
@@ -192,15 +197,26 @@ class Stream:
 
     def _keep_as_is(self, blurred: Blurred) -> None:
         self._desk.skipped(blurred.identity, "Undecodable")
+        self._tell_blurred(blurred)
         if self._snapshot is None:
             return
         self._snapshot.items += 1
         if blurred.identity is None:
             self._snapshot.nameless = True
             return
-        self._snapshot.seen.add(blurred.identity.key)
+        self.tracking.see(blurred.identity.key)
         for route in self._desk.routes(self.scope.gvr, blurred.identity.namespace):
             self._stay(route.destination, blurred.identity)
+
+    def _tell_blurred(self, blurred: Blurred) -> None:
+        """Say on each destination once that an object cannot be read, until it can."""
+        if blurred.identity is None:
+            return
+        for route in self._desk.routes(self.scope.gvr, blurred.identity.namespace):
+            pair = (blurred.identity.key, route.destination)
+            if pair not in self._blurred:
+                self._blurred.add(pair)
+                self._desk.undecodable(route.destination, blurred.identity, blurred.reason)
 
     def _stay(self, destination: Key, identity: Identity) -> str | None:
         """Note that the file of `identity` is alive; its path in that destination."""
@@ -219,7 +235,6 @@ class Stream:
             known = None
         initial = self._snapshot is not None
         if self._snapshot is not None:
-            self._snapshot.seen.add(key)
             self._snapshot.items += 1
         same = known is not None and known.digest == sighting.digest
         operation: Operation = "UPDATE" if known is not None else "CREATE"
@@ -270,6 +285,7 @@ class Stream:
                     path=path,
                     blob=objects.blob_id(content),
                     content=content,
+                    size=len(content),
                     mask=route.mask_for(owned=sighting.controller_owned),
                     observation=observation,
                     received=received,
@@ -296,14 +312,13 @@ class Stream:
         key = sighting.identity.key
         known = self.tracking.get(key)
         if self._snapshot is not None:
-            self._snapshot.seen.add(key)
             self._snapshot.items += 1
         credited = known is not None and known.uid == sighting.uid and not known.digest
         observation = self._observation(sighting, known, "DELETE")
         if gone:
             self.tracking.forget(key)
         else:
-            self.tracking.put(key, replace(_tracked(sighting), digest=b""))
+            self.tracking.put(key, _tracked(sighting, credited=True))
         if credited:
             self._desk.skipped(sighting.identity, "Terminating")
             return
@@ -333,11 +348,13 @@ class Stream:
         snapshot, self._snapshot = self._snapshot, None
         if snapshot is None:
             return
-        for key in set(self.tracking.keys()) - snapshot.seen:
-            self.tracking.forget(key)
+        self.tracking.end_snapshot()
+        self._owes_snapshot = False
         if snapshot.nameless:
-            self._enter("incomplete", "an object without a readable name was listed")
+            self.gap = "an object without a readable name was listed"
+            self._enter("incomplete", self.gap)
             return
+        self.gap = ""
         self.snapshot_seconds = self._clock.monotonic() - snapshot.started
         for destination, namespace, mask in self._desk.covered(self.scope):
             self._desk.sweep(destination, self._sweep(snapshot, destination, namespace, mask))
@@ -357,8 +374,9 @@ class Stream:
         )
 
 
-def _tracked(sighting: Sighting) -> Tracked:
-    return Tracked(sighting.uid, sighting.resource_version, sighting.digest, sighting.replicas)
+def _tracked(sighting: Sighting, *, credited: bool = False) -> Tracked:
+    digest = b"" if credited else sighting.digest
+    return Tracked(sighting.uid, sighting.resource_version, digest, sighting.replicas)
 
 
 def _unwanted(sighting: Sighting, route: Route) -> str | None:
@@ -368,12 +386,3 @@ def _unwanted(sighting: Sighting, route: Route) -> str | None:
     if sighting.controller_owned and not route.include_owned:
         return "ControllerOwned"
     return None
-
-
-def restarts_by_reason(streams: Mapping[Scope, Stream]) -> dict[str, int]:
-    """How often streams had to be opened again, over all of them."""
-    total: dict[str, int] = defaultdict(int)
-    for stream in streams.values():
-        for reason, count in stream.restarts.items():
-            total[reason] += count
-    return dict(total)

@@ -77,6 +77,13 @@ class Tally:
     def folder_claimed(self) -> None:
         self.metrics.marker_conflicts.inc()
 
+    def folder_overlaps(self) -> None:
+        self.metrics.ownership_conflicts.inc()
+
+    def git_ended(self, operation: str, result: str) -> None:
+        """One git child, by what it was asked for and how it ended."""
+        self.metrics.git_operations.inc(operation, result)
+
     def passed(self, passed: Passed) -> None:
         self.metrics.reconciles.inc(passed.controller, passed.result)
         self.metrics.reconcile_seconds.observe(passed.seconds, passed.controller)

@@ -26,3 +26,5 @@ class Target:
     credentials: Credentials
     takeover: str | None
     salt: bytes
+    created: str = ""
+    """When the destination was made, as the API writes it: the older of two keeps a folder."""

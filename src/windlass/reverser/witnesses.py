@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from windlass.base.clock import Clock
 from windlass.objects.gvr import GVR
+from windlass.objects.identity import Identity
 from windlass.reverser.decide import attribution
 from windlass.reverser.decide.attribution import Observation, Verdict
+from windlass.reverser.decide.hearing import Hearing
 from windlass.reverser.decide.records import Record, Records
 from windlass.reverser.tally import Tally
 from windlass.reverser.witness.frames import Answered, Witnessed
@@ -27,9 +30,13 @@ class Witnesses:
         tally: Tally,
         clock: Clock,
         *,
+        hearing: Hearing | None = None,
+        on_hearing: Callable[[], None] = lambda: None,
         silence_seconds: float = SILENCE_SECONDS,
     ) -> None:
         self.serving = False
+        self._hearing = hearing or Hearing(frozenset())
+        self._on_hearing = on_hearing
         self._records = records
         self._tally = tally
         self._clock = clock
@@ -63,9 +70,21 @@ class Witnesses:
             self._doubt()
 
     def answered(self, told: Answered) -> None:
+        if told.calls and self._hearing.called():
+            self._on_hearing()
         self._tally.metrics.events_received.inc("leader", amount=told.calls)
         for seconds in told.seconds:
             self._tally.metrics.admission_seconds.observe(seconds)
+
+    def wrote(self, identity: Identity) -> None:
+        """A change was seen that somebody must have been asked about."""
+        if self._hearing.wrote(identity, self._clock.monotonic()):
+            self._on_hearing()
+
+    @property
+    def heard(self) -> bool | None:
+        """Whether admission calls come; None while nothing is known."""
+        return self._hearing.heard
 
     def serves(self, serving: bool) -> None:
         """The witness began or ceased to answer."""

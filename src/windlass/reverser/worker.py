@@ -19,10 +19,8 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-import errno
 import random
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import structlog
 
@@ -32,16 +30,15 @@ from windlass.base.errors import Retryable, Stalled, Waiting, WindlassError
 from windlass.git import push as pushing
 from windlass.git.child import Git
 from windlass.git.errors import StoreCorrupt
-from windlass.objects.identity import Identity
 from windlass.objects.key import Key
-from windlass.reverser import opening, sweeping
+from windlass.reverser import opening, sweeping, telling
 from windlass.reverser.arrival import Arrival, Sweep
 from windlass.reverser.branch import Branch
 from windlass.reverser.decide import cadence
-from windlass.reverser.decide.attribution import Verdict
 from windlass.reverser.folder import Folder, Gathered, LastPush
 from windlass.reverser.party import Party
-from windlass.reverser.publisher import Batch, Built, Publisher, Written, lag_seconds, stored
+from windlass.reverser.publisher import Batch, Built, Publisher, lag_seconds, stored
+from windlass.reverser.surroundings import Surroundings
 from windlass.reverser.target import Target
 
 _log = structlog.get_logger(__name__)
@@ -54,24 +51,6 @@ _MANY_FILES = 1000
 
 _CLAIMED_SECONDS = 300.0
 """How long a folder that somebody else claims is left alone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a worker asks of the world around it."""
-
-    may_push: Callable[[], bool]
-    seeding: Callable[[Key], bool]
-    gone: Callable[[Identity], Awaitable[bool]]
-    reread: Callable[[Target, Arrival], Awaitable[Arrival]]
-    destinations: Callable[[], frozenset[str]]
-    changed: Callable[[Key], None]
-    seen_again: Callable[[Key], None]
-    pushed: Callable[[Built, Written, float], None]
-    judged: Callable[[Verdict], None]
-    skipped: Callable[[Identity, str], None]
-    raced: Callable[[], None]
-    took: Callable[[float], None]
 
 
 class BranchWorker:
@@ -103,6 +82,7 @@ class BranchWorker:
         self._wake = asyncio.Event()
         self._doubtful = False
         self._closing = False
+        self.is_active = False
 
     # ---- what intake and the controllers call
 
@@ -198,7 +178,7 @@ class BranchWorker:
     def _folder_due_at(self, folder: Folder) -> float:
         if not folder.is_open:
             return folder.retry_at
-        if folder.dirty:
+        if folder.dirty or folder.waiting.is_heavy:
             return 0.0
         waiting = folder.waiting
         if not waiting:
@@ -206,7 +186,7 @@ class BranchWorker:
         if self._closing:
             return 0.0
         if not waiting.live and self._around.seeding(folder.target.key):
-            return waiting.opened + _SEEDING_SECONDS
+            return 0.0 if waiting.is_full else waiting.opened + _SEEDING_SECONDS
         return cadence.closes_at(
             opened=waiting.opened,
             last_event=waiting.newest,
@@ -222,6 +202,7 @@ class BranchWorker:
         """One attempt to open and write what a party has."""
         try:
             async with self._repository_gate, self._gate:
+                self.is_active = True
                 await self._open(party)
                 await self._publish(party)
             party.succeeded()
@@ -230,12 +211,14 @@ class BranchWorker:
         except WindlassError as error:
             party.failed(error, self._clock.monotonic())
         except OSError as error:
-            party.failed(_disk_error(error), self._clock.monotonic())
+            party.failed_on_disk(error, self._clock.monotonic())
         except Exception as error:
             # The loop must outlive an error of ours; what waited was put back.
             _log.exception("writing failed", repository=str(party.repository))
             crash = Retryable("InternalError", f"{type(error).__name__} while writing; see the log")
             party.failed(crash, self._clock.monotonic())
+        finally:
+            self.is_active = False
         for folder in party.folders.values():
             self._around.changed(folder.target.key)
 
@@ -261,8 +244,11 @@ class BranchWorker:
 
     async def _catch_up(self, target: Target) -> None:
         """See where the branch is now; every open folder follows."""
-        if not await self._branch.refresh(target):
+        moved = await self._branch.refresh(target)
+        if moved == "same":
             return
+        if moved == "rewound":
+            telling.rewound(self._around, self._branch, self.folders())
         for _, folder in list(self.folders()):
             if folder.is_open:
                 before = folder.index
@@ -272,22 +258,28 @@ class BranchWorker:
 
     async def _open_folder(self, folder: Folder) -> None:
         """Load a folder if it may be written to; else say why and look again later."""
+        until = self._clock.monotonic() + _CLAIMED_SECONDS
         try:
-            await opening.load(
+            displaced = await opening.load(
                 folder,
                 self._branch,
                 self._publisher.claim_of(folder),
                 destinations=self._around.destinations(),
-                beside=[other for _, other in self.folders()],
+                beside=opening.holders(folder, self.folders()),
             )
+            for other, why in displaced:
+                other.close(why, until)
+                self._around.changed(other.target.key)
         except Stalled as error:
-            folder.is_open, folder.trouble = False, error
-            folder.retry_at = self._clock.monotonic() + _CLAIMED_SECONDS
+            folder.close(error, until)
         self._around.changed(folder.target.key)
 
     # ---- writing
 
     async def _publish(self, party: Party) -> None:
+        for folder in party.folders.values():
+            if folder.is_open and folder.waiting.is_heavy:
+                await self._publisher.stow(folder)
         now = self._clock.monotonic()
         due = [
             folder
@@ -298,7 +290,7 @@ class BranchWorker:
             await self._remember_dirty(folder)
         taken = [(folder, folder.take()) for folder in due if folder.waiting]
         try:
-            await self._write_out(taken)
+            await self._write_out(party, taken)
         except BaseException:
             for folder, gathered in taken:
                 folder.put_back(gathered)
@@ -310,17 +302,19 @@ class BranchWorker:
             fresh = await self._around.reread(folder.target, arrival)
             folder.offer(fresh, self._clock.monotonic())
 
-    async def _write_out(self, taken: list[tuple[Folder, Gathered]]) -> None:
+    async def _write_out(self, party: Party, taken: list[tuple[Folder, Gathered]]) -> None:
         patience = 0.05
         while taken:
             batches = [await self._batch(folder, gathered) for folder, gathered in taken]
             built = await self._publisher.build(batches)
+            party.commits = built.commits if built is not None else 0
             if built is None:
                 for folder, _ in taken:
                     folder.settle()
                 return
             taken[:] = [(folder, stored(gathered, built)) for folder, gathered in taken]
             if await self._push(taken[0][0].target, built, batches):
+                party.commits = 0
                 return
             self._around.raced()
             await asyncio.sleep(self._rng.uniform(patience, patience * 10))
@@ -374,6 +368,7 @@ class BranchWorker:
         self._last_push_end = ended
         self._push_average = cadence.push_average(self._push_average, ended - started)
         self._around.took(ended - started)
+        creates = self._branch.expected is None
         self._branch.advanced(built.tip)
         time = self._clock.now()
         for written in built.written:
@@ -381,13 +376,9 @@ class BranchWorker:
             for verdict in written.verdicts:
                 self._around.judged(verdict)
             folder.acknowledge(written.edits)
-            folder.claimed = folder.claimed or written.claims
+            claims = written.claims
+            telling.pushed(self._around, folder, built.tip, creates=creates, claims=claims)
+            folder.claimed = folder.claimed or claims
             if written.edits:
                 folder.last_push = LastPush(built.tip, time, len(written.edits))
             self._around.pushed(built, written, lag_seconds(batches, folder, time))
-
-
-def _disk_error(error: OSError) -> WindlassError:
-    if error.errno == errno.ENOSPC:
-        return Retryable("DiskFull", "the work directory is full; free space or enlarge it")
-    return Retryable("GitUnavailable", f"the work directory cannot be used: {error.strerror}")

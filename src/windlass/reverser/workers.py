@@ -16,8 +16,9 @@ from windlass.reverser.decide import cadence
 from windlass.reverser.folder import Folder
 from windlass.reverser.party import Party
 from windlass.reverser.publisher import Judge, Publisher, Signature
+from windlass.reverser.surroundings import Surroundings
 from windlass.reverser.target import Target
-from windlass.reverser.worker import BranchWorker, Surroundings
+from windlass.reverser.worker import BranchWorker
 
 Place = tuple[str, str]
 

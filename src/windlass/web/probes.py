@@ -1,4 +1,4 @@
-"""`/healthz` and `/readyz`: named checks, each with a sentence when it fails.
+"""`/healthz`, `/readyz`, `/startupz`: named checks, each with a sentence when it fails.
 
 A check is a plain function over state that is already known, so a probe costs nothing
 and cannot hang. 200 means all checks passed; 503 lists those that did not.
@@ -21,9 +21,17 @@ Check: TypeAlias = Callable[[], str | None]
 _log = structlog.get_logger(__name__)
 
 
-def probes(*, live: Mapping[str, Check], ready: Mapping[str, Check]) -> Starlette:
-    """An application that answers for the process's life and its readiness."""
-    return Starlette(routes=[_route("/healthz", live), _route("/readyz", ready)])
+def probes(
+    *,
+    live: Mapping[str, Check],
+    ready: Mapping[str, Check] | None = None,
+    startup: Mapping[str, Check] | None = None,
+) -> Starlette:
+    """An application that answers for the process's life, its readiness and its start."""
+    asked = {"/healthz": live, "/readyz": ready, "/startupz": startup}
+    return Starlette(
+        routes=[_route(path, checks) for path, checks in asked.items() if checks is not None]
+    )
 
 
 def failing(checks: Mapping[str, Check]) -> dict[str, str]:

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support import cluster as clusters
+from tests.support.central import central
 from tests.support.gitserver import PASSWORD, Served, serving
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, operating
+from tests.support.people import SwiftMirrored
 from windlass.dev.desk import Desk
 
 
@@ -32,5 +34,14 @@ def operator(cluster: Desk, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture
 def mirrored(cluster: Desk, operator: Operator, git_host: Served, namespace: str) -> Mirrored:
-    """A namespace with a repository of its own; nothing is configured yet."""
-    return Mirrored(cluster, git_host, namespace, f"{namespace}.git")
+    """A namespace with a repository of its own; its people act by HTTPS."""
+    del operator
+    return SwiftMirrored(cluster, git_host, namespace, f"{namespace}.git")
+
+
+@pytest.fixture
+def platform(cluster: Desk, operator: Operator, git_host: Served) -> Iterator[Mirrored]:
+    """A repository that cluster rules may feed."""
+    del operator
+    with central(cluster, git_host) as found:
+        yield found

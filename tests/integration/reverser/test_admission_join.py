@@ -93,18 +93,16 @@ async def test_no_kind_is_ever_credited_to_the_wrong_person(
 
 
 def _check_resolved(row: join.Row) -> None:
-    """What could be proven was proven; what was not has a reason that is known.
-
-    Where two people tried the same on one version, or content cannot be compared, somebody
-    who was refused is as likely an author as somebody who was not.
-    """
+    """What could be proven was proven; what was not has one of the causes that `join` names."""
     if row.kind in NEVER_ASKED:
         assert set(row.ours) == {"NoRecord"}, row
         return
-    known = {"exact", "ambiguous create", "ambiguous update", "ambiguous delete"}
+    known = {"exact", "attempted delete", "repeated update"}
     if row.versions > 1:
-        known.add("chain")
+        known |= {"chain", "foreign update"}
     assert set(row.ours) <= known, row
+    # Everybody applies only once what is there already.
+    assert row.ours["repeated update"] <= 1, row
     assert row.ours["exact"] >= 9, row
 
 

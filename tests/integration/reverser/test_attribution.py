@@ -18,8 +18,9 @@ from typing import Any
 import pytest
 
 from tests.support import join_samples
-from tests.support.mirrored import Mirrored, Person
+from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
+from tests.support.people import Reply, Swift, admin_of
 from tests.support.rejecting_webhook import REFUSED, Refuser, hosted, registered
 from windlass.api import webhook
 from windlass.dev.desk import Desk
@@ -101,27 +102,22 @@ def test_attempts_that_changed_nothing_make_nobody_an_author(
     stale = bob.get("configmap", "prize")
     with _refusing(cluster, mirrored, mallory):
         tries = [
-            _patch(mallory, "prize", "mallory", "--dry-run=server"),
+            _patch(mallory, "prize", "mallory", dryRun="All"),
             _patch(mallory, "prize", "refused"),
             _replace(mallory, stale, "1"),
-            mallory.try_kubectl(
-                "apply",
-                "--server-side",
-                "-f-",
-                stdin=json.dumps(mirrored.config_map("prize", owner="nobody")),
-            ),
+            mallory.send(mirrored.config_map("prize", owner="nobody")),
         ]
-    assert [one.returncode == 0 for one in tries] == [True, False, False, True]
-    assert REFUSED in tries[1].stderr
-    assert "modified" in tries[2].stderr
-    assert _patch(bob, "prize", "bob").returncode == 0
+    assert [one.ok for one in tries] == [True, False, False, True]
+    assert REFUSED in tries[1].text
+    assert "modified" in tries[2].text
+    assert _patch(bob, "prize", "bob").ok
     commit = mirrored.await_commit("[UPDATE] v1/configmaps/prize by user/bob")
     assert (commit.author, commit.trailer("Attribution")) == ("bob", "exact")
     assert "mallory" not in mirrored.git("log", "--format=fuller", "-p", mirrored.branch)
 
 
 @contextmanager
-def _refusing(desk: Desk, mirrored: Mirrored, person: Person) -> Iterator[None]:
+def _refusing(desk: Desk, mirrored: Mirrored, person: Swift) -> Iterator[None]:
     """Another webhook that refuses what `person` deletes, or writes with the value `refused`."""
 
     def refuses(request: AdmissionRequest) -> bool:
@@ -134,20 +130,20 @@ def _refusing(desk: Desk, mirrored: Mirrored, person: Person) -> Iterator[None]:
         # The operator leaves dry runs out; this one refuses them too, so that it can be awaited.
         with registered(desk, name, found, where, who, dry_runs=True):
             eventually(
-                lambda: _patch(person, "prize", "refused", "--dry-run=server").returncode != 0,
+                lambda: not _patch(person, "prize", "refused", dryRun="All").ok,
                 "the other webhook's refusal",
             )
             yield
 
 
-def _patch(person: Person, name: str, owner: str, *flags: str) -> Any:
-    patch = json.dumps({"data": {"owner": owner}})
-    return person.try_kubectl("patch", "configmap", name, "--type=merge", f"-p={patch}", *flags)
+def _patch(person: Swift, name: str, owner: str, **query: str) -> Reply:
+    patch, kind = {"data": {"owner": owner}}, "application/merge-patch+json"
+    return person.ask("PATCH", person.path("configmap", name), patch, content_type=kind, **query)
 
 
-def _replace(person: Person, obj: dict[str, Any], version: str) -> Any:
+def _replace(person: Swift, obj: dict[str, Any], version: str) -> Reply:
     old = {**obj, "metadata": {**obj["metadata"], "resourceVersion": version}}
-    return person.try_kubectl("replace", "-f-", stdin=json.dumps(old))
+    return person.ask("PUT", person.path("configmap", obj["metadata"]["name"]), old)
 
 
 @pytest.mark.scenario("A59")
@@ -157,7 +153,7 @@ def test_creates_with_made_up_names_and_by_apply_have_authors(mirrored: Mirrored
     alice, bob = mirrored.person("alice"), mirrored.person("bob")
     body = mirrored.config_map("", a="1")
     body["metadata"] = {"generateName": "made-up-", "namespace": mirrored.namespace}
-    name = alice.kubectl("create", "-f-", "-oname", stdin=json.dumps(body)).strip().split("/")[1]
+    name = alice.ask("POST", alice.path("configmaps"), body).object["metadata"]["name"]
     made_up = mirrored.await_commit(f"[CREATE] v1/configmaps/{name} by user/alice")
     bob.apply(mirrored.config_map("applied", a="1"), server_side=True)
     applied = mirrored.await_commit("[CREATE] v1/configmaps/applied by user/bob")
@@ -180,11 +176,12 @@ def test_a_version_that_is_not_the_mirrored_one_is_credited_by_chain(
             "spec": {"mode": "on"},
         }
         alice, bob = mirrored.person("alice"), mirrored.person("bob")
-        alice.kubectl("create", "-f-", stdin=json.dumps(gadget))
+        place = alice.path("gadget", api_version=f"{group}/v1beta1")
+        assert alice.ask("POST", place, gadget).ok
         what = f"{group}/v1/gadgets/abroad"
         first = mirrored.await_commit(f"[CREATE] {what} by user/alice")
-        patch = '{"spec":{"mode":"off"}}'
-        bob.kubectl("patch", f"gadgets.v1beta1.{group}", "abroad", "--type=merge", "-p", patch)
+        patch, kind = {"spec": {"mode": "off"}}, "application/merge-patch+json"
+        assert bob.ask("PATCH", f"{place}/abroad", patch, content_type=kind).ok
         second = mirrored.await_commit(f"[UPDATE] {what} by user/bob")
         assert [one.trailer("Attribution") for one in (first, second)] == ["chain", "chain"]
 
@@ -193,12 +190,12 @@ def test_a_version_that_is_not_the_mirrored_one_is_credited_by_chain(
 def _custom_kind(mirrored: Mirrored, token: str) -> Iterator[None]:
     definition = join_samples.definition(token)
     name = definition["metadata"]["name"]
-    mirrored.admin.kubectl("create", "-f-", stdin=json.dumps(definition))
-    mirrored.admin.kubectl("wait", "--for=condition=Established", f"crd/{name}")
+    admin = admin_of(mirrored)
+    admin.apply(definition)
     try:
         yield
     finally:
-        mirrored.admin.kubectl("delete", "crd", name, "--wait=false")
+        admin.delete("customresourcedefinition", name)
 
 
 @pytest.mark.scenario("A60", "A69")
@@ -214,7 +211,7 @@ def test_a_forged_record_takes_an_author_away_at_most(
     for name, claimed in (("equal", "bob"), ("other", "alice")):
         old = bob.get("configmap", name)
         _forge(mirrored.desk, "alice", old, {**old, "data": {"owner": claimed}})
-        assert _patch(bob, name, "bob").returncode == 0
+        assert _patch(bob, name, "bob").ok
     equal = mirrored.await_commit(f"[UPDATE] v1/configmaps/equal by user/{UNRESOLVED}")
     other = mirrored.await_commit("[UPDATE] v1/configmaps/other by user/bob")
     assert (equal.author, equal.trailer("Attribution")) == (UNRESOLVED, "unresolved")
@@ -282,7 +279,7 @@ def test_an_unresolved_delete_delays_nothing(mirrored: Mirrored) -> None:
     mirrored.await_commit("[CREATE] v1/configmaps/doomed by user/alice")
     usual = time.monotonic() - began
     began = time.monotonic()
-    node.kubectl("delete", "configmap", "doomed", "--wait=false")
+    node.delete("configmap", "doomed")
     alice.apply(mirrored.config_map("next", a="1"))
     following = mirrored.await_commit("[CREATE] v1/configmaps/next by user/alice")
     deletion = mirrored.await_commit(f"[DELETE] v1/configmaps/doomed by user/{UNRESOLVED}")
@@ -321,11 +318,11 @@ def test_a_hung_witness_does_not_make_the_refused_one_the_author(
     alice.apply(mirrored.config_map("prize", owner="nobody"))
     mirrored.await_commit("[CREATE] v1/configmaps/prize by user/alice")
     with _refusing(cluster, mirrored, mallory):
-        assert REFUSED in mallory.try_kubectl("delete", "configmap", "prize").stderr
+        assert REFUSED in mallory.ask("DELETE", mallory.path("configmap", "prize")).text
     witness = _witness(operator)
     os.kill(witness, signal.SIGSTOP)
     try:
-        alice.kubectl("delete", "configmap", "prize", "--wait=false")
+        alice.delete("configmap", "prize")
         eventually(lambda: not mirrored.files(), "no file")
     finally:
         os.kill(witness, signal.SIGCONT)

@@ -10,16 +10,10 @@ import pytest
 from tests.support import cluster as clusters
 from tests.support.gitserver import commit_files, tips
 from tests.support.mirrored import GROUP, Mirrored
-from tests.support.operator import eventually
-from tests.support.people import Swift, admin_of, swift, swift_person
+from tests.support.operator import Operator, eventually
+from tests.support.people import Swift, admin_of, swift_person
 
 pytestmark = pytest.mark.cluster
-
-
-@pytest.fixture
-def mirrored(mirrored: Mirrored) -> Mirrored:
-    """A namespace whose administrator acts by HTTPS."""
-    return swift(mirrored)
 
 
 @pytest.fixture
@@ -184,16 +178,16 @@ def test_a_cluster_rule_must_name_the_namespace_of_its_destination(mirrored: Mir
     assert admin_of(mirrored).send(document, dryRun="All").ok
 
 
-@pytest.mark.scenario("A15")
+@pytest.mark.scenario("A11")
 def test_two_destinations_never_share_a_folder(mirrored: Mirrored) -> None:
-    """The second gets FolderClaimed; when the first is deleted, its folder is free."""
+    """The second gets OverlappingBaseFolder; when the first is deleted, its folder is free."""
     mirrored.admin.apply(mirrored.config_map("one", a="1"))
     mirrored.configured({"resources": ["configmaps"]})
     eventually(mirrored.files, "the first file")
     tip = tips(mirrored.path)["main"]
     second = _in(mirrored.namespace, mirrored.git_destination(), "second")
     mirrored.admin.apply(second)
-    told = mirrored.await_condition("gitdestination", "second", "FolderClaimed")
+    told = mirrored.await_condition("gitdestination", "second", "OverlappingBaseFolder")
     assert f"{mirrored.namespace}/destination" in told["message"]
     assert mirrored.condition("gitdestination", "destination")["status"] == "True"
     assert tips(mirrored.path)["main"] == tip
@@ -214,7 +208,26 @@ def test_two_destinations_never_share_a_folder(mirrored: Mirrored) -> None:
     assert len(mirrored.files()) == 2
 
 
-@pytest.mark.scenario("A15")
+@pytest.mark.scenario("A11")
+def test_folders_within_each_other_overlap_and_neighbours_do_not(
+    mirrored: Mirrored, operator: Operator
+) -> None:
+    """Below and above the held folder is refused and counted; a like name beside it is not."""
+    counter = "gitopsreverser_ownership_conflicts_total"
+    mirrored.folder, before = "a/b", operator.metric(counter)
+    mirrored.configured({"resources": ["configmaps"]})
+    folders = {"below": "a/b/c", "above": "a", "beside": "a/bc"}
+    for name, folder in folders.items():
+        made = mirrored.git_destination({"baseFolder": folder})
+        mirrored.admin.apply(_in(mirrored.namespace, made, name))
+    for name in ("below", "above"):
+        mirrored.await_condition("gitdestination", name, "OverlappingBaseFolder")
+        assert mirrored.condition("gitdestination", name, "Stalled")["status"] == "True"
+    mirrored.await_condition("gitdestination", "beside", "Ready")
+    eventually(lambda: operator.metric(counter) >= before + 2, "two conflicts counted")
+
+
+@pytest.mark.scenario("A11")
 def test_two_destinations_made_at_once_never_share_a_folder(mirrored: Mirrored) -> None:
     """Before any claim is in Git one of them holds the folder, and only one."""
     mirrored.admin.apply(mirrored.config_map("one", a="1"))
@@ -229,7 +242,7 @@ def test_two_destinations_made_at_once_never_share_a_folder(mirrored: Mirrored) 
     reasons = eventually(
         lambda: (
             found
-            if "FolderClaimed"
+            if "OverlappingBaseFolder"
             in (
                 found := {
                     name: mirrored.condition("gitdestination", name).get("reason") for name in names
@@ -239,7 +252,7 @@ def test_two_destinations_made_at_once_never_share_a_folder(mirrored: Mirrored) 
         ),
         "one of them refused",
     )
-    holder = next(name for name in names if reasons[name] != "FolderClaimed")
+    holder = next(name for name in names if reasons[name] != "OverlappingBaseFolder")
     mirrored.await_condition("gitdestination", holder, "Ready")
     eventually(mirrored.files, "the holder's file")
     kinds = {path.split("/")[1] for path in mirrored.files()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,29 +11,13 @@ import pytest
 import yaml
 
 from tests.support import assorted, widgets
-from tests.support.central import central, configured
-from tests.support.gitserver import Served
+from tests.support.central import configured
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
-from tests.support.people import admin_of, swift
+from tests.support.people import admin_of
 from tests.support.widgets import Widgets
-from windlass.dev.desk import Desk
 
 pytestmark = pytest.mark.cluster
-
-
-@pytest.fixture
-def mirrored(mirrored: Mirrored) -> Mirrored:
-    """A namespace whose administrator acts by HTTPS."""
-    return swift(mirrored)
-
-
-@pytest.fixture
-def platform(cluster: Desk, operator: Operator, git_host: Served) -> Iterator[Mirrored]:
-    """A repository that cluster rules may feed."""
-    del operator
-    with central(cluster, git_host) as found:
-        yield found
 
 
 @pytest.mark.scenario("A34")

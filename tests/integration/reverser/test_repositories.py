@@ -19,15 +19,9 @@ from tests.support.gitserver import (
 )
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
-from tests.support.people import admin_of, swift
+from tests.support.people import admin_of
 from windlass.dev.git_repositories import Repositories
 from windlass.git import credentials
-
-
-@pytest.fixture
-def mirrored(mirrored: Mirrored) -> Mirrored:
-    """A namespace whose administrator acts by HTTPS."""
-    return swift(mirrored)
 
 
 def _repository(mirrored: Mirrored, **spec: Any) -> None:

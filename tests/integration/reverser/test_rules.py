@@ -8,29 +8,13 @@ from typing import Any
 import pytest
 
 from tests.support import assorted, widgets
-from tests.support.central import central, configured
-from tests.support.gitserver import Served
+from tests.support.central import configured
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
-from tests.support.people import admin_of, await_streams, swift
+from tests.support.people import admin_of, await_streams
 from tests.support.widgets import Widgets
-from windlass.dev.desk import Desk
 
 pytestmark = pytest.mark.cluster
-
-
-@pytest.fixture
-def mirrored(mirrored: Mirrored) -> Mirrored:
-    """A namespace whose administrator acts by HTTPS."""
-    return swift(mirrored)
-
-
-@pytest.fixture
-def platform(cluster: Desk, operator: Operator, git_host: Served) -> Iterator[Mirrored]:
-    """A repository that cluster rules may feed."""
-    del operator
-    with central(cluster, git_host) as found:
-        yield found
 
 
 @pytest.fixture
@@ -138,9 +122,9 @@ def test_two_rules_for_one_object_make_one_commit(mirrored: Mirrored) -> None:
     await_streams(mirrored)
     await_streams(mirrored, "more")
     alice = mirrored.person("alice")
-    alice.kubectl("create", "configmap", "one", "--from-literal=a=1")
+    alice.apply(mirrored.config_map("one", a="1"))
     mirrored.await_commit("[CREATE] v1/configmaps/one by user/alice")
-    alice.kubectl("create", "configmap", "marker", "--from-literal=a=1")
+    alice.apply(mirrored.config_map("marker", a="1"))
     mirrored.await_commit("[CREATE] v1/configmaps/marker by user/alice")
     assert sum("/one " in subject for subject in mirrored.subjects()) == 1
     assert len(mirrored.files()) == 2

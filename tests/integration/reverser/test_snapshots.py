@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, cast
@@ -12,13 +12,13 @@ import yaml
 
 from tests.support import cluster as clusters
 from tests.support import widgets
-from tests.support.central import central, configured
+from tests.support.central import configured
 from tests.support.following import CONFIGMAPS, QUICK, until_synced
-from tests.support.gitserver import Served, commit_files
+from tests.support.gitserver import commit_files
 from tests.support.left_over import left_over
 from tests.support.mirrored import Mirrored
-from tests.support.operator import Operator, eventually
-from tests.support.people import admin_of, swift, swift_person
+from tests.support.operator import eventually
+from tests.support.people import admin_of, swift_person
 from tests.support.watch_proxy import Answer, Seen, WatchProxy
 from tests.support.widgets import Widgets
 from windlass.base.clock import SystemClock
@@ -35,20 +35,6 @@ from windlass.reverser.workers import Workers
 pytestmark = pytest.mark.cluster
 
 SERVICES = GVR("", "v1", "services")
-
-
-@pytest.fixture
-def mirrored(mirrored: Mirrored) -> Mirrored:
-    """A namespace whose administrator acts by HTTPS."""
-    return swift(mirrored)
-
-
-@pytest.fixture
-def platform(cluster: Desk, operator: Operator, git_host: Served) -> Iterator[Mirrored]:
-    """A repository that cluster rules may feed."""
-    del operator
-    with central(cluster, git_host) as found:
-        yield found
 
 
 @pytest.mark.scenario("A97")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -9,19 +10,13 @@ import pytest
 from tests.support.gitserver import commit_files
 from tests.support.mirrored import GROUP, Mirrored
 from tests.support.operator import Operator, eventually
-from tests.support.people import admin_of, swift
+from tests.support.people import admin_of
 from tests.unit.runtime.kstatus import judge
 
 pytestmark = pytest.mark.cluster
 
 _OURS = (("gitrepoconfig", "repo"), ("gitdestination", "destination"), ("watchrule", "rule"))
 _PASSES = "windlass_reconciles_total"
-
-
-@pytest.fixture
-def mirrored(mirrored: Mirrored) -> Mirrored:
-    """A namespace whose administrator acts by HTTPS."""
-    return swift(mirrored)
 
 
 def _settled(mirrored: Mirrored) -> dict[str, dict[str, Any]]:
@@ -38,6 +33,10 @@ def _settled(mirrored: Mirrored) -> dict[str, dict[str, Any]]:
         )
         return found if settled else {}
 
+    eventually(mirrored.files, "a file")
+    # A busy destination reports every ten seconds; one that is looked at reports now.
+    looked = {"metadata": {"labels": {"looked": "at"}}}
+    admin_of(mirrored).merge("gitdestination", "destination", looked)
     return eventually(look, "everything told")
 
 
@@ -76,6 +75,35 @@ def test_passes_that_change_nothing_write_nothing(mirrored: Mirrored, operator: 
 
 def _passes(operator: Operator) -> float:
     return operator.metric(_PASSES)
+
+
+def test_events_tell_the_beginning_once(mirrored: Mirrored) -> None:
+    """5.2: the branch, the claim and the first sync are events on the destination."""
+    mirrored.admin.apply(mirrored.config_map("one", a="1"))
+    mirrored.configured({"resources": ["configmaps"]})
+    wanted = {"BranchCreated", "DestinationClaimed", "FirstSyncCompleted"}
+    eventually(lambda: wanted <= _events(mirrored).keys(), "the events")
+    admin_of(mirrored).delete("watchrule", "rule")
+    mirrored.admin.apply(mirrored.config_map("two", a="1"))
+    mirrored.configured({"resources": ["configmaps", "secrets"]})
+    eventually(lambda: len(mirrored.files()) == 3, "more files")
+    found = _events(mirrored)
+    assert {reason: found[reason] for reason in wanted} == dict.fromkeys(wanted, 1)
+
+
+def _events(mirrored: Mirrored) -> Counter[str]:
+    rows = admin_of(mirrored).list("events")
+    ours = [row for row in rows if row["involvedObject"]["name"] == "destination"]
+    return Counter(row["reason"] for row in ours)
+
+
+@pytest.mark.scenario("A61")
+def test_admission_calls_are_a_condition(mirrored: Mirrored) -> None:
+    """2.2: Attributed says that the API server tells who makes changes."""
+    mirrored.configured({"resources": ["configmaps"]})
+    mirrored.person("alice").apply(mirrored.config_map("one", a="1"))
+    row = mirrored.await_condition("gitdestination", "destination", "Receiving", type_="Attributed")
+    assert row["status"] == "True"
 
 
 @pytest.mark.scenario("A109")

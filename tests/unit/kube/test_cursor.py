@@ -23,6 +23,7 @@ from windlass.kube.errors import (
 
 REFUSAL = Invalid(422, "Invalid", "sendInitialEvents: Forbidden: not enabled")
 ERROR = Ending("error", "broken")
+FORBIDDEN = Ending("forbidden", "no", 403)
 EXPIRED = Ending("expired", "gone", 410, loses_version=True)
 
 
@@ -101,13 +102,14 @@ def test_resume_keeps_the_version() -> None:
         state.moved("11")
         verdict = state.ended(ending, 5)
         assert (state.state, state.version) == (State.LIVE, "11")
+        assert verdict.resumes
         assert not verdict.abandons_snapshot
 
 
 def test_expired_needs_a_snapshot() -> None:
     """After 410 the version is gone and a snapshot follows, by the way the type allows."""
     state = _live()
-    state.ended(EXPIRED, 5)
+    assert not state.ended(EXPIRED, 5).resumes
     assert (state.state, state.version) == (State.WATCHLIST, None)
     listed = _cursor(watchlist=False)
     listed.opened(0)
@@ -185,13 +187,42 @@ def test_health_resets_the_backoff() -> None:
 
 
 def test_forbidden_waits_longer() -> None:
-    """401 and 403 are asked again after half a minute to five minutes."""
-    state = _live()
-    ending = cursor.classify(Forbidden(403, "Forbidden", "no"))
-    waits = [state.ended(ending, now).wait_seconds for now in range(8)]
+    """A scope that never was allowed is asked for again after half a minute to five."""
+    state = _cursor()
+    waits = [state.ended(FORBIDDEN, now).wait_seconds for now in range(8)]
     assert 15 <= waits[0] <= 30
     assert 150 <= waits[-1] <= 300
-    assert state.version == "10"
+
+
+def test_first_refusals_of_a_synced_scope_are_quick() -> None:
+    """A scope that was allowed is asked for soon again, three times; then it is shut out."""
+    state = _live()
+    verdicts = [state.ended(FORBIDDEN, now) for now in range(5)]
+    waits = [verdict.wait_seconds for verdict in verdicts]
+    assert all(0.25 * 2**n <= wait <= 0.5 * 2**n for n, wait in enumerate(waits[:3]))
+    assert 15 <= waits[3] <= 30
+    assert 30 <= waits[4] <= 60
+    assert {verdict.ending.reason for verdict in verdicts} == {"forbidden"}
+    assert (state.state, state.version) == (State.LIVE, "10")
+
+
+@pytest.mark.parametrize("between", ["opened", "unreachable"])
+def test_refusals_count_in_a_row(between: str) -> None:
+    """A stream that opened, or another ending, starts the count of refusals anew."""
+    settings = FollowSettings(forbidden_initial=1000, forbidden_ceiling=1000)
+    state = Cursor(settings, random.Random(7))
+    state.opened(0)
+    state.synced("10")
+    for now in (0.0, 100.0, 200.0):
+        assert all(state.ended(FORBIDDEN, now).wait_seconds < 31 for _ in range(3))
+        if between == "opened":
+            state.opened(now)
+            state.moved(str(now))
+            state.ended(CLOSED, now + 61)
+        else:
+            state.ended(ERROR, now)
+    assert all(state.ended(FORBIDDEN, 300).wait_seconds < 31 for _ in range(3))
+    assert state.ended(FORBIDDEN, 300).wait_seconds >= 500
 
 
 def test_retry_after_is_a_lower_bound() -> None:

@@ -83,6 +83,18 @@ def test_the_claim_is_no_object() -> None:
     assert folder.index == {"base/a": "1"}
 
 
+def test_content_that_was_stowed_leaves_memory_only() -> None:
+    """What waits is the same, but its bytes are the store's to keep."""
+    folder = _folder()
+    folder.offer(_arrival("a", "1"), 0.0)
+    folder.offer(_arrival("b", "2"), 0.1)
+    assert folder.waiting.held == 2
+    folder.stowed({"1"})
+    assert folder.waiting.held == 1
+    assert [arrival.content for arrival in folder.waiting.arrivals] == [None, b"x"]
+    assert folder.expects("base/a") == "1"
+
+
 def test_shedding_keeps_who_is_dirty_and_frees_the_bytes() -> None:
     """A long outage costs identities, not content."""
     folder = _folder()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from windlass.base.errors import Retryable, Stalled
+from windlass.objects.condition import Condition, Status
 from windlass.objects.gvr import GVR
 from windlass.objects.key import Key
 from windlass.reverser.decide import destination_report, repository_report, rule_report
@@ -154,3 +155,54 @@ def test_a_rule_without_streams_is_transient_only_while_its_destination_is_in_or
     starting = Resolution((Selection(GVR("", "v1", "pods"), "ns", mask(()), False),))
     assert _rule(starting).transient
     assert not _rule(starting, ready=False).transient
+
+
+def _events(progress: Progress, *before: Condition) -> list[str]:
+    return [notice.reason for notice in destination_report.report(progress, before).events]
+
+
+def _row(type_: str, status: Status, reason: str) -> Condition:
+    return Condition(type_, status, reason, "")
+
+
+def test_attribution_is_said_once_something_is_known() -> None:
+    """2.2: Receiving, or NoAdmissionCalls with where to look; else the last word stands."""
+
+    def said(attributed: bool | None) -> list[tuple[str, str]]:
+        outcome = destination_report.report(Progress(is_open=True, attributed=attributed))
+        rows = [row for row in outcome.conditions if row.type == "Attributed"]
+        return [(row.status, row.reason) for row in rows]
+
+    assert said(None) == []
+    assert said(True) == [("True", "Receiving")]
+    assert said(False) == [("False", "NoAdmissionCalls")]
+
+
+def test_events_of_attribution_are_transitions() -> None:
+    """5.2: lost when calls cease, recovered when they return, nothing in between."""
+    lost, back = Progress(is_open=True, attributed=False), Progress(is_open=True, attributed=True)
+    synced = _row("Synced", "True", "Synced")
+    heard, silent = _row("Attributed", "True", "x"), _row("Attributed", "False", "y")
+    assert _events(lost, synced, heard) == ["AttributionLost"]
+    assert _events(lost, synced, silent) == []
+    assert _events(back, synced, silent) == ["AttributionRecovered"]
+    assert _events(back, synced) == []
+
+
+def test_the_first_sync_is_an_event_once() -> None:
+    """5.2: after a snapshot that was incomplete later, and after a restart, it is none."""
+    done = Progress(is_open=True)
+    assert _events(done) == ["FirstSyncCompleted"]
+    assert _events(done, _row("Synced", "False", "Seeding")) == ["FirstSyncCompleted"]
+    assert _events(done, _row("Synced", "False", "SnapshotIncomplete")) == []
+    assert _events(done, _row("Synced", "True", "Synced")) == []
+    assert _events(Progress(is_open=True, waiting_for=("v1/secrets (starting)",))) == []
+
+
+def test_a_remote_that_is_back_is_an_event() -> None:
+    """5.2: GitRecovered follows GitUnavailable, when the trouble is over."""
+    synced, away = _row("Synced", "True", "Synced"), _row("Ready", "False", "GitUnavailable")
+    assert _events(Progress(is_open=True), synced, away) == ["GitRecovered"]
+    still = Progress(is_open=True, trouble=Retryable("GitUnavailable", "no route"))
+    assert _events(still, synced, away) == []
+    assert _events(Progress(is_open=True), synced, _row("Ready", "True", "Ready")) == []

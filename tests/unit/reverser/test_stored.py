@@ -45,7 +45,7 @@ def _written(arrival: Arrival) -> Built:
 def test_only_content_that_was_written_is_let_go() -> None:
     """What changed nothing on the old tip may be needed on the next one."""
     written, unchanged = _arrival("written"), _arrival("unchanged")
-    gathered = Gathered(arrivals=[written, unchanged], size=written.size + unchanged.size)
+    gathered = Gathered(arrivals=[written, unchanged], size=16, held=16)
     left = stored(gathered, _written(written))
     assert [arrival.content for arrival in left.arrivals] == [None, b"unchanged"]
-    assert left.size == unchanged.size
+    assert (left.size, left.held) == (16, len(b"unchanged"))

@@ -15,13 +15,13 @@ from typing import Any
 
 import structlog
 
+from windlass.base import memory
 from windlass.base.clock import Clock
 from windlass.base.errors import WindlassError
 from windlass.base.redaction import process as redactor
 from windlass.gateways.agent import startup, surroundings, telling
 from windlass.gateways.agent import view as views
 from windlass.gateways.agent.drift_watch import DriftWatch
-from windlass.gateways.agent.engine import Planned
 from windlass.gateways.agent.interrupt import GivenUp, Interrupt, to_its_end
 from windlass.gateways.agent.reporting import Reporter
 from windlass.gateways.agent.retries import Retries
@@ -32,9 +32,11 @@ from windlass.gateways.agent.view import View
 from windlass.gateways.agent.work import Work
 from windlass.gateways.decide import gateway_reasons, next_step
 from windlass.gateways.decide import metadata as metadatas
+from windlass.gateways.decide import plan as plans
 from windlass.gateways.decide.gateway_state import GatewayState
 from windlass.gateways.decide.metadata import Access, Metadata, NotMetadata
 from windlass.gateways.decide.next_step import Facts, Step, Version
+from windlass.gateways.decide.plan import Plan
 from windlass.gateways.decide.starting import Holdings, Start
 
 _LOOK_SECONDS = 5.0
@@ -76,7 +78,9 @@ class AgentLoop:
         self._looked_at: Version | None = None
         self._was_tried = False
         self._has_repaired = False
-        self.latest_plan: Planned | None = None
+        self._dry = Condition("DryRun")
+        self.latest_plan = b""
+        """The newest plan as JSON; the rest of it is not kept, it may be large."""
 
     # what others tell
 
@@ -166,7 +170,7 @@ class AgentLoop:
         step = next_step.next_step(self._facts(view))
         if step.kind in ("rest", "hold"):
             self._retries.succeeded()
-            self._say(Condition(step.status, self._shown_reason(step), step.message))
+            self._say(self._resting(step))
             return await self._look_around(view)
         waiting = self._retries.wait_seconds(view.key)
         if waiting and not await self._has_new_credential(view):
@@ -200,6 +204,7 @@ class AgentLoop:
             self._interrupt = self._acting_for = None
         self._was_tried = True
         self._retries.succeeded()
+        await asyncio.to_thread(memory.trim)
 
     async def _take(self, step: Step, view: View, interrupt: Interrupt) -> None:
         metadata = view.metadata
@@ -223,7 +228,7 @@ class AgentLoop:
         self._work.allow(metadata.policy.fetch_seconds)
         order = await to_its_end(views.order, view, self._identity, self._places)
         done = await self._work.sync(order, interrupt, trigger=metadata.trigger)
-        self.latest_plan = done.planned
+        self.latest_plan = plans.to_json(done.planned.plan)
         self._has_repaired = self._drift.repairs
         self._drift.synced()
 
@@ -231,7 +236,8 @@ class AgentLoop:
         """A dry run (APP-12): look, say what would happen, change nothing."""
         self._work.allow(metadata.policy.fetch_seconds)
         order = await to_its_end(views.order, view, self._identity, self._places)
-        self.latest_plan = await self._work.plan(order, interrupt)
+        planned = await self._work.plan(order, interrupt)
+        self._dry, self.latest_plan = _dry(planned.plan), plans.to_json(planned.plan)
         self._looked_at = Version(order.commit, order.profile_hash)
         await self._work.remember(trigger=metadata.trigger)
 
@@ -245,7 +251,7 @@ class AgentLoop:
             waits.append(_LOOK_SECONDS)
         if metadata is None or view.selection is None or self._is_stopped(view):
             return min(waits)
-        if self._work.memory.boots and self._gate.is_open and self._work.holding is not None:
+        if self._work.memory.boots:
             waits.append(_LOOK_SECONDS)
             await self._after_boot(view, metadata)
         due = self._drift.due_seconds(metadata.policy)
@@ -256,6 +262,8 @@ class AgentLoop:
         return min([*waits, *([due] if due is not None else [])])
 
     async def _after_boot(self, view: View, metadata: Metadata) -> None:
+        if not self._gate.is_open:
+            return
         state = await self._work.scanner(metadata.access).state()
         if state is GatewayState.RUNNING:
             await self._drift.look_after_boot(view.excludes)
@@ -265,8 +273,8 @@ class AgentLoop:
     # what is said
 
     def _facts(self, view: View) -> Facts:
-        memory, holding = self._work.memory, self._work.holding
-        chosen, back = view.selection, memory.rolled_back
+        known, holding = self._work.memory, self._work.holding
+        chosen, back = view.selection, known.rolled_back
         return Facts(
             metadata=view.metadata,
             gateway=view.gateway,
@@ -275,8 +283,8 @@ class AgentLoop:
             dry_run=chosen is not None and chosen.dry_run,
             on_disk=holding.version if holding is not None else None,
             owes_scan=self._owes_scan(),
-            trigger=memory.trigger,
-            rollback=memory.rollback,
+            trigger=known.trigger,
+            rollback=known.rollback,
             rolled_back=Version(back.commit, back.profile_hash) if back is not None else None,
             planned=self._looked_at,
             repairs=self._drift.repairs,
@@ -284,10 +292,10 @@ class AgentLoop:
 
     def _owes_scan(self) -> bool:
         """Whether the gateway has yet to read what is on the disk, or nobody noted that it has."""
-        memory, holding = self._work.memory, self._work.holding
-        if memory.pending or holding is None:
-            return bool(memory.pending)
-        read = memory.read
+        known, holding = self._work.memory, self._work.holding
+        if known.pending or holding is None:
+            return bool(known.pending)
+        read = known.read
         return read is None or Version(read.commit, read.profile_hash) != holding.version
 
     def _is_stopped(self, view: View) -> bool:
@@ -295,8 +303,12 @@ class AgentLoop:
         by_profile = chosen is not None and chosen.paused
         return metadata is not None and (metadata.paused or metadata.terminating or by_profile)
 
-    def _shown_reason(self, step: Step) -> str:
-        return "DriftRemediated" if step.reason == "Synced" and self._has_repaired else step.reason
+    def _resting(self, step: Step) -> Condition:
+        if step.status == "DryRun":
+            return self._dry
+        is_repaired = step.reason == "Synced" and self._has_repaired
+        reason = "DriftRemediated" if is_repaired else step.reason
+        return Condition(step.status, reason, step.message)
 
     def _failed(self, error: WindlassError) -> float:
         has_data = self._work.holding is not None
@@ -315,10 +327,8 @@ class AgentLoop:
         return min(seconds, _LOOK_SECONDS) if found.reason in _CREDENTIAL_REASONS else seconds
 
     def _say(self, condition: Condition) -> None:
-        view, plan = self._view, self.latest_plan
+        view = self._view
         metadata = view.metadata if view is not None else None
-        if condition.status == "DryRun" and plan is not None:
-            condition = _dry(plan)
         known = Knowledge(
             gateway=view.gateway if view is not None else self._identity.pod_name,
             memory=self._work.memory,
@@ -341,7 +351,7 @@ class AgentLoop:
         goal = next_step.wanted(facts)
         return Start(
             answers=state is not GatewayState.DOWN,
-            is_whole=work.is_whole,
+            is_whole=work.is_sound,
             holds=await self._holds(),
             at_target=goal is not None and facts.on_disk == goal and not facts.owes_scan,
             was_tried=self._was_tried,
@@ -367,12 +377,12 @@ def _access(view: View) -> Access:
     return view.metadata.access if view.metadata is not None else Access()
 
 
-def _dry(planned: Planned) -> Condition:
+def _dry(plan: Plan) -> Condition:
     """What a dry run came to, in one sentence."""
-    counts = planned.plan.counts()
-    paths = [op.path for op in planned.plan.ops if op.op in ("put", "delete")]
+    counts = plan.counts()
+    paths = [op.path for op in plan.ops if op.op in ("put", "delete")]
     shown = ", ".join(paths[:20])
     text = f"would put {counts.get('put', 0)} and delete {counts.get('delete', 0)} files: {shown}"
-    guards = "; ".join(guard.message for guard in planned.plan.guards)
-    digest = planned.plan.digest
-    return Condition("DryRun", "", f"{guards}; {text}" if guards else text, plan_digest=digest)
+    guards = "; ".join(guard.message for guard in plan.guards)
+    text = f"{guards}; {text}" if guards else text
+    return Condition("DryRun", "", text, plan_digest=plan.digest)

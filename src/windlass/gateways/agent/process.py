@@ -43,7 +43,6 @@ from windlass.gateways.agent.startup import Gate
 from windlass.gateways.agent.surroundings import Identity, Places
 from windlass.gateways.agent.watching import MetadataWatch
 from windlass.gateways.agent.work import Work
-from windlass.gateways.decide import plan as plans
 from windlass.gateways.decide.metadata import Access
 from windlass.git import windows
 from windlass.git.child import Git
@@ -204,10 +203,10 @@ class AgentProcess:
 
         async def newest(request: Request) -> Response:
             del request
-            planned = self._loop.latest_plan if self._loop is not None else None
-            if planned is None:
+            plan = self._loop.latest_plan if self._loop is not None else b""
+            if not plan:
                 return Response(status_code=404)
-            return Response(plans.to_json(planned.plan), media_type="application/json")
+            return Response(plan, media_type="application/json")
 
         return Starlette(routes=[Route("/plan", newest, methods=["GET"])])
 

@@ -20,9 +20,11 @@ from windlass.gateways.agent.apply import Applier
 from windlass.gateways.agent.engine import Engine, Planned, Synced
 from windlass.gateways.agent.holding import Holding
 from windlass.gateways.agent.interrupt import GivenUp, Interrupt, to_its_end
+from windlass.gateways.agent.lock import VolumeLocked
 from windlass.gateways.agent.memory import LastSync, Mark, Memory, MemoryFile
 from windlass.gateways.agent.order import Order
 from windlass.gateways.agent.scans import Scanner
+from windlass.gateways.agent.state_directory import JOURNAL
 from windlass.gateways.decide import scans
 from windlass.gateways.decide.drift import Drift
 from windlass.gateways.decide.gateway_state import GatewayState
@@ -74,21 +76,30 @@ class Work:
         self.memory = Memory()
         self.holding: Holding | None = None
         self.is_whole = False
+        self.is_sound = False
+        """Whether a gateway may start on the tree: nothing of it is half done."""
 
     async def recall(self) -> None:
         """Read what is remembered, before the volume is ours."""
-        self.memory = await to_its_end(self._file.read)
         self.holding = holding.of(await to_its_end(self._applier.manifest))
+        self.memory = await to_its_end(self._file.read)
 
     async def start(self) -> None:
         """Take the volume and finish what a crash left; raises while another one has it."""
-        resumed = await to_its_end(self._applier.start)
+        try:
+            resumed = await to_its_end(self._applier.start)
+        except VolumeLocked:
+            raise
+        except WindlassError:
+            # We may not write; a gateway on a tree that nobody is changing may still start.
+            self.is_sound = await to_its_end(self._is_settled)
+            raise
         if resumed is not None:
             self._metrics.journal_resumes.inc()
             _log.info("interrupted sync ended", tx=resumed.record.tx, tree=resumed.tree)
         await self.recall()
         self._metrics.lock_held.set(1)
-        self.is_whole = True
+        self.is_whole = self.is_sound = True
 
     async def remember(self, **changes: Any) -> None:
         """Change the memory, durably."""
@@ -184,6 +195,13 @@ class Work:
         memory = structs.replace(self.memory, pending=pending, boots=boots)
         self._file.write(memory)
         self.memory = memory
+
+    def _is_settled(self) -> bool:
+        """Whether no transaction is past its commit point."""
+        try:
+            return self._applier.tree.stat(JOURNAL) is None
+        except OSError:
+            return False
 
     async def _read(self, result: ScanResult) -> None:
         """What a scan left owed; without a reason the gateway has read what is on the disk."""

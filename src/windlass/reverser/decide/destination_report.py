@@ -7,21 +7,26 @@
 | anything in the way | False | the reason of the trouble |
 
 `Synced` says whether every scope was seen completely; a destination without rules has
-nothing left to do and is synced.
+nothing left to do and is synced. `Attributed` says whether the API server tells us of
+writes; while nobody can know that, it keeps what it said last.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from windlass.base.errors import Stalled, WindlassError
 from windlass.objects.condition import Condition
 from windlass.objects.json import JSON, Object
-from windlass.runtime.outcome import Outcome, Verdict
+from windlass.runtime.outcome import READY, Notice, Outcome, Verdict
+from windlass.telemetry.reasons import EventReason
 
 SYNCED = "Synced"
+SEEDING = "Seeding"
 SECRETS_PROTECTED = "SecretsProtected"
+ATTRIBUTED = "Attributed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +62,19 @@ class Progress:
     refused: tuple[tuple[str, str], ...] = ()
     streams: StreamCount = StreamCount()
     waiting_for: tuple[str, ...] = ()
+    attributed: bool | None = None
 
     @property
     def turns(self) -> tuple[object, ...]:
         """What is worth a report at once."""
-        return self.placed, self.is_open, self.reason, self.synced, self.refused
+        return (
+            self.placed,
+            self.is_open,
+            self.reason,
+            self.synced,
+            self.refused,
+            self.attributed,
+        )
 
     @property
     def reason(self) -> str:
@@ -78,16 +91,21 @@ class Progress:
         return self.is_open and not self.waiting_for
 
 
-def report(progress: Progress) -> Outcome:
-    """The outcome of a pass over a destination whose references are in order."""
+def report(progress: Progress, before: Iterable[Condition] = ()) -> Outcome:
+    """The outcome of a pass over a destination whose references are in order.
+
+    `before` are the conditions as they are stored; what turned since makes an event.
+    """
     trouble = progress.trouble
+    conditions = (_synced(progress), _SECRETS, *_attributed(progress))
     return Outcome(
         ready=_ready(progress),
         stalled=isinstance(trouble, Stalled),
         reconciling=trouble is not None or not progress.is_open,
-        conditions=(_synced(progress), _SECRETS),
+        conditions=conditions,
         fields=_fields(progress),
         transient=progress.settling,
+        events=tuple(_turns({row.type: row for row in before}, progress)),
     )
 
 
@@ -113,7 +131,38 @@ def _synced(progress: Progress) -> Condition:
         text = "not completely seen: " + "; ".join(progress.waiting_for)
         return Condition(SYNCED, "False", "SnapshotIncomplete", text)
     text = f"{progress.streams.synced} of {progress.streams.total} types are read"
-    return Condition(SYNCED, "False", "Seeding", text)
+    return Condition(SYNCED, "False", SEEDING, text)
+
+
+def _attributed(progress: Progress) -> tuple[Condition, ...]:
+    if progress.attributed is None:
+        return ()
+    if progress.attributed:
+        text = "the API server tells who makes a change"
+        return (Condition(ATTRIBUTED, "True", "Receiving", text),)
+    text = (
+        "objects change, but no admission call arrives, so nobody can be credited; look at the "
+        "ValidatingWebhookConfiguration, its Service and the network between"
+    )
+    return (Condition(ATTRIBUTED, "False", "NoAdmissionCalls", text),)
+
+
+def _turns(before: Mapping[str, Condition], progress: Progress) -> Iterator[Notice]:
+    """The events of what turned, beside those that Ready's own reasons are."""
+    ready, synced, told = (before.get(one) for one in (READY, SYNCED, ATTRIBUTED))
+    recovered = ready is not None and ready.reason == EventReason.GIT_UNAVAILABLE
+    if recovered and progress.is_open and progress.trouble is None:
+        text = "the remote answers again; what waited is written"
+        yield Notice("Normal", EventReason.GIT_RECOVERED, text)
+    if progress.synced and (synced is None or synced.reason == SEEDING):
+        text = f"every selected object was seen; {progress.objects} have a file"
+        yield Notice("Normal", EventReason.FIRST_SYNC_COMPLETED, text)
+    if progress.attributed is False and (told is None or told.status != "False"):
+        text = "objects change, but no admission call arrives"
+        yield Notice("Warning", EventReason.ATTRIBUTION_LOST, text)
+    if progress.attributed and told is not None and told.status == "False":
+        text = "admission calls arrive again"
+        yield Notice("Normal", EventReason.ATTRIBUTION_RECOVERED, text)
 
 
 _SECRETS = Condition(

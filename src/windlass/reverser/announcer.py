@@ -1,0 +1,48 @@
+"""Records events on destinations that no turn of a condition brings.
+
+Telling costs the teller nothing: a few events wait, the rest are dropped with a log line,
+because an event is a courtesy and must not hold up a stream or a push.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+import structlog
+
+from windlass.objects.key import Key
+from windlass.runtime.events import EventRecorder, ObjectRef
+from windlass.runtime.outcome import Notice
+
+_WAITING = 256
+
+_log = structlog.get_logger(__name__)
+
+
+class Announcer:
+    """Events on GitDestinations; `lookup` finds the object as the informer has it."""
+
+    def __init__(self, recorder: EventRecorder, lookup: Callable[[Key], bytes | None]) -> None:
+        self._recorder = recorder
+        self._lookup = lookup
+        self._waiting: asyncio.Queue[tuple[Key, Notice, str]] = asyncio.Queue(_WAITING)
+
+    def tell(self, destination: Key, notice: Notice, transition: str) -> None:
+        """Have an event recorded; the same transition told again is the same event."""
+        try:
+            self._waiting.put_nowait((destination, notice, transition))
+        except asyncio.QueueFull:
+            _log.warning("event left out", destination=str(destination), reason=notice.reason)
+
+    async def run(self) -> None:
+        """Record until cancelled."""
+        while True:
+            destination, notice, transition = await self._waiting.get()
+            raw = self._lookup(destination)
+            if raw is not None:
+                ref = ObjectRef.of(msgspec.json.decode(raw))
+                await self._recorder.record(
+                    ref, notice.weight, notice.reason, notice.message, transition=transition
+                )

@@ -1,0 +1,43 @@
+"""The words of events that are no turn of a condition.
+
+Whoever notices such a thing makes the notice here; `reverser.announcer` records it on the
+destination, once for each transition.
+"""
+
+from __future__ import annotations
+
+from windlass.objects.identity import Identity
+from windlass.runtime.outcome import Notice
+from windlass.telemetry.reasons import EventReason
+
+
+def of_push(branch: str, folder: str, *, creates: bool, claims: bool) -> tuple[Notice, ...]:
+    """What an acknowledged push did beside bringing files."""
+    found = []
+    if creates:
+        text = f"branch {branch} was made"
+        found.append(Notice("Normal", EventReason.BRANCH_CREATED, text))
+    if claims:
+        text = f"folder {folder} of branch {branch} belongs to this destination now"
+        found.append(Notice("Normal", EventReason.DESTINATION_CLAIMED, text))
+    return tuple(found)
+
+
+def rewound(branch: str, tip: str, lost: str) -> Notice:
+    """The server's history no longer holds what we pushed."""
+    return Notice(
+        "Warning",
+        EventReason.REMOTE_REWOUND,
+        f"branch {branch} was rewritten: {tip[:8]} does not descend from {lost[:8]}, which was "
+        "pushed last; what is missing is written again on top of it",
+    )
+
+
+def undecodable(identity: Identity, why: str) -> Notice:
+    """An object that cannot be read without guessing."""
+    where = f" in {identity.namespace}" if identity.namespace else ""
+    return Notice(
+        "Warning",
+        EventReason.OBJECT_UNDECODABLE,
+        f"{identity}{where} cannot be read: {why}; its file stays as it is until it can",
+    )

@@ -1,0 +1,34 @@
+"""What a branch worker asks of the world around it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from windlass.objects.identity import Identity
+from windlass.objects.key import Key
+from windlass.reverser.arrival import Arrival
+from windlass.reverser.decide.attribution import Verdict
+from windlass.reverser.publisher import Built, Written
+from windlass.reverser.target import Target
+from windlass.runtime.outcome import Notice
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Questions and messages; none of them waits for Git."""
+
+    may_push: Callable[[], bool]
+    seeding: Callable[[Key], bool]
+    gone: Callable[[Identity], Awaitable[bool]]
+    reread: Callable[[Target, Arrival], Awaitable[Arrival]]
+    destinations: Callable[[], frozenset[str]]
+    changed: Callable[[Key], None]
+    seen_again: Callable[[Key], None]
+    pushed: Callable[[Built, Written, float], None]
+    judged: Callable[[Verdict], None]
+    skipped: Callable[[Identity, str], None]
+    raced: Callable[[], None]
+    took: Callable[[float], None]
+    told: Callable[[Key, Notice, str], None]
+    """An event for a destination; the last argument names the transition."""

@@ -1,0 +1,98 @@
+"""Ending a sync before its commit point."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from windlass.gateways.agent.interrupt import GivenUp, Interrupt, to_its_end
+from windlass.gateways.agent.pipe import BrokenPipe, Pipe
+
+
+async def test_what_is_under_way_is_cancelled() -> None:
+    """And has cleaned up before anybody goes on."""
+    interrupt, cleaned = Interrupt(), asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cleaned.set()
+
+    running = asyncio.create_task(interrupt.around(work()))
+    await asyncio.sleep(0)
+    interrupt.set()
+    with pytest.raises(GivenUp):
+        await running
+    assert cleaned.is_set()
+
+
+async def test_what_is_done_is_handed_on() -> None:
+    """Results and errors pass."""
+    interrupt = Interrupt()
+    assert await interrupt.around(asyncio.sleep(0, "x")) == "x"
+
+    async def fail() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await interrupt.around(fail())
+    interrupt.check()
+
+
+async def test_whoever_can_end_it_is_told() -> None:
+    """Only while it runs."""
+    interrupt, told = Interrupt(), []
+    with interrupt.ending(lambda: told.append(1)):
+        interrupt.set()
+    interrupt.set()
+    assert told == [1]
+    with pytest.raises(GivenUp):
+        await interrupt.pause(60.0)
+
+
+async def test_a_thread_is_waited_for() -> None:
+    """Cancelling does not leave it running behind our back."""
+    begun, go, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        go.wait(10)
+        ended.set()
+
+    running = asyncio.create_task(to_its_end(work))
+    await asyncio.to_thread(begun.wait, 10)
+    running.cancel()
+    await asyncio.sleep(0)
+    assert not running.done()
+    go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert ended.is_set()
+
+
+async def test_pieces_pass_in_order() -> None:
+    """Also when there are more than fit at a time."""
+    pipe = Pipe()
+    reading = asyncio.create_task(asyncio.to_thread(lambda: b"".join(pipe.pieces())))
+
+    def write() -> None:
+        for number in range(50):
+            pipe.put(bytes([number]))
+        pipe.end()
+
+    await asyncio.to_thread(write)
+    assert await reading == bytes(range(50))
+
+
+async def test_a_side_that_gives_up_ends_the_other() -> None:
+    """Nobody waits for ever."""
+    pipe = Pipe()
+    reading = asyncio.create_task(asyncio.to_thread(lambda: list(pipe.pieces())))
+    await asyncio.to_thread(pipe.break_off)
+    with pytest.raises(BrokenPipe):
+        await reading
+    with pytest.raises(BrokenPipe):
+        pipe.put(b"x")

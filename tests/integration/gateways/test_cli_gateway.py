@@ -1,0 +1,233 @@
+"""`windlass gateway` as a person at a desk uses it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.support.engine_site import CORE, SERVICE, SITE, files_of
+from tests.support.gateway import TOKEN
+from tests.support.gateway import serving as gateway_serving
+from tests.support.gitserver import Served, commit_files, serving
+from windlass.base.errors import WindlassError
+from windlass.cli.gateway import app
+
+VIEW = "projects/line/view/view.json"
+
+
+@dataclass
+class Shell:
+    """A terminal with a repository and a data directory."""
+
+    served: Served
+    repository: Path
+    directory: Path
+
+    @property
+    def data(self) -> Path:
+        return self.directory / "data"
+
+    def windlass(self, *args: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "XDG_CACHE_HOME": str(self.directory / "cache")}
+        return subprocess.run(
+            [str(Path(sys.executable).with_name("windlass")), "gateway", *args],
+            env=environment,
+            cwd=self.data,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    def run(self, command: str, *more: str) -> subprocess.CompletedProcess[str]:
+        """One of the commands that ask the repository."""
+        return self.windlass(
+            command,
+            f"--repo={self.served.server.url('site')}",
+            "--ref=main",
+            f"--service-path={SERVICE}",
+            "--insecure-host=127.0.0.1",
+            f"--to={self.data}",
+            *more,
+        )
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    """A repository on a server, and an empty data directory."""
+    (tmp_path / "data").mkdir()
+    with serving(tmp_path / "srv") as served:
+        yield Shell(served, served.create("site", SITE), tmp_path)
+
+
+def test_plan_apply_verify_rollback(shell: Shell) -> None:
+    """The whole day of a person: look, do, look again, undo."""
+    looked = shell.run("plan")
+    assert looked.returncode == 2, looked.stderr
+    assert f"+ {VIEW}" in looked.stdout
+    assert "6 to write, 0 to delete, scans: projects, config" in looked.stdout
+    assert list(shell.data.iterdir()) == []
+    done = shell.run("apply")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "6 written, 0 deleted" in done.stdout
+    assert shell.run("plan").returncode == 0
+    checked = shell.windlass("verify", f"--to={shell.data}")
+    assert (checked.returncode, "0 modified" in checked.stdout) == (0, True)
+    before = files_of(shell.data)
+    commit_files(shell.repository, {f"{SERVICE}/{VIEW}": '{"root": {"x": 2}}'})
+    assert shell.run("apply").returncode == 0
+    assert files_of(shell.data) != before
+    undone = shell.windlass("rollback", f"--to={shell.data}")
+    assert undone.returncode == 0, undone.stderr
+    assert files_of(shell.data) == before
+
+
+def test_a_difference_is_shown(shell: Shell) -> None:
+    """Text as a unified diff, anything else by digest and size."""
+    shell.run("apply")
+    commit_files(
+        shell.repository,
+        {
+            f"{SERVICE}/{VIEW}": '{"root": {"x": 2}}',
+            f"{SERVICE}/projects/line/icon.png": "\x00PNG",
+            f"{SERVICE}/projects/line/project.json": None,
+        },
+    )
+    shown = shell.run("diff")
+    assert shown.returncode == 2, shown.stderr
+    lines = shown.stdout.splitlines()
+    assert '-{"root": {"x": 1}}' in lines
+    assert '+{"root": {"x": 2}}' in lines
+    assert "--- a/projects/line/project.json" in lines
+    assert "+++ /dev/null" in lines
+    assert any(line.startswith("binary: nothing -> sha256 ") for line in lines)
+    assert files_of(shell.data)[VIEW] == b'{"root": {"x": 1}}'
+
+
+def test_verify_names_what_differs(shell: Shell) -> None:
+    """Modified, missing and extra files, with exit code 2."""
+    shell.run("apply")
+    (shell.data / VIEW).write_text("edited")
+    (shell.data / "projects/line/project.json").unlink()
+    (shell.data / "projects/line/strange").write_text("?")
+    found = shell.windlass("verify", f"--to={shell.data}", "-o", "json")
+    assert found.returncode == 2
+    assert json.loads(found.stdout) == {
+        "modified": [VIEW],
+        "missing": ["projects/line/project.json"],
+        "extra": ["projects/line/strange"],
+    }
+
+
+def test_an_ignition_sync_file_says_it_all(shell: Shell) -> None:
+    """Repository, ref, profiles and policies come from the file; options win."""
+    cr = shell.directory / "cr.yaml"
+    url = shell.served.server.url("site")
+    cr.write_text(f"""\
+apiVersion: sync.ignition.io/v1alpha1
+kind: IgnitionSync
+metadata: {{name: site, namespace: plant}}
+spec:
+  git: {{repo: "{url}", ref: main}}
+  gateway: {{apiKeySecretRef: {{name: key}}}}
+  siteNumber: "7"
+  safety: {{maxFileSize: "10"}}
+  profiles:
+    line:
+      mappings:
+      - {{source: tpl, destination: "projects/{{{{.GatewayName}}}}", template: true}}
+""")
+    commit_files(shell.repository, {"tpl/a.txt": "{{.SiteNumber}}{{.Namespace}}"})
+    args = [f"--cr={cr}", f"--to={shell.data}", "--profile=line", "--insecure-host=127.0.0.1"]
+    refused = shell.windlass("apply", *args)
+    assert (refused.returncode, "maxFileSize is 10" in refused.stderr) == (1, True)
+    cr.write_text(cr.read_text().replace('"10"', '"1Mi"'))
+    done = shell.windlass("apply", *args, "--gateway-name=north", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["written"] == 1
+    assert files_of(shell.data) == {"projects/north/a.txt": b"7plant"}
+
+
+def test_a_gateway_is_scanned_on_demand(shell: Shell) -> None:
+    """With an address and a token the gateway reads what was applied."""
+    token = shell.directory / "token"
+    token.write_text(TOKEN)
+    with gateway_serving(shell.data, token=TOKEN) as gateway:
+        done = shell.run("apply", f"--scan={gateway.url}", f"--token-file={token}")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "scan: projects=200 config=200" in done.stdout
+        assert gateway.posts == {"projects": 1, "config": 1}
+        again = shell.run("apply", f"--scan={gateway.url}", f"--token-file={token}")
+        assert "scan: nothing to read" in again.stdout
+        assert gateway.posts == {"projects": 1, "config": 1}
+
+
+@pytest.mark.scenario("G42")
+def test_many_deletes_need_a_word(shell: Shell) -> None:
+    """The commit has to be named."""
+    many = {f"{SERVICE}/projects/line/many/{n}.py": "x\n" for n in range(40)}
+    commit_files(shell.repository, many)
+    shell.run("apply")
+    commit = commit_files(shell.repository, dict.fromkeys(many))
+    assert "held: MassDeleteGuard" in shell.run("plan").stdout
+    held = shell.run("apply")
+    assert (held.returncode, "MassDeleteGuard" in held.stderr) == (1, True)
+    allowed = shell.run("apply", f"--allow-mass-delete={commit}")
+    assert (allowed.returncode, "40 deleted" in allowed.stdout) == (0, True)
+
+
+def test_a_directory_of_this_machine_is_a_repository(shell: Shell) -> None:
+    """Without a server; a relative path is enough."""
+    done = shell.windlass(
+        "plan",
+        f"--repo={shell.repository}",
+        "--ref=refs/heads/main",
+        f"--service-path={SERVICE}",
+        f"--to={shell.data}",
+        "-o",
+        "json",
+    )
+    assert done.returncode == 2, done.stderr
+    plan = json.loads(done.stdout)
+    assert {op["path"] for op in plan["ops"] if op["op"] == "put"} >= {
+        VIEW,
+        f"{CORE}/config-mode.json",
+    }
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["plan", "--to=/nonexistent", "--repo=https://h/x.git", "--ref=1" + "0" * 39], "--to"),
+        (["plan", "--to=."], "--repo and --ref"),
+        (["plan", "--to=.", "--cr=/nonexistent"], "No such file"),
+        (["plan", "--to=.", "--repo=https://u:secret-word@h/x", "--ref=main"], "--repo"),
+        (["verify", "--to=."], "nothing that was synced"),
+        (["rollback", "--to=/nonexistent"], "no directory"),
+        (["apply", "--to=.", "--repo=x", "--ref=y", "--scan=http://127.0.0.1:1"], "--token-file"),
+    ],
+)
+def test_a_mistake_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, args: list[str], words: str
+) -> None:
+    """What is wrong and where, and never a credential."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    done = CliRunner().invoke(app, args)
+    assert isinstance(done.exception, WindlassError)
+    assert words in done.exception.message
+    assert "secret-word" not in done.exception.message
+
+
+def test_an_error_is_one_line_and_exit_code_1(shell: Shell) -> None:
+    """The message of the error, without a trace."""
+    done = shell.run("plan", "--ref=nowhere")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "windlass: the remote has no branch or tag nowhere (RefNotFound)\n"

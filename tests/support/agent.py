@@ -1,0 +1,409 @@
+"""The real agent as a process, beside a mock gateway, told by a test what a controller would."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+from tests.support import gateway as gateways
+from tests.support import gitserver
+from tests.support.engine_site import SERVICE, SITE, files_of
+from tests.support.gateway import TOKEN, Gateway
+from tests.support.gitserver import Served, commit_files, tips
+from tests.support.operator import _free_port, eventually
+from tests.support.people import Swift
+from windlass.api.ignitionsync import IgnitionSync
+from windlass.dev.desk import Desk
+from windlass.gateways.decide import metadata as metadatas
+from windlass.gateways.decide import owned, rights, routing, status_report, targets
+from windlass.gateways.decide.metadata import Metadata, StatusObject
+from windlass.gateways.decide.owned import Owner
+from windlass.gateways.decide.routing import PREFIX
+from windlass.gateways.decide.status_report import Report
+from windlass.gateways.decide.targets import Wish
+
+CR = "site"
+POD = "site-0"
+LABELS = {"app.kubernetes.io/name": "site"}
+SETTLED = ("Synced", "Error", "Paused", "DryRun")
+
+
+class Relay:
+    """A line to the API server that can be cut and mended."""
+
+    def __init__(self, server: str) -> None:
+        parts = urlsplit(server)
+        assert parts.hostname is not None
+        assert parts.port is not None
+        self._target = (parts.hostname, parts.port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._open: list[socket.socket] = []
+        self._is_cut = False
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def cut(self) -> None:
+        """End every connection and refuse new ones."""
+        self._is_cut = True
+        for line in self._open:
+            with contextlib.suppress(OSError):
+                line.shutdown(socket.SHUT_RDWR)
+
+    def mend(self) -> None:
+        self._is_cut = False
+
+    def close(self) -> None:
+        self.cut()
+        self._listener.close()
+        for line in self._open:
+            line.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            self._open.append(client)
+            if self._is_cut:
+                client.close()
+                continue
+            try:
+                server = socket.create_connection(self._target)
+            except OSError:
+                client.close()
+                continue
+            self._open.append(server)
+            for source, sink in ((client, server), (server, client)):
+                threading.Thread(target=_pump, args=(source, sink), daemon=True).start()
+
+
+def _pump(source: socket.socket, sink: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := source.recv(65536):
+            sink.sendall(data)
+    for line in (source, sink):
+        with contextlib.suppress(OSError):
+            line.shutdown(socket.SHUT_RDWR)
+
+
+class AgentRun:
+    """`windlass agent` with its probes."""
+
+    def __init__(self, environment: Mapping[str, str], log: Path, kubeconfig: Path) -> None:
+        self.log = log
+        self._environment = environment
+        self._kubeconfig = kubeconfig
+        self._process: subprocess.Popen[bytes] | None = None
+        self.health_port = _free_port()
+        self.metrics_port = _free_port()
+        self.plan_port = _free_port()
+
+    def start(self, **environment: str) -> None:
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    str(Path(sys.executable).with_name("windlass")),
+                    "agent",
+                    f"--kubeconfig={self._kubeconfig}",
+                    f"--health-probe-bind-address=127.0.0.1:{self.health_port}",
+                    f"--metrics-bind-address=127.0.0.1:{self.metrics_port}",
+                    f"--plan-port={self.plan_port}",
+                    "--log-format=json",
+                ],
+                env={**os.environ, **self._environment, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def signal(self, number: int) -> int:
+        """Send a signal and wait for the end."""
+        assert self._process is not None
+        self._process.send_signal(number)
+        return self._process.wait(20)
+
+    def wait(self, seconds: float = 30.0) -> int:
+        assert self._process is not None
+        return self._process.wait(seconds)
+
+    def kill(self) -> None:
+        if self.is_alive:
+            self.signal(signal.SIGKILL)
+
+    def probe(self, path: str) -> tuple[int, str]:
+        return _get(f"http://127.0.0.1:{self.health_port}{path}")
+
+    @property
+    def may_start(self) -> bool:
+        """Whether the gateway may start."""
+        return self.probe("/startupz")[0] == 200
+
+    def metric(self, name: str) -> float:
+        text = _get(f"http://127.0.0.1:{self.metrics_port}/metrics")[1]
+        lines = [line for line in text.splitlines() if line.startswith(name)]
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
+
+    @property
+    def plan(self) -> Any:
+        """The newest plan as the agent serves it."""
+        return json.loads(_get(f"http://127.0.0.1:{self.plan_port}/plan")[1])
+
+
+def _get(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - loopback
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+    except (urllib.error.URLError, OSError) as error:
+        return 0, str(error)
+
+
+@dataclass
+class AgentBench:
+    """One pod's surroundings: cluster objects, mounted files, repository, gateway."""
+
+    desk: Desk
+    namespace: str
+    directory: Path
+    served: Served
+    gateway: Gateway
+    data: Path
+    relay: Relay
+    pod_uid: str = field(default_factory=lambda: str(uuid.uuid4()))
+    spec: dict[str, Any] = field(default_factory=dict)
+    changes: dict[str, Any] = field(default_factory=dict)
+    policy: dict[str, Any] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+    cr_annotations: dict[str, str] = field(default_factory=dict)
+    repository_name: str = "site"
+
+    def __post_init__(self) -> None:
+        self.admin = Swift(self.desk, "admin", self.namespace)
+        self.repository = self.served.create(self.repository_name, SITE)
+        self.say_pod(service_path=SERVICE)
+        self.token_file = self.directory / "apiKey"
+        self.token_file.write_text(TOKEN)
+        self._make_rights()
+        self.make_status_object()
+        self.agent = AgentRun(self._environment(), self.directory / "agent.log", self._config())
+
+    # the cluster
+
+    @property
+    def status_name(self) -> str:
+        return owned.status_name(self.pod_uid)
+
+    def make_status_object(self) -> None:
+        """As the controller does for every pod that it finds."""
+        self.admin.apply(_config_map(self.status_name, self.namespace))
+
+    @property
+    def metadata(self) -> Metadata:
+        """What the controller would tell now."""
+        cr = IgnitionSync.decode(json.dumps(self._document()).encode())
+        uid = self.admin.get("configmaps", self.status_name)["metadata"]["uid"]
+        source = targets.source_of(
+            cr.spec, self.served.server.url(self.repository_name), "main", self.tip
+        )
+        wish = Wish(
+            routing=targets.routing_of(cr.spec, ""),
+            source=source,
+            status_objects={POD: StatusObject(self.status_name, uid)},
+            operator_version="test",
+        )
+        told = dataclasses.replace(targets.published(cr, wish), **self.changes)
+        return dataclasses.replace(told, policy=_with(told.policy, self.policy))
+
+    def publish(self, **changes: Any) -> Metadata:
+        """Tell the agent; `changes` stay."""
+        self.changes |= changes
+        told = self.metadata
+        document = _config_map(owned.metadata_name(CR), self.namespace)
+        self.admin.apply({**document, "data": metadatas.encode(told)})
+        return told
+
+    def push(self, files: Mapping[str, str | None]) -> str:
+        """Commit and publish."""
+        commit = commit_files(self.repository, files)
+        self.publish()
+        return commit
+
+    @property
+    def tip(self) -> str:
+        return tips(self.repository)["main"]
+
+    @property
+    def report(self) -> Report | None:
+        """What the agent says, as the controller reads it."""
+        data = self.admin.get("configmaps", self.status_name).get("data") or {}
+        return status_report.decode(data[POD]) if POD in data else None
+
+    def await_report(self, what: str, *, seconds: float = 30.0, **fields: Any) -> Report:
+        """The first report that has these fields."""
+        last: list[Report | None] = [None]
+
+        def found() -> Report | None:
+            last[0] = report = self.report
+            matches = report is not None and all(
+                getattr(report, name) == value for name, value in fields.items()
+            )
+            return report if matches else None
+
+        try:
+            report = eventually(found, what, seconds=seconds)
+        except AssertionError as error:
+            tail = self.agent.log.read_text()[-3000:]
+            raise AssertionError(f"{error}\nreport: {last[0]}\nlog: {tail}") from None
+        assert report is not None
+        return report
+
+    def await_synced(self, commit: str = "", **fields: Any) -> Report:
+        """The gateway has the commit and the routing that are in force."""
+        hashed = routing.profile_hash(self.metadata.routing_hash, self._annotations(), LABELS)
+        return self.await_report(
+            "synced",
+            sync_status="Synced",
+            synced_commit=commit or self.tip,
+            profile_hash=hashed,
+            **fields,
+        )
+
+    # the pod
+
+    def say_pod(self, **annotations: str) -> None:
+        """Change the pod's annotations, underscores standing for dashes."""
+        self.annotations |= annotations
+        folder = self.directory / "podinfo"
+        folder.mkdir(exist_ok=True)
+        for name, values in (("annotations", self._annotations()), ("labels", LABELS)):
+            text = "".join(f"{key}={json.dumps(value)}\n" for key, value in values.items())
+            (folder / f"{name}.new").write_text(text)
+            (folder / f"{name}.new").rename(folder / name)
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        return files_of(self.data)
+
+    def _annotations(self) -> dict[str, str]:
+        return {PREFIX + key.replace("_", "-"): text for key, text in self.annotations.items()}
+
+    def _document(self) -> dict[str, Any]:
+        port = urlsplit(self.gateway.url).port
+        return {
+            "metadata": {
+                "name": CR,
+                "namespace": self.namespace,
+                "annotations": {PREFIX + k: v for k, v in self.cr_annotations.items()},
+            },
+            "spec": {
+                "git": {"repo": self.served.server.url(self.repository_name), "ref": "main"},
+                "gateway": {"apiKeySecretRef": {"name": "key"}, "port": port, "tls": False},
+                **self.spec,
+            },
+        }
+
+    def _make_rights(self) -> None:
+        owner = Owner("v1", "ConfigMap", self.namespace, CR, "")
+        role = rights.role(owner, [self.status_name])
+        binding = rights.binding(owner, [])
+        binding["subjects"] = [
+            {"kind": "User", "name": self._user, "apiGroup": "rbac.authorization.k8s.io"}
+        ]
+        for document in (role, binding):
+            document["metadata"].pop("ownerReferences")
+            self.admin.apply(document)
+
+    @property
+    def _user(self) -> str:
+        return f"agent-{self.namespace}"
+
+    def _config(self) -> Path:
+        document = yaml.safe_load(self.desk.user_kubeconfig(self._user).read_text())
+        document["clusters"][0]["cluster"]["server"] = self.relay.url
+        path = self.directory / "agent.kubeconfig"
+        path.write_text(yaml.safe_dump(document))
+        return path
+
+    def _environment(self) -> dict[str, str]:
+        here = self.directory
+        return {
+            "POD_NAME": POD,
+            "POD_UID": self.pod_uid,
+            "POD_NAMESPACE": self.namespace,
+            "NODE_NAME": "node-a",
+            "CR_NAME": CR,
+            "DATA_PATH": str(self.data),
+            "STORE_PATH": str(here / "store"),
+            "RUN_PATH": str(here / "run"),
+            "POD_INFO_PATH": str(here / "podinfo"),
+            "API_KEY_FILE": str(self.token_file),
+            "GIT_AUTH_PATH": str(here / "git-auth"),
+            "GIT_CA_PATH": str(here / "git-ca"),
+            "GATEWAY_CA_FILE": str(here / "no-ca"),
+            "GIT_INSECURE_HOSTS": "127.0.0.1",
+        }
+
+
+@contextlib.contextmanager
+def agent_bench(desk: Desk, namespace: str, directory: Path) -> Iterator[AgentBench]:
+    """A bench whose agent has not been started yet, and is gone afterwards."""
+    data = directory / "data"
+    data.mkdir()
+    with contextlib.ExitStack() as stack:
+        served = stack.enter_context(gitserver.serving(directory / "srv"))
+        gateway = stack.enter_context(gateways.serving(data, token=TOKEN))
+        relay = Relay(desk.server)
+        stack.callback(relay.close)
+        bench = AgentBench(desk, namespace, directory, served, gateway, data, relay)
+        stack.callback(bench.agent.kill)
+        yield bench
+
+
+def unchanged_for(seconds: float, look: Any) -> bool:
+    """Whether what `look` sees stays the same for so long."""
+    first, end = look(), time.monotonic() + seconds
+    while time.monotonic() < end:
+        if look() != first:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def _config_map(name: str, namespace: str) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+
+
+def _with(policy: metadatas.Policy, changes: Mapping[str, Any]) -> metadatas.Policy:
+    from msgspec import structs
+
+    return structs.replace(policy, **changes)

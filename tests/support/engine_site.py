@@ -1,0 +1,127 @@
+"""A gateway's data directory, a store and a repository behind a real git server."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tests.support import gitserver
+from tests.support.gitserver import Served, commit_files, git_settings
+from windlass.gateways.agent.apply import Applier
+from windlass.gateways.agent.engine import Engine
+from windlass.gateways.agent.lock import Owner
+from windlass.gateways.agent.order import Order
+from windlass.gateways.agent.space import Reserve
+from windlass.gateways.decide.gateway import Pod
+from windlass.gateways.decide.protected import STATE
+from windlass.gateways.decide.routing import PREFIX, Routing, routing_hash
+from windlass.git.child import Git
+from windlass.git.exact import ExactStore, Source
+
+CAP = 512 * 1024 * 1024
+SERVICE = "services/site"
+CORE = "config/resources/core"
+
+
+def resource(*names: str, **attributes: object) -> str:
+    """A resource.json that lists `names`."""
+    body = {"scope": "G", "version": 1, "files": sorted(names), "attributes": attributes}
+    return json.dumps(body, indent=2)
+
+
+SITE: Mapping[str, str] = {
+    f"{SERVICE}/projects/line/project.json": '{"title": "Line", "enabled": true}',
+    f"{SERVICE}/projects/line/view/view.json": '{"root": {"x": 1}}',
+    f"{SERVICE}/projects/line/view/resource.json": resource("view.json"),
+    f"{SERVICE}/{CORE}/config-mode.json": '{"title": "core", "enabled": true}',
+    f"{SERVICE}/{CORE}/ignition/props/config.json": '{ "systemName": "template" }',
+    f"{SERVICE}/{CORE}/ignition/props/resource.json": resource(
+        "config.json", lastModificationSignature="abc"
+    ),
+    "README.md": "not for gateways",
+}
+"""A repository with one service directory."""
+
+
+def pod(name: str = "site-0", **annotations: str) -> Pod:
+    """A pod with our annotations, underscores standing for dashes."""
+    said = {"service_path": SERVICE, **annotations}
+    named = {PREFIX + key.replace("_", "-"): value for key, value in said.items()}
+    return Pod(name, "plant", named, {"app.kubernetes.io/name": "site"})
+
+
+def files_of(data: Path) -> dict[str, bytes]:
+    """Every file of a data directory with its content, without our own state."""
+    found = {}
+    for directory, folders, names in os.walk(data):
+        here = Path(directory)
+        folders[:] = [name for name in folders if name != STATE]
+        for name in names:
+            found[(here / name).relative_to(data).as_posix()] = (here / name).read_bytes()
+    return found
+
+
+@dataclass
+class EngineSite:
+    """All of it, with an engine over it."""
+
+    served: Served
+    repository: Path
+    data: Path
+    directory: Path
+    routing: Routing = field(default_factory=Routing)
+    pod: Pod = field(default_factory=pod)
+
+    def __post_init__(self) -> None:
+        self.data.mkdir(exist_ok=True)
+        self.applier = Applier(
+            self.data, Owner("uid-1", "site-0", "node-a"), reserve=Reserve(share=0.0, minimum=0)
+        )
+        git = Git(git_settings(self.directory))
+        self.store = ExactStore.open(git, self.directory / "store", cap_bytes=CAP)
+        self.engine = Engine(self.applier, self.store)
+
+    def commit(self, files: Mapping[str, str | None]) -> str:
+        """Push a commit; its id."""
+        return commit_files(self.repository, files)
+
+    @property
+    def tip(self) -> str:
+        return gitserver.tips(self.repository)["main"]
+
+    def order(self, **changes: object) -> Order:
+        """The order for the newest commit."""
+        made = Order(
+            source=Source(self.served.remote("site")),
+            commit=self.tip,
+            ref="main",
+            routing=self.routing,
+            routing_hash=routing_hash(self.routing),
+            pod=self.pod,
+            cr_name="site",
+        )
+        return replace(made, **changes)  # type: ignore[arg-type]
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        return files_of(self.data)
+
+    def close(self) -> None:
+        self.applier.close()
+        self.store.close()
+
+
+@contextlib.contextmanager
+def engine_site(tmp_path: Path, files: Mapping[str, str] = SITE) -> Iterator[EngineSite]:
+    """A site over a fresh repository."""
+    with gitserver.serving(tmp_path / "srv") as served:
+        repository = served.create("site", files)
+        site = EngineSite(served, repository, tmp_path / "data", tmp_path)
+        try:
+            yield site
+        finally:
+            site.close()

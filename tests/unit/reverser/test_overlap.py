@@ -1,0 +1,67 @@
+"""Who keeps a folder that two destinations want."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from windlass.objects.key import Key
+from windlass.reverser.decide import overlap
+from windlass.reverser.decide.overlap import Stake, Title
+
+
+def _stake(
+    name: str, folder: str = "a", created: str = "2026-01-01", title: Title = Title.NONE
+) -> Stake:
+    return Stake(Key("team", name), folder, created, title)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [("a/b", "a/b", True), ("a/b", "a/b/c", True), ("a", "a/b", True), ("a/b", "a/bc", False)],
+)
+def test_equal_and_nested_folders_overlap(one: str, other: str, expected: bool) -> None:
+    """GIT-2: siblings are fine, also when one name begins with the other."""
+    assert overlap.overlap(one, other) is expected
+    assert overlap.overlap(other, one) is expected
+
+
+def test_a_claim_wins_over_age() -> None:
+    """GIT-2: the one named in Git keeps the folder, so a restart changes nothing."""
+    old, young = _stake("old"), _stake("young", created="2026-02-01", title=Title.CLAIM)
+    assert old.yields_to(young)
+    assert not young.yields_to(old)
+
+
+def test_age_decides_between_equals_then_the_name() -> None:
+    """GIT-2: creation first, then namespace and name."""
+    assert _stake("a", created="2026-02-01").yields_to(_stake("z"))
+    assert _stake("b").yields_to(_stake("a"))
+
+
+def test_an_order_to_take_over_wins() -> None:
+    """SNP-11: the annotation that names the holder beats its claim."""
+    holder, taker = _stake("a", title=Title.CLAIM), _stake("b", title=Title.TAKEOVER)
+    assert holder.yields_to(taker)
+
+
+def test_exactly_one_of_two_keeps_the_folder() -> None:
+    """Two destinations never both yield, and never both keep."""
+    stakes = [
+        _stake(name, created=created, title=title)
+        for name, created, title in itertools.product("ab", ("2026-01-01", "2026-02-01"), Title)
+    ]
+    for one, other in itertools.permutations(stakes, 2):
+        if one.destination != other.destination:
+            assert one.yields_to(other) is not other.yields_to(one)
+
+
+def test_a_holder_elsewhere_is_not_named() -> None:
+    """GIT-2: who has the folder in another namespace is nobody's business."""
+    mine = _stake("mine", folder="a/b")
+    near = overlap.message(mine, _stake("holder", folder="a"))
+    assert "team/holder (a)" in near
+    far = overlap.message(mine, Stake(Key("secret", "holder"), "a", "", Title.CLAIM))
+    assert "secret" not in far
+    assert "a/b" in far

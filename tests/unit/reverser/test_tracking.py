@@ -1,0 +1,46 @@
+"""What is remembered of each object."""
+
+from __future__ import annotations
+
+from windlass.objects.key import Key
+from windlass.reverser.tracking import Tracked, Tracking
+
+STATE = Tracked("2f1c0c3e-58a5-4b0f-9d6b-0a6f6b1d7c11", "184467", b"d" * 16, 3)
+
+
+def test_a_state_comes_back_as_it_was_put() -> None:
+    """Packing loses nothing, also where there is no digest and no count."""
+    tracking = Tracking()
+    bare = Tracked("", "", b"")
+    tracking.put(Key("ns", "one"), STATE)
+    tracking.put(Key("", "system:a b"), bare)
+    assert tracking.get(Key("ns", "one")) == STATE
+    assert tracking.get(Key("", "system:a b")) == bare
+    assert tracking.get(Key("ns", "two")) is None
+
+
+def test_namesakes_are_counted_by_namespace() -> None:
+    """A namespace whose name begins with another's is not counted with it."""
+    tracking = Tracking()
+    for namespace in ("a", "ab", ""):
+        tracking.put(Key(namespace, "one"), STATE)
+    assert [tracking.count(namespace) for namespace in ("a", "ab", "b")] == [1, 1, 0]
+    tracking.forget(Key("a", "one"))
+    tracking.forget(Key("a", "never"))
+    assert len(tracking) == 2
+    assert tracking.count("a") == 0
+
+
+def test_who_was_not_seen_in_a_snapshot_is_forgotten() -> None:
+    """Seeing somebody who is not tracked is no fault; an earlier snapshot does not count."""
+    tracking = Tracking()
+    for name in ("one", "two"):
+        tracking.put(Key("ns", name), STATE)
+    tracking.begin_snapshot()
+    tracking.see(Key("ns", "two"))
+    tracking.begin_snapshot()
+    tracking.put(Key("ns", "one"), STATE)
+    tracking.see(Key("ns", "blurred"))
+    tracking.end_snapshot()
+    assert tracking.get(Key("ns", "one")) == STATE
+    assert len(tracking) == 1
