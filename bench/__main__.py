@@ -20,7 +20,9 @@ from bench import (
     many_files,
     memory,
     one_file,
+    previewing,
     startup,
+    syncing,
     watching,
 )
 from bench.figure import Figure, print_json, print_table
@@ -33,8 +35,10 @@ ROWS: dict[str, Callable[[Ground], Iterator[Figure]]] = {
     "emitter": emitter.measure,
     "one-file": one_file.measure,
     "many-files": many_files.measure,
+    "sync": syncing.measure,
     "startup": startup.measure,
     "watch": watching.measure,
+    "environments": previewing.measure,
     "fresh": freshness.measure,
     "admission": admission.measure,
     "memory": memory.measure,
