@@ -6,12 +6,17 @@ import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 if TYPE_CHECKING:
     from windlass.dev.desk import Desk
 
 pytest_plugins = ["tests.support.scenarios"]
+
+# How long an example takes says something about the machine, not about the code.
+hypothesis.settings.register_profile("windlass", deadline=None)
+hypothesis.settings.load_profile("windlass")
 
 
 def pytest_configure(config: pytest.Config) -> None:

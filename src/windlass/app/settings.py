@@ -148,7 +148,7 @@ class Settings:
         forms.Duration(), "10m", "Time after which a revision that is not ready has failed."
     )
     environments_plain_namespaces: tuple[str, ...] = _declare(
-        forms.Several(forms.LABEL),
+        forms.Commas(forms.LABEL),
         "default",
         "Namespaces whose Environments may run in namespaces with short names.",
     )

@@ -184,6 +184,23 @@ class Several(Generic[T]):
         return ",".join(self.item.write(part) for part in value)
 
 
+@dataclass(frozen=True, slots=True)
+class Commas(Generic[T]):
+    """Several values in one text, for lists that are not empty unless somebody says so."""
+
+    item: Form[T]
+
+    @property
+    def expected(self) -> str:
+        return f"a list with commas, empty for none, each {self.item.expected}"
+
+    def read(self, text: str) -> tuple[T, ...]:
+        return Several(self.item).read(text)
+
+    def write(self, value: tuple[T, ...]) -> str:
+        return Several(self.item).write(value)
+
+
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 
 LABEL = Text(_LABEL, "a name of lower-case letters, digits and dashes")
