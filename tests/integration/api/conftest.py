@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.integration.api.server import Server
+from tests.support import cluster as clusters
 from windlass.api.registry import KINDS
 from windlass.dev.desk import Desk
 
@@ -18,9 +19,10 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="session")
-def cluster(quiet_cluster: Desk) -> Desk:
-    """A control plane without an operator, which would answer what these tests write."""
-    return quiet_cluster
+def cluster() -> Iterator[Desk]:
+    """A control plane of its own: these tests install fences that would stop an operator."""
+    with clusters.running("api") as desk:
+        yield desk
 
 
 @pytest.fixture(scope="session")
