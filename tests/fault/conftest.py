@@ -21,8 +21,8 @@ from tests.support.people import SwiftMirrored, admin_of
 from windlass.dev.desk import Desk
 
 FLAGS = (
-    "--remote-check-interval=2s",
-    "--git-push-timeout=3s",
+    "--remote-check-interval=1s",
+    "--git-push-timeout=2s",
     "--git-fetch-timeout=10s",
     "--log-level=debug",
 )

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.watch_proxy import Answer, WatchProxy
+from tests.support.watch_proxy import Answer, Matcher, WatchProxy
 
 _SECONDS = 15.0
 
@@ -23,9 +23,9 @@ class Proxied:
     kubeconfig: Path
     loop: asyncio.AbstractEventLoop
 
-    def close_streams(self) -> None:
-        """Cut every connection that is open now."""
-        self.loop.call_soon_threadsafe(self.proxy.close_streams)
+    def close_streams(self, when: Matcher) -> None:
+        """Cut every connection that is open now for such a request."""
+        self.loop.call_soon_threadsafe(self.proxy.close_streams, when)
 
 
 @dataclass(frozen=True, slots=True)

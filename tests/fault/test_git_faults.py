@@ -202,7 +202,7 @@ def test_a_lost_reply_makes_no_second_commit(mirrored: Mirrored, faults: Faults)
 
 @pytest.mark.scenario("A82")
 def test_a_protected_branch_is_said_with_the_servers_words(
-    mirrored: Mirrored, faults: Faults
+    mirrored: Mirrored, faults: Faults, operator: Operator
 ) -> None:
     """PushRejected while it lasts; after a request, one push brings everything."""
     mirrored.configured(CONFIG_MAPS)
@@ -214,6 +214,8 @@ def test_a_protected_branch_is_said_with_the_servers_words(
     assert "this is a protected branch" in _ready(mirrored, "PushRejected")
     assert mirrored.condition("gitdestination", "destination", "Stalled")["status"] == "True"
     _create(mirrored, "three")
+    waiting = "gitopsreverser_repo_branch_queue_depth"
+    eventually(lambda: operator.metric(waiting) >= 3.0, "three files that wait")
     faults.clear()
     request = {"metadata": {"annotations": {"windlass.dev/requestedAt": "x"}}}
     admin_of(mirrored).merge("gitdestination", "destination", request)

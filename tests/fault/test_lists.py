@@ -104,7 +104,7 @@ def test_a_refused_list_in_mid_life_is_said(status: int, mirrored: Mirrored, lin
     assert mirrored.condition("gitdestination", "destination", "Synced")["status"] == "True"
     line.proxy.fault(Answer(status, "not now", ""), when=_snapshots(mirrored), times=None)
     line.proxy.fault(GONE, when=_resumes(mirrored))
-    line.close_streams()
+    line.close_streams(_maps(mirrored))
     _assert_kept_until_healed(mirrored, line)
     mirrored.await_condition("gitdestination", "destination", "Synced", type_="Synced")
 
@@ -158,7 +158,7 @@ def test_an_expired_version_costs_one_commit(form: str, mirrored: Mirrored, line
     """What was deleted, changed and created in the gap arrives after a new snapshot."""
     before = len(mirrored.commits())
     line.proxy.fault(Answer(503), when=_resumes(mirrored), times=None)
-    line.close_streams()
+    line.close_streams(_maps(mirrored))
     eventually(lambda: _asked_again(mirrored, line), "a refused resume", seconds=40.0)
     alice = mirrored.person("alice")
     alice.delete("configmap", "two")
@@ -203,7 +203,7 @@ def test_watches_that_close_at_once_lead_to_a_new_snapshot(
     hidden = Stream(after_lines=0, after_seconds=0.01, then="close")
     line.proxy.fault(hidden, when=_resumes(mirrored), times=None)
     seen = len(line.proxy.seen)
-    line.close_streams()
+    line.close_streams(_maps(mirrored))
     mirrored.person("alice").delete("configmap", "two")
     eventually(lambda: _path(mirrored, "two") not in mirrored.files(), "two goes", seconds=60.0)
     asked = [one for one in line.proxy.seen[seen:] if _maps(mirrored)(one)]

@@ -16,8 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Any, Literal, Self
 from urllib.parse import parse_qs, urlsplit
+from weakref import WeakKeyDictionary
 
 import trustme
 import yaml
@@ -126,6 +127,7 @@ class WatchProxy:
         self._accepts_plain_only = False
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._asked: WeakKeyDictionary[asyncio.Task[Any], Seen] = WeakKeyDictionary()
         self.seen: list[Seen] = []
 
     # What a test says.
@@ -153,10 +155,11 @@ class WatchProxy:
         self._faults.clear()
         self._accepts_plain_only = False
 
-    def close_streams(self) -> None:
-        """Cut every connection that is open now."""
+    def close_streams(self, when: Matcher = lambda _: True) -> None:
+        """Cut every connection that is open now for such a request."""
         for task in self._tasks:
-            task.cancel()
+            if (seen := self._asked.get(task)) is not None and when(seen):
+                task.cancel()
 
     async def quiet(self) -> None:
         """Wait until no connection is open."""
@@ -234,6 +237,8 @@ class WatchProxy:
         head = await reader.readuntil(b"\r\n\r\n")
         seen, headers, body = _parse_request(head), _headers(head), b""
         self.seen.append(seen)
+        if (task := asyncio.current_task()) is not None:
+            self._asked[task] = seen
         if length := int(headers.get("content-length", "0")):
             body = await reader.readexactly(length)
         action = self._action(seen)

@@ -161,11 +161,12 @@ class ControllerRole:
             yield
 
     def _readiness(self, each: Part) -> probes.Check:
-        """Why a part does not work yet; a candidate that stands by is ready."""
+        """Why a part does not work yet; a candidate that could lead at any time is ready."""
 
         def unready() -> str | None:
-            standing_by = self._settings.leader_elect and not self._leadership.acquired.is_set()
-            return None if standing_by else each.unready()
+            if not self._settings.leader_elect or self._leadership.acquired.is_set():
+                return each.unready()
+            return None if self._leadership.answered else "the API server does not answer"
 
         return unready
 

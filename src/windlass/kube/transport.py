@@ -5,6 +5,10 @@ for a slot and nothing is reused after a fault. The answer is parsed in C, chunk
 framing included, and handed on in batches as large as the socket had them ready; this
 makes a watch event cost a fraction of what a general client asks for it. Requests
 carry no body. Timeouts are those of the request: `connect`, and `read` between bytes.
+
+asyncio gives each TLS connection a buffer of a quarter of a megabyte for as long as it
+lives. There may be hundreds of streams and they are silent most of the time, so here it is
+a few records of TLS, for every connection of the process.
 """
 
 from __future__ import annotations
@@ -12,11 +16,14 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from asyncio import sslproto
 from collections.abc import AsyncIterator
 
 import httpx2
 
 from windlass.kube.exchange import Exchange
+
+sslproto.SSLProtocol.max_size = 64 << 10
 
 _KEEPALIVE = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),

@@ -260,8 +260,7 @@ class Mirror:
         self._tally.skipped(identity, reason)
 
     def undecodable(self, destination: Key, identity: Identity, why: str) -> None:
-        notice = announcement.undecodable(identity, why)
-        self._tell(destination, notice, f"{identity} {identity.namespace}")
+        self._tell(destination, announcement.undecodable(identity, why), str(identity))
 
     def counted(self, kind: str) -> None:
         self._tally.counted(kind)

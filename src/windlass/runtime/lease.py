@@ -75,6 +75,8 @@ class Leadership:
         self.lost = asyncio.Event()
         self.lost.set()
         self.failures = 0
+        self.answered = False
+        """Whether the API server answered the last request."""
         self._api = api
         self._place = LeaseName(namespace, name)
         self._candidacy = Candidacy(
@@ -114,7 +116,9 @@ class Leadership:
             try:
                 async with asyncio.timeout(self._patience()):
                     await self._round()
+                self.answered = True
             except (Conflict, AlreadyExists):
+                self.answered = True
                 _log.info("lease written by another", **self._who())
                 self._lease = None
             except (Retryable, TimeoutError) as error:
@@ -136,6 +140,7 @@ class Leadership:
 
     def _failed(self, error: Retryable | TimeoutError) -> None:
         self.failures += 1
+        self.answered = False
         self._on_failure()
         self._lease = None
         if isinstance(error, NotFound):

@@ -220,9 +220,11 @@ async def test_a_leader_cut_off_gives_up_before_others_take_over() -> None:
         assert now() - start <= 10
         assert not one.held(0)
         assert one.failures > 0
+        assert not one.answered
         api.faults.clear()
         await one.acquired.wait()
         assert one.held()
+        assert one.answered
 
 
 async def test_a_hanging_server_does_not_keep_a_leader() -> None:

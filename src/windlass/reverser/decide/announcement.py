@@ -35,9 +35,8 @@ def rewound(branch: str, tip: str, lost: str) -> Notice:
 
 def undecodable(identity: Identity, why: str) -> Notice:
     """An object that cannot be read without guessing."""
-    where = f" in {identity.namespace}" if identity.namespace else ""
     return Notice(
         "Warning",
         EventReason.OBJECT_UNDECODABLE,
-        f"{identity}{where} cannot be read: {why}; its file stays as it is until it can",
+        f"{identity} cannot be read: {why}; its file stays as it is until it can",
     )
