@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from windlass.api import fence, ignitionsync, rbac, rbac_environments
-from windlass.api.install import Install
 from windlass.environments.decide import kinds, marks, owned_objects
 from windlass.gateways.decide import owned
 
@@ -19,7 +18,6 @@ def test_the_bindings_inside_a_namespace() -> None:
     """The operator binds the roles that it may bind, under names that it may write."""
     assert owned_objects.APPLIER == rbac_environments.APPLIER
     assert owned_objects.MANAGER == rbac_environments.MANAGER_BINDING
-    assert Install().environment_manager == owned_objects.MANAGER_ROLE
 
 
 def test_the_applier_may_write_every_kind_of_a_bundle() -> None:
