@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 pytest_plugins = ["tests.support.scenarios"]
 
 # How long an example takes says something about the machine, not about the code.
-hypothesis.settings.register_profile("windlass", deadline=None)
+hypothesis.settings.register_profile(
+    "windlass", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("windlass")
 
 
