@@ -124,7 +124,9 @@ def processes(uid: str, *, running: str = "") -> list[int]:
 
 
 def _file(uid: str) -> Path:
-    return Path(f"/proc/{processes(uid)[0]}/ns/net")
+    """The network of the process that lives as long as its pod; others come and go."""
+    waiting = eventually(lambda: processes(uid, running="pause"), f"the sandbox of {uid}")
+    return Path(f"/proc/{waiting[0]}/ns/net")
 
 
 def _made_in(file: Path, kind: socket.SocketKind) -> socket.socket:

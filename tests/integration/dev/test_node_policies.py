@@ -93,7 +93,8 @@ def built(node_cluster: Desk) -> Iterator[Town]:
 @pytest.fixture
 def town(built: Town) -> Iterator[Town]:
     """The town without any policy, in which everybody reaches everybody."""
-    eventually(lambda: built.stranger.reaches(built.web.address, HTTP), "an open town")
+    for port in (HTTP, METRICS):
+        eventually(partial(built.stranger.reaches, built.web.address, port), "an open town")
     eventually(lambda: built.client.reaches(built.stranger.address, HTTP), "a way out")
     yield built
     built.remove()
@@ -101,6 +102,10 @@ def town(built: Town) -> Iterator[Town]:
 
 def _is_there(desk: Desk, path: str) -> bool:
     return desk.api.ask(path).ok
+
+
+def _soon(reaches: Callable[[], bool]) -> None:
+    eventually(reaches, "a way", seconds=10)
 
 
 def _soon_not(reaches: Callable[[], bool]) -> None:
@@ -120,8 +125,8 @@ def test_a_denial_of_everything_and_its_end(town: Town) -> None:
     assert nodes.inside(town.desk, town.here, "client", "echo alive") == "alive\n"
     town.remove("deny")
     eventually(lambda: town.stranger.reaches(town.web.address, HTTP), "the end of the policy")
-    assert town.client.reaches(town.desk.host, town.machine_port)
-    assert town.client.reaches(town.slot.service_address, 443)
+    _soon(lambda: town.client.reaches(town.desk.host, town.machine_port))
+    _soon(lambda: town.client.reaches(town.slot.service_address, 443))
 
 
 def test_the_machine_is_outside(town: Town) -> None:
@@ -143,15 +148,15 @@ def test_only_the_same_namespace(town: Town) -> None:
     """Neighbours go on talking, strangers are out."""
     town.policy("near", ingress=[{"from": [EVERYBODY]}])
     _soon_not(lambda: town.stranger.reaches(town.web.address, HTTP))
-    assert town.client.reaches(town.web.address, HTTP)
+    _soon(lambda: town.client.reaches(town.web.address, HTTP))
 
 
 def test_a_port_by_its_name(town: Town) -> None:
     """Open is what the pod calls so, and nothing beside it."""
-    assert town.stranger.reaches(town.web.address, METRICS)
+    _soon(lambda: town.stranger.reaches(town.web.address, METRICS))
     town.policy("named", ingress=[{"ports": [{"port": "http"}]}])
     _soon_not(lambda: town.stranger.reaches(town.web.address, METRICS))
-    assert town.stranger.reaches(town.web.address, HTTP)
+    _soon(lambda: town.stranger.reaches(town.web.address, HTTP))
 
 
 def test_a_block_and_its_exception(town: Town) -> None:
@@ -159,8 +164,8 @@ def test_a_block_and_its_exception(town: Town) -> None:
     block = {"cidr": "0.0.0.0/0", "except": [f"{town.desk.host}/32"]}
     town.policy("block", egress=[{"to": [{"ipBlock": block}]}])
     _soon_not(lambda: town.client.reaches(town.desk.host, town.machine_port))
-    assert town.client.reaches(town.stranger.address, HTTP)
-    assert town.client.reaches(town.slot.node_address, 6443)
+    _soon(lambda: town.client.reaches(town.stranger.address, HTTP))
+    _soon(lambda: town.client.reaches(town.slot.node_address, 6443))
 
 
 def test_names_may_be_asked_and_nothing_else(town: Town) -> None:
@@ -182,14 +187,14 @@ def test_names_may_be_asked_and_nothing_else(town: Town) -> None:
     town.policy("dns", egress=[{"to": [server], "ports": ports}])
     _soon_not(lambda: town.client.reaches(town.web.address, HTTP))
     eventually(lambda: town.client.reaches(address, DNS, "UDP"), "an answer by the service")
-    assert town.client.reaches(town.dns.address, DNS, "UDP")
+    _soon(lambda: town.client.reaches(town.dns.address, DNS, "UDP"))
 
 
 def test_both_ends_have_to_agree(town: Town) -> None:
     """The one may leave, but the other may not be entered; then it may."""
     town.policy("out", podSelector={"matchLabels": {"app": "client"}}, egress=[{"to": [EVERYBODY]}])
     _soon_not(lambda: town.client.reaches(town.stranger.address, HTTP))
-    assert town.client.reaches(town.web.address, HTTP)
+    _soon(lambda: town.client.reaches(town.web.address, HTTP))
     town.policy("in", podSelector={"matchLabels": {"app": "web"}}, ingress=[])
     _soon_not(lambda: town.client.reaches(town.web.address, HTTP))
     door = {"from": [{"podSelector": {"matchLabels": {"app": "client"}}}]}
@@ -233,7 +238,7 @@ def test_up_repairs_it_and_its_chains_outlive_it(town: Town) -> None:
     assert control_plane.up(town.desk.name) == town.desk
     after = _pids(town.desk)
     assert {name for name in before if before[name] != after[name]} == {components.POLICIES}
-    assert town.stranger.reaches(town.web.address, HTTP)
+    _soon(lambda: town.stranger.reaches(town.web.address, HTTP))
     assert not town.stranger.reaches(town.web.address, METRICS)
 
 
