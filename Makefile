@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: help setup demo demo-down test test-unit lint fix generate verify bench scenarios lock
+.PHONY: help setup demo demo-down test test-unit e2e lint fix generate verify bench scenarios lock
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -30,7 +30,11 @@ demo-down: setup ## end what the demo left running
 
 test: lint verify ## all that CI runs
 	@$(BIN)/windlass dev binaries
-	@$(BIN)/pytest
+	@$(BIN)/pytest -m "not node"
+
+e2e: setup ## what needs a node with real pods; as root on Linux
+	@$(BIN)/windlass dev binaries --node
+	@$(BIN)/pytest -m node
 
 test-unit: setup ## pure tests, seconds
 	@$(BIN)/pytest tests/unit tests/property tests/docs
