@@ -10,7 +10,7 @@ STAMP := $(VENV)/.ready
 .PHONY: help setup demo demo-down test test-unit e2e lint fix generate verify bench scenarios lock
 
 help: ## list the verbs
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
 
 setup: $(STAMP) ## the virtual environment with everything pinned
 
