@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml requirements/dev.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
 
-demo: setup ## two people change a cluster; their commits appear in Git
+demo: setup ## three stories on one cluster: mirror, gateway, environment
 	@$(BIN)/windlass dev demo
 
 demo-down: setup ## end what the demo left running
