@@ -14,7 +14,8 @@ from tests.support import node as nodes
 from tests.support import pod_network
 from tests.support.outskirts import DNS, PUBLIC, WEB, Outskirts, serving_manifest
 from tests.support.pod_network import PodNetwork
-from tests.support.previews import ENVIRONMENTS, NAMESPACES, POLICIES, Previews, eventually
+from tests.support.previews import ENVIRONMENTS, NAMESPACES, POLICIES, Previews
+from tests.support.waiting import eventually
 from windlass.dev.desk import Desk
 from windlass.environments.decide import owned_objects
 from windlass.kube.api import Api

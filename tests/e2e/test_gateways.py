@@ -14,8 +14,9 @@ import pytest
 
 from tests.support import cluster as support
 from tests.support import node
-from tests.support.gateway_fleet import Fleet, controlling, eventually
+from tests.support.gateway_fleet import Fleet, controlling
 from tests.support.gitserver import commit_files, git_settings, serving
+from tests.support.waiting import eventually
 from windlass.api.registry import IGNITION_SYNCS
 from windlass.dev.node import gateway_pod, own_image
 from windlass.dev.node.gateway_pod import GatewayPod

@@ -28,9 +28,9 @@ from tests.support.previews import (
     NAMESPACES,
     SERVICE,
     Previews,
-    eventually,
     previews,
 )
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from windlass.dev.desk import Desk

@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 
 from tests.support.gitserver import Served, git_settings
+from tests.support.waiting import eventually
 from windlass.api.registry import IGNITION_SYNCS
 from windlass.base.clock import SystemClock
 from windlass.gateways.controller import GatewaysController, GatewaysSettings
@@ -43,8 +44,6 @@ ACCOUNTS = GVR("", "v1", "serviceaccounts")
 MANAGER = "test"
 PREFIX = "ignition-sync.io/"
 
-T = TypeVar("T")
-
 
 class SkippingClock(SystemClock):
     """The machine's clock, put forward by a test that has no time to wait."""
@@ -54,20 +53,6 @@ class SkippingClock(SystemClock):
 
     def monotonic(self) -> float:
         return super().monotonic() + self.skipped
-
-
-async def eventually(look: Callable[[], Awaitable[T]], what: str, *, seconds: float = 20.0) -> T:
-    """The first true answer of `look`; fails with its last answer after `seconds`."""
-    last: Any = None
-    try:
-        async with asyncio.timeout(seconds):
-            while True:
-                last = await look()
-                if last:
-                    return last
-                await asyncio.sleep(0.03)
-    except TimeoutError:
-        raise AssertionError(f"{what} did not happen in {seconds:g} s; last: {last!r}") from None
 
 
 async def settled() -> None:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import orjson
 from prometheus_client import CollectorRegistry
 
 from tests.support.gitserver import Served, commit_files, git_settings
+from tests.support.waiting import eventually
 from windlass.api import environment, project
 from windlass.api.install import Install
 from windlass.base.clock import SystemClock
@@ -70,22 +71,6 @@ def deployment(
         },
     }
     return orjson.dumps(obj).decode() + "\n"
-
-
-async def eventually(
-    asks: Callable[[], Awaitable[Any]], what: str, *, seconds: float = 30.0
-) -> Any:
-    """Ask until the answer is something, with a deadline."""
-    answer: Any = None
-    try:
-        async with asyncio.timeout(seconds):
-            while True:
-                answer = await asks()
-                if answer:
-                    return answer
-                await asyncio.sleep(0.03)
-    except TimeoutError:
-        raise AssertionError(f"not within {seconds:g} s: {what}; last answer {answer!r}") from None
 
 
 @dataclass(frozen=True)

@@ -97,11 +97,6 @@ def end(victims: Iterable[Process], directory: Path, *, seconds: float = 15.0) -
             _await_end(pid, descriptor, deadline)
 
 
-def program_name(process: Process) -> str:
-    """The file name of the program that `process` runs."""
-    return Path(process.executable).name
-
-
 def resident_bytes(pid: int) -> int:
     """How much memory `pid` holds, 0 if it is gone."""
     try:

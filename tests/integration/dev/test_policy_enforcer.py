@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.previews import eventually
+from tests.support.waiting import eventually
 from windlass.base.errors import WindlassError
 from windlass.dev.desk import Desk
 from windlass.dev.node.policies import enforcement

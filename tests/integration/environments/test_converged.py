@@ -17,8 +17,8 @@ from tests.support.previews import (
     SERVICE,
     Previews,
     deployment,
-    eventually,
 )
+from tests.support.waiting import eventually
 from windlass.environments.decide.names import Naming
 
 pytestmark = pytest.mark.cluster

@@ -13,8 +13,8 @@ from tests.support.previews import (
     NAMESPACES,
     PROJECTS,
     Previews,
-    eventually,
 )
+from tests.support.waiting import eventually
 from windlass.kube.errors import Unavailable
 
 pytestmark = pytest.mark.cluster

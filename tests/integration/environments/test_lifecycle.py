@@ -16,8 +16,8 @@ from tests.support.previews import (
     PROJECTS,
     QUOTAS,
     Previews,
-    eventually,
 )
+from tests.support.waiting import eventually
 from windlass.api import crd, environment
 from windlass.kube.errors import Invalid
 from windlass.objects.gvr import GVR

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.previews import (
-    CONFIG_MAP,
-    CONFIG_MAPS,
-    ENVIRONMENTS,
-    QUOTAS,
-    SERVICE,
-    Previews,
-    eventually,
-)
+from tests.support.previews import CONFIG_MAP, CONFIG_MAPS, ENVIRONMENTS, QUOTAS, SERVICE, Previews
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.cluster
 

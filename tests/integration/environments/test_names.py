@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.previews import ENVIRONMENTS, NAMESPACES, PROJECTS, Previews, eventually
+from tests.support.previews import ENVIRONMENTS, NAMESPACES, PROJECTS, Previews
+from tests.support.waiting import eventually
 from windlass.environments.decide.names import Naming
 
 pytestmark = pytest.mark.cluster

@@ -6,14 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.previews import (
-    NAMESPACES,
-    POLICIES,
-    QUOTAS,
-    Previews,
-    deployment,
-    eventually,
-)
+from tests.support.previews import NAMESPACES, POLICIES, QUOTAS, Previews, deployment
+from tests.support.waiting import eventually
 from windlass.objects.gvr import GVR
 
 pytestmark = pytest.mark.cluster

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.previews import DEPLOYMENTS, ENVIRONMENTS, Previews, deployment, eventually
+from tests.support.previews import DEPLOYMENTS, ENVIRONMENTS, Previews, deployment
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.cluster
 

@@ -8,14 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.gitserver import PASSWORD, commit_files, serving
-from tests.support.previews import (
-    CONFIG_MAP,
-    CONFIG_MAPS,
-    MANAGER,
-    SECRETS,
-    Previews,
-    eventually,
-)
+from tests.support.previews import CONFIG_MAP, CONFIG_MAPS, MANAGER, SECRETS, Previews
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.cluster
 

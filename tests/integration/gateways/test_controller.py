@@ -6,15 +6,9 @@ import json
 
 import pytest
 
-from tests.support.gateway_fleet import (
-    CONFIG_MAPS,
-    ROLE_BINDINGS,
-    ROLES,
-    Fleet,
-    Running,
-    eventually,
-)
+from tests.support.gateway_fleet import CONFIG_MAPS, ROLE_BINDINGS, ROLES, Fleet, Running
 from tests.support.gitserver import commit_files, tips
+from tests.support.waiting import eventually
 from windlass.api.registry import IGNITION_SYNCS
 
 pytestmark = [pytest.mark.cluster]

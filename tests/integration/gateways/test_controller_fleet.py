@@ -17,9 +17,9 @@ from tests.support.gateway_fleet import (
     Fleet,
     Running,
     controlling,
-    eventually,
 )
 from tests.support.gitserver import commit_files, tips
+from tests.support.waiting import eventually
 from windlass.api import rbac
 from windlass.api.registry import IGNITION_SYNCS
 from windlass.dev.git_faults import Fault

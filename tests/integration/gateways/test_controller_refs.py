@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gateway_fleet import Fleet, Running, controlling, eventually
+from tests.support.gateway_fleet import Fleet, Running, controlling
 from tests.support.gitserver import PASSWORD, Served, commit_files, git, tips
+from tests.support.waiting import eventually
 from windlass.dev.git_faults import Fault
 from windlass.kube.connection import Connection
 

@@ -49,11 +49,6 @@ class Reporter:
             self._place = place
             self._changed.set()
 
-    @property
-    def is_told(self) -> bool:
-        """Whether the last thing that was said stands there."""
-        return self._due() is None and self._written is not None
-
     async def run(self, connection: Connection) -> None:
         """Write what is due until cancelled; faults delay, and never end this."""
         api = Api(connection)

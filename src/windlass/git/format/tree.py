@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 FILE = 0o100644
-EXECUTABLE = 0o100755
 SYMLINK = 0o120000
 GITLINK = 0o160000
 DIRECTORY = 0o040000
