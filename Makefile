@@ -6,6 +6,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+# Most tests wait for a cluster or a server, so workers may outnumber cores.
+WORKERS ?= 4
 
 .PHONY: help setup demo demo-down test test-unit e2e lint fix generate verify bench scenarios lock
 
@@ -29,8 +31,8 @@ demo-down: setup ## end what the demo left running
 	@$(BIN)/windlass dev demo --down
 
 test: lint verify ## all that CI runs
-	@$(BIN)/windlass dev binaries
-	@$(BIN)/pytest -m "not node"
+	@$(BIN)/windlass dev binaries --node
+	@$(BIN)/pytest -n $(WORKERS)
 
 e2e: setup ## what needs a node with real pods; as root on Linux
 	@$(BIN)/windlass dev binaries --node
@@ -59,8 +61,8 @@ bench: setup ## ratios, side by side in one run
 	@$(BIN)/python -m bench
 
 scenarios: setup ## acceptance scenarios: id, test, result
-	@$(BIN)/windlass dev binaries
-	@$(BIN)/pytest --scenarios -q
+	@$(BIN)/windlass dev binaries --node
+	@$(BIN)/pytest -n $(WORKERS) -q -m scenario --scenarios
 
 lock: setup ## pin the requirements anew
 	@$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \

@@ -12,7 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from windlass.dev.desk import Desk
 
-pytest_plugins = ["tests.support.scenarios"]
+pytest_plugins = ["tests.support.scenarios", "tests.support.spreading"]
 
 # How long an example takes says something about the machine, not about the code.
 hypothesis.settings.register_profile(

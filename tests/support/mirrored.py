@@ -170,13 +170,16 @@ class Mirrored:
     def await_condition(
         self, kind: str, name: str, reason: str, *, type_: str = "Ready", seconds: float = 20.0
     ) -> dict[str, Any]:
-        return eventually(
-            lambda: (
-                row if (row := self.condition(kind, name, type_)).get("reason") == reason else {}
-            ),
-            f"{kind} {name} {type_}={reason} (is {self.condition(kind, name, type_)})",
-            seconds=seconds,
-        )
+        def seen() -> dict[str, Any]:
+            row.clear()
+            row.update(self.condition(kind, name, type_))
+            return row if row.get("reason") == reason else {}
+
+        row: dict[str, Any] = {}
+        try:
+            return eventually(seen, f"{kind} {name} {type_}={reason}", seconds=seconds)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; it is {row}") from None
 
     def await_synced(self) -> None:
         self.await_condition("watchrule", "rule", "Ready")

@@ -215,7 +215,10 @@ def test_folders_within_each_other_overlap_and_neighbours_do_not(
     """Below and above the held folder is refused and counted; a like name beside it is not."""
     counter = "gitopsreverser_ownership_conflicts_total"
     mirrored.folder, before = "a/b", operator.metric(counter)
+    mirrored.admin.apply(mirrored.config_map("one", a="1"))
     mirrored.configured({"resources": ["configmaps"]})
+    # Its claim is in Git: among destinations of one second the name would decide.
+    eventually(mirrored.files, "the first file")
     folders = {"below": "a/b/c", "above": "a", "beside": "a/bc"}
     for name, folder in folders.items():
         made = mirrored.git_destination({"baseFolder": folder})

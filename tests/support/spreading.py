@@ -1,0 +1,65 @@
+"""Spreads a run over several workers, so that no two of them start the same cluster.
+
+A pytest plugin; without `-n` it changes nothing but the order. Files whose tests share a
+cluster stay together on one worker, every other file may go anywhere. What shares a cluster
+comes first, because it takes longest and cannot be divided. A file's own text says which
+it is, so that the process that hands out the work, which collects nothing, knows it too.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler import LoadScopeScheduling
+
+_ROOT = Path(__file__).parents[2]
+_NODE = "node"
+_SLOWEST = (_NODE, "tests/fault")
+
+
+@functools.cache
+def group(file: str) -> str:
+    """What a file's tests share with others: the node, its folder's clusters, or nothing."""
+    text = (_ROOT / file).read_text()
+    if "mark.node" in text:
+        return _NODE
+    return file.rpartition("/")[0] if "mark.cluster" in text else file
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the long groups first; all else stays as random as it is."""
+    sizes = Counter(_group_of(item.nodeid) for item in items)
+    items.sort(key=lambda item: _place(_group_of(item.nodeid), sizes))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """Hand out whole groups, in their order."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _group_of(nodeid)
+
+    config.option.loadscopereorder = False
+    return Groups(config, log)
+
+
+def _group_of(nodeid: str) -> str:
+    return group(nodeid.partition("::")[0])
+
+
+def _place(name: str, sizes: Counter[str]) -> tuple[int, int, str]:
+    if name in _SLOWEST:
+        return _SLOWEST.index(name), 0, ""
+    if name.endswith(".py"):
+        return len(_SLOWEST) + 1, 0, ""
+    return len(_SLOWEST), -sizes[name], name
