@@ -15,7 +15,7 @@ from windlass.cli import dev
 def demo(
     down: Annotated[bool, typer.Option("--down", help="End what the demo left running.")] = False,
 ) -> None:
-    """Two people change a cluster; their commits appear in Git, under their names."""
+    """Tell three stories on one cluster: a mirror, a gateway, an environment."""
     from windlass.dev import progress
     from windlass.dev.demo import playing
 
@@ -80,8 +80,13 @@ def binaries(
 ) -> None:
     """Find a cluster's programs, or build or unpack them once; print where they are."""
     from windlass.dev import programs, progress
+    from windlass.dev.node import precondition
 
-    found = programs.search(None, progress.for_stream(sys.stderr), node=node)
+    problem = precondition.why_not() if node else None
+    if problem is not None:
+        typer.echo(f"a node cannot run here: {problem}; going on without its programs", err=True)
+    wanted = node and problem is None
+    found = programs.search(None, progress.for_stream(sys.stderr), node=wanted)
     for path in found.binaries.values():
         typer.echo(path)
 
