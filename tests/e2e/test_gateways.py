@@ -73,7 +73,6 @@ def _pod(fleet: Fleet, desk: Desk) -> dict[str, Any]:
         namespace=fleet.namespace,
         sync="site",
         service_path="services/site",
-        token=TOKEN,
         api_key_secret="ignition-api",
         git_secret="none",
         git_host=desk.host,

@@ -11,27 +11,46 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support import cluster as support
 from tests.support import desk as commands
 from tests.support.operator import eventually
+from windlass.base.errors import WindlassError
 from windlass.dev import binaries, cluster, places, state, tools
 from windlass.dev.desk import Desk
 from windlass.dev.node import (
     cgroups,
     containerd,
     machine,
+    mark,
     mounts,
     namespaces,
     packages,
     runtime,
     sandbox,
 )
+from windlass.dev.node.slot import number_of
 from windlass.dev.progress import Lines
 from windlass.oci import archive
 
 IMAGE = "windlass.dev/test:1"
 
 _VOLATILE = ("random", "ns_last_pid", "pty", "pid_max", "stat_refresh")
+_APART = tuple(
+    map(
+        Path,
+        (
+            "/run/netns",
+            "/var/log/pods",
+            "/run/xtables.lock",
+            "/etc/cni",
+            "/usr/libexec/kubernetes",
+            "/opt/containerd",
+        ),
+    )
+)
+"""Where a kubelet or a containerd writes that nobody told not to."""
 _HOST = {kind: os.stat(f"/proc/self/ns/{kind}").st_ino for kind in ("mnt", "net")}  # noqa: PTH116
 
 
@@ -50,26 +69,35 @@ def running(suffix: str) -> Iterator[Desk]:
     """A cluster with a node and an image, gone afterwards whatever happened to it."""
     chosen = support.name(suffix)
     try:
-        desk = cluster.up(chosen, node=True)
-        load_image(desk)
-        yield desk
+        yield _brought_up(chosen)
     finally:
         cluster.down(chosen)
 
 
-def load_image(desk: Desk) -> None:
-    """Give a node a shell, a web server and kubectl, out of which pods are made."""
+def _brought_up(chosen: str) -> Desk:
+    """The cluster with the image; why it did not come up is told as a person would be told."""
+    problem = ""
+    try:
+        desk = cluster.up(chosen, node=True)
+    except WindlassError as fault:
+        problem = str(fault)
+    if problem:
+        pytest.fail(f"the cluster with a node did not come up: {problem}", pytrace=False)
+    load_image(desk)
+    return desk
+
+
+def load_image(desk: Desk, *, kubectl: bool = True) -> None:
+    """Give a node a shell, a web server and, large as it is, kubectl, for pods to run."""
     found = packages.cached("busybox")
     assert found is not None, "prepare() unpacked it"
     shell = next(
         path for path in (found / "bin/busybox", found / "usr/bin/busybox") if path.exists()
     )
     names = subprocess.run([shell, "--list"], capture_output=True, text=True, check=True).stdout
+    programs = {"busybox": shell} | ({"kubectl": desk.kubectl} if kubectl else {})
     layer = archive.layer(
-        {
-            "bin/busybox": (0o755, shell.read_bytes()),
-            "bin/kubectl": (0o755, desk.kubectl.read_bytes()),
-        },
+        {f"bin/{name}": (0o755, program.read_bytes()) for name, program in programs.items()},
         links={f"bin/{name}": "busybox" for name in names.split() if name != "busybox"},
         directories={"tmp": 0o1777},
         compress=False,
@@ -144,21 +172,24 @@ class Traces:
     namespaces: frozenset[int]
     cgroups: frozenset[str]
     files: frozenset[str]
-    settings: frozenset[tuple[str, str]]
+    shared: frozenset[str] | None
+    """Files and settings that all nodes share; None while there are other nodes."""
 
     def more_than(self, before: Traces) -> dict[str, frozenset[Any]]:
-        """What is there now and was not before."""
-        found = {
-            field.name: getattr(self, field.name) - getattr(before, field.name)
+        """What is there now and was not before, as far as both times could be seen."""
+        pairs = {
+            field.name: (getattr(self, field.name), getattr(before, field.name))
             for field in fields(self)
         }
+        found = {name: now - then for name, (now, then) in pairs.items() if None not in (now, then)}
         return {name: new for name, new in found.items() if new}
 
 
 def traces(directory: Path) -> Traces:
-    """What can be seen now; processes are those of `directory` and those in other namespaces.
+    """What can be seen now of the cluster in `directory`, or of nobody in particular.
 
-    Other clusters, like the one that tests share, live their own lives beside it.
+    Other clusters come and go beside it, also those of other test runs: what carries their
+    mark is left out, and so is what nodes share while there is another one.
     """
     found = list(_apart())
     others = _members_of_others(directory)
@@ -166,12 +197,12 @@ def traces(directory: Path) -> Traces:
     named = {f"{pid}" for pid in commands.pids_naming(directory)}
     return Traces(
         processes=frozenset({str(pid) for pid, _ in apart} | named),
-        mounts=frozenset(str(one.point) for one in mounts.read()),
-        links=frozenset(entry.name for entry in Path("/sys/class/net").iterdir()),
+        mounts=frozenset(_mounts(directory)),
+        links=frozenset(_links(directory)),
         namespaces=frozenset(number for _, numbers in apart for number in numbers),
-        cgroups=frozenset(_cgroups()),
-        files=frozenset(_files(directory)),
-        settings=frozenset(_settings()),
+        cgroups=frozenset(_cgroups(directory)),
+        files=frozenset(_files(directory, *_APART)),
+        shared=None if _other_nodes(directory) else frozenset(_shared()),
     )
 
 
@@ -196,31 +227,59 @@ def _members_of_others(directory: Path) -> set[int]:
     }
 
 
-def _cgroups() -> Iterator[str]:
+def _other_nodes(directory: Path) -> bool:
+    return any(
+        places.directory(name) != directory and machine.knows(places.directory(name))
+        for name in places.names()
+    )
+
+
+def _mounts(directory: Path) -> Iterator[str]:
     for one in mounts.read():
-        if one.kind in ("cgroup", "cgroup2"):
-            for place, _, _ in os.walk(one.point):
-                if any(word in place for word in ("windlass", "kubepods", "k8s.io", "containerd")):
-                    yield place
+        if directory.parent not in one.point.parents or one.point.is_relative_to(directory):
+            yield str(one.point)
 
 
-def _files(directory: Path) -> Iterator[str]:
-    places = (directory, Path("/run/windlass"), Path("/run/windlass.lock"), Path("/run/netns"))
-    places += (Path("/var/log/pods"), Path("/run/xtables.lock"), Path("/etc/cni"))
-    places += (Path("/usr/libexec/kubernetes"), Path("/opt/containerd"))
-    for place in (*places, *namespaces.MOUNT_POINTS):
+def _links(directory: Path) -> Iterator[str]:
+    ours = mark.hardware_address(directory)
+    for entry in Path("/sys/class/net").iterdir():
+        with contextlib.suppress(OSError):
+            if number_of(entry.name) is None or (entry / "address").read_text().strip() == ours:
+                yield entry.name
+
+
+def _cgroups(directory: Path) -> Iterator[str]:
+    """Cgroups of containers that are not another cluster's, nor another test's decoy."""
+    ours = mark.cgroup(directory)
+    words = ("kubepods", "k8s.io", "containerd")
+    for hierarchy in cgroups.hierarchies():
+        for place, below, _ in os.walk(hierarchy):
+            below[:] = [name for name in below if name == ours or not _is_of_others(name)]
+            if ours in place or any(word in place for word in words):
+                yield place
+
+
+def _is_of_others(cgroup: str) -> bool:
+    return cgroup.startswith("windlass-") or "decoy" in cgroup
+
+
+def _files(*roots: Path) -> Iterator[str]:
+    for place in roots:
         if place.exists():
             yield str(place)
             yield from (str(path) for path in place.rglob("*"))
 
 
-def _settings() -> Iterator[tuple[str, str]]:
+def _shared() -> Iterator[str]:
+    run = (Path("/run/windlass"), Path("/run/windlass.lock"))
+    yield from _files(*run, *namespaces.MOUNT_POINTS)
     root = Path("/proc/sys")
-    names = ["net/ipv4/ip_forward", "net/netfilter/nf_conntrack_max", *machine.SET_BY_KUBELET]
+    names = ["net/ipv4/ip_forward", "net/netfilter/nf_conntrack_max"]
+    names += [*machine.SET_BY_KUBELET, *machine.AT_LEAST]
     for path in [*(root / name for name in names), *root.glob("kernel/*"), *root.glob("vm/*")]:
         if path.is_file() and not any(word in str(path) for word in _VOLATILE):
             with contextlib.suppress(OSError, UnicodeDecodeError):
-                yield str(path), path.read_text()
+                yield f"{path}: {path.read_text()}"
 
 
 def kill_all(pids: Sequence[int]) -> None:

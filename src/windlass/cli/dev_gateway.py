@@ -18,9 +18,12 @@ def gateway(
     data: Annotated[Path, typer.Option(help="The data directory, with projects and config.")],
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 0,
     tls: Annotated[bool, typer.Option("--tls", help="Serve HTTPS, by an own authority.")] = False,
-    token: Annotated[
-        str, typer.Option(metavar="NAME:SECRET", help="The API token; none lets everybody in.")
-    ] = "",
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The API token, name:secret; without it everybody may enter."
+        ),
+    ] = None,
     control_port: Annotated[
         int, typer.Option(help="Port for switching modes and looking in; 0 takes a free one.")
     ] = 0,
@@ -30,10 +33,21 @@ def gateway(
 
     from windlass.dev.gateway_server import GatewayServer, GatewaySettings
 
-    if token and not all(token.partition(":")):
-        raise typer.BadParameter("write it as NAME:SECRET", param_hint="--token")
-    settings = GatewaySettings(data.resolve(), port, control_port, tls, token)
+    settings = GatewaySettings(data.resolve(), port, control_port, tls, _token(token_file))
     asyncio.run(_serve(GatewayServer(settings)))
+
+
+def _token(path: Path | None) -> str:
+    """From a file, because arguments are for everybody to read."""
+    if path is None:
+        return ""
+    try:
+        token = path.read_text().strip()
+    except OSError as error:
+        raise typer.BadParameter(f"{path}: {error.strerror}", param_hint="--token-file") from error
+    if not all(token.partition(":")):
+        raise typer.BadParameter("the file must hold NAME:SECRET", param_hint="--token-file")
+    return token
 
 
 async def _serve(server: GatewayServer) -> None:

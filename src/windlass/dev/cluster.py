@@ -41,7 +41,7 @@ from windlass.dev import (
     state,
 )
 from windlass.dev.desk import Desk
-from windlass.dev.node import ground, network, precondition, sandbox
+from windlass.dev.node import containerd, ground, network, precondition, sandbox
 from windlass.dev.node.policies import access
 from windlass.dev.programs import Programs
 from windlass.dev.progress import Progress, Silent
@@ -136,14 +136,17 @@ def _founded(now: State, found: Programs, directory: Path) -> State:
         if found.runtime is None:
             now = replace(now, ports=_free_ports())
         else:
-            slot = network.choose(one.node.slot for one in _others() if one.node)
-            now = replace(now, ports=components.NODE_PORTS, node=Node(slot.number, "", ""))
+            now = replace(now, ports=components.NODE_PORTS, node=Node(_free_slot(), "", ""))
         now = found.into(now)
         failpoint.reach("dev.found.before")
         places.make_private(directory)
         state.save(directory, now)
         failpoint.reach("dev.found.after")
     return now
+
+
+def _free_slot() -> int:
+    return network.choose(one.node.slot for one in _others() if one.node).number
 
 
 def _free_ports() -> dict[str, int]:
@@ -169,13 +172,29 @@ def _run(now: State, directory: Path, progress: Progress) -> Desk:
         return made
     repaired = bool(now.processes)
     with progress.step(f"{'repairing' if repaired else 'starting'} cluster {now.name!r}"):
-        if now.node is not None:
-            ground.ensure(now.node, directory)
+        now = _grounded(now, directory)
+        made = desk.of(now, directory)
         _write_keys(now, made)
         for wave in components.waves(now):
             now = _start(now, wave, directory, progress)
     progress.say(f"cluster {now.name!r} is ready at {made.server}")
     return made
+
+
+def _grounded(now: State, directory: Path) -> State:
+    """The state on a ground that is there; before it has keys a cluster may still move."""
+    if now.node is None:
+        return now
+    try:
+        ground.ensure(now.node, directory)
+    except WindlassError as fault:
+        if fault.reason != network.SLOT_TAKEN or (directory / "pki").exists():
+            raise
+    else:
+        return now
+    moved = replace(now, node=replace(now.node, slot=_free_slot()))
+    state.save(directory, moved)
+    return _grounded(moved, directory)
 
 
 def _start(now: State, wave: Sequence[str], directory: Path, progress: Progress) -> State:
@@ -186,10 +205,17 @@ def _start(now: State, wave: Sequence[str], directory: Path, progress: Progress)
     for component in wave:
         launch.await_ready(now, component, directory)
         if component == components.CONTAINERD:
-            sandbox.load(now, directory)
+            _furnish(now, directory)
         if component == components.API_SERVER and now.node is not None:
             access.grant(desk.of(now, directory).api)
     return now
+
+
+def _furnish(now: State, directory: Path) -> None:
+    """Give containerd what every pod begins with, once it can serve pods at all."""
+    if not containerd.serves_pods(now, directory):
+        raise launch.failed(now, components.CONTAINERD, directory, "runs, but cannot serve pods")
+    sandbox.load(now, directory)
 
 
 def _write_keys(now: State, made: Desk) -> None:

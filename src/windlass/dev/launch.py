@@ -13,13 +13,13 @@ from pathlib import Path
 from windlass.base import failpoint
 from windlass.base.errors import WindlassError
 from windlass.base.redaction import process as redactor
-from windlass.dev import components, ports, probe, processes, state
+from windlass.dev import components, failure, ports, probe, processes, state
 from windlass.dev.node import commands, containerd, namespaces
 from windlass.dev.node.policies import enforcement
 from windlass.dev.node.slot import Slot
 from windlass.dev.state import Process, State
 
-READY_SECONDS = 120.0
+READY_SECONDS = 180.0
 
 _POLL_SECONDS = 0.05
 _PORT_SECONDS = 5.0
@@ -104,8 +104,10 @@ def stop(now: State, component: str, directory: Path) -> State:
 
 def strays(component: str, directory: Path) -> list[Process]:
     """Processes of `component` that belong to the cluster, recorded or not."""
-    # On its way into the cluster's namespaces it is not yet what it will be.
-    return list(processes.find(directory, [commands.program(component), namespaces.ENTRANCE]))
+    # On its way into the cluster's namespaces it is not yet what it will be; nor are others,
+    # which began a moment before and must not be taken for it.
+    found = processes.find(directory, [commands.program(component)], through=namespaces.ENTRANCE)
+    return list(found)
 
 
 def is_ready(now: State, component: str, directory: Path) -> bool:
@@ -146,20 +148,33 @@ def _await(ready: Callable[[], bool], now: State, component: str, directory: Pat
     deadline = time.monotonic() + READY_SECONDS
     while not ready():
         if not is_running(now, component, directory):
-            raise _failed(f"{component} ended while it was starting", component, directory)
+            how = processes.how_it_ended(now.processes[component])
+            raise failed(now, component, directory, f"ended {how} while it was starting")
         if time.monotonic() > deadline:
-            problem = f"{component} was not ready after {READY_SECONDS:.0f} s"
-            raise _failed(problem, component, directory)
+            missing = _missing(now, component, directory)
+            problem = f"was not ready after {READY_SECONDS:.0f} s{missing}"
+            raise failed(now, component, directory, problem)
         time.sleep(_POLL_SECONDS)
 
 
-def _failed(problem: str, component: str, directory: Path) -> WindlassError:
-    words = "\n".join(last_lines(log_file(directory, component), 8))
-    return WindlassError(
-        "ComponentFailed",
-        f"{problem}. `windlass dev down` and `up` start afresh. Its last words:\n"
-        f"{redactor.clean(words)}",
-    )
+def _missing(now: State, component: str, directory: Path) -> str:
+    """What a component that lives still lacks, as far as somebody says so."""
+    if component != components.KUBELET:
+        return ""
+    api = probe.ApiProbe(components.server(now), directory / "pki")
+    return f": {redactor.clean(probe.node_problem(api, now.name), limit=600)}"
+
+
+def failed(now: State, component: str, directory: Path, problem: str) -> WindlassError:
+    """The error for a component, with its words and those of others that have died."""
+    dead = [one for one in now.processes if not is_running(now, one, directory)]
+    speakers = dict.fromkeys([component, *dead])
+    said = [_words(one, log_file(directory, one)) for one in speakers]
+    return failure.told(f"{component} of cluster {now.name!r} {problem}", now.name, said)
+
+
+def _words(component: str, log: Path) -> failure.Words:
+    return failure.Words(component, log, last_lines(log, failure.LINES))
 
 
 def last_lines(log: Path, count: int) -> list[str]:

@@ -54,9 +54,20 @@ def is_healthy(url: str) -> bool:
 
 def node_is_ready(api: ApiProbe, name: str) -> bool:
     """Whether pods may run on the node `name`."""
+    return _readiness(api.ask(f"/api/v1/nodes/{name}")).get("status") == "True"
+
+
+def node_problem(api: ApiProbe, name: str) -> str:
+    """What the node `name` says about why it is not ready."""
     answer = api.ask(f"/api/v1/nodes/{name}")
+    if not answer.ok:
+        return "its node has not been registered"
+    return str(_readiness(answer).get("message", "its node says nothing of itself yet"))
+
+
+def _readiness(answer: Answer) -> dict[str, Any]:
     conditions = json.loads(answer.text)["status"].get("conditions", []) if answer.ok else []
-    return any(row["type"] == "Ready" and row["status"] == "True" for row in conditions)
+    return next((row for row in conditions if row["type"] == "Ready"), {})
 
 
 def forget_etcd_prefix(url: str, prefix: str) -> None:

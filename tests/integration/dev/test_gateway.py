@@ -247,9 +247,11 @@ def test_files_that_move_under_the_reader(tmp_path: Path, monkeypatch: pytest.Mo
     ]
 
 
-def test_command(data: Path) -> None:
+def test_command(data: Path, tmp_path: Path) -> None:
     """The command prints both URLs, serves TLS or not, and ends by SIGTERM."""
-    with _process("--data", str(data), "--token", TOKEN) as gateway:
+    token = tmp_path / "token"
+    token.write_text(f"{TOKEN}\n")
+    with _process("--data", str(data), "--token-file", str(token)) as gateway:
         assert _status(gateway, "POST") == 200
         wait_until(lambda: gateway.control("GET", "/scans") == {"projects": 1})
         gateway.mode("404")
@@ -263,17 +265,20 @@ def test_command(data: Path) -> None:
     ("arguments", "code", "said"),
     [
         (["--data", "does-not-exist"], 1, "is not a directory"),
-        (["--data", ".", "--token", "no-colon"], 2, "NAME:SECRET"),
+        (["--data", ".", "--token-file", "bad"], 2, "NAME:SECRET"),
+        (["--data", ".", "--token-file", "absent"], 2, "No such file"),
     ],
 )
 def test_command_refuses(tmp_path: Path, arguments: list[str], code: int, said: str) -> None:
-    """Bad arguments are told in one line, without a traceback."""
+    """Bad arguments are told in one line, without a traceback and without the token."""
+    (tmp_path / "bad").write_text("no-colon")
     done = subprocess.run(
         [*_COMMAND, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == code
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+    assert "no-colon" not in done.stderr
 
 
 def test_taken_port(data: Path, gateway: Gateway) -> None:

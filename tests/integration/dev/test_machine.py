@@ -9,7 +9,8 @@ import pytest
 
 from windlass.dev.node import machine, namespaces
 
-SETTINGS = {"kernel/panic": "1", "vm/overcommit_memory": "0"}
+LIMIT = "fs/inotify/max_user_instances"
+SETTINGS = {"kernel/panic": "1", "vm/overcommit_memory": "0", LIMIT: "128"}
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def _put(path: Path, value: str) -> None:
 
 
 def _start_kubelet(stage: Path) -> None:
-    for name in SETTINGS:
+    for name in SETTINGS.keys() & machine.SET_BY_KUBELET.keys():
         _put(stage / "sys" / name, machine.SET_BY_KUBELET[name])
 
 
@@ -63,6 +64,29 @@ def test_one_node_leaves_the_machine_as_it_was(stage: Path) -> None:
         machine.leave(one)
         assert _as_before(stage)
     assert (stage / "there").is_dir()
+
+
+@pytest.mark.parametrize(("found", "meanwhile"), [("128", "1024"), ("4096", "4096")])
+def test_a_limit_is_raised_and_never_lowered(stage: Path, found: str, meanwhile: str) -> None:
+    """Watches of all clusters count together, and many machines allow few."""
+    one = _cluster(stage, "one")
+    _put(stage / "sys" / LIMIT, found)
+    machine.enter(one)
+    assert _settings(stage)[LIMIT] == meanwhile
+    machine.leave(one)
+    assert _settings(stage)[LIMIT] == found
+
+
+def test_settings_that_a_record_does_not_know_are_added(stage: Path) -> None:
+    """Another version may have begun it; what that one found stays."""
+    one, two = _cluster(stage, "one"), _cluster(stage, "two")
+    known = machine.Record({"kernel/panic": "7"}, (), (str(one),))
+    machine._save(known)
+    _start_kubelet(stage)
+    machine.enter(two)
+    machine.leave(one)
+    machine.leave(two)
+    assert _settings(stage) == {**_settings(stage), "kernel/panic": "7", LIMIT: "128"}
 
 
 def test_the_last_of_two_undoes_what_the_first_one_found(stage: Path) -> None:

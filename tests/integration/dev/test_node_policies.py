@@ -19,7 +19,7 @@ from tests.support import pod_network
 from tests.support.operator import eventually
 from tests.support.pod_network import PodNetwork
 from windlass.dev import cluster as control_plane
-from windlass.dev import components, launch, places, state, status
+from windlass.dev import components, state, status
 from windlass.dev.desk import Desk
 from windlass.dev.node.slot import Slot
 
@@ -249,19 +249,3 @@ def _pids(desk: Desk) -> dict[str, int]:
     now = state.load(desk.directory)
     assert now is not None
     return {component: process.pid for component, process in now.processes.items()}
-
-
-def test_an_enforcer_nobody_recorded_is_found(request: pytest.FixtureRequest) -> None:
-    """Who died right after starting it left one; the next `up` ends that and has one."""
-    name = support.name("fence")
-    request.addfinalizer(lambda: control_plane.down(name))
-    half = f"dev.spawn.{components.POLICIES}.after=kill"
-    commands.run("up", "--node", "--name", name, WINDLASS_FAILPOINTS=half)
-    directory = places.directory(name)
-    assert len(launch.strays(components.POLICIES, directory)) == 1
-    again = commands.run("up", "--name", name)
-    assert again.returncode == 0, again.stderr
-    (found,) = launch.strays(components.POLICIES, directory)
-    now = state.load(directory)
-    assert now is not None
-    assert now.processes[components.POLICIES].pid == found.pid

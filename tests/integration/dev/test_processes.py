@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import desk as commands
+from tests.support.programs import write_script
 from windlass.dev import processes
 from windlass.dev.state import Process
 
@@ -69,3 +71,49 @@ def test_only_our_programs_are_found(sleeper: Process, tmp_path: Path) -> None:
         assert list(processes.find(tmp_path / "other", programs)) == []
     finally:
         processes.end([named], tmp_path)
+
+
+@pytest.mark.parametrize(("program", "found"), [("kubelet", True), ("containerd", False)])
+def test_what_enters_is_taken_for_what_it_will_be(
+    tmp_path: Path, program: str, found: bool
+) -> None:
+    """On a busy machine one may still be entering when others are looked for."""
+    entrance = write_script(tmp_path / "nsenter", "sleep 60; :")
+    command = [
+        str(entrance),
+        f"--net={tmp_path}/net",
+        "--",
+        "/bin/kubelet",
+        f"--config={tmp_path}/x",
+    ]
+    process = processes.spawn(command, directory=tmp_path, log=tmp_path / "log")
+    try:
+        hits = processes.find(tmp_path, [program], through="nsenter")
+        assert [one.pid for one in hits] == ([process.pid] if found else [])
+    finally:
+        processes.end([process], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("script", "told"), [("exit 3", "with status 3"), ("kill -9 $$", "by SIGKILL")]
+)
+def test_how_a_process_ended_is_known(tmp_path: Path, script: str, told: str) -> None:
+    """Whoever was killed leaves no words."""
+    process = processes.spawn(["/bin/sh", "-c", script], directory=tmp_path, log=tmp_path / "log")
+    commands.await_end(process.pid)
+    assert not processes.is_alive(process, tmp_path)
+    assert processes.how_it_ended(process) == told
+
+
+def test_the_callers_umask_does_not_leak_in(tmp_path: Path) -> None:
+    """Pods could not read what a careful person's node makes for them."""
+    mask = os.umask(0o077)
+    try:
+        process = processes.spawn(
+            ["/bin/sh", "-c", "umask"], directory=tmp_path, log=tmp_path / "log"
+        )
+    finally:
+        os.umask(mask)
+    commands.await_end(process.pid)
+    assert not processes.is_alive(process, tmp_path)
+    assert (tmp_path / "log").read_text() == "0022\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from windlass.dev import toolchain_go
@@ -33,3 +35,16 @@ def test_module_without_go_line_is_refused() -> None:
     """A pinned module always says which Go it needs."""
     with pytest.raises(ValueError, match="go line"):
         toolchain_go.needed_version("module x\n")
+
+
+@pytest.mark.parametrize(
+    ("needed", "found"), [((1, 21), "go-1.25"), ((1, 26), "go-1.26"), ((1, 27), None)]
+)
+def test_a_toolchain_that_was_fetched_before_is_used_again(
+    tmp_path: Path, needed: tuple[int, int], found: str | None
+) -> None:
+    """The oldest that will do; its work directory and drafts are none."""
+    for name in ("go-1.25", "go-1.26", "go-work", ".go-draft"):
+        (tmp_path / name).mkdir()
+    hit = toolchain_go._fetched_before(tmp_path, needed)
+    assert (hit and hit.name) == found

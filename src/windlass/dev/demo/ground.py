@@ -6,6 +6,7 @@ the stories say what they leave out.
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import subprocess
@@ -23,6 +24,7 @@ from windlass.dev import cluster, companions, ports
 from windlass.dev.desk import Desk
 from windlass.dev.node import precondition
 from windlass.dev.progress import Progress
+from windlass.objects.json import Object
 
 T = TypeVar("T")
 
@@ -76,6 +78,12 @@ class Ground:
             raise WindlassError("DemoFailed", f"kubectl {shown}: {done.stderr.strip()}")
         return done.stdout + done.stderr
 
+    def found(self, path: str) -> Object:
+        """What the API server has at a path, empty if there is nothing; no program is run."""
+        answer = self.desk.api.ask(path)
+        read: Object = json.loads(answer.text) if answer.ok else {}
+        return read
+
     def log(self, repository: str, *arguments: str) -> str:
         """What `git log` says of a repository."""
         return _git(self.repository(repository), "log", *arguments)
@@ -112,10 +120,12 @@ def brought_up(progress: Progress) -> Ground:
     ground = Ground(desk, git, probe, metrics, problem)
     if problem:
         progress.say(f"without a node: {problem}")
-    _serve_git(ground, progress)
-    _operate(ground, progress)
-    for person in ("alice", "bob"):
-        ground.kubectl("apply", "-f", "-", stdin=_admin_binding(person))
+    with progress.step("installing windlass, starting its operator and a git server"):
+        # Both take their time to start, and neither needs the other for that.
+        _serve_git(ground)
+        _operate(ground)
+        awaited(lambda: not ports.is_free(ground.git_port), "the git server")
+        awaited(lambda: _is_ready(ground), "the operator")
     return ground
 
 
@@ -134,7 +144,7 @@ def awaited(look: Callable[[], T], what: str, *, seconds: float = _SECONDS) -> T
     return found
 
 
-def _serve_git(ground: Ground, progress: Progress) -> None:
+def _serve_git(ground: Ground) -> None:
     if not ground.password_file.exists():
         atomic.write_bytes(ground.password_file, secrets.token_hex(16).encode(), mode=0o600)
     if not ports.is_free(ground.git_port):
@@ -148,12 +158,10 @@ def _serve_git(ground: Ground, progress: Progress) -> None:
         f"--password-file={ground.password_file}",
         *((f"--node={ground.desk.name}",) if ground.has_node else ()),
     ]
-    with progress.step("starting a git server"):
-        companions.start(ground.desk.directory, "git", arguments)
-        awaited(lambda: not ports.is_free(ground.git_port), "the git server")
+    companions.start(ground.desk.directory, "git", arguments)
 
 
-def _operate(ground: Ground, progress: Progress) -> None:
+def _operate(ground: Ground) -> None:
     if _is_ready(ground):
         return
     arguments = [
@@ -164,22 +172,11 @@ def _operate(ground: Ground, progress: Progress) -> None:
         f"--metrics-bind-address=127.0.0.1:{ground.metrics_port}",
         "--environments-poll-interval=1s",
     ]
-    with progress.step("installing windlass and starting its operator"):
-        companions.start(ground.desk.directory, "operator", arguments)
-        awaited(lambda: _is_ready(ground), "the operator")
+    companions.start(ground.desk.directory, "operator", arguments)
 
 
 def _is_ready(ground: Ground) -> bool:
     return _fetched(ground.probe_port, "/readyz") is not None
-
-
-def _admin_binding(person: str) -> str:
-    return (
-        "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding,"
-        f" metadata: {{name: demo-{person}}},"
-        " roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin},"
-        f" subjects: [{{apiGroup: rbac.authorization.k8s.io, kind: User, name: {person}}}]}}"
-    )
 
 
 def _git(directory: Path, *arguments: str, stdin: str = "") -> str:

@@ -87,6 +87,12 @@ STEPS = (
 )
 
 
+def prepare(ground: Ground) -> None:
+    """Let both people do everything."""
+    for person in sorted({step.person for step in STEPS}):
+        ground.kubectl("apply", "-f", "-", stdin=_admin_binding(person))
+
+
 def play(ground: Ground, progress: Progress, tell: Callable[[str], None]) -> bool:
     """Tell the story; whether everything that was promised was seen."""
     with progress.step("waiting until authors can be proven"):
@@ -99,6 +105,15 @@ def play(ground: Ground, progress: Progress, tell: Callable[[str], None]) -> boo
         ground.kubectl("delete", "namespace", _NAMESPACE, "--ignore-not-found")
     seen = [_step(ground, step, tell) for step in STEPS]
     return all(seen)
+
+
+def _admin_binding(person: str) -> str:
+    return (
+        "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding,"
+        f" metadata: {{name: demo-{person}}},"
+        " roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin},"
+        f" subjects: [{{apiGroup: rbac.authorization.k8s.io, kind: User, name: {person}}}]}}"
+    )
 
 
 def _objects(ground: Ground) -> str:

@@ -2,11 +2,13 @@
 
 Everything that is printed was observed. What was promised and not seen in time makes the
 demo fail. Everything is left running to look around; playing again uses what is there.
+What a story needs before it can begin is made while those before it are told.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 
 from windlass.dev.demo import ground as grounds
@@ -22,9 +24,12 @@ def run(progress: Progress, tell: Callable[[str], None]) -> bool:
     """Bring everything up and play all stories; whether all that was promised was seen."""
     ground = grounds.brought_up(progress)
     seen: list[bool] = []
-    for number, story in enumerate(STORIES, 1):
-        tell(heading(number, story.TITLE))
-        seen.append(story.play(ground, progress, tell))
+    with ThreadPoolExecutor(len(STORIES)) as pool:
+        prepared = [pool.submit(story.prepare, ground) for story in STORIES]
+        for number, (story, ready) in enumerate(zip(STORIES, prepared, strict=True), 1):
+            tell(heading(number, story.TITLE))
+            ready.result()
+            seen.append(story.play(ground, progress, tell))
     tell(_farewell(ground))
     return all(seen)
 

@@ -12,7 +12,7 @@ from windlass.dev import state
 from windlass.dev.demo.ground import Ground, awaited
 from windlass.dev.demo.telling import indented
 from windlass.dev.node import containerd, packages, sandbox
-from windlass.dev.progress import Progress
+from windlass.dev.progress import Progress, Silent
 from windlass.objects.json import Object
 from windlass.oci import archive
 
@@ -21,12 +21,10 @@ TITLE = "A branch becomes a running, fenced environment"
 _REPOSITORY = "shop"
 _TEAM = "team-a"
 _IMAGE = "windlass.dev/shell:1"
+_ACCOUNT = f"/api/v1/namespaces/{_TEAM}/serviceaccounts/default"
+_ENVIRONMENT = f"/apis/catalyst.catalyst.dev/v1alpha1/namespaces/{_TEAM}/environments/preview"
 _PAGE = "Welcome to the shop, version {version}"
 _OBJECTS = """
-apiVersion: v1
-kind: Namespace
-metadata: {{name: team-a}}
----
 apiVersion: v1
 kind: Secret
 metadata: {{name: shop-git, namespace: team-a}}
@@ -81,24 +79,31 @@ spec: {{selector: {{app: web}}, ports: [{{port: 80, targetPort: 8080}}]}}
 """
 
 
+def prepare(ground: Ground) -> None:
+    """A team, its repository, something to run, and a stranger who will try to get in."""
+    team = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _TEAM}}
+    ground.kubectl("apply", "-f", "-", stdin=json.dumps(team))
+    ground.kubectl("delete", "environment", "preview", "-n", _TEAM, "--ignore-not-found")
+    ground.commit(_REPOSITORY, "Open the shop", _manifests(ground, 1))
+    if ground.has_node:
+        _load_image(ground)
+        awaited(lambda: ground.found(_ACCOUNT), "the team's default account")
+        ground.kubectl("apply", "-f", "-", stdin=json.dumps(_stranger()))
+
+
 def play(ground: Ground, progress: Progress, tell: Callable[[str], None]) -> bool:
     """Tell the story; whether everything that was promised was seen."""
-    if ground.has_node:
-        with progress.step("giving the node something to run"):
-            _load_image(ground, progress)
-    else:
+    del progress
+    if not ground.has_node:
         tell(f"(without a node nothing can run; what would run is applied: {ground.no_node})")
-    ground.kubectl(
-        "delete", "environment", "preview", "-n", _TEAM, "--ignore-not-found", check=False
-    )
-    first = ground.commit(_REPOSITORY, "Open the shop", _manifests(ground, 1))
+    first = ground.log(_REPOSITORY, "-1", "--format=%H", "main").strip()
     ground.kubectl("apply", "-f", "-", stdin=_objects(ground))
     tell("\n$ kubectl -n team-a apply -f environment.yaml   # a copy of branch main, please")
     try:
-        seen = _followed(ground, first, tell)
+        seen = _followed(ground, first, 1, tell)
         second = ground.commit(_REPOSITORY, "Say it again, nicer", _manifests(ground, 2))
         tell(f"\n$ git push   # {second[:8]} Say it again, nicer")
-        return all((seen, _followed(ground, second, tell), _fenced(ground, tell)))
+        return all((seen, _followed(ground, second, 2, tell), _fenced(ground, tell)))
     except WindlassError as error:
         tell(f"  NOT SEEN: {error.message}")
         return False
@@ -116,8 +121,8 @@ def _objects(ground: Ground) -> str:
     return _OBJECTS.format(url=ground.url(_REPOSITORY), password=password)
 
 
-def _followed(ground: Ground, commit: str, tell: Callable[[str], None]) -> bool:
-    """Wait until the Environment serves a commit, and tell what it says of itself."""
+def _followed(ground: Ground, commit: str, version: int, tell: Callable[[str], None]) -> bool:
+    """Wait until the Environment serves a commit, and tell what it and its page say."""
     began = time.monotonic()
     found = awaited(lambda: _serving(ground, commit), f"commit {commit[:8]} ready", seconds=120.0)
     assert found is not None, "only what was seen ends the wait"
@@ -127,25 +132,30 @@ def _followed(ground: Ground, commit: str, tell: Callable[[str], None]) -> bool:
     tell(indented("\n".join(f"{row['name']:10} {row.get('message', '')}" for row in rows)))
     if not ground.has_node:
         return True
-    page = _page(ground, place)
     tell("  the page, asked for inside the environment:")
-    tell(indented(page))
-    return bool(page)
+    tell(indented(_page(ground, place, _PAGE.format(version=version))))
+    return True
 
 
 def _serving(ground: Ground, commit: str) -> Object | None:
-    found: Object = json.loads(
-        ground.kubectl("get", "environment", "preview", "-n", _TEAM, "-o", "json")
-    )
+    found = ground.found(_ENVIRONMENT)
     status = found.get("status") or {}
     commits = (status.get("serving") or {}).get("commits") or {}
     return found if status.get("phase") == "Ready" and commits.get("app") == commit else None
 
 
-def _page(ground: Ground, place: str) -> str:
-    """What the Service answers to a pod of the same environment."""
+def _page(ground: Ground, place: str, wanted: str) -> str:
+    """What the Service answers to a pod of the same environment, once it is `wanted`.
+
+    For a second after a rollout the packet filter still leads to the pod before.
+    """
     address = _service_address(ground, place)
-    return awaited(lambda: _asked(ground, place, "deploy/web", address), "the page")
+
+    def asked() -> str:
+        page = _asked(ground, place, "deploy/web", address)
+        return page if wanted in page else ""
+
+    return awaited(asked, f"the page {wanted!r}")
 
 
 def _asked(ground: Ground, place: str, pod: str, address: str) -> str:
@@ -162,14 +172,11 @@ def _service_address(ground: Ground, place: str) -> str:
 
 def _fenced(ground: Ground, tell: Callable[[str], None]) -> bool:
     """Show that a stranger cannot connect."""
-    place = json.loads(ground.kubectl("get", "environment", "preview", "-n", _TEAM, "-o", "json"))[
-        "status"
-    ]["namespace"]
+    place = ground.found(_ENVIRONMENT)["status"]["namespace"]
     names = ground.kubectl("get", "networkpolicies", "-n", place, "-o", "name").split()
     tell(f"  {len(names)} network policies hold it in")
     if not ground.has_node:
         return bool(names)
-    ground.kubectl("apply", "-f", "-", stdin=json.dumps(_stranger()))
     ground.kubectl("wait", "--for=condition=Ready", "pod/stranger", "-n", _TEAM, "--timeout=60s")
     address = _service_address(ground, place)
     tell(f"\n$ kubectl -n team-a exec stranger -- nc -w 2 {address} 80   # somebody else's pod")
@@ -193,9 +200,9 @@ def _stranger() -> Object:
     }
 
 
-def _load_image(ground: Ground, progress: Progress) -> None:
+def _load_image(ground: Ground) -> None:
     """An image with a shell and a web server in one small program."""
-    found = packages.unpacked("busybox", ["busybox-static"], progress)
+    found = packages.unpacked("busybox", ["busybox-static"], Silent())
     places = (found / "bin/busybox", found / "usr/bin/busybox")
     program = next(path for path in places if path.exists()).read_bytes()
     layer = archive.layer({"bin/busybox": (0o755, program)}, compress=False)

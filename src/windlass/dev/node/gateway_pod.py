@@ -19,6 +19,7 @@ GATEWAY = "gateway"
 
 _AROUND = "/around"
 """Not below /etc, where the agent looks by itself: that is the machine's, read-only."""
+_API_KEY = f"{_AROUND}/api-key"
 _HEALTH_PORT = 8082
 
 
@@ -30,7 +31,6 @@ class GatewayPod:
     namespace: str
     sync: str
     service_path: str
-    token: str
     api_key_secret: str
     git_secret: str
     git_host: str
@@ -66,9 +66,10 @@ class GatewayPod:
             f"--data={DATA}",
             f"--port={PORT}",
             f"--control-port={CONTROL_PORT}",
-            f"--token={self.token}",
+            f"--token-file={_API_KEY}/apiKey",
         ]
-        return _with(own_image.container(GATEWAY, arguments, {}), {"data": DATA})
+        mounts = {"data": DATA, "api-key": _API_KEY}
+        return _with(own_image.container(GATEWAY, arguments, {}), mounts)
 
     def _agent(self) -> Object:
         container = own_image.container(
@@ -81,7 +82,7 @@ class GatewayPod:
                 "RUN_PATH": "/run/windlass",
                 "GIT_INSECURE_HOSTS": self.git_host,
                 "POD_INFO_PATH": f"{_AROUND}/podinfo",
-                "API_KEY_FILE": f"{_AROUND}/api-key/apiKey",
+                "API_KEY_FILE": f"{_API_KEY}/apiKey",
                 "GIT_AUTH_PATH": f"{_AROUND}/git-auth",
             },
         )
@@ -99,7 +100,7 @@ class GatewayPod:
             "store": "/store",
             "run": "/run/windlass",
             "podinfo": f"{_AROUND}/podinfo",
-            "api-key": f"{_AROUND}/api-key",
+            "api-key": _API_KEY,
             "git-auth": f"{_AROUND}/git-auth",
         }
         probe = {

@@ -26,6 +26,7 @@ from windlass.dev.node import (
     mounts,
     namespaces,
     network,
+    watches,
 )
 from windlass.dev.node.slot import Slot
 from windlass.dev.state import Node, Process
@@ -54,6 +55,7 @@ def make(node: Node, directory: Path) -> None:
     slot = Slot(node.slot)
     _write(node, slot, directory)
     machine.enter(directory)
+    watches.require()
     failpoint.reach("dev.node.machine.after")
     namespaces.make(directory)
     failpoint.reach("dev.node.namespaces.after")

@@ -1,9 +1,10 @@
 """What nodes change on the machine outside of any namespace, and how it is undone.
 
-The kubelet sets kernel settings, and the mount points it needs may not be there. What
-was found before the first node is written down in /run, which forgets at a reboot as
-the kernel does. The last node that leaves undoes it: while another node is there, its
-mount points and settings stay. A setting that somebody changed since is left alone.
+The kubelet sets kernel settings, a few clusters outgrow a limit, and the mount points
+they need may not be there. What was found before the first node is written down in
+/run, which forgets at a reboot as the kernel does. The last node that leaves undoes it:
+while another node is there, its mount points and settings stay. A setting that somebody
+changed since is left alone.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ SET_BY_KUBELET: Mapping[str, str] = {
     "vm/panic_on_oom": "0",
 }
 
+AT_LEAST: Mapping[str, int] = {"fs/inotify/max_user_instances": 1024}
+"""Limits that all clusters of a user share; a cluster with a node takes 17 of this one."""
+
 _SETTINGS = Path("/proc/sys")
 _RECORD = Path("/run/windlass/nodes.json")
 _LOCK = Path("/run/windlass.lock")
@@ -45,21 +49,25 @@ class Record:
 
 
 def to_restore(found: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
-    """The settings that the kubelet changed and nobody touched since."""
+    """The settings that were changed for a node and that nobody touched since."""
+    ours = {**SET_BY_KUBELET, **{name: str(least) for name, least in AT_LEAST.items()}}
     return {
         name: value
         for name, value in found.items()
-        if name in now and now[name] == SET_BY_KUBELET.get(name) and value != now[name]
+        if name in now and now[name] == ours.get(name) and value != now[name]
     }
 
 
 def enter(directory: Path) -> None:
     """Write down what is found, make what is missing, for the cluster in `directory`."""
     with _locked():
-        record = _load() or Record(_settings(), _missing(), ())
+        record = _load() or Record({}, _missing(), ())
         nodes = {*_living(record.nodes), str(directory)}
-        _save(replace(record, nodes=tuple(sorted(nodes))))
+        # Another version, which knew fewer settings, may have begun the record.
+        settings = {**_settings(), **record.settings}
+        _save(replace(record, settings=settings, nodes=tuple(sorted(nodes))))
         failpoint.reach("dev.node.record.after")
+        _raise_limits()
         for point in namespaces.MOUNT_POINTS:
             point.mkdir(parents=True, exist_ok=True)
 
@@ -98,8 +106,16 @@ def _undo(record: Record) -> None:
             Path(point).rmdir()
 
 
+def _raise_limits() -> None:
+    for name, least in AT_LEAST.items():
+        # Where settings cannot be written, what there is has to do; `watches` finds out.
+        with contextlib.suppress(OSError):
+            if int((_SETTINGS / name).read_text()) < least:
+                (_SETTINGS / name).write_text(str(least))
+
+
 def _settings() -> dict[str, str]:
-    found = {name: _SETTINGS / name for name in SET_BY_KUBELET}
+    found = {name: _SETTINGS / name for name in (*SET_BY_KUBELET, *AT_LEAST)}
     return {name: path.read_text().strip() for name, path in found.items() if path.exists()}
 
 

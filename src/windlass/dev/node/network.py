@@ -18,6 +18,8 @@ from windlass.base.errors import WindlassError
 from windlass.dev.node import mark, namespaces, slot, system
 from windlass.dev.node.slot import Network, Slot
 
+SLOT_TAKEN = "SlotTaken"
+
 _INTERFACES = Path("/sys/class/net")
 _FORWARD = "echo 1 > /proc/sys/net/ipv4/ip_forward"
 
@@ -46,15 +48,24 @@ def routes_in(answer: str) -> list[Network]:
 def make(chosen: Slot, directory: Path) -> None:
     """Lay the link and the routes."""
     if (_INTERFACES / chosen.link).exists():
-        raise WindlassError(
-            "SlotTaken",
-            f"the addresses {chosen.block} of this cluster were given to another one while it "
-            "was not running; `windlass dev down` and `up --node` get it others",
-        )
-    system.run("ip", "-batch", "-", text=machine_batch(chosen, directory))
+        raise _taken(chosen)
+    try:
+        system.run("ip", "-batch", "-", text=machine_batch(chosen, directory))
+    except WindlassError as fault:
+        # Whoever keeps clusters elsewhere, in another home, may have been faster.
+        others = (_INTERFACES / chosen.link).exists() and not exists(chosen, directory)
+        raise (_taken(chosen) if others else fault) from fault
     inside = namespaces.enter(directory)
     system.run(*inside, "ip", "-batch", "-", text=cluster_batch(chosen))
     system.run(*inside, "sh", "-c", _FORWARD)
+
+
+def _taken(chosen: Slot) -> WindlassError:
+    return WindlassError(
+        SLOT_TAKEN,
+        f"the addresses {chosen.block} of this cluster were given to another one while it "
+        "was not running; `windlass dev down` and `up --node` get it others",
+    )
 
 
 def machine_batch(chosen: Slot, directory: Path) -> str:

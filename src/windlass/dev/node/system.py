@@ -39,5 +39,7 @@ def path() -> str:
 
 
 def _failed(command: tuple[str, ...], said: str) -> WindlassError:
-    shown = " ".join(command[:4])
+    # What enters a namespace says so at length; what it does there stands behind.
+    own = command[command.index("--") + 1 :] if "--" in command else command
+    shown = " ".join(own[:4])
     return WindlassError("NodeFailed", f"`{shown}` failed: {redactor.clean(said.strip())[:600]}")

@@ -22,3 +22,11 @@ def test_a_cluster_without_node_takes_no_image() -> None:
     """It says what to do."""
     with pytest.raises(WindlassError, match="up --node"):
         containerd.load(State("x", {}, {}), Path("/nowhere"), Path("/nowhere/x.tar"))
+
+
+@pytest.mark.parametrize(("status", "serves"), [("ok", True), ("error", False)])
+def test_containerd_without_its_part_for_pods_is_of_no_use(status: str, serves: bool) -> None:
+    """It goes on running without it, so it has to be asked."""
+    rows = f"io.containerd.grpc.v1  tasks  -  ok\nio.containerd.grpc.v1  cri  linux/amd64  {status}"
+    assert containerd.is_loaded(f"TYPE  ID  PLATFORMS  STATUS\n{rows}\n\n") is serves
+    assert not containerd.is_loaded("")

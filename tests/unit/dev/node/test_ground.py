@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from windlass.dev import processes
-from windlass.dev.node import cgroups, ground, machine, namespaces, network
+from windlass.dev.node import cgroups, ground, machine, namespaces, network, watches
 from windlass.dev.state import Node, Process
 
 DIRECTORY = Path("/nowhere/x")
@@ -28,6 +28,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         monkeypatch.setattr(module, "remove", note(f"remove {name}"))
     monkeypatch.setattr(machine, "enter", note("enter machine"))
     monkeypatch.setattr(machine, "leave", note("leave machine"))
+    monkeypatch.setattr(watches, "require", note("try watches"))
     monkeypatch.setattr(ground, "_write", note("write"))
     monkeypatch.setattr(ground, "_done", lambda directory: _Mark(taken))
     monkeypatch.setattr(cgroups, "members", lambda directory: [])
@@ -55,6 +56,7 @@ def test_machine_is_written_down_before_anything_is_made(steps: list[str]) -> No
     assert steps == [
         "write",
         "enter machine",
+        "try watches",
         "make namespaces",
         "make network",
         "make cgroups",

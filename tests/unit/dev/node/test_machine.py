@@ -26,3 +26,13 @@ def test_only_what_the_kubelet_changed_is_put_back(
 def test_settings_that_are_gone_are_left_alone() -> None:
     """Not every kernel has every setting."""
     assert machine.to_restore({"vm/unknown": "1"}, {}) == {}
+
+
+@pytest.mark.parametrize(
+    ("found", "now", "restored"), [("128", "1024", "128"), ("8192", "8192", ""), ("128", "512", "")]
+)
+def test_a_limit_that_was_raised_is_put_back(found: str, now: str, restored: str) -> None:
+    """Unless it was high enough before, or somebody chose another one since."""
+    (name,) = machine.AT_LEAST
+    expected = {name: restored} if restored else {}
+    assert machine.to_restore({name: found}, {name: now}) == expected

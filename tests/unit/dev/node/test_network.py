@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from windlass.dev.node import mark, network
+from windlass.base.errors import WindlassError
+from windlass.dev.node import mark, network, system
 from windlass.dev.node.slot import Network, Slot
 
 DIRECTORY = Path("/state/x")
@@ -48,3 +49,23 @@ def test_cluster_reaches_the_machine() -> None:
 def test_routes_are_read(answer: str, found: list[Network]) -> None:
     """Hosts are routes as well; other families are none of ours."""
     assert network.routes_in(answer) == found
+
+
+@pytest.mark.parametrize(
+    ("appeared", "reason"), [(True, network.SLOT_TAKEN), (False, "NodeFailed")]
+)
+def test_somebody_faster_is_told_from_a_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, appeared: bool, reason: str
+) -> None:
+    """A cluster of another home may take the same link between choosing and making it."""
+
+    def refuse(*command: str, text: str = "") -> str:
+        if appeared:
+            (tmp_path / "windlass2").mkdir()
+        raise WindlassError("NodeFailed", "File exists")
+
+    monkeypatch.setattr(network, "_INTERFACES", tmp_path)
+    monkeypatch.setattr(system, "run", refuse)
+    with pytest.raises(WindlassError) as caught:
+        network.make(Slot(2), DIRECTORY)
+    assert caught.value.reason == reason
