@@ -49,3 +49,29 @@ def test_every_package_has_one_sentence_without_and() -> None:
         assert sentence.endswith("."), init
         assert sentence.count(". ") == 0, init
         assert " and " not in sentence or init.parent.name == "windlass", init
+
+
+def _defined() -> set[str]:
+    """Every class, function and module of the package by its name."""
+    names: set[str] = set()
+    for file in (_ROOT / "src/windlass").rglob("*.py"):
+        names.add(file.stem)
+        names |= set(
+            re.findall(r"^ *(?:class|def|async def) (\w+)", file.read_text(), re.MULTILINE)
+        )
+    return names
+
+
+def test_everything_the_map_names_exists() -> None:
+    """Files and classes in backticks, and the values that pictures name."""
+    text = (_ROOT / "ARCHITECTURE.md").read_text()
+    quoted = set(re.findall(r"`([^`\n]+)`", text))
+    for path in (each for each in quoted if each.endswith(".py")):
+        assert (_ROOT / "src/windlass" / path).is_file(), path
+    values = {each for each in quoted if re.fullmatch(r"[A-Z]\w+|\w+", each)}
+    for picture in re.findall(r"```\n(.*?)```", text, re.DOTALL):
+        values |= set(re.findall(r"\b[A-Z][a-z]+(?:[A-Z][a-z]+)*\b", picture))
+    kinds = {"ConfigMap", "NetworkPolicy", "Lease", "Git", "API"}
+    assert (
+        not values - _defined() - kinds - {path.name for path in (_ROOT / "src/windlass").iterdir()}
+    )

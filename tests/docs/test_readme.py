@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import yaml
 
-from windlass.api.registry import kind_of
+from tests.support.kinds import kind_of
 
 _ROOT = Path(__file__).parents[2]
 _README = (_ROOT / "README.md").read_text()
@@ -31,6 +31,15 @@ def test_every_link_leads_somewhere() -> None:
     for document in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"):
         for target in re.findall(r"\]\(([^)#:]+)\)", (_ROOT / document).read_text()):
             assert (_ROOT / target).exists(), f"{document} links to {target}"
+
+
+def test_every_page_is_in_the_list_of_documents() -> None:
+    """A page that nothing leads to is read by nobody, and a link that leads nowhere by no one."""
+    docs = _ROOT / "docs"
+    linked = set(re.findall(r"\]\(([^)#:]+)\)", (docs / "README.md").read_text()))
+    pages = {page.relative_to(docs).as_posix() for page in docs.rglob("*.md")} - {"README.md"}
+    assert pages <= linked
+    assert all((docs / target).is_file() for target in linked)
 
 
 def test_the_example_is_valid() -> None:

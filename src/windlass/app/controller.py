@@ -6,8 +6,9 @@
                            environments
 
 SIGTERM stops intake, writes what waits, then frees the lease. Losing the lease ends all
-parts at once; the process goes on as a candidate. A part that cannot work yet is begun
-again by itself and disturbs no other.
+parts at once; the process goes on as a candidate. No part writes to the API server or to
+Git without the lease, also not when it wakes from a pause: both ask right before. A part
+that cannot work yet is begun again by itself and disturbs no other.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ class ControllerRole:
         self._tally = Tally(Metrics(self._registry))
         self._holder = Holder.local()
         self._leadership = self._candidate()
+        self._fenced = connection.fenced(self._may_write)
         self._parts = self._all_parts()
         self._stopping = asyncio.Event()
 
@@ -83,7 +85,7 @@ class ControllerRole:
         return (
             GatewaysPart(
                 self._settings,
-                self._connection,
+                self._fenced,
                 GatewayMetrics(self._registry),
                 may_write=self._may_write,
                 at_desk=self._at_desk,
@@ -91,7 +93,7 @@ class ControllerRole:
             ),
             ReverserPart(
                 self._settings,
-                self._connection,
+                self._fenced,
                 self._tally,
                 holder=str(self._holder),
                 may_push=self._may_write,
@@ -100,7 +102,7 @@ class ControllerRole:
             ),
             EnvironmentsPart(
                 self._settings,
-                self._connection,
+                self._fenced,
                 EnvironmentMetrics(self._registry),
                 at_desk=self._at_desk,
                 clock=self._clock,

@@ -4,6 +4,9 @@ One `Redactor` per process knows the secret values in use. Text that leaves the
 process (log, event, status, commit message, error) goes through `clean`. URL
 userinfo and authorization headers are taken out by shape, also when the value is
 unknown. Short values are not registered: they would blank ordinary words.
+
+Servers choose much of that text, so the patterns begin with a fixed word and their runs
+do not overlap: cleaning takes time in proportion to the text, whatever it says.
 """
 
 from __future__ import annotations
@@ -15,8 +18,11 @@ from urllib.parse import quote
 PLACEHOLDER = "[redacted]"
 
 _SHORTEST = 4
-_USERINFO = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)[^/\s@'\"]+@")
-_HEADER = re.compile(r"(?i)(authorization:\s*\w+\s+)\S+")
+# To the last `@` of the authority: a password may hold one that nobody encoded.
+_USERINFO = re.compile(r"://[^/\s\"]+@")
+_HEADER = re.compile(
+    r"(authorization[\\\"']{0,4}\s*[:=]\s*[\\\"']{0,4}[\w-]+\s+)[^\s\\\"']+", re.IGNORECASE
+)
 
 
 class Redactor:
@@ -41,7 +47,7 @@ class Redactor:
         """`text` without secrets, cut to `limit` characters."""
         for secret in sorted(self._secrets, key=len, reverse=True):
             text = text.replace(secret, PLACEHOLDER)
-        text = _USERINFO.sub(rf"\g<scheme>{PLACEHOLDER}@", text)
+        text = _USERINFO.sub(f"://{PLACEHOLDER}@", text)
         text = _HEADER.sub(rf"\g<1>{PLACEHOLDER}", text)
         return text if len(text) <= limit else text[: limit - 1] + "…"
 

@@ -84,10 +84,17 @@ def apply(
 
 
 @app.command()
-def verify(to: Directory, output: Output = "text") -> None:
+def verify(
+    to: Directory,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(help="Pattern whose files are not ours, beside the usual; repeatable."),
+    ] = None,
+    output: Output = "text",
+) -> None:
     """Compare every synced file with what the last sync left, by content."""
     _check(output)
-    found = _verified(to)
+    found = _verified(to, exclude or [])
     typer.echo(_drift_json(found) if output == "json" else _drift_text(found, to))
     sys.exit(DIFFERENT if found.found else 0)
 
@@ -162,19 +169,17 @@ async def _rolled_back(to: Path) -> str:
     return f"{to}: from {old} back to {new}"
 
 
-def _verified(to: Path) -> Drift:
+def _verified(to: Path, exclude: list[str]) -> Drift:
     from windlass.base.errors import WindlassError
     from windlass.cli import gateway_desk as desk
     from windlass.gateways.agent import comparing
-    from windlass.gateways.decide.globs import Globs
-    from windlass.gateways.decide.routing import DEFAULT_EXCLUDES
     from windlass.git.child import Git
 
+    excludes = desk.excludes_of(exclude)
     with desk.opened(to, Git()) as bench:
         manifest = bench.applier.manifest()
         if manifest is None:
             raise WindlassError("NothingSynced", f"{to} holds nothing that was synced")
-        excludes = Globs(DEFAULT_EXCLUDES)
         return comparing.compared(bench.applier, None, manifest, excludes, everything=True)
 
 

@@ -7,7 +7,7 @@ import fcntl
 import hashlib
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,9 +26,10 @@ from windlass.gateways.agent.lock import Owner
 from windlass.gateways.agent.order import Order
 from windlass.gateways.agent.scans import Scanner
 from windlass.gateways.agent.work import Work
-from windlass.gateways.decide import metadata, routing, targets
+from windlass.gateways.decide import metadata, pod_annotations, routing, targets
 from windlass.gateways.decide.deletes import Allowance, Safety
 from windlass.gateways.decide.gateway import Pod
+from windlass.gateways.decide.globs import Globs
 from windlass.gateways.decide.metadata import Access, Policy
 from windlass.gateways.decide.routing import PREFIX, Routing
 from windlass.git import credentials, listing, windows
@@ -107,6 +108,15 @@ def git_of(inputs: Inputs) -> Git:
     """Git as a desk may use it: also with directories of this machine."""
     hosts = frozenset(inputs.insecure_host or ())
     return Git(GitSettings(insecure_hosts=hosts, local_hosts=hosts, allow_file=True))
+
+
+def excludes_of(patterns: Iterable[str]) -> Globs:
+    """The usual excludes of a gateway, and more."""
+    usual = pod_annotations.tag_provider_patterns(Pod("", ""))
+    try:
+        return Globs((*routing.DEFAULT_EXCLUDES, *usual, *patterns))
+    except ValueError as error:
+        raise _usage(f"--exclude: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,9 +62,10 @@ def run(
         raise WindlassError(
             "NotADesk", "run needs --dev; in a cluster, `windlass controller` is the role to start"
         )
+    desk = _desk(kubeconfig, name)
     logs.configure(format=settings.log_format, level=settings.log_level)
     place = Install(settings.release, settings.namespace)
-    installed = asyncio.run(installing.install(_desk(kubeconfig, name), place))
+    installed = asyncio.run(installing.install(desk, place))
     typer.echo(f"installed; acting as {installing.OPERATOR}", err=True)
     asyncio.run(role.run(_at_desk(settings, installed), installed.kubeconfig, at_desk=True))
 

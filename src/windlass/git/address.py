@@ -15,7 +15,11 @@ import socket
 from windlass.git.errors import GitError
 from windlass.git.settings import GitSettings
 
-_METADATA = frozenset({"fd00:ec2::254", "100.100.100.200"})
+# Of clouds whose own services are not at 169.254.169.254 alone.
+_METADATA = frozenset(
+    {"fd00:ec2::254", "fd20:ce::254", "100.100.100.200", "168.63.129.16", "192.0.0.192"}
+)
+_TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
 
 
 async def resolve(host: str, port: int, settings: GitSettings) -> tuple[str, ...]:
@@ -39,15 +43,24 @@ async def _look_up(host: str, port: int) -> tuple[str, ...]:
 
 
 def _check(host: str, text: str) -> None:
-    address = ipaddress.ip_address(text.partition("%")[0])
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        address = address.ipv4_mapped
+    address = _meant(ipaddress.ip_address(text.partition("%")[0]))
     local = address.is_loopback or address.is_link_local or address.is_unspecified
     if local or address.is_multicast or str(address) in _METADATA:
         raise GitError(
             "AddressRefused",
             f"{host} is at a loopback, link-local or metadata address; list the host to allow it",
         )
+
+
+def _meant(
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address,
+) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """The IPv4 address that an IPv6 address stands for, where it stands for one."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if address in _TRANSLATED:
+        return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+    return address.ipv4_mapped or address.sixtofour or address
 
 
 def is_literal(host: str) -> bool:

@@ -1,6 +1,7 @@
 """Objects on the API server as plain dictionaries: read, list, write, delete.
 
-Writes name a field manager, so that every field has an owner. Nothing is retried here:
+Writes name a field manager, so that every field has an owner. Right before a write the
+connection is asked whether this process may still write. Nothing is retried here:
 an ApiError says what happened, its caller knows what that means. The server leaves
 kind and apiVersion out of the items of built-in lists; they are put back, so that a
 listed object and a watched one look alike.
@@ -17,7 +18,7 @@ from windlass.base import failpoint
 from windlass.kube import pages as page_format
 from windlass.kube import paths
 from windlass.kube.connection import Connection
-from windlass.kube.errors import ApiError
+from windlass.kube.errors import ApiError, Fenced
 from windlass.kube.pages import Page
 from windlass.objects.gvr import GVR
 from windlass.objects.json import Object
@@ -176,6 +177,8 @@ class Api:
         self, method: str, path: str, body: Any, content_type: str, params: Mapping[str, str]
     ) -> Object:
         failpoint.reach("kube.write.before")
+        if not self._connection.may_write():
+            raise Fenced
         response = await self._connection.request(
             method,
             path,

@@ -4,25 +4,31 @@ lightkube runs exec plugins; this adds what hundreds of streams and today's plug
 need: one run of the plugin serves everybody who waits for it, the version
 `client.authentication.k8s.io/v1` is spoken, the plugin is told through
 KUBERNETES_EXEC_INFO what is expected of it, and its failures are our errors. A token
-is printed anew only after the server refused the last one.
+is printed anew only after the server refused the last one. A plugin gets nothing to read
+and a deadline; when it is over, or nobody waits any more, its process group is ended.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-from collections.abc import AsyncGenerator
+import signal
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncGenerator, Sequence
 
 import httpx2
 import msgspec
-from lightkube.config.client_adapter import ExecAuth, async_check_output, user_auth
+from lightkube.config.client_adapter import ExecAuth, user_auth
 from lightkube.config.models import User, UserExec
-from lightkube.core.exceptions import ConfigError
 
 from windlass.base import redaction
 from windlass.base.errors import Retryable, Stalled
 from windlass.kube.errors import clean
 
+PLUGIN_SECONDS = 60.0
+
+_DRAIN_SECONDS = 5.0
 _VERSIONS = frozenset(
     f"client.authentication.k8s.io/{version}" for version in ("v1alpha1", "v1beta1", "v1")
 )
@@ -73,17 +79,16 @@ class ExecPlugin(ExecAuth):
 
     async def _printed(self) -> str:
         plugin = self._exec
-        command = [plugin.command, *(plugin.args or [])]
         try:
-            output = await async_check_output(command, env=_environment(plugin))
+            async with asyncio.timeout(PLUGIN_SECONDS):
+                output = await _output([plugin.command, *(plugin.args or [])], _environment(plugin))
             return msgspec.json.decode(output, type=_Answer).status.token
-        except (ConfigError, OSError) as error:
-            raise Retryable("CredentialPluginFailed", clean(str(error))) from error
+        except TimeoutError as error:
+            raise _failed(plugin, f"did not end within {PLUGIN_SECONDS:g} s") from error
+        except OSError as error:
+            raise _failed(plugin, f"failed: {error}") from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise Retryable(
-                "CredentialPluginFailed",
-                f"the credential plugin {plugin.command!r} printed no ExecCredential with a token",
-            ) from error
+            raise _failed(plugin, "printed no ExecCredential with a token") from error
 
 
 def authentication(user: User) -> httpx2.Auth | None:
@@ -95,6 +100,36 @@ def authentication(user: User) -> httpx2.Auth | None:
     if user.exec and not (user.token or user.token_file):
         return ExecPlugin(user.exec)
     return user_auth(user)
+
+
+async def _output(command: Sequence[str], environment: dict[str, str]) -> bytes:
+    """What the plugin prints; OSError where it says that it failed."""
+    process = await asyncio.create_subprocess_exec(
+        *command, env=environment, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True
+    )
+    try:
+        printed, said = await process.communicate()
+    finally:
+        await _end(process)
+    if process.returncode != 0:
+        words = said.decode("utf-8", "replace").strip()
+        raise OSError(f"exit status {process.returncode}: {words}")
+    return printed
+
+
+async def _end(process: Process) -> None:
+    """No member of the group stays; what is left in the pipes is read, so that they close."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_DRAIN_SECONDS):
+            await process.communicate()
+
+
+def _failed(plugin: UserExec, how: str) -> Retryable:
+    return Retryable(
+        "CredentialPluginFailed", clean(f"the credential plugin {plugin.command!r} {how}")
+    )
 
 
 def _environment(plugin: UserExec) -> dict[str, str]:

@@ -3,13 +3,15 @@
 Configuration and credentials are lightkube's. There are two HTTP clients over one TLS
 context and one authentication: `requests` for questions with an answer, with a bounded
 pool, and `streams` for watches, each of which has a connection of its own for minutes.
-So hundreds of watches never keep a request waiting. Every error that leaves is ours.
+So hundreds of watches never keep a request waiting. Every error that leaves is ours. Who
+may write only for a time, such as a leader, works through a `fenced` connection.
 """
 
 from __future__ import annotations
 
+import copy
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +24,7 @@ from lightkube.config.models import User
 from lightkube.core.exceptions import ConfigError
 
 from windlass.base.errors import Stalled
-from windlass.kube import auth, configuration, errors
+from windlass.kube import auth, configuration, errors, half_open
 from windlass.kube.transport import StreamTransport
 from windlass.objects.gvr import GVR
 
@@ -46,6 +48,7 @@ class Connection:
         self.context_name = config.context_name
         self.without_watchlist: set[GVR] = set()
         """Types whose server refused to stream its initial state; they are listed instead."""
+        self.may_write: Callable[[], bool] = lambda: True
         shared: dict[str, Any] = {
             "base_url": self.server,
             "auth": auth.authentication(user),
@@ -53,6 +56,7 @@ class Connection:
             "verify": _tls(config, user),
             "trust_env": False,
             "proxy": configuration.proxy_for(self.server),
+            "event_hooks": {"request": [half_open.watch]},
         }
         self.requests = httpx2.AsyncClient(
             **shared,
@@ -71,6 +75,12 @@ class Connection:
     ) -> Connection:
         """Read the configuration; the first request proves whether it is right."""
         return cls(configuration.load(kubeconfig, context), user_agent=user_agent)
+
+    def fenced(self, may_write: Callable[[], bool]) -> Connection:
+        """The same connection, through which nothing is written while `may_write` says no."""
+        other = copy.copy(self)
+        other.may_write = may_write
+        return other
 
     async def request(
         self,

@@ -83,6 +83,13 @@ class Idle(Unavailable):
     """An open stream was silent for longer than it may be."""
 
 
+class Fenced(Retryable):
+    """A write that was not sent, because this process may not write now; nobody was asked."""
+
+    def __init__(self) -> None:
+        super().__init__("NotLeading", "another process may lead; nothing is written")
+
+
 class _Cause(msgspec.Struct):
     field: str = ""
 

@@ -8,7 +8,7 @@ carry no body. Timeouts are those of the request: `connect`, and `read` between 
 
 asyncio gives each TLS connection a buffer of a quarter of a megabyte for as long as it
 lives. There may be hundreds of streams and they are silent most of the time, so here it is
-a few records of TLS, for every connection of the process.
+a few records of TLS, for these connections and no others of the process.
 """
 
 from __future__ import annotations
@@ -23,14 +23,18 @@ import httpx2
 
 from windlass.kube.exchange import Exchange
 
-sslproto.SSLProtocol.max_size = 64 << 10
-
 _KEEPALIVE = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
 )
+
+
+class _SmallTls(sslproto.SSLProtocol):
+    """asyncio's own TLS over a connected socket, with a small buffer."""
+
+    max_size = 64 << 10
 
 
 class StreamTransport(httpx2.AsyncBaseTransport):
@@ -62,20 +66,35 @@ class StreamTransport(httpx2.AsyncBaseTransport):
         self, request: httpx2.Request, connect_seconds: float | None, read_seconds: float | None
     ) -> Exchange:
         url = request.url
-        secure = url.scheme == "https"
+        port = url.port or (443 if url.scheme == "https" else 80)
         try:
             async with asyncio.timeout(connect_seconds):
-                transport, exchange = await asyncio.get_running_loop().create_connection(
-                    lambda: Exchange(read_seconds),
-                    url.host,
-                    url.port or (443 if secure else 80),
-                    ssl=self._tls if secure else None,
-                )
+                if url.scheme == "https":
+                    return await self._secure(url.host, port, Exchange(read_seconds))
+                return await _plain(url.host, port, Exchange(read_seconds))
         except TimeoutError as error:
             raise httpx2.ConnectTimeout("connecting took too long", request=request) from error
         except (OSError, ssl.SSLError) as error:
             raise httpx2.ConnectError(str(error), request=request) from error
-        _keep_alive(transport.get_extra_info("socket"))
+
+    async def _secure(self, host: str, port: int, exchange: Exchange) -> Exchange:
+        loop = asyncio.get_running_loop()
+        shaken: asyncio.Future[None] = loop.create_future()
+        try:
+            transport, _ = await loop.create_connection(
+                lambda: _SmallTls(loop, exchange, self._tls, shaken, server_hostname=host),
+                host,
+                port,
+            )
+            _keep_alive(transport.get_extra_info("socket"))
+            try:
+                await shaken
+            except BaseException:
+                transport.abort()
+                raise
+        finally:
+            # Whoever gave up hears of no failure any more.
+            shaken.cancel()
         return exchange
 
     def _forget(self, exchange: Exchange) -> None:
@@ -99,6 +118,13 @@ class _Body(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         self._owner.release(self._exchange)
+
+
+async def _plain(host: str, port: int, exchange: Exchange) -> Exchange:
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.create_connection(lambda: exchange, host, port)
+    _keep_alive(transport.get_extra_info("socket"))
+    return exchange
 
 
 def _head(request: httpx2.Request) -> bytes:

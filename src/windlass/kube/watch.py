@@ -9,7 +9,7 @@ half line at the end is never handed out.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 
 import httpx2
 
@@ -20,7 +20,7 @@ from windlass.kube.envelope import EnvelopeBroken, WatchLine
 from windlass.kube.lines import LineSplitter
 from windlass.objects.gvr import GVR
 
-__all__ = ["EnvelopeBroken", "WatchLine", "WatchStream", "open_watch", "watch"]
+__all__ = ["EnvelopeBroken", "WatchLine", "WatchStream", "open_watch"]
 
 
 class WatchStream:
@@ -80,29 +80,3 @@ async def open_watch(
     path = paths.collection(gvr, namespace)
     async with connection.stream(path, params=params, idle_seconds=idle_seconds) as body:
         yield WatchStream(body)
-
-
-async def watch(
-    connection: Connection,
-    gvr: GVR,
-    namespace: str = "",
-    *,
-    resource_version: str | None,
-    initial_events: bool = False,
-    timeout_seconds: int,
-    idle_seconds: float,
-) -> AsyncIterator[WatchLine]:
-    """The events of one watch, one by one, bookmarks and errors among them."""
-    opened = open_watch(
-        connection,
-        gvr,
-        namespace,
-        resource_version=resource_version,
-        initial_events=initial_events,
-        timeout_seconds=timeout_seconds,
-        idle_seconds=idle_seconds,
-    )
-    async with opened as stream, aclosing(stream.batches()) as batches:
-        async for events in batches:
-            for event in events:
-                yield event

@@ -3,22 +3,18 @@
 One SSLContext lives as long as its server: new handshakes see the newest pair, open
 connections keep the one they began with. A pair is tried on a scratch context first,
 because a half loaded pair would break the live one. OpenSSL reads keys from paths
-only, so the key stands in a 0600 file in memory for the moment of the call.
+only, so it gets the path of a descriptor: the key never has a name of its own.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import ssl
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
+from windlass.base import unnamed
 from windlass.base.errors import Stalled
-
-_MEMORY = Path("/dev/shm")  # noqa: S108 - mkstemp makes a private file in it
 
 
 class Tls:
@@ -30,12 +26,6 @@ class Tls:
         self.context = self._new_context()
         _load(self.context, cert_pem, key_pem)
 
-    @classmethod
-    async def from_files(cls, cert: Path, key: Path, client_ca: Path | None = None) -> Tls:
-        pair = await asyncio.to_thread(_read_pair, cert, key)
-        authority = await asyncio.to_thread(_read, client_ca) if client_ca else b""
-        return cls(*pair, client_ca=authority)
-
     def reload(self, cert_pem: bytes, key_pem: bytes) -> bool:
         """Serve this pair from now on; False when it is served already."""
         if (cert_pem, key_pem) == self._pair:
@@ -44,10 +34,6 @@ class Tls:
         _load(self.context, cert_pem, key_pem)
         self._pair = (cert_pem, key_pem)
         return True
-
-    async def reload_files(self, cert: Path, key: Path) -> bool:
-        """Like `reload`; the files are read beside the loop, the context changes on it."""
-        return self.reload(*await asyncio.to_thread(_read_pair, cert, key))
 
     def _new_context(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -76,27 +62,12 @@ def _load(context: ssl.SSLContext, cert_pem: bytes, key_pem: bytes) -> None:
 
 
 @contextlib.contextmanager
-def _spilled(content: bytes) -> Iterator[Path]:
-    place = _MEMORY if os.access(_MEMORY, os.W_OK) else None
-    descriptor, name = tempfile.mkstemp(prefix="windlass-tls-", dir=place)
-    path = Path(name)
+def _spilled(content: bytes) -> Iterator[str]:
+    descriptor = unnamed.descriptor(content)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        yield path
+        yield f"/proc/self/fd/{descriptor}"
     finally:
-        path.unlink()
-
-
-def _read_pair(cert: Path, key: Path) -> tuple[bytes, bytes]:
-    return _read(cert), _read(key)
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise _refused(f"{path} cannot be read: {error.strerror}") from error
+        os.close(descriptor)
 
 
 def _refused(message: str) -> Stalled:

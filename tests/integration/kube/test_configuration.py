@@ -17,6 +17,7 @@ import yaml
 from lightkube.config.models import UserExec
 
 from tests.support.following import CONFIGMAPS, QUICK, configmap, until, until_seen, until_synced
+from tests.support.waiting import eventually
 from tests.support.watch_proxy import Stream, WatchProxy
 from windlass.base import redaction
 from windlass.base.errors import Retryable, Stalled
@@ -53,6 +54,15 @@ def _plugin(path: Path, script: str) -> UserExec:
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return UserExec(apiVersion="client.authentication.k8s.io/v1", command=str(path))
+
+
+def _runs(pid: str) -> bool:
+    """Whether a process is there and no zombie that waits for its parent."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state.rpartition(")")[2].split()[0] != "Z"
 
 
 async def test_named_file(tmp_path: Path) -> None:
@@ -221,6 +231,36 @@ async def test_plugin_that_fails(tmp_path: Path, script: str) -> None:
     with pytest.raises(Retryable, match="CredentialPluginFailed") as caught:
         await anext(flow)
     assert str(tmp_path / "plugin") in caught.value.message
+
+
+async def test_plugin_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plugin has a deadline, so that a request is told and does not wait for ever."""
+    monkeypatch.setattr("windlass.kube.auth.PLUGIN_SECONDS", 0.1)
+    flow = ExecPlugin(_plugin(tmp_path / "plugin", "sleep 600")).async_auth_flow(
+        httpx2.Request("GET", "http://x/")
+    )
+    with pytest.raises(Retryable, match="did not end within"):
+        await anext(flow)
+
+
+async def test_plugin_nobody_waits_for(tmp_path: Path) -> None:
+    """It reads no terminal, and with the last who waited its whole process group goes."""
+    noted = tmp_path / "pid"
+    plugin = _plugin(tmp_path / "plugin", f"cat; sleep 600 & echo $! > {noted}; wait")
+    flow = ExecPlugin(plugin).async_auth_flow(httpx2.Request("GET", "http://x/"))
+
+    async def pid() -> str:
+        return await asyncio.to_thread(noted.read_text) if noted.exists() else ""
+
+    async def gone() -> bool:
+        return not await asyncio.to_thread(_runs, started)
+
+    asking = asyncio.ensure_future(anext(flow))
+    started = (await eventually(pid, "the plugin runs")).strip()
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    await eventually(gone, "the plugin's child has ended")
 
 
 def test_plugin_of_an_unknown_version(tmp_path: Path) -> None:

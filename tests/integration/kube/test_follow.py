@@ -25,7 +25,7 @@ from tests.support.watch_proxy import WatchProxy
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.follow import Observed, Scope, SnapshotComplete, SnapshotStarted, follow
-from windlass.kube.watch import watch
+from windlass.kube.watch import open_watch
 
 if TYPE_CHECKING:
     from windlass.dev.desk import Desk
@@ -152,16 +152,15 @@ async def test_stream_over_tls(cluster: Desk, api: Api, namespace: str, tmp_path
 
 async def test_one_watch_with_its_bookmark(connection: Connection, namespace: str) -> None:
     """The plain watch hands out bookmarks too, and ends when its time is over."""
-    lines = [
-        line
-        async for line in watch(
-            connection,
-            CONFIGMAPS,
-            namespace,
-            resource_version=None,
-            initial_events=True,
-            timeout_seconds=1,
-            idle_seconds=20,
-        )
-    ]
+    opened = open_watch(
+        connection,
+        CONFIGMAPS,
+        namespace,
+        resource_version=None,
+        initial_events=True,
+        timeout_seconds=1,
+        idle_seconds=20,
+    )
+    async with opened as stream:
+        lines = [line async for batch in stream.batches() for line in batch]
     assert "BOOKMARK" in {line.type for line in lines}

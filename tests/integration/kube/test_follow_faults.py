@@ -92,6 +92,7 @@ async def test_cut(
     assert len(changes_of(told, "a", "b", "c")) == 3
 
 
+@pytest.mark.scenario("A93")
 async def test_freeze(proxy: WatchProxy, through: Connection, api: Api, namespace: str) -> None:
     """A dead socket is noticed by its silence, and the gap is closed from the last version."""
     settings = dataclasses.replace(QUICK, idle_seconds=0.3)
@@ -170,6 +171,7 @@ async def test_poison_object(
     assert not interruptions(told)
 
 
+@pytest.mark.scenario("A93")
 async def test_closed_every_100_ms(
     proxy: WatchProxy, items: AsyncGenerator[FollowItem, None], api: Api, namespace: str
 ) -> None:

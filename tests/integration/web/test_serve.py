@@ -8,7 +8,6 @@ import signal
 import socket
 import ssl
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -154,27 +153,6 @@ async def test_broken_pair_leaves_the_served_one(authority: Authority, leaf: Lea
         reader, writer = await dial(server.port, trusting(authority.cert_pem))
         assert await ask(reader, writer, b"x") == b"x"
         await hang_up(writer)
-
-
-async def test_pair_is_read_from_files(
-    authority: Authority, leaf: Leaf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A pair in files is served and read again, and no key file of ours stays behind."""
-    monkeypatch.setattr("windlass.web.tls._MEMORY", tmp_path / "spill")
-    (tmp_path / "spill").mkdir()
-    cert, key = tmp_path / "tls.crt", tmp_path / "tls.key"
-    cert.write_bytes(leaf.cert_pem)
-    key.write_bytes(leaf.key_pem)
-    tls = await Tls.from_files(cert, key)
-    assert not await tls.reload_files(cert, key)
-    fresh = authority.issue(["localhost"], [], NOW, days=1)
-    cert.write_bytes(fresh.cert_pem)
-    key.write_bytes(fresh.key_pem)
-    assert await tls.reload_files(cert, key)
-    assert list((tmp_path / "spill").iterdir()) == []
-    key.unlink()
-    with pytest.raises(Stalled, match=r"tls\.key cannot be read"):
-        await tls.reload_files(cert, key)
 
 
 async def test_client_authority_keeps_others_out(authority: Authority, leaf: Leaf) -> None:

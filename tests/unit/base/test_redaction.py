@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+import re
+
+import pytest
 
 from windlass.base.redaction import Redactor
 
@@ -16,9 +19,35 @@ def test_known_values_and_their_disguises_are_taken_out() -> None:
     assert text == "a [redacted] b [redacted] c [redacted]"
 
 
-def test_userinfo_is_taken_out_by_shape() -> None:
-    """A credential in a URL goes although nobody registered it."""
-    assert Redactor().clean("fetch https://tok@host/x") == "fetch https://[redacted]@host/x"
+@pytest.mark.parametrize("userinfo", ["tok", "me:p@ss", "me:it's", "me:a'@b@c", "m%40e:x"])
+def test_userinfo_is_taken_out_by_shape(userinfo: str) -> None:
+    """A credential in a URL goes as a whole although nobody registered it."""
+    text = Redactor().clean(f"fetch 'https://{userinfo}@host/x@y' failed")
+    assert text == "fetch 'https://[redacted]@host/x@y' failed"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "Authorization: Bearer abc.def",
+        "authorization:basic YWJj",
+        '{"Authorization": "AWS4-HMAC abc"}',
+        '{\\"Authorization\\": \\"Bearer abc\\"}',
+        "Authorization='Token abc'",
+    ],
+)
+def test_headers_are_taken_out_by_shape(written: str) -> None:
+    """However a request is printed, what proves who asked is not in it."""
+    text = Redactor().clean(written)
+    assert "[redacted]" in text
+    assert not {"abc", "def", "YWJj"} & set(re.split(r"\W+", text))
+
+
+@pytest.mark.parametrize("unit", ["a", "a.", "://", "://a", "authorization:", "authorization: "])
+def test_hostile_text_does_not_hold_the_process_up(unit: str) -> None:
+    """A megabyte of a server's choice is cleaned at once, not in an hour."""
+    text = unit * (1024 * 1024 // len(unit))
+    assert len(Redactor().clean(text, limit=100)) == 100
 
 
 def test_a_value_used_twice_stays_hidden_until_both_are_done() -> None:

@@ -22,7 +22,8 @@ def _answers(monkeypatch: pytest.MonkeyPatch, *found: str) -> None:
 @pytest.mark.parametrize(
     "where",
     ["127.0.0.1", "127.8.8.8", "::1", "169.254.169.254", "fe80::1", "fe80::1%eth0", "0.0.0.0",  # noqa: S104
-     "::", "::ffff:127.0.0.1", "fd00:ec2::254", "100.100.100.200", "224.0.0.1"],
+     "::", "::ffff:127.0.0.1", "fd00:ec2::254", "100.100.100.200", "224.0.0.1",
+     "168.63.129.16", "fd20:ce::254", "64:ff9b::169.254.169.254", "2002:7f00:1::"],
 )  # fmt: skip
 async def test_local_addresses_are_refused(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     """One bad address among good ones is enough; listing the host allows it."""
@@ -34,7 +35,9 @@ async def test_local_addresses_are_refused(monkeypatch: pytest.MonkeyPatch, wher
     assert where in await address.resolve("host", 443, listed)
 
 
-@pytest.mark.parametrize("where", ["10.0.0.1", "192.168.1.1", "93.184.216.34", "2001:db8::1"])
+@pytest.mark.parametrize(
+    "where", ["10.0.0.1", "192.168.1.1", "93.184.216.34", "2001:db8::1", "64:ff9b::a00:1"]
+)
 async def test_cluster_and_public_addresses_pass(
     monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:

@@ -2,7 +2,9 @@
 
 The words decide only between reasons; whether a push took effect is never decided here
 but by reading the remote ref again. Lines that begin with `remote:` are the server's:
-its full disk is not ours, so they count only where a server refuses.
+its full disk is not ours, so they count only where a server refuses. A server can also
+make git print one line of 64 KiB; only its beginning is looked at, because some patterns
+look again from every word.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from __future__ import annotations
 import re
 
 HINTS = ("hint:", "warning: redirecting")
+
+_LINE_CHARS = 4096
 
 _OURS: tuple[tuple[str, str], ...] = (
     (
@@ -70,7 +74,8 @@ _REDIRECTED_COMPILED = re.compile(_REDIRECTED, re.IGNORECASE)
 
 def reason(stderr: str, stdout: str = "") -> str:
     """Why git failed; `Unavailable` where the words say nothing more."""
-    ours = "\n".join(line for line in stderr.splitlines() if not line.startswith("remote:"))
+    lines = (line for line in stderr.splitlines() if not line.startswith("remote:"))
+    ours = "\n".join(line[:_LINE_CHARS] for line in lines)
     for name, pattern in _OURS_COMPILED:
         if pattern.search(ours):
             return name

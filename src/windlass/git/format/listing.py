@@ -30,10 +30,6 @@ class Listing:
     tags: Mapping[str, str] = field(default_factory=dict)
     others: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def is_empty(self) -> bool:
-        return not self.refs
-
     def tip(self, branch: str) -> str | None:
         """The commit a branch is at, or None where there is no such branch."""
         return self.refs.get(BRANCH_PREFIX + branch)
@@ -45,10 +41,6 @@ class Listing:
     def ref(self, name: str) -> str | None:
         """What a full name stands for."""
         return self.refs.get(name) or self.tags.get(name) or self.others.get(name)
-
-    @property
-    def default_tip(self) -> str | None:
-        return self.tip(self.default_branch) if self.default_branch is not None else None
 
 
 def parse(output: bytes, asked: frozenset[str] = frozenset()) -> Listing:

@@ -1,0 +1,23 @@
+"""Content without a name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from windlass.base import unnamed
+
+
+def test_content_is_read_again_and_again_and_has_no_name() -> None:
+    """By offset and by the descriptor's own path; in no directory, and not for children."""
+    content = b"secret" * 100_000
+    opened = unnamed.descriptor(content)
+    try:
+        assert os.pread(opened, len(content) + 1, 0) == content
+        place = Path(f"/proc/self/fd/{opened}")
+        assert place.read_bytes() == content
+        assert place.read_bytes() == content
+        assert not place.readlink().exists()
+        assert not os.get_inheritable(opened)
+    finally:
+        os.close(opened)
