@@ -5,45 +5,91 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
-from bench.figure import Figure, at_most, percentile
+from bench.figure import Figure, Goal, at_most, percentile
 from bench.ground import Ground
-from tests.support.previews import CONFIG_MAP, SERVICE, Previews, previews
+from tests.support.gitserver import serving
+from tests.support.previews import CONFIG_MAP, ENVIRONMENTS, SERVICE, Previews, previews
+from windlass.environments.controller import EnvironmentsController
 
 COPIES = 20
 OBJECTS = 8
 
+_DEADLINE_SECONDS = 120.0
+_LOOK_SECONDS = 0.1
+
+
+@dataclass
+class Times:
+    """What each copy took, in seconds."""
+
+    overhead: list[float] = field(default_factory=list)
+    whole: list[float] = field(default_factory=list)
+
 
 def measure(ground: Ground) -> Iterator[Figure]:
-    """From an Environment's creation until all of its objects are applied."""
+    """From a known commit until all objects are applied, and from asking until it is Ready."""
     took = asyncio.run(_measured(ground))
-    yield Figure(
+    assert len(took.overhead) == len(took.whole) == COPIES
+    said = f"{COPIES} Environments of {OBJECTS} objects at once, p95 of"
+    own = f"{said} commit known to all applied"
+    yield _figure(own, took.overhead, "the operator's own time", goal=at_most(2))
+    note = "one after the other; namespace, fence and a quota in force included, no pods"
+    yield _figure(f"{said} asked to Ready", took.whole, note)
+
+
+def _figure(name: str, seconds: list[float], note: str, *, goal: Goal | None = None) -> Figure:
+    p95 = percentile(seconds, 0.95)
+    return Figure(
         "environments",
-        f"{COPIES} Environments of {OBJECTS} objects at once, p95 of asked to applied",
-        f"{percentile(took, 0.95):.2f} s",
-        percentile(took, 0.95),
+        name,
+        f"{p95:.2f} s",
+        p95,
         "s",
-        goal=at_most(2),
-        note=f"p50 {percentile(took, 0.5):.2f} s; namespace, fence and quota included, no pods",
+        goal=goal,
+        note=f"p50 {percentile(seconds, 0.5):.2f} s; {note}",
     )
 
 
-async def _measured(ground: Ground) -> list[float]:
+async def _measured(ground: Ground) -> Times:
     namespace = ground.namespace("previews")
     directory = ground.directory / "previews"
     directory.mkdir()
-    async with previews(ground.desk, namespace, ground.git, directory) as tenant:
-        maps = [CONFIG_MAP.replace("settings", f"settings-{n}") for n in range(OBJECTS - 1)]
-        tenant.commit({"deploy/all.yaml": "---\n".join([*maps, SERVICE])})
-        async with tenant.running(poll_seconds=600.0):
-            await tenant.apply(tenant.project(), tenant.environment("warm"))
-            await tenant.phase("Ready", "warm", seconds=60.0)
-            with ground.progress.step(f"environments: {COPIES} at once"):
-                return await asyncio.gather(*(_one(tenant, n) for n in range(COPIES)))
+    with serving(directory / "git") as git:
+        async with previews(ground.desk, namespace, git, directory) as tenant:
+            maps = [CONFIG_MAP.replace("settings", f"settings-{n}") for n in range(OBJECTS - 1)]
+            tenant.commit({"deploy/all.yaml": "---\n".join([*maps, SERVICE])})
+            async with tenant.running(poll_seconds=600.0) as controller:
+                await tenant.apply(tenant.project(), tenant.environment("warm"))
+                await tenant.phase("Ready", "warm", seconds=60.0)
+                with ground.progress.step(f"environments: {COPIES} at once"):
+                    return await _all_at_once(tenant, controller)
 
 
-async def _one(tenant: Previews, number: int) -> float:
+async def _all_at_once(tenant: Previews, controller: EnvironmentsController) -> Times:
+    took = Times()
+    # The metric knows ranges only; its source knows each one.
+    observed = controller._measures.rolled_out
+    controller._measures.rolled_out = lambda seconds: (  # type: ignore[method-assign]
+        took.overhead.append(seconds),
+        observed(seconds),
+    )[1]
+    names = [f"copy-{number}" for number in range(COPIES)]
     began = time.perf_counter()
-    await tenant.apply(tenant.environment(f"copy-{number}"))
-    await tenant.phase("Ready", f"copy-{number}", seconds=60.0)
-    return time.perf_counter() - began
+    await asyncio.gather(*(tenant.apply(tenant.environment(name)) for name in names))
+    waiting = set(names)
+    async with asyncio.timeout(_DEADLINE_SECONDS):
+        while waiting:
+            # One question about all of them: twenty that ask all the time would be measured too.
+            rows = await tenant.api.list(ENVIRONMENTS, tenant.namespace)
+            ready = {row["metadata"]["name"] for row in rows if _is_ready(row)} & waiting
+            took.whole += [time.perf_counter() - began] * len(ready)
+            waiting -= ready
+            await asyncio.sleep(_LOOK_SECONDS)
+    return took
+
+
+def _is_ready(row: dict[str, object]) -> bool:
+    status = row.get("status")
+    return isinstance(status, dict) and status.get("phase") == "Ready"

@@ -20,6 +20,7 @@ from windlass.dev.desk import Desk
 pytestmark = pytest.mark.cluster
 
 RULE = {"resources": ["configmaps", "services"]}
+DENIED = "TypeForbidden"
 GONE = Answer(410, "too old resource version: 1 (2)", "Expired")
 
 Match = Callable[[Seen], bool]
@@ -107,6 +108,10 @@ def test_a_refused_list_in_mid_life_is_said(status: int, mirrored: Mirrored, lin
     line.close_streams(_maps(mirrored))
     _assert_kept_until_healed(mirrored, line)
     mirrored.await_condition("gitdestination", "destination", "Synced", type_="Synced")
+    told = [row["message"] for row in admin_of(mirrored).list("events") if row["reason"] == DENIED]
+    assert [f"v1/configmaps in {mirrored.namespace} may not be read" in text for text in told] == (
+        [True] if status == 403 else []
+    )
 
 
 @pytest.mark.scenario("A90")

@@ -145,7 +145,7 @@ PROJECTS = st.lists(st.sampled_from(SOUND) | _bent(), max_size=4, unique_by=id) 
 
 def _attempt(objects: list[Object]) -> Bundle | BundleRefused:
     try:
-        return bundles.assembled(objects, PLACE)
+        return written.assembled(objects, PLACE)
     except BundleRefused as refusal:
         return refusal
 
@@ -254,7 +254,7 @@ def test_inputs_are_never_changed(objects: list[Object]) -> None:
 
 def _read(path: str, content: bytes) -> list[Object] | RenderRefused:
     try:
-        return manifests.objects({path: content})
+        return [written.object for written in manifests.objects({path: content})]
     except RenderRefused as refusal:
         return refusal
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from tests.support import manifests as written
 from tests.support.manifests import OWNER, PLACE
-from windlass.environments.decide import bundle as bundles
 from windlass.environments.decide import inventory, phase
 from windlass.environments.decide import ledger as ledgers
 from windlass.environments.decide.bundle import Bundle, Member
@@ -101,12 +100,12 @@ class World:
 
 
 BUNDLES = st.lists(st.sampled_from(range(len(POOL))), min_size=1, unique=True).map(
-    lambda chosen: bundles.assembled([POOL[index] for index in chosen], PLACE)
+    lambda chosen: written.assembled([POOL[index] for index in chosen], PLACE)
 )
 IDENTITIES = st.sampled_from(
     [
         (member.gvr.group, member.kind, member.name)
-        for member in bundles.assembled(POOL, PLACE).members
+        for member in written.assembled(POOL, PLACE).members
     ]
 )
 PASSES = st.tuples(st.just("pass"), BUNDLES, st.integers(0, 12))

@@ -11,7 +11,9 @@ admission policies do:
   uid would be taken for ours.
 
 Both match every subresource: with `*` alone a token of a foreign service account could be
-made. A write that cannot be judged is refused.
+made. A write that cannot be judged is refused. They come before the roles, also by the names
+of their files; a policy counts only some moments after it was written, so the operator waits
+until it sees itself refused (`environments.guard`).
 """
 
 from __future__ import annotations
@@ -42,8 +44,8 @@ def files(place: Install, who: Sequence[Object]) -> dict[str, list[Object]]:
     """Both policies with their bindings, in one file each."""
     names = [_user_name(subject) for subject in who]
     return {
-        "fence": _bound(place, _fence(place, names)),
-        "fence-marks": _bound(place, _marks(place, names)),
+        "01-fence": _bound(place, _fence(place, names)),
+        "01-fence-marks": _bound(place, _marks(place, names)),
     }
 
 

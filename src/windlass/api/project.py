@@ -25,8 +25,6 @@ from windlass.api.resource import Resource
 from windlass.api.scalar import NamespaceName
 from windlass.api.status import Count, Status
 
-FINALIZER = "catalyst.catalyst.dev/finalizer"
-
 
 def _known_sources(spec: ProjectSpec) -> bool:
     names = {source.name for source in spec.sources or ()} or {PRIMARY}

@@ -50,9 +50,12 @@ def files(
         "environments": rbac_environments.files(place, who),
     }
     found = {"00-namespace": _ground(place, with_account=subjects is None)}
+    # Whoever applies them in this order, or in that of their names, never gives a right
+    # that nothing fences in.
+    found |= fence.files(place, who)
     for capability in capabilities:
         found |= roles[capability]
-    return found | fence.files(place, who)
+    return found
 
 
 def user(name: str) -> Object:

@@ -1,4 +1,4 @@
-"""Every kind of ours, by type, by name and by the capability that acts on it."""
+"""Every kind of ours, by the capability that acts on it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from windlass.api import (
     watchrule,
 )
 from windlass.api.kind import Kind
-from windlass.api.resource import Resource
 
 REVERSER_KINDS: tuple[Kind, ...] = (
     gitrepoconfig.KIND,
@@ -33,19 +32,3 @@ CLUSTER_WATCH_RULES = clusterwatchrule.KIND.gvr
 IGNITION_SYNCS = ignitionsync.KIND.gvr
 PROJECTS = project.KIND.gvr
 ENVIRONMENTS = environment.KIND.gvr
-
-_BY_NAME = {kind.name: kind for kind in KINDS}
-
-
-def kind_of(what: Resource | type[Resource] | str) -> Kind:
-    """The kind of a value, of a type, or of a kind's name; LookupError if it is not ours."""
-    name = _name(what)
-    if name not in _BY_NAME:
-        raise LookupError(f"{name} is not a kind of windlass; known are {', '.join(_BY_NAME)}")
-    return _BY_NAME[name]
-
-
-def _name(what: Resource | type[Resource] | str) -> str:
-    if isinstance(what, str):
-        return what
-    return what.__name__ if isinstance(what, type) else type(what).__name__

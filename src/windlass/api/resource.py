@@ -43,10 +43,6 @@ class _Envelope(Struct, frozen=True):
     status: Raw = Raw(b"{}")
 
 
-class _Head(Struct, frozen=True):
-    metadata: Metadata
-
-
 class Resource(Struct, frozen=True, kw_only=True, rename="camel"):
     """What all kinds share; each kind adds a `spec` and a `status`."""
 
@@ -97,14 +93,6 @@ class Resource(Struct, frozen=True, kw_only=True, rename="camel"):
     def encode(self) -> bytes:
         """The object as JSON."""
         return msgspec.json.encode(self.as_object())
-
-
-def decode_metadata(raw: bytes) -> Metadata:
-    """Who an object is, also when its spec is not valid and only that can be reported."""
-    try:
-        return _decoded(raw, _Head, "").metadata
-    except _Invalid as problem:
-        raise Stalled(Resource.invalid_reason, problem.text) from problem.__cause__
 
 
 @cache

@@ -51,7 +51,7 @@ class EnvironmentsPart:
         running = self._running
         if running is None or not running.cache.complete:
             return "Projects and Environments are not all read yet; are the CRDs installed?"
-        return None
+        return None if running.guard.is_in_force else running.guard.missing
 
     async def _own_name(self) -> str:
         """Who we are to the API server: the one whom roles inside a namespace are bound to."""

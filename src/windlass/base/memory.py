@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import resource
 
 _MMAP_THRESHOLD = -3
 _LARGE_BYTES = 256 << 10
@@ -24,6 +25,11 @@ def frugal() -> None:
         library = ctypes.CDLL(None)
         library.mallopt(_ARENA_MAX, _ARENAS)
         library.mallopt(_MMAP_THRESHOLD, _LARGE_BYTES)
+
+
+def peak_bytes() -> int:
+    """The most memory that this process has ever held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def trim() -> None:

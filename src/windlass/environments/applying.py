@@ -21,10 +21,11 @@ from windlass.environments.decide import ledger as ledgers
 from windlass.environments.decide import owned_objects, phase, scaling, step
 from windlass.environments.decide.bundle import APPLIED_HASH, Bundle, Member
 from windlass.environments.decide.inventory import FIELD_MANAGER, Entry, Identity
+from windlass.environments.decide.kinds import Stage
 from windlass.environments.decide.ledger import Ledger
 from windlass.environments.decide.marks import Marks
 from windlass.environments.decide.step import Finding
-from windlass.environments.hand import Hand, Leaving
+from windlass.environments.hand import Hand, Leaving, Unchangeable
 from windlass.environments.holdings import CONFIG_MAPS, SECRETS, Holdings
 from windlass.environments.refusals import Refusal
 from windlass.kube.connection import Connection
@@ -39,12 +40,16 @@ _RIGHTS_TAKE_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What came of applying: the kinds that were written, who was put right, who went."""
+    """What came of applying: the kinds that were written, who was put right, who went.
+
+    `is_prepared` says that everything workloads need is there.
+    """
 
     finding: Finding | None
     written: tuple[str, ...] = ()
     corrected: tuple[str, ...] = ()
     pruned: tuple[str, ...] = ()
+    is_prepared: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +124,11 @@ class Applying:
         done = await self._stages(work)
         written = tuple(one.member.kind for one in done if one.is_written)
         corrected = tuple(str(one.member) for one in done if one.is_drift)
-        finding = self._finding(place, [one.refusal for one in done if one.refusal is not None])
+        refused = [one for one in done if one.refusal is not None]
+        finding = self._finding(place, [one.refusal for one in refused if one.refusal])
         if finding is not None:
-            return Applied(finding, written, corrected)
+            is_prepared = all(one.member.stage >= Stage.WORKLOADS for one in refused)
+            return Applied(finding, written, corrected, is_prepared=is_prepared)
         try:
             gone, pruned = await self._prune(work, owner)
         except ApiError as error:
@@ -183,24 +190,31 @@ class Applying:
     async def _stage(self, work: _Work, members: Sequence[Member]) -> list[_Done]:
         gate = asyncio.Semaphore(_AT_ONCE)
 
-        async def one(member: Member) -> _Done:
+        async def one(member: Member, live: Object | None, wanted: Object) -> _Done:
             async with gate:
-                return await self._one(work, member)
+                return await self._one(work, member, live, wanted)
 
-        return list(await asyncio.gather(*map(one, members)))
+        done: list[_Done] = []
+        due = []
+        for member in members:
+            live = self._live(work.hand.place, member, work.digest)
+            wanted = scaling.wanted(member, live, work.driven, FIELD_MANAGER)
+            if live is not None and work.hand.owned.is_as_wanted(wanted, live):
+                done.append(_Done(member, live))
+            else:
+                due.append((member, live, wanted))
+        return [*done, *await asyncio.gather(*(one(*task) for task in due))]
 
-    async def _one(self, work: _Work, member: Member) -> _Done:
+    async def _one(self, work: _Work, member: Member, live: Object | None, wanted: Object) -> _Done:
         """One object on the server, and whether it had to be written."""
         place = work.hand.place
-        live = self._live(place, member, work.digest)
-        wanted = scaling.wanted(member, live, work.driven, FIELD_MANAGER)
-        if live is not None and work.hand.owned.is_as_wanted(wanted, live):
-            return _Done(member, live)
         try:
             write = work.hand.write(member, wanted, live)
             applied = await self._noted(place, member, work.digest, write)
         except Leaving:
             return _Done(member, refusal=refusals.leaving(member))
+        except Unchangeable as error:
+            return _Done(member, refusal=refusals.unchangeable(member, error.fields))
         except ApiError as error:
             return _Done(member, refusal=refusals.of(member, error))
         is_written = live is None or _version(live) != _version(applied)

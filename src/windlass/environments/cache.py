@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -29,11 +30,11 @@ class Cache:
 
     def project(self, key: Key) -> Project | None:
         raw = self.projects.get(key)
-        return Project.decode(raw) if raw is not None else None
+        return _project(raw) if raw is not None else None
 
     def environment(self, key: Key) -> Environment | None:
         raw = self.environments.get(key)
-        return Environment.decode(raw) if raw is not None else None
+        return _environment(raw) if raw is not None else None
 
     def stored(self, key: Key) -> Object | None:
         """An Environment as the object it is stored as, whether it can be understood or not."""
@@ -70,6 +71,17 @@ class Cache:
             return self.project(key)
         except WindlassError:
             return None
+
+
+# The same bytes mean the same; a Project is looked at in every pass over its Environments.
+@functools.lru_cache(maxsize=128)
+def _project(raw: bytes) -> Project:
+    return Project.decode(raw)
+
+
+@functools.lru_cache(maxsize=128)
+def _environment(raw: bytes) -> Environment:
+    return Environment.decode(raw)
 
 
 def project_ref(stored: Object) -> Object:

@@ -2,7 +2,7 @@
 
 `EnvironmentsController.run` is what the leader runs. Everything is level-triggered: a
 change of an object adds the key of the Environment or Project it concerns, and the pass
-looks at what is there.
+looks at what is there. No pass begins before the fence around the operator is in force.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from windlass.api.install import Install
 from windlass.base.clock import Clock
 from windlass.environments import applying, fencing, rollout, spaces
 from windlass.environments.cache import Cache
+from windlass.environments.commits import Commits
 from windlass.environments.corrections import Corrections
 from windlass.environments.decide.fences import Surroundings
 from windlass.environments.decide.names import Naming
 from windlass.environments.decide.owned_objects import Subject
 from windlass.environments.departures import Departures
 from windlass.environments.environments import Environments, Hands, Terms
+from windlass.environments.guard import Guard
 from windlass.environments.holdings import Holdings
 from windlass.environments.measures import Measures
 from windlass.environments.projects import Projects
@@ -41,7 +43,7 @@ from windlass.kube.follow import FollowSettings, Scope
 from windlass.objects.gvr import GVR
 from windlass.objects.key import Key
 from windlass.runtime.controller import Controller, Passed, Reconcile
-from windlass.runtime.events import EventRecorder
+from windlass.runtime.events import EventRecorder, ObjectRef
 from windlass.runtime.informer import Informer
 from windlass.runtime.owned import Owned
 from windlass.runtime.queue import KeyedQueue
@@ -51,6 +53,8 @@ from windlass.telemetry.environment_metrics import EnvironmentMetrics
 
 FIELD_MANAGER = "windlass-environments"
 STATUS_MANAGER = "windlass-environments-status"
+REVISION = "catalyst.dev/revision"
+"""The annotation of an event that says which revision it is about."""
 
 _WORKERS = 16
 
@@ -106,9 +110,17 @@ class EnvironmentsController:
             clock=clock,
         )
         api, git = Api(connection), Git(settings.git)
+        self.guard = Guard(
+            api,
+            operator=settings.operator,
+            install=settings.install,
+            field_manager=FIELD_MANAGER,
+        )
         self._listings = Listings(git, clock)
         self._resolver = Resolver(git, self._listings, settings.work_directory / "proofs", clock)
-        self._recorder = EventRecorder(api, "windlass.dev/environments", clock=clock)
+        self._recorder = EventRecorder(
+            api, "windlass.dev/environments", clock=clock, annotate=self._annotations
+        )
         sources = Sources(api, git, self._listings, self._resolver, settings.work_directory, clock)
         self._hands = self._make_hands(api, sources)
         self._sweep = Sweep(
@@ -116,6 +128,7 @@ class EnvironmentsController:
             self.holdings,
             self._hands.spaces,
             self._measures,
+            self._recorder,
             interval_seconds=settings.sweep_seconds,
         )
         self._controllers = self._make_controllers(api, sources)
@@ -147,14 +160,19 @@ class EnvironmentsController:
                 operator=self._settings.operator,
                 install=self._settings.install,
             ),
-            sources=sources,
+            commits=Commits(sources, self._clock, poll_seconds=self._settings.poll_seconds),
             rendering=Rendering(sources, self._measures, self._clock),
             applying=applier,
             rollouts=rollout.Rollouts(
                 self.holdings, applier, deadline_seconds=self._settings.rollout_seconds
             ),
             departures=Departures(
-                api, made, self._measures, self._clock, field_manager=FIELD_MANAGER
+                api,
+                made,
+                self._measures,
+                self._recorder,
+                self._clock,
+                field_manager=FIELD_MANAGER,
             ),
         )
 
@@ -194,6 +212,12 @@ class EnvironmentsController:
             on_pass=self._on_pass,
         )
 
+    def _annotations(self, ref: ObjectRef) -> dict[str, str]:
+        """The revision that an event about an Environment is about."""
+        place = next(iter(self.holdings.namespaces_of(ref.uid)), "")
+        number = self._hands.applying.ledger(place).revision.number if place else 0
+        return {REVISION: str(number)} if number else {}
+
     # ---- who must look again when something changed
 
     def _environment_changed(self, key: Key) -> None:
@@ -226,6 +250,7 @@ class EnvironmentsController:
                     group.create_task(informer.run(), name=f"informer {informer.scope}")
                 for informer in informers:
                     await informer.synced.wait()
+                await self.guard.wait()
                 group.create_task(self._sweep.run(), name="sweep")
                 for controller in self._controllers:
                     group.create_task(controller.run(), name=controller.name)

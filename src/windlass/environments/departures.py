@@ -23,6 +23,7 @@ from windlass.kube.api import Api
 from windlass.objects.json import Object
 from windlass.objects.key import Key
 from windlass.runtime import finalizer
+from windlass.runtime.events import EventRecorder, ObjectRef
 from windlass.runtime.outcome import Notice, Outcome, Verdict
 
 _FIRST_LOOK_SECONDS = 5.0
@@ -34,9 +35,17 @@ class Departures:
     """Environments on their way out."""
 
     def __init__(
-        self, api: Api, spaces: Spaces, measures: Measures, clock: Clock, *, field_manager: str
+        self,
+        api: Api,
+        spaces: Spaces,
+        measures: Measures,
+        recorder: EventRecorder,
+        clock: Clock,
+        *,
+        field_manager: str,
     ) -> None:
         self._api = api
+        self._recorder = recorder
         self._spaces = spaces
         self._measures = measures
         self._clock = clock
@@ -56,6 +65,10 @@ class Departures:
             return self._waiting(left, obj)
         if known:
             self._measures.departed(_key(obj), self._waited(obj))
+            text = "everything that was made for it is gone"
+            await self._recorder.record(
+                ObjectRef.of(obj), "Normal", "NamespaceDeleted", text, transition=uid
+            )
         await finalizer.remove(
             self._api,
             environment.KIND.gvr,

@@ -1,6 +1,6 @@
 """One pass over one Environment: look, decide, act, report.
 
-    namespace ─▶ policies ─▶ source ─▶ render ─▶ apply ─▶ rollout
+    namespace ─▶ policies ─▶ source ─▶ render ─▶ prepare ─▶ workloads ─▶ rollout
 
 The first step that does not hold ends the pass, and everything found so far is reported
 once. Before the first namespace is made the phase is seen as Initializing, and the
@@ -13,33 +13,37 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from windlass.api import environment
+from windlass.api.amount import Quota
+from windlass.api.project import Project
 from windlass.base.clock import Clock
 from windlass.base.errors import Stalled, Waiting, WindlassError
-from windlass.environments import acceptance, departures
+from windlass.environments import acceptance, chronicle, departures
 from windlass.environments.acceptance import Subject
-from windlass.environments.applying import Applying
+from windlass.environments.applying import Applied, Applying
 from windlass.environments.cache import Cache
-from windlass.environments.decide import fences, phase, quota, report, step, wish
+from windlass.environments.commits import Commits
+from windlass.environments.decide import fences, news, phase, quota, report, step, wish
 from windlass.environments.decide.bundle import Bundle, Place
 from windlass.environments.decide.fences import EgressRefused, Surroundings
+from windlass.environments.decide.kinds import Stage
 from windlass.environments.decide.ledger import Revision
 from windlass.environments.decide.phase import Circumstances
 from windlass.environments.decide.quota import AboveMaximum
-from windlass.environments.decide.report import Account, Source
+from windlass.environments.decide.report import Account
 from windlass.environments.decide.step import Finding
-from windlass.environments.decide.wish import SourceWish, WishRefused
+from windlass.environments.decide.wish import WishRefused
 from windlass.environments.departures import Departures
 from windlass.environments.fencing import Fence, Fencing
 from windlass.environments.measures import Measures, moment
 from windlass.environments.rendering import REFUSALS, Rendering
 from windlass.environments.rollout import Rollouts
-from windlass.environments.source import Sources
 from windlass.environments.spaces import Spaces
+from windlass.environments.turns import Rank, Turns
 from windlass.kube.api import Api
 from windlass.objects.json import Object
 from windlass.objects.key import Key
 from windlass.runtime import finalizer, requests
-from windlass.runtime.outcome import Notice, Outcome, Verdict
+from windlass.runtime.outcome import Outcome, Verdict
 
 _BACKSTOP_SECONDS = 5.0
 _SOURCE_REASONS = {
@@ -61,7 +65,7 @@ class Hands:
 
     spaces: Spaces
     fencing: Fencing
-    sources: Sources
+    commits: Commits
     rendering: Rendering
     applying: Applying
     rollouts: Rollouts
@@ -98,17 +102,22 @@ class Environments:
         self._clock = clock
         self._terms = terms
         self._corrected = corrected
+        self._turns = Turns()
+        self._fences: dict[Key, tuple[Project, Quota | None, Fence]] = {}
 
     async def reconcile(self, key: Key) -> Outcome:
         """One pass."""
-        obj = self._cache.stored(key)
+        began, obj = self._clock.monotonic(), self._cache.stored(key)
         outcome = await self._pass(key, obj) if obj is not None else Outcome.gone()
         if outcome.is_gone and outcome.requeue_after is None:
             self._hands.rendering.forget(key)
+            self._hands.commits.forget(key)
+            self._fences.pop(key, None)
             self._measures.gone(key)
         elif obj is not None and not outcome.is_gone:
             project = departures.identity_of(obj).project
             self._measures.concluded(key, project, obj.get("status") or {}, outcome)
+            chronicle.tell(obj, outcome, self._clock.monotonic() - began)
         return outcome
 
     async def _pass(self, key: Key, obj: Object) -> Outcome:
@@ -140,7 +149,9 @@ class Environments:
     async def _proceed(self, subject: Subject) -> Account:
         generation = subject.object["metadata"].get("generation") or 0
         begun = Account(retry_at=_retry(subject), generation=generation)
-        account, fence = await self._grounds(subject, begun)
+        serves = bool(subject.status.get("serving"))
+        async with self._turns.taken(Rank.SERVING if serves else Rank.BEGINNING):
+            account, fence = await self._grounds(subject, begun)
         if fence is None or _ends(account):
             return account
         account = await self._source(subject, account)
@@ -150,7 +161,8 @@ class Environments:
         account, made = await self._render(subject, account, fence)
         if made is None:
             return account
-        return await self._run(subject, account, made, known_at)
+        async with self._turns.taken(Rank.SERVING if serves else Rank.APPLYING):
+            return await self._run(subject, account, made, known_at)
 
     async def _grounds(self, subject: Subject, account: Account) -> tuple[Account, Fence | None]:
         """The namespace and the fence around it."""
@@ -185,6 +197,14 @@ class Environments:
         return _with(account, "policies", fenced.finding), fence
 
     def _fence(self, subject: Subject) -> Fence:
+        """The fence that is wished; the same Project and quota wish for the same one."""
+        known = self._fences.get(subject.key)
+        wished = (subject.project, subject.environment.spec.quota)
+        if known is None or known[0] is not wished[0] or known[1] != wished[1]:
+            known = self._fences[subject.key] = (*wished, self._worked_out(subject))
+        return known[2]
+
+    def _worked_out(self, subject: Subject) -> Fence:
         spec = subject.project.spec
         hard = quota.hard(
             quota.amounts(
@@ -206,29 +226,31 @@ class Environments:
         account = replace(account, poll_seconds=self._terms.poll_seconds)
         try:
             wishes = wish.sources(subject.project, subject.environment)
-            settled = await self._settled(subject, wishes)
+            settled = await self._hands.commits.settle(
+                subject.key,
+                subject.project.metadata.namespace,
+                wishes,
+                at_once=self._is_asked(subject),
+            )
         except WishRefused as error:
             return _with(account, "source", step.failed(error.kind, error.reason, str(error)))
         except WindlassError as error:
             return _with(account, "source", _git_trouble(error))
         if not any(one.follows for one in wishes):
             account = replace(account, poll_seconds=None)
-        text = "manifests are taken as they are; there is nothing to build"
+        text, trouble = "manifests are taken as they are; there is nothing to build", ""
+        if settled.trouble is not None:
+            trouble = f"newer commits cannot be looked for: {settled.trouble}"
+            text = f"{text}; {trouble}"
         finding = step.done(phase.BUILD, "NoBuildNeeded", text)
-        return _with(replace(account, sources=settled), "source", finding)
+        return _with(replace(account, sources=settled.sources, unknown=trouble), "source", finding)
 
-    async def _settled(
-        self, subject: Subject, wishes: tuple[SourceWish, ...]
-    ) -> tuple[Source, ...]:
+    def _is_asked(self, subject: Subject) -> bool:
+        """Whether somebody wants a look at the repositories now."""
+        if _is_retried(subject):
+            self._hands.commits.forget(subject.key)
         asked = requests.pending(subject.status, requests.annotations_of(subject.object))
-        age = 0.0 if asked is not None or _is_retried(subject) else self._terms.poll_seconds
-        namespace = subject.project.metadata.namespace
-        return tuple(
-            [
-                await self._hands.sources.settle(namespace, one, max_age_seconds=age)
-                for one in wishes
-            ]
-        )
+        return asked is not None or _is_retried(subject)
 
     async def _render(
         self, subject: Subject, account: Account, fence: Fence
@@ -264,12 +286,11 @@ class Environments:
         self._measures.pruned(applied.pruned)
         for name in applied.corrected:
             self._corrected(subject.object, name)
+        account = _applied(account, applied, made)
         if applied.finding is not None:
-            return _with(account, "apply", applied.finding)
+            return account
         if before.number != account.revision.number:
             self._measures.rolled_out(self._clock.monotonic() - known_at)
-        text = f"{len(made.members)} objects applied"
-        account = _with(account, "apply", step.done(phase.DEPLOYMENT, "Applying", text))
         return await self._looked(subject, account, made)
 
     async def _looked(self, subject: Subject, account: Account, made: Bundle) -> Account:
@@ -279,7 +300,7 @@ class Environments:
         ledger = await self._hands.applying.note(
             place, subject.marks, rollout.ended, is_ready=not rollout.finding.ends
         )
-        events = _news(rollout.finding, subject.status, ledger.revision.number)
+        events = tuple(news.rollout(rollout.finding, subject.status, ledger.revision.number))
         if ledger.revision.ready is not None and not subject.status.get("serving"):
             created = moment(subject.object["metadata"]["creationTimestamp"])
             self._measures.ready_at_last(created, now)
@@ -335,17 +356,13 @@ def _git_trouble(error: WindlassError) -> Finding:
     return step.retrying(phase.BUILD, reason, text)
 
 
-def _news(finding: Finding, status: Object, number: int) -> tuple[Notice, ...]:
-    """What happened to revision `number` since `status` was said."""
-    served = (status.get("serving") or {}).get("revision") == number
-    if not finding.ends:
-        if not served:
-            return (Notice("Normal", "Deployed", f"revision {number} is ready"),)
-        if status.get("phase") == "Degraded":
-            return (Notice("Normal", "Recovered", f"revision {number} is ready again"),)
-        return ()
-    if served and status.get("phase") == "Ready":
-        return (Notice("Warning", "Degraded", finding.condition.message),)
-    if not served and phase.is_terminal(finding.condition, was_ready=False):
-        return (Notice("Warning", "RolloutStuck", finding.condition.message),)
-    return ()
+def _applied(account: Account, applied: Applied, made: Bundle) -> Account:
+    """How far applying came: what workloads need, then they themselves."""
+    if applied.finding is not None and not applied.is_prepared:
+        return _with(account, "prepare", applied.finding)
+    count = sum(member.stage < Stage.WORKLOADS for member in made.members)
+    text = f"{count} objects that workloads need are applied"
+    account = _with(account, "prepare", step.done(phase.DEPLOYMENT, "Applying", text))
+    text = f"{len(made.members) - count} workloads and what scales them are applied"
+    done = step.done(phase.DEPLOYMENT, "Applying", text)
+    return _with(account, "workloads", applied.finding or done)

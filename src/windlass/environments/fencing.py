@@ -59,8 +59,13 @@ class Fenced:
 
 @dataclass(slots=True)
 class _Memory:
-    """What is known of one fence: the wishes that stood, and since when we are refused."""
+    """What is known of one fence: what it consists of, the wishes that stood, since when we
+    are refused.
+    """
 
+    fence: Fence | None = None
+    owner: Marks | None = None
+    wanted: tuple[tuple[GVR, Object], ...] = ()
     stood: dict[tuple[GVR, str], Object] = field(default_factory=dict)
     refused_since: float | None = None
 
@@ -91,7 +96,7 @@ class Fencing:
         corrected: list[str] = []
         memory = self._memories.setdefault(place, _Memory())
         try:
-            for gvr, wanted in self._wanted(place, owner, fence):
+            for gvr, wanted in self._parts(place, owner, fence, memory):
                 if await self._ensure(gvr, wanted, place, memory):
                     corrected.append(f"{wanted['kind']}/{wanted['metadata']['name']}")
             await self._take_down(place, owner, fence, memory)
@@ -109,6 +114,15 @@ class Fencing:
     def forget(self, place: str) -> None:
         """The namespace is gone."""
         self._memories.pop(place, None)
+
+    def _parts(
+        self, place: str, owner: Marks, fence: Fence, memory: _Memory
+    ) -> tuple[tuple[GVR, Object], ...]:
+        """The objects of a fence, put together once."""
+        if memory.fence is not fence or memory.owner != owner:
+            memory.fence, memory.owner = fence, owner
+            memory.wanted = tuple(self._wanted(place, owner, fence))
+        return memory.wanted
 
     def _wanted(self, place: str, owner: Marks, fence: Fence) -> Iterator[tuple[GVR, Object]]:
         manager, applier = self._install.environment_manager, self._install.environment_applier

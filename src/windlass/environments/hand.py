@@ -4,27 +4,39 @@ Every write is made as the namespace's own `windlass-applier`, whose role covers
 kinds a project may bring, in this one namespace. Objects that cannot be changed in place
 are made anew where nothing that counts is lost by it, or where they say themselves that
 it may be.
+
+Whether a refused change would do as a new object is not read from the words of the refusal,
+which differ from kind to kind: the API server is asked for it, under a name that nobody has,
+and makes nothing.
 """
 
 from __future__ import annotations
 
 from windlass.base import failpoint
-from windlass.environments import refusals
 from windlass.environments.decide import owned_objects
 from windlass.environments.decide.bundle import RECREATE, Member
 from windlass.environments.decide.inventory import FIELD_MANAGER
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.kube.errors import Conflict, Invalid, NotFound
+from windlass.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from windlass.objects.gvr import GVR
 from windlass.objects.json import Object
 from windlass.runtime.owned import Owned
 
 _MADE_ANEW = frozenset({"Deployment", "Job", "Pod"})
+_NOBODYS = "windlass-would-this-do"
 
 
 class Leaving(Exception):
     """An object has to be gone before it can be made anew."""
+
+
+class Unchangeable(Exception):
+    """An object is sound, but what is there cannot become it; `fields` are in the way."""
+
+    def __init__(self, fields: tuple[str, ...]) -> None:
+        super().__init__("the object cannot be changed in place")
+        self.fields = fields
 
 
 class Hand:
@@ -36,16 +48,19 @@ class Hand:
         self.owned = Owned(self._api, FIELD_MANAGER)
 
     async def write(self, member: Member, wanted: Object, live: Object | None) -> Object:
-        """`wanted` on the server; Leaving if something else has to go first."""
+        """`wanted` on the server; Leaving if the old one has to go, Unchangeable if it may not."""
         if live is not None and live["metadata"].get("deletionTimestamp"):
             raise Leaving
         failpoint.reach("environments.apply.before")
         try:
             applied = await self.owned.ensure(member.gvr, wanted, live)
         except Invalid as error:
-            if live is None or not refusals.is_immutable(error) or not _may_be_made_anew(member):
+            old = live or await self.read(member.gvr, member.name)
+            if old is None or not await self._would_do(member, wanted):
                 raise
-            applied = await self._made_anew(member, wanted, live)
+            if not _may_be_made_anew(member):
+                raise Unchangeable(error.fields) from error
+            applied = await self._made_anew(member, wanted, old)
         failpoint.reach("environments.apply.after")
         return applied
 
@@ -66,6 +81,18 @@ class Hand:
         except (NotFound, Conflict):
             return
         failpoint.reach("environments.prune.after")
+
+    async def _would_do(self, member: Member, wanted: Object) -> bool:
+        """Whether the API server would take `wanted` if nothing were there yet."""
+        stranger = {**wanted, "metadata": {**wanted["metadata"], "name": _NOBODYS}}
+        try:
+            await self._api.create(member.gvr, stranger, field_manager=FIELD_MANAGER, dry_run=True)
+        except Invalid:
+            return False
+        except Forbidden:
+            # Quota and Pod Security are asked last, after the object was found sound.
+            return True
+        return True
 
     async def _made_anew(self, member: Member, wanted: Object, live: Object) -> Object:
         await self.remove(member.gvr, live)

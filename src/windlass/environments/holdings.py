@@ -33,7 +33,12 @@ ROLE_BINDINGS = GVR("rbac.authorization.k8s.io", "v1", "rolebindings")
 SERVICE_ACCOUNTS = GVR("", "v1", "serviceaccounts")
 CONFIG_MAPS = GVR("", "v1", "configmaps")
 PODS = GVR("", "v1", "pods")
+CLAIMS = GVR("", "v1", "persistentvolumeclaims")
 SECRETS = GVR("", "v1", "secrets")
+STORAGE_CLASSES = GVR("storage.k8s.io", "v1", "storageclasses")
+
+_KEPT_PARSED = 256
+"""How many objects stay parsed: those of some passes, which look at each of them repeatedly."""
 
 _BROUGHT = frozenset(allowed.gvr for allowed in kinds.ALLOWED.values())
 
@@ -65,8 +70,10 @@ class Holdings:
     ) -> None:
         self._on_change = on_change
         self._on_leave = on_leave
-        self._recent: Recent[tuple[GVR, Key]] = Recent()
+        self._recent: Recent[tuple[GVR, Key]] = Recent(self._cached)
+        self._parsed: dict[tuple[GVR, Key], Object | None] = {}
         self._owners: dict[str, Key] = {}
+        self._uids: dict[str, str] = {}
         self._names: defaultdict[tuple[GVR, str], set[str]] = defaultdict(set)
         self.informers = {
             gvr: Informer(
@@ -78,11 +85,23 @@ class Holdings:
             )
             for gvr in FOLLOWED
         }
+        # The administrator's, so they carry no mark of ours; there are few of them.
+        self.informers[STORAGE_CLASSES] = Informer(
+            connection,
+            Scope(STORAGE_CLASSES),
+            on_change=self._storage_changed,
+            settings=settings,
+            clock=clock,
+        )
 
     def get(self, gvr: GVR, namespace: str, name: str) -> Object | None:
-        """A live object, our newest write included."""
-        key = Key(namespace, name)
-        return self._recent.newest((gvr, key), self.informers[gvr].get(key))
+        """A live object, our newest write included; nobody may change it."""
+        place = (gvr, Key(namespace, name))
+        if place not in self._parsed:
+            if len(self._parsed) >= _KEPT_PARSED:
+                self._parsed.pop(next(iter(self._parsed)))
+            self._parsed[place] = self._recent.newest(place)
+        return self._parsed[place]
 
     def namespace(self, name: str) -> Object | None:
         return self.get(NAMESPACES, "", name)
@@ -101,26 +120,39 @@ class Holdings:
 
     def namespaces_of(self, uid: str) -> tuple[str, ...]:
         """The namespaces that were made for an Environment."""
-        found = ((name, self.namespace(name)) for name in sorted(self._owners))
+        names = sorted(name for name, owner in self._uids.items() if owner == uid)
+        found = ((name, self.namespace(name)) for name in names)
         return tuple(name for name, obj in found if obj and marks.owner_uid(obj) == uid)
+
+    def waits_for_a_pod(self, claim: Object) -> bool:
+        """Whether a claim gets its volume only when the first pod wants it."""
+        name = (claim.get("spec") or {}).get("storageClassName") or ""
+        found = self.get(STORAGE_CLASSES, "", name) or {}
+        return bool(found.get("volumeBindingMode") == "WaitForFirstConsumer")
 
     async def written(
         self, gvr: GVR, namespace: str, name: str, write: Awaitable[Object]
     ) -> Object:
         """What `write` answers, remembered until the cache shows something else."""
-        key = Key(namespace, name)
-        before = self.informers[gvr].get(key)
-        obj = await write
-        self._recent.note((gvr, key), before, obj)
+        place = (gvr, Key(namespace, name))
+        obj = await self._recent.written(place, write)
+        self._parsed.pop(place, None)
         self._names[gvr, namespace].add(name)
         return obj
 
     async def deleted(self, gvr: GVR, namespace: str, name: str, delete: Awaitable[None]) -> None:
         """Wait for `delete`; from then on the object is gone, whatever the cache says."""
-        key = Key(namespace, name)
-        before = self.informers[gvr].get(key)
-        await delete
-        self._recent.note((gvr, key), before, None)
+        place = (gvr, Key(namespace, name))
+        await self._recent.deleted(place, delete)
+        self._parsed.pop(place, None)
+
+    def _cached(self, place: tuple[GVR, Key]) -> bytes | None:
+        gvr, key = place
+        return self.informers[gvr].get(key)
+
+    def _forget(self, place: tuple[GVR, Key]) -> None:
+        self._recent.forget(place)
+        self._parsed.pop(place, None)
 
     def _listener(self, gvr: GVR) -> Callable[[Key], None]:
         if gvr == NAMESPACES:
@@ -128,20 +160,29 @@ class Holdings:
         return lambda key: self._changed(gvr, key)
 
     def _namespace_changed(self, key: Key) -> None:
-        self._recent.forget((NAMESPACES, key))
+        self._forget((NAMESPACES, key))
         raw = self.informers[NAMESPACES].get(key)
-        owner = self._owner(orjson.loads(raw)) if raw is not None else None
+        namespace: Object = orjson.loads(raw) if raw is not None else {}
+        owner = self._owner(namespace)
         before = self._owners.pop(key.name, None)
+        self._uids.pop(key.name, None)
         if owner is not None:
             self._owners[key.name] = owner
+            self._uids[key.name] = marks.owner_uid(namespace)
         if raw is None:
             self._on_leave(key.name)
         for environment in {before, owner} - {None}:
             assert environment is not None
             self._on_change(environment)
 
+    def _storage_changed(self, key: Key) -> None:
+        self._forget((STORAGE_CLASSES, key))
+        spaces = {space for gvr, space in self._names if gvr == CLAIMS}
+        for environment in {self._owners[space] for space in spaces & self._owners.keys()}:
+            self._on_change(environment)
+
     def _changed(self, gvr: GVR, key: Key) -> None:
-        self._recent.forget((gvr, key))
+        self._forget((gvr, key))
         self._list(gvr, key)
         environment = self._owners.get(key.namespace)
         if environment is not None:

@@ -21,6 +21,7 @@ class Measures:
     def __init__(self, metrics: EnvironmentMetrics) -> None:
         self.metrics = metrics
         self._blocked: set[Key] = set()
+        self._phases: dict[Key, str] = {}
         # Left by an earlier leadership, of objects that may be gone by now.
         metrics.phase.forget({})
         metrics.namespace_delete_blocked.set(0)
@@ -29,7 +30,8 @@ class Measures:
         """What a pass that started from `status` found."""
         fields = outcome.fields
         phase = fields.get("phase") or status.get("phase")
-        if phase:
+        if phase and self._phases.get(key) != phase:
+            self._phases[key] = str(phase)
             self.metrics.phase.forget({"env_namespace": key.namespace, "environment": key.name})
             self.metrics.phase.set(1, key.namespace, key.name, project, str(phase))
         self._steps(status.get("steps") or [], fields.get("steps") or [])
@@ -77,6 +79,7 @@ class Measures:
     def gone(self, key: Key) -> None:
         """The object is no longer there."""
         self.departing(key, is_blocked=False)
+        self._phases.pop(key, None)
         self.metrics.forget_environment(key.namespace, key.name)
 
     def _steps(self, before: Iterable[Object], now: Iterable[Object]) -> None:

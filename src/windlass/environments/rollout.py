@@ -18,6 +18,7 @@ from windlass.environments.decide.pod_trouble import Trouble
 from windlass.environments.decide.readiness import Readiness
 from windlass.environments.decide.step import Finding
 from windlass.environments.holdings import PODS, SECRETS, Holdings
+from windlass.objects.json import Object
 
 DEADLINE_SECONDS = 600.0
 
@@ -71,7 +72,12 @@ class Rollouts:
                 continue
             live = self._holdings.get(member.gvr, place, member.name)
             missing = Readiness("progressing", "it is not there yet")
-            yield member, readiness.of(live) if live is not None else missing
+            yield member, self._readiness(live) if live is not None else missing
+
+    def _readiness(self, live: Object) -> Readiness:
+        is_claim = live.get("kind") == "PersistentVolumeClaim"
+        waits = is_claim and self._holdings.waits_for_a_pod(live)
+        return readiness.of(live, waits_for_a_pod=waits)
 
     def _ran_to_its_end(self, place: str, member: Member) -> bool:
         if member.kind not in _RUN_TO_AN_END:

@@ -9,6 +9,7 @@ name before a byte of it is used.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,6 +56,14 @@ class _Refused:
 
     message: str
     at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The manifests at a path; `contents` is None where `tree` is the one already known."""
+
+    tree: str
+    contents: dict[str, bytes] | None
 
 
 class Sources:
@@ -105,9 +114,9 @@ class Sources:
         return Source(wanted.name, branch, commit, ref)
 
     async def files(
-        self, namespace: str, wanted: SourceWish, settled: Source, path: str
-    ) -> dict[str, bytes]:
-        """The manifests at `path` of a settled commit, by their paths."""
+        self, namespace: str, wanted: SourceWish, settled: Source, path: str, *, known: str = ""
+    ) -> Files:
+        """The manifests at `path` of a settled commit; they are not read if they are `known`."""
         remote, proof = await self._origin(namespace, wanted, BELIEVED_SECONDS)
         here = place.name(remote, proof)
         # A store serves one commit at a time.
@@ -116,8 +125,11 @@ class Sources:
                 store = await self._store(here)
                 commit = await store.fetch(Origin(remote, proof), settled.commit, ref=settled.ref)
                 entries = _chosen(await asyncio.to_thread(store.listing, commit), path)
+                tree = _tree(entries)
+                if tree == known:
+                    return Files(tree, None)
                 await store.need([entry.blob for entry in entries.values()])
-                return await asyncio.to_thread(_contents, store, entries)
+                return Files(tree, await asyncio.to_thread(_contents, store, entries))
             except GitError as error:
                 if error.reason == "CommitUnreachable":
                     # A forced push may have taken it away since it was listed.
@@ -196,6 +208,12 @@ def _chosen(listing: dict[str, Entry], path: str) -> dict[str, Entry]:
             what = _WHAT.get(entry.mode, "no plain file")
             raise Stalled("UnsafePath", f"{name} is {what}; manifests are plain files")
     return found
+
+
+def _tree(entries: dict[str, Entry]) -> str:
+    """What changes with any path and any content, and with nothing else."""
+    rows = sorted((path, str(entry.blob)) for path, entry in entries.items())
+    return hashlib.sha256(repr(rows).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _missing(listing: dict[str, Entry], path: str) -> str:

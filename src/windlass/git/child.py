@@ -18,13 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from windlass.base import redaction
+from windlass.base import redaction, unnamed
 from windlass.git import address, environment, private, process, ssh
 from windlass.git.credentials import ANONYMOUS, Credentials
 from windlass.git.errors import GitError, InsecureTransport
 from windlass.git.format import failures, known_hosts
 from windlass.git.format.remote import Remote
 from windlass.git.settings import GitSettings
+from windlass.git.turns import Turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +49,19 @@ Ended = Callable[[str, str], None]
 class Git:
     """Starts git children under one set of settings.
 
-    `on_end` is told of each child: what it was asked for, and `ok` or why it failed.
+    `on_end` is told of each child: what it was asked for, and `ok` or why it failed. `turns`
+    bounds how many run at the same time.
     """
 
     def __init__(
-        self, settings: GitSettings | None = None, *, on_end: Ended = lambda *_: None
+        self,
+        settings: GitSettings | None = None,
+        *,
+        on_end: Ended = lambda *_: None,
+        turns: Turns | None = None,
     ) -> None:
         self._on_end = on_end
+        self._turns = turns
         self.settings = settings if settings is not None else GitSettings()
         self._base = private.base_directory(self.settings.run_directory)
         private.sweep(self._base)
@@ -87,7 +94,8 @@ class Git:
             if remote.scheme == "ssh":
                 ssh.check(remote, credentials)
         addresses = await self._addresses(remote, credentials)
-        with self._counted(args[0]), credentials.in_use(), contextlib.ExitStack() as stack:
+        turn = await self._turn(remote)
+        with turn, self._counted(args[0]), credentials.in_use(), contextlib.ExitStack() as stack:
             prepared = await _to_its_end(
                 asyncio.to_thread(self._prepare, stack, remote, credentials, addresses, config)
             )
@@ -107,6 +115,11 @@ class Git:
             except FileNotFoundError as error:
                 raise GitError("Corrupt", "the store's directory is gone") from error
             return _completed(args[0], ended, remote, credentials)
+
+    async def _turn(self, remote: Remote | None) -> contextlib.ExitStack:
+        if self._turns is None:
+            return contextlib.ExitStack()
+        return await self._turns.taken(remote.host if remote is not None else "")
 
     @contextlib.contextmanager
     def _counted(self, operation: str) -> Iterator[None]:
@@ -170,7 +183,7 @@ class Git:
         if not content:
             yield []
             return
-        descriptor = private.secret_descriptor(content, self._base)
+        descriptor = unnamed.descriptor(content)
         try:
             yield [descriptor]
         finally:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -51,10 +51,20 @@ class _Kept:
 
 
 class Listings:
-    """One listing per repository and credential."""
+    """One listing per repository and credential.
 
-    def __init__(self, git: Git, clock: Clock | None = None) -> None:
+    `on_shared` is called for each asker that is served by somebody else's question.
+    """
+
+    def __init__(
+        self,
+        git: Git,
+        clock: Clock | None = None,
+        *,
+        on_shared: Callable[[], object] = lambda: None,
+    ) -> None:
         self._git = git
+        self._on_shared = on_shared
         self._clock = clock if clock is not None else SystemClock()
         self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
         self._interest: OrderedDict[_Key, dict[str, float]] = OrderedDict()
@@ -79,12 +89,16 @@ class Listings:
         self._note_interest(key, wants, now)
         kept = self._kept.get(key)
         if kept is not None and now - kept.at < max_age_seconds and wants <= kept.asked:
+            self._on_shared()
             return kept.listing
         after = now - max_age_seconds if gather_seconds > 0 else float("-inf")
-        question = self._under_way.get(key)
+        question, is_shared = self._under_way.get(key), True
         if question is None or not question.serves(wants, after):
+            is_shared = key in self._gathering
             question = self._gathering.get(key) or self._open(key, remote, credentials)
             question.join(wants, gather_seconds)
+        if is_shared:
+            self._on_shared()
         return await asyncio.shield(question.task)
 
     def forget(self, remote: Remote) -> None:

@@ -8,7 +8,8 @@ anything but plain values.
 
 `read` is for what machines wrote: one document, no anchors, no aliases, no merge keys.
 `read_all` is for what people write: many documents, aliases copied out up to a bound, so
-that a few lines cannot become gigabytes.
+that a few lines cannot become gigabytes. A text that is JSON is read as JSON there, because
+JSON can write characters that YAML readers refuse.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 import yaml
 
+from windlass.objects import json_reader
 from windlass.objects.json import JSON
 
 LARGEST_BYTES = 2 * 1024 * 1024
@@ -57,12 +59,23 @@ def read(content: bytes, *, max_bytes: int = LARGEST_BYTES) -> JSON:
 
 def read_all(content: bytes, *, max_bytes: int = LARGEST_BYTES) -> list[JSON]:
     """The values of all documents in `content`, with aliases and merge keys worked out."""
-    return _built(_Expander(), content, max_bytes).documents
+    _check_size(content, max_bytes)
+    try:
+        found = json_reader.documents(content.decode("utf-8"), deepest=DEEPEST)
+    except UnicodeDecodeError:
+        found = None
+    except json_reader.JsonRefused as cause:
+        raise NotReadable(str(cause)) from cause
+    return found if found is not None else _built(_Expander(), content, max_bytes).documents
+
+
+def _check_size(content: bytes, max_bytes: int) -> None:
+    if len(content) > max_bytes:
+        raise NotReadable(f"the file has {len(content)} bytes, more than {max_bytes}")
 
 
 def _built(builder: _Builder, content: bytes, max_bytes: int) -> _Builder:
-    if len(content) > max_bytes:
-        raise NotReadable(f"the file has {len(content)} bytes, more than {max_bytes}")
+    _check_size(content, max_bytes)
     try:
         for event in _events(content):
             builder.take(event)

@@ -15,6 +15,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 import structlog
 from structlog.contextvars import bound_contextvars
 
+from windlass.base.error_id import error_id
 from windlass.base.errors import Fatal, Retryable, Stalled, Waiting, WindlassError
 from windlass.runtime import failure
 from windlass.runtime.line import K
@@ -150,7 +151,7 @@ def _say(error: BaseException) -> None:
     elif isinstance(error, WindlassError):
         _log.error("failed", reason=error.reason, message=error.message)
     else:
-        _log.error("crashed", reason=failure.INTERNAL, exc_info=error)
+        _log.error("crashed", reason=failure.INTERNAL, error_id=error_id(error), exc_info=error)
 
 
 def _result(outcome: Outcome) -> Result:

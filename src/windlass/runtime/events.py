@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import socket
 import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -62,16 +63,29 @@ class ObjectRef:
         )
 
 
+Annotate = Callable[[ObjectRef], Mapping[str, str]]
+
+
 class EventRecorder:
-    """Records events in the name of `component`, such as `windlass.dev/reverser`."""
+    """Records events in the name of `component`, such as `windlass.dev/reverser`.
+
+    `annotate` says which annotations the events about an object get.
+    """
 
     def __init__(
-        self, api: Creator, component: str, *, instance: str = "", clock: Clock | None = None
+        self,
+        api: Creator,
+        component: str,
+        *,
+        instance: str = "",
+        clock: Clock | None = None,
+        annotate: Annotate = lambda _: {},
     ) -> None:
         self._api = api
         self._component = component
         self._instance = (instance or socket.gethostname() or component)[:_LONGEST_TEXT]
         self._clock = clock or SystemClock()
+        self._annotate = annotate
 
     async def record(
         self,
@@ -99,7 +113,10 @@ class EventRecorder:
         return {
             "apiVersion": EVENTS.api_version,
             "kind": "Event",
-            "metadata": {"namespace": ref.namespace or _CLUSTER_EVENTS_NAMESPACE},
+            "metadata": {
+                "namespace": ref.namespace or _CLUSTER_EVENTS_NAMESPACE,
+                "annotations": dict(self._annotate(ref)),
+            },
             "eventTime": moment,
             "type": weight,
             "reason": reason[:_LONGEST_TEXT],

@@ -9,11 +9,13 @@
 | anything else        | False | True        | -       | backoff                    |
 
 The text of an unknown exception goes to the log alone: it may hold anything, and
-text that differs each time would write the status each time. `Fatal` has no outcome.
+text that differs each time would write the status each time. An id that stays the same
+leads from the condition to the log. `Fatal` has no outcome.
 """
 
 from __future__ import annotations
 
+from windlass.base.error_id import error_id
 from windlass.base.errors import Fatal, Retryable, Stalled, Waiting, WindlassError
 from windlass.base.redaction import process
 from windlass.runtime.outcome import Outcome, Verdict
@@ -48,7 +50,8 @@ def _verdict(error: WindlassError) -> Verdict:
 
 
 def _unexpected(error: BaseException) -> Verdict:
-    text = f"unexpected {type(error).__name__}; the log of the controller says where"
+    kind, name = type(error).__name__, error_id(error)
+    text = f"unexpected {kind}, error id {name}; the log of the controller says where"
     return Verdict("False", INTERNAL, text)
 
 

@@ -88,13 +88,6 @@ class Informer:
         self._arriving_unreadable = 0
 
     @property
-    def stale_seconds(self) -> float:
-        """How long the cache may have missed changes; zero while it follows."""
-        if self._interrupted_at is None:
-            return 0.0
-        return self._clock.monotonic() - self._interrupted_at
-
-    @property
     def stale(self) -> bool:
         return self._interrupted_at is not None
 

@@ -54,12 +54,6 @@ class Line(Generic[K]):
         """Closed, and nothing will ever come into line again."""
         return self._closed and not self._waiting and not self._again
 
-    def oldest_age(self, now: float) -> float:
-        """How long the first in line has waited; zero for an empty line."""
-        for since in self._waiting.values():
-            return max(0.0, now - since)
-        return 0.0
-
     def next_due(self) -> float | None:
         """When the next delayed key is due."""
         while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:

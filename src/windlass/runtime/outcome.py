@@ -33,11 +33,15 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """An event to record when this outcome changes what is known of the object."""
+    """An event to record when this outcome changes what is known of the object.
+
+    One that `stands_alone` is a transition itself, also where no condition changes by it.
+    """
 
     weight: Weight
     reason: str
     message: str
+    stands_alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ class Outcome:
     is not named stays, a field that is None goes, a condition in `withdrawn` goes. What is
     `transient` will pass by itself; it is not written over a Ready that is True, so that a
     restart leaves no trace. `because` is the reason of Stalled or Reconciling where it says
-    more than that of Ready.
+    more than that of Ready. What `warns` is told as a warning although it comes again by itself.
     """
 
     ready: Verdict | None
@@ -62,6 +66,7 @@ class Outcome:
     transient: bool = False
     events: tuple[Notice, ...] = ()
     because: str = ""
+    warns: bool = False
 
     def __post_init__(self) -> None:
         types = [condition.type for condition in self.conditions]
@@ -114,6 +119,7 @@ def joined(first: Outcome, *later: Outcome) -> Outcome:
         transient=gravest.transient,
         events=tuple(event for gate in gates for event in gate.events),
         because=gravest.because,
+        warns=gravest.warns,
     )
 
 

@@ -11,7 +11,7 @@ import asyncio
 import random
 from typing import Generic
 
-from windlass.base.backoff import Backoff
+from windlass.base.backoff import HALF, Backoff
 from windlass.runtime.line import K, Line
 
 RETRY_INITIAL_SECONDS = 0.5
@@ -26,10 +26,12 @@ class KeyedQueue(Generic[K]):
         *,
         retry_initial_seconds: float = RETRY_INITIAL_SECONDS,
         retry_ceiling_seconds: float = RETRY_CEILING_SECONDS,
+        retry_spread: tuple[float, float] = HALF,
         rng: random.Random | None = None,
     ) -> None:
         self._retry_initial_seconds = retry_initial_seconds
         self._retry_ceiling_seconds = retry_ceiling_seconds
+        self._retry_spread = retry_spread
         self._rng = rng or random.Random()
         self._line: Line[K] = Line()
         self._failing: dict[K, Backoff] = {}
@@ -55,10 +57,6 @@ class KeyedQueue(Generic[K]):
         """Keys whose last pass failed."""
         return len(self._failing)
 
-    @property
-    def oldest_age_seconds(self) -> float:
-        return self._line.oldest_age(_now())
-
     def add(self, key: K) -> None:
         """Look at `key` as soon as a worker is free."""
         self._line.add(key, _now())
@@ -74,10 +72,9 @@ class KeyedQueue(Generic[K]):
 
     def retry(self, key: K) -> float:
         """`key` failed once more: look again after its backoff, which is returned."""
-        backoff = self._failing.setdefault(
-            key, Backoff(self._retry_initial_seconds, self._retry_ceiling_seconds, self._rng)
-        )
-        seconds = backoff.next_seconds()
+        first, most = self._retry_initial_seconds, self._retry_ceiling_seconds
+        fresh = Backoff(first, most, self._rng, spread=self._retry_spread)
+        seconds = self._failing.setdefault(key, fresh).next_seconds()
         self.add_after(key, seconds)
         return seconds
 

@@ -4,8 +4,9 @@
 requests that were there then, not for what came while the pass ran. The write is
 guarded by the resourceVersion it was computed from; who wrote in between is read
 again, never overwritten. An object that is gone, or that was made anew under its
-name, gets no report. Events are recorded only when a write changed a condition's
-status or reason, or acknowledged a request.
+name, gets no report. A cache may not have seen our last write yet; we have. Events are
+recorded only when a write changed a condition's status or reason, or acknowledged a
+request, or where they are a transition themselves.
 """
 
 from __future__ import annotations
@@ -13,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
-
-import msgspec
 
 from windlass.base import failpoint
 from windlass.base.clock import Clock, SystemClock
@@ -26,6 +25,7 @@ from windlass.objects.key import Key
 from windlass.runtime import requests, summary
 from windlass.runtime.events import EventRecorder, ObjectRef
 from windlass.runtime.outcome import READY, Notice, Outcome, Weight
+from windlass.runtime.recent import Recent
 
 _ATTEMPTS = 5
 
@@ -58,14 +58,6 @@ class Sighting:
     annotations: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """Our last write: which version it replaced, and what came of it."""
-
-    replaced: str
-    object: Object
-
-
 class Reporter:
     """The status of all objects of one kind; `lookup` is the informer's `get`."""
 
@@ -81,22 +73,21 @@ class Reporter:
     ) -> None:
         self._api = api
         self._gvr = gvr
-        self._lookup = lookup
         self._field_manager = field_manager
         self._recorder = recorder
         self._clock = clock or SystemClock()
-        self._written: dict[Key, _Written] = {}
+        self._recent: Recent[Key] = Recent(lookup)
 
     def look(self, key: Key) -> Sighting | None:
         """What is there before a pass; None if nothing is."""
-        obj = self._current(key)
+        obj = self._recent.newest(key)
         return _sighting(obj) if obj is not None else None
 
     async def report(self, key: Key, seen: Sighting | None, outcome: Outcome) -> None:
         """Bring the status of `key` to what `outcome` says, if that changes anything."""
-        obj = self._current(key)
+        obj = self._recent.newest(key)
         if outcome.is_gone or obj is None:
-            self._written.pop(key, None)
+            self._recent.forget(key)
             return
         seen = seen or _sighting(obj)
         if outcome.transient and _is_ready(obj, seen.generation):
@@ -123,13 +114,12 @@ class Reporter:
         if patch is None:
             return True
         try:
-            written = await self._write(key, obj, patch)
+            written = await self._recent.written(key, self._write(key, obj, patch))
         except NotFound:
-            self._written.pop(key, None)
+            self._recent.forget(key)
             return True
         except Conflict:
             return False
-        self._written[key] = _Written(_version(obj), written)
         await self._announce(written, old, new, outcome)
         return True
 
@@ -162,28 +152,13 @@ class Reporter:
                 ref, notice.weight, notice.reason, notice.message, transition=_version(written)
             )
 
-    def _current(self, key: Key) -> Object | None:
-        """The object as we last saw or wrote it; a cache may not have seen our write yet."""
-        raw = self._lookup(key)
-        if raw is None:
-            return None
-        obj: Object = msgspec.json.decode(raw)
-        written = self._written.get(key)
-        if written is None:
-            return obj
-        # The write was guarded, so the version right after the replaced one is ours.
-        if written.replaced == _version(obj):
-            return written.object
-        del self._written[key]
-        return obj
-
 
 def notices(old: Object, new: Object, outcome: Outcome) -> tuple[Notice, ...]:
-    """The events of one status write: none without a transition."""
+    """The events of one status write: none without a transition, of a condition or their own."""
     changed = summary.transitions(old, new)
     acknowledged = old.get(requests.ACKNOWLEDGEMENT) != new.get(requests.ACKNOWLEDGEMENT)
     if not changed and not acknowledged:
-        return ()
+        return tuple(notice for notice in outcome.events if notice.stands_alone)
     ready = [row for row in summary.conditions_of(new) if row.type == READY]
     spoken = {notice.reason for notice in outcome.events}
     said = [
@@ -196,8 +171,8 @@ def notices(old: Object, new: Object, outcome: Outcome) -> tuple[Notice, ...]:
 
 def _weight(outcome: Outcome, status: str) -> Weight:
     """Progress is normal; only what needs a person or a retry warns."""
-    failed = status == "False" and (outcome.stalled or outcome.backoff or not outcome.reconciling)
-    return "Warning" if failed else "Normal"
+    passes = outcome.reconciling and not (outcome.backoff or outcome.warns)
+    return "Warning" if status == "False" and not passes else "Normal"
 
 
 def _sighting(obj: Object) -> Sighting:

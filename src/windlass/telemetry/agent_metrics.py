@@ -12,8 +12,15 @@ class AgentMetrics(Table):
 
     syncs = count(_AGENT + "sync_total", "Syncs by result.", "result")
     sync_seconds = spread(
-        _AGENT + "sync_duration_seconds", "Time of one sync.", buckets=WORK_BUCKETS
+        _AGENT + "sync_duration_seconds",
+        "Time of a sync's phases: fetch, plan, stage, apply, scan.",
+        "phase",
+        buckets=WORK_BUCKETS,
     )
+    sync_skipped = count(
+        _AGENT + "sync_skipped_total", "Looks after which nothing was synced, by why.", "reason"
+    )
+    fetch_bytes = count(_AGENT + "fetch_bytes_total", "Bytes that fetches added to the store.")
     files = count(_AGENT + "files_total", "Files by what was done to them.", "op")
     bytes_written = count(_AGENT + "bytes_written_total", "Bytes of written files.")
     plan_files = level(_AGENT + "plan_files", "Files that the gateway should have.")
@@ -30,3 +37,4 @@ class AgentMetrics(Table):
     last_success = level(
         _AGENT + "last_success_timestamp_seconds", "When the gateway last had what is wanted."
     )
+    peak_rss = level(_AGENT + "peak_rss_bytes", "Most memory that the agent has held.")

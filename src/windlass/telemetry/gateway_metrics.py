@@ -20,6 +20,9 @@ class GatewayMetrics(Table):
     )
     ready = level(_GATEWAYS + "ready", "1 while all gateways have what is wanted.", *_CR)
     paused = level(_GATEWAYS + "paused", "1 while spec.paused is true.", *_CR)
+    condition = level(
+        _GATEWAYS + "condition", "1 for what a condition says.", *_CR, "type", "status"
+    )
     discovered = level(_GATEWAYS + "discovered", "Gateways found.", *_CR)
     synced = level(_GATEWAYS + "synced", "Gateways that have what is wanted.", *_CR)
     missing_sidecar = level(_GATEWAYS + "missing_sidecar", "Gateways without an agent.", *_CR)
@@ -41,6 +44,14 @@ class GatewayMetrics(Table):
         "Time until a question for a commit was answered.",
         buckets=WORK_BUCKETS,
     )
+    ref_resolves_shared = count(
+        _GATEWAYS + "ref_resolve_shared_total",
+        "Questions for a commit that the answer to somebody else's served.",
+    )
+
+    def forget_condition(self, namespace: str, name: str, kind: str) -> None:
+        """Remove what one condition said."""
+        self.condition.forget({"cr_namespace": namespace, "cr": name, "type": kind})
 
     def forget_cr(self, namespace: str, name: str) -> None:
         """Remove every series of an IgnitionSync that is gone."""

@@ -67,6 +67,7 @@ class EventReason(StrEnum):
 
     BRANCH_CREATED = "BranchCreated"
     DESTINATION_CLAIMED = "DestinationClaimed"
+    DESTINATION_MOVED = "DestinationMoved"
     FIRST_SYNC_COMPLETED = "FirstSyncCompleted"
     ACCESS_DENIED = "AccessDenied"
     OVERLAPPING_BASE_FOLDER = "OverlappingBaseFolder"

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from tests.integration.api.server import Answer, Server
+from tests.support.kinds import kind_of
 from tests.unit.api.corpus import ABSENT, CANARY, GOOD, Case, case, cases
 from windlass.api import sample
-from windlass.api.registry import KINDS, kind_of
+from windlass.api.registry import KINDS
 from windlass.base.errors import Stalled
 
 pytestmark = pytest.mark.cluster

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 
 import pytest
 
@@ -11,6 +12,7 @@ from tests.support.previews import (
     CONFIG_MAP,
     CONFIG_MAPS,
     DEPLOYMENTS,
+    MANAGER,
     NAMESPACES,
     QUOTAS,
     SECRETS,
@@ -24,10 +26,20 @@ from windlass.objects.gvr import GVR
 pytestmark = pytest.mark.cluster
 
 _SERVICES = GVR("", "v1", "services")
+_JOBS = GVR("batch", "v1", "jobs")
 _CLAIM = (
     "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\n"
-    "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n"
+    "spec: {accessModes: [ReadWriteOnce], storageClassName: patient,"
+    " resources: {requests: {storage: 1Gi}}}\n"
 )
+_CLASSES = GVR("storage.k8s.io", "v1", "storageclasses")
+_PATIENT = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "patient"},
+    "provisioner": "example.com/nobody",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
 _OFFENDERS = """
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -100,6 +112,10 @@ async def test_what_leaves_the_source_leaves_the_cluster(tenant: Previews) -> No
     tenant.commit({"deploy/all.yaml": None})
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
+        waiting = await tenant.phase("Deploying")
+        assert "PersistentVolumeClaim/data" in waiting["status"]["message"]
+        # A claim may be pending only where its class waits for a pod.
+        await tenant.api.apply(_CLASSES, _PATIENT, field_manager=MANAGER)
         await tenant.phase("Ready")
         place = await tenant.place()
         made = await tenant.api.get(SECRETS, "key", place)
@@ -118,6 +134,7 @@ async def test_what_leaves_the_source_leaves_the_cluster(tenant: Previews) -> No
             return bool((await tenant.get())["status"]["serving"]["revision"] == 3)
 
         await eventually(third, "the third revision serves")
+    await tenant.api.delete(_CLASSES, "patient")
 
 
 async def test_a_namespace_that_somebody_deleted_comes_back_whole(tenant: Previews) -> None:
@@ -164,3 +181,67 @@ async def test_what_cannot_be_changed_in_place_is_made_anew(tenant: Previews) ->
         found = await tenant.condition("DeploymentReady", "ImmutableField")
     assert "spec" in found["status"]["message"]
     assert "catalyst.dev/recreate" in found["status"]["message"]
+
+
+_JOB = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "once"},
+    "spec": {
+        "template": {
+            "spec": {
+                "restartPolicy": "Never",
+                "containers": [
+                    {
+                        "name": "main",
+                        "image": "registry.invalid/once:1",
+                        "env": [{"name": "WORDS", "value": "many " * 200}],
+                    }
+                ],
+            }
+        }
+    },
+}
+
+
+async def test_a_job_that_changes_is_made_anew(tenant: Previews) -> None:
+    """However long the words are in which the API server refuses to change it."""
+    tenant.commit({"deploy/all.yaml": json.dumps(_JOB)})
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment())
+        await tenant.phase("Deploying")
+        place = await tenant.place()
+        before = await tenant.api.get(_JOBS, "once", place)
+        tenant.commit({"deploy/all.yaml": json.dumps(_JOB).replace("once:1", "once:2")})
+
+        async def anew() -> bool:
+            found = await tenant.api.list(_JOBS, place)
+            return any(row["metadata"]["uid"] != before["metadata"]["uid"] for row in found)
+
+        await eventually(anew, "another Job")
+
+
+@pytest.mark.parametrize(
+    ("manifest", "told"),
+    [
+        (deployment().replace('"spec":{"replicas"', '"spec":{"nonsense":1,"replicas"'), "spec.non"),
+        (deployment().replace('"replicas":1', '"replicas":"hunter2"'), "spec.replicas: it must be"),
+        (deployment().replace('"replicas":1', '"replicas":1.5'), "spec.replicas: it must be a wh"),
+        (deployment(env=[{"name": "A", "value": 4711}]), 'env[name="A"].value: it must be a text'),
+        (deployment(ports=[{"name": "web"}]), "ports[0].containerPort"),
+    ],
+)
+async def test_what_does_not_fit_the_schema_is_for_a_person(
+    tenant: Previews, manifest: str, told: str
+) -> None:
+    """File, object and field are named, what stands there is not, and nobody tries for ever."""
+    tenant.commit({"deploy/all.yaml": manifest})
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment())
+        found = await tenant.condition("DeploymentReady", "ConfigInvalid")
+    assert found["status"]["phase"] == "Failed"
+    assert "deploy/all.yaml, Deployment/web" in found["status"]["message"]
+    assert told in found["status"]["message"]
+    assert not any(value in str(found["status"]) for value in ("hunter2", "4711"))
+    step = {row["name"]: row["state"] for row in found["status"]["steps"]}
+    assert (step["prepare"], step["workloads"]) == ("Succeeded", "Failed")

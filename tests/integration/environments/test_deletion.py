@@ -15,7 +15,7 @@ from tests.support.previews import (
     Previews,
 )
 from tests.support.waiting import eventually
-from windlass.kube.errors import Unavailable
+from windlass.kube.errors import ApiError, NotFound, Unavailable
 
 pytestmark = pytest.mark.cluster
 
@@ -33,14 +33,31 @@ async def test_a_new_commit_is_followed_and_deletion_takes_all_away(tenant: Prev
         tenant.commit({"deploy/all.yaml": other})
         await tenant.gone(CONFIG_MAPS, "settings", place)
         await tenant.api.get(CONFIG_MAPS, "other", place)
+        assert len(await _revisions(tenant, "NamespaceCreated", 1)) == 1
+        assert len(await _revisions(tenant, "PoliciesApplied", 1)) == 1
+        # No condition changes by the second one; it is news all the same.
+        assert await _revisions(tenant, "Deployed", 2) == ["1", "2"]
         await tenant.api.delete(ENVIRONMENTS, "one", tenant.namespace)
         await tenant.phase("Deleting")
         await tenant.gone(ENVIRONMENTS, "one", tenant.namespace)
         await tenant.gone(NAMESPACES, place, seconds=0.5)
+        assert len(await _revisions(tenant, "NamespaceDeleted", 1)) == 1
     deletes = [one for one in tenant.connection.about(place) if one.method == "DELETE"]
     ends = [one for one in deletes if one.path.endswith(f"/namespaces/{place}")]
     assert len(ends) == 1
     assert ends[0].body["preconditions"]["uid"]
+
+
+async def _revisions(tenant: Previews, reason: str, number: int) -> list[str]:
+    """The revisions that the events of a reason are about, once there are so many."""
+
+    async def found() -> list[Any]:
+        events = await tenant.events(reason)
+        return events if len(events) >= number else []
+
+    events = await eventually(found, f"{number} events {reason}")
+    notes = [(event["metadata"].get("annotations") or {}) for event in events]
+    return sorted(row.get("catalyst.dev/revision", "") for row in notes)
 
 
 @pytest.mark.scenario("E22", "E122")
@@ -146,6 +163,18 @@ class _Speechless:
     async def get(self, *_: object) -> Any:
         raise Unavailable(503, "ServiceUnavailable", "try again later")
 
+    async def list(self, *_: object) -> Any:
+        raise Unavailable(503, "ServiceUnavailable", "try again later")
+
+
+class _Unserved(_Speechless):
+    """An API server that does not serve our kind just now; to it nothing of the kind is there."""
+
+    async def get(self, *_: object) -> Any:
+        raise NotFound(404, "NotFound", "the server could not find the requested resource")
+
+    list = get
+
 
 @pytest.mark.scenario("E25", "E26")
 async def test_an_orphan_is_removed_after_two_looks(
@@ -170,9 +199,10 @@ async def test_an_orphan_is_removed_after_two_looks(
         await eventually(seen, "the cache knows the namespace")
         assert place not in await controller._sweep.once()
         with monkeypatch.context() as patched:
-            patched.setattr(controller._sweep, "_api", _Speechless())
-            with pytest.raises(Unavailable):
-                await controller._sweep.once()
+            for silent in (_Speechless(), _Unserved()):
+                patched.setattr(controller._sweep, "_api", silent)
+                with pytest.raises(ApiError):
+                    await controller._sweep.once()
         assert "deletionTimestamp" not in (await tenant.api.get(NAMESPACES, place))["metadata"]
         assert place in await controller._sweep.once()
         await tenant.gone(NAMESPACES, place)

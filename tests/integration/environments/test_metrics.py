@@ -29,7 +29,7 @@ async def test_metrics_follow_an_environment_to_its_end(tenant: Previews) -> Non
         assert value("render_duration_seconds_count", mode="manifest") >= 1
         assert value("operator_overhead_seconds_count", mode="manifest") >= 1
         assert value("time_to_ready_seconds_count", mode="manifest") >= 1
-        assert value("step_duration_seconds_count", step="apply", result="Succeeded") >= 1
+        assert value("step_duration_seconds_count", step="workloads", result="Succeeded") >= 1
         await tenant.api.delete(QUOTAS, "default-quota", place)
         await tenant.patch(CONFIG_MAPS, "settings", {"data": {"colour": "odd"}}, place)
 

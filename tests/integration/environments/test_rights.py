@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from tests.support.previews import CONFIG_MAPS, POLICIES, Previews
+from windlass.api.install import Install
 from windlass.environments.decide.owned_objects import applier_user
+from windlass.environments.guard import Guard
 from windlass.kube.api import Api
 from windlass.kube.errors import Forbidden
 from windlass.objects.gvr import GVR
@@ -33,6 +35,18 @@ def _binding(namespace: str, role: str) -> dict[str, Any]:
         roleRef={"apiGroup": group, "kind": "ClusterRole", "name": role},
         subjects=[{"apiGroup": group, "kind": "User", "name": "windlass-operator"}],
     )
+
+
+async def test_the_fence_is_known_by_its_refusal(tenant: Previews) -> None:
+    """The one that stands is seen; of one that nobody installed nothing is seen."""
+    for install, is_seen in ((Install(), True), (Install("another"), False)):
+        guard = Guard(
+            Api(tenant.connection),
+            operator=tenant.settings.operator,
+            install=install,
+            field_manager="test",
+        )
+        assert await guard._refuses() is is_seen
 
 
 @pytest.mark.scenario("E120")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.support.gitserver import PASSWORD, commit_files, serving
+from tests.support.gitserver import PASSWORD, commit_files, git, serving
 from tests.support.previews import CONFIG_MAP, CONFIG_MAPS, MANAGER, SECRETS, Previews
 from tests.support.waiting import eventually
 
@@ -79,7 +81,7 @@ async def test_an_unknown_branch_is_named_and_found_when_it_comes(tenant: Previe
 async def test_a_pinned_commit_must_lie_on_its_branch(tenant: Previews) -> None:
     """An older commit of the branch is taken as it is; one beside it is refused."""
     old = tenant.commit({"deploy/all.yaml": CONFIG_MAP.replace("blue", "green")})
-    tenant.commit({"deploy/all.yaml": CONFIG_MAP})
+    tip = tenant.commit({"deploy/all.yaml": CONFIG_MAP})
     beside = tenant.commit({"deploy/all.yaml": CONFIG_MAP.replace("blue", "red")}, branch="side")
     async with tenant.running():
         await tenant.apply(
@@ -89,6 +91,12 @@ async def test_a_pinned_commit_must_lie_on_its_branch(tenant: Previews) -> None:
         ready = await tenant.phase("Ready")
         place = await tenant.place()
         assert ready["status"]["sources"][0]["commit"] == old
+        # Whoever rewrites the branch takes nothing away from what runs.
+        anew = git(tenant.repository, "commit-tree", f"{tip}^{{tree}}", "-m", "a new beginning")
+        git(tenant.repository, "update-ref", "refs/heads/main", anew.strip())
+        await tenant.poke()
+        assert (await tenant.get())["status"]["phase"] == "Ready"
+        git(tenant.repository, "update-ref", "refs/heads/main", tip)
         await tenant.apply(tenant.environment(sources=[{"name": "app", "commitSha": beside}]))
         failed = await tenant.condition("BuildReady", "CommitNotOnRef")
         assert failed["status"]["phase"] == "Failed"
@@ -104,35 +112,46 @@ async def test_a_pinned_commit_must_lie_on_its_branch(tenant: Previews) -> None:
 
 
 async def test_what_runs_runs_on_while_git_is_away(tenant: Previews, tmp_path: Path) -> None:
-    """GitUnavailable is never Failed; nothing is touched, and a new commit heals it."""
+    """It stays Ready and is kept as it is; who starts meanwhile does not claim to know more."""
     root = tmp_path / "unsteady"
-    with serving(root) as first:
+    with contextlib.ExitStack() as server:
+        first = server.enter_context(serving(root))
         repository = first.create("app", {"deploy/all.yaml": CONFIG_MAP})
-        url, port = (
-            first.server.url("app"),
-            int(first.server.url("app").split(":")[2].split("/")[0]),
-        )
+        url = first.server.url("app")
         source = {"name": "app", "repositoryUrl": url, "branch": "main"}
         async with tenant.running():
             await tenant.apply(tenant.project(sources=[source]), tenant.environment())
             ready = await tenant.phase("Ready")
+            place = await tenant.place()
+            server.close()
+            away = await eventually(lambda: _says(tenant, "newer commits cannot be"), "it is told")
+            assert away["status"]["phase"] == "Ready"
+            rows = {row["type"]: row for row in away["status"]["conditions"]}
+            assert (rows["Ready"]["status"], rows["BuildReady"]["status"]) == ("True", "True")
+            assert "newer commits cannot be" in rows["BuildReady"]["message"]
+            await tenant.patch(CONFIG_MAPS, "settings", {"data": {"colour": "odd"}}, place)
+            await eventually(lambda: _is(tenant, place, "blue"), "it is put right")
+            assert (await tenant.get())["status"]["phase"] == "Ready"
     async with tenant.running():
         away = await tenant.condition("BuildReady", "GitUnavailable")
-        place = await tenant.place()
-        before = await tenant.api.get(CONFIG_MAPS, "settings", place)
         assert away["status"]["phase"] == "Building"
         assert away["status"]["serving"] == ready["status"]["serving"]
         assert "still serving" in away["status"]["message"]
-        with serving(root, port=port):
+        with serving(root, port=int(url.split(":")[2].split("/")[0])):
             commit_files(repository, {"deploy/all.yaml": CONFIG_MAP.replace("blue", "red")})
+            await eventually(lambda: _is(tenant, place, "red"), "the new commit is there")
+            healed = await tenant.phase("Ready")
+            assert "newer commits" not in healed["status"]["message"]
 
-            async def red() -> bool:
-                found = await tenant.api.get(CONFIG_MAPS, "settings", place)
-                return bool(found["data"] == {"colour": "red"})
 
-            await eventually(red, "the new commit is there")
-            assert before["data"] == {"colour": "blue"}
-            await tenant.phase("Ready")
+async def _says(tenant: Previews, words: str) -> Any:
+    found = await tenant.get()
+    return found if words in str(found["status"].get("message")) else None
+
+
+async def _is(tenant: Previews, place: str, colour: str) -> bool:
+    found = await tenant.api.get(CONFIG_MAPS, "settings", place)
+    return bool(found["data"] == {"colour": colour})
 
 
 async def test_a_path_that_is_not_there_is_said_with_what_is(tenant: Previews) -> None:

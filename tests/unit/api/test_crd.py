@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.kinds import kind_of
 from windlass.api import crd
 from windlass.api.kind import Kind
-from windlass.api.registry import KINDS, kind_of
+from windlass.api.registry import KINDS
 
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 

@@ -1,27 +1,9 @@
-"""The registry finds a kind by value, type or name."""
+"""The registry holds every kind of ours."""
 
 from __future__ import annotations
 
-import json
-
-import pytest
-
 from windlass.api import registry
-from windlass.api.watchrule import WatchRule
 from windlass.objects.gvr import GVR
-
-
-def test_kind_of() -> None:
-    """A value, its type and its name lead to the same kind."""
-    kind = registry.kind_of("WatchRule")
-    value = WatchRule.decode(json.dumps(kind.sample).encode())
-    assert registry.kind_of(WatchRule) is registry.kind_of(value) is kind
-
-
-def test_unknown_kind() -> None:
-    """A name that is not ours is refused with those that are."""
-    with pytest.raises(LookupError, match="known are GitRepoConfig"):
-        registry.kind_of("Pod")
 
 
 def test_resources() -> None:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from tests.support.kinds import kind_of
 from tests.unit.api.corpus import CANARY, GOOD, Case, cases
 from windlass.api.clusterwatchrule import ClusterWatchRule
 from windlass.api.gitdestination import GitDestination
 from windlass.api.gitrepoconfig import Committer, GitRepoConfig
-from windlass.api.registry import KINDS, kind_of
-from windlass.api.resource import decode_metadata
+from windlass.api.registry import KINDS
 from windlass.api.watchrule import WatchRule
 from windlass.base.errors import Stalled
 from windlass.objects.key import Key
@@ -48,7 +48,7 @@ def test_metadata_and_defaults() -> None:
     assert repo.metadata.resource_version == "42"
     assert repo.metadata.creation_timestamp == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     assert repo.metadata.deletion_timestamp is not None
-    assert repo.metadata.requested_at == "now"
+    assert repo.metadata.annotations == {"windlass.dev/requestedAt": "now"}
     assert repo.spec.host_key_verification == "Strict"
     assert repo.spec.secret_ref is None
     assert repo.spec.allowed_namespaces == ()
@@ -168,14 +168,6 @@ def test_status_gives_conditions_as_values() -> None:
     assert found.as_object() == row
     assert repo.status.rows == (found,)
     assert repo.status.condition("Stalled") is None
-
-
-def test_metadata_of_an_invalid_object() -> None:
-    """Who an object is can be read although its spec cannot."""
-    metadata = {"name": "x", "namespace": "n", "generation": 7}
-    found = decode_metadata(_raw({"repoUrl": 1}, metadata=metadata))
-    assert (found.key, found.generation) == (Key("n", "x"), 7)
-    assert found.requested_at == ""
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)

@@ -9,7 +9,6 @@ import pytest
 
 from tests.support import manifests as written
 from tests.support.manifests import OWNER, PLACE
-from windlass.environments.decide import bundle as bundles
 from windlass.environments.decide import kinds, owned_objects
 from windlass.environments.decide.bundle import APPLIED_HASH, Bundle, BundleRefused
 from windlass.environments.decide.kinds import Stage
@@ -17,7 +16,7 @@ from windlass.objects.json import Object
 
 
 def _assembled(*objects: Object) -> Bundle:
-    return bundles.assembled(objects, PLACE)
+    return written.assembled(objects, PLACE)
 
 
 def _refused(*objects: Object) -> BundleRefused:
@@ -42,7 +41,7 @@ def test_all_offenders_are_named_at_once() -> None:
         "Namespace/other",
         "CustomResourceDefinition/things.example.org",
     ):
-        assert name in str(refusal)
+        assert f"{written.FILE}, {name}" in str(refusal)
     assert "Deployment" not in str(refusal)
 
 
@@ -193,7 +192,7 @@ def test_the_hash_follows_the_object() -> None:
     assert first.members[0].applied_hash == again.members[0].applied_hash
     assert first.members[0].applied_hash != other.members[0].applied_hash
     assert (first.digest == again.digest, first.digest == other.digest) == (True, False)
-    moved = bundles.assembled([written.deployment()], replace(PLACE, namespace="env-x"))
+    moved = written.assembled([written.deployment()], replace(PLACE, namespace="env-x"))
     assert moved.digest != first.digest
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support import manifests as written
-from tests.support.manifests import OWNER, PLACE
+from tests.support.manifests import OWNER, PLACE, assembled
 from windlass.environments.decide import bundle as bundles
 from windlass.environments.decide import inventory, kinds
 from windlass.environments.decide.bundle import Bundle
@@ -19,7 +19,7 @@ DATA = Entry("", "PersistentVolumeClaim", "data", "u2")
 
 
 def _bundle(*objects: Object) -> Bundle:
-    return bundles.assembled(objects, PLACE)
+    return assembled(objects, PLACE)
 
 
 def _live(obj: Object, uid: str, manager: str = FIELD_MANAGER) -> Any:

@@ -8,7 +8,6 @@ import pytest
 
 from tests.support import manifests as written
 from tests.support.manifests import OWNER, PLACE
-from windlass.environments.decide import bundle as bundles
 from windlass.environments.decide import ledger as ledgers
 from windlass.environments.decide.inventory import Entry
 from windlass.environments.decide.ledger import Ledger, Revision
@@ -16,8 +15,8 @@ from windlass.objects.json import JSON
 
 NOW = datetime(2026, 5, 4, 3, 2, 1, 999_999, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=5)
-FIRST = bundles.assembled([written.deployment()], PLACE)
-SECOND = bundles.assembled([written.deployment(), written.service()], PLACE)
+FIRST = written.assembled([written.deployment()], PLACE)
+SECOND = written.assembled([written.deployment(), written.service()], PLACE)
 
 
 def test_what_is_written_is_what_is_read() -> None:

@@ -16,7 +16,7 @@ TWO = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "b"}}
 
 def _objects(*documents: JSON) -> list[JSON]:
     text = "\n---\n".join(json.dumps(document) for document in documents)
-    return list(manifests.objects({"all.yaml": text.encode()}))
+    return [written.object for written in manifests.objects({"all.yaml": text.encode()})]
 
 
 def _refused(*documents: JSON) -> str:
@@ -33,7 +33,8 @@ def test_files_come_in_byte_order() -> None:
         "B.yaml": b"apiVersion: v1\nkind: Secret\nmetadata: {name: b}\n",
         "a/z.json": json.dumps({**ONE, "metadata": {"name": "c"}}).encode(),
     }
-    assert [obj["metadata"]["name"] for obj in manifests.objects(files)] == ["b", "c", "a"]
+    found = [(one.object["metadata"]["name"], one.file) for one in manifests.objects(files)]
+    assert found == [("b", "B.yaml"), ("c", "a/z.json"), ("a", "b.yml")]
 
 
 def test_lists_are_unfolded() -> None:
@@ -46,7 +47,8 @@ def test_lists_are_unfolded() -> None:
 
 def test_empty_documents_are_nothing() -> None:
     """A file that ends in a separator is usual."""
-    assert manifests.objects({"a.yaml": b"---\n" + json.dumps(ONE).encode() + b"\n---\n"}) == [ONE]
+    files = {"a.yaml": b"---\n" + json.dumps(ONE).encode() + b"\n---\n"}
+    assert [written.object for written in manifests.objects(files)] == [ONE]
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ def test_a_daemon_set_is_ready_on_every_node(updated: int, available: int, state
         ("Job", {"conditions": [_condition("Complete", "False")]}, "progressing"),
         ("Job", {"conditions": [_condition("Failed", "True", "backoff limit")]}, "failed"),
         ("PersistentVolumeClaim", {"phase": "Bound"}, "ready"),
-        ("PersistentVolumeClaim", {"phase": "Pending"}, "ready"),
+        ("PersistentVolumeClaim", {"phase": "Pending"}, "progressing"),
         ("PersistentVolumeClaim", {"phase": "Lost"}, "failed"),
         ("Pod", {"phase": "Running", "conditions": [_condition("Ready", "True")]}, "ready"),
         ("Pod", {"phase": "Running", "conditions": [_condition("Ready", "False")]}, "progressing"),
@@ -173,3 +173,12 @@ def test_an_object_without_status_is_judged() -> None:
     """It was written a moment ago."""
     bare: Object = {"kind": "Deployment", "metadata": {"name": "web", "generation": 1}}
     assert readiness.of(bare).state == "progressing"
+
+
+@pytest.mark.parametrize(
+    ("phase", "state"), [("Pending", "ready"), ("Bound", "ready"), ("Lost", "failed")]
+)
+def test_a_claim_may_wait_for_its_first_pod(phase: str, state: str) -> None:
+    """Where its storage class says so, nobody else can bind it before."""
+    live = _live("PersistentVolumeClaim", {"phase": phase}, seen=None)
+    assert readiness.of(live, waits_for_a_pod=True).state == state

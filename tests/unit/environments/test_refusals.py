@@ -11,12 +11,14 @@ from windlass.environments.decide.kinds import ALLOWED
 from windlass.environments.refusals import Refusal
 from windlass.kube.errors import ApiError, Forbidden, Invalid, Unavailable
 
+_TYPED = "failed to create typed patch object (a/web; apps/v1, Kind=Deployment): "
 _SECRETIVE = 'env: [{"name": "TOKEN", "value": "hunter2"}]'
 
 
 def _member() -> Member:
     allowed = ALLOWED["apps", "Deployment"]
-    return Member(allowed.gvr, allowed.stage, {"kind": "Deployment", "metadata": {"name": "web"}})
+    obj = {"kind": "Deployment", "metadata": {"name": "web"}}
+    return Member(allowed.gvr, allowed.stage, obj, "deploy/all.yaml")
 
 
 @pytest.mark.parametrize(
@@ -28,8 +30,11 @@ def _member() -> Member:
         ),
         (Forbidden(403, "Forbidden", f"violates PodSecurity {_SECRETIVE}"), "PodSecurityDenied"),
         (Forbidden(403, "Forbidden", f"cannot patch {_SECRETIVE}"), "ApplyForbidden"),
-        (Invalid(422, "Invalid", f"field is immutable {_SECRETIVE}"), "ImmutableField"),
         (Invalid(422, "Invalid", f"Required value {_SECRETIVE}"), "ConfigInvalid"),
+        (ApiError(400, "BadRequest", f"strict decoding error {_SECRETIVE}"), "ConfigInvalid"),
+        (ApiError(413, "RequestEntityTooLarge", f"too large {_SECRETIVE}"), "ConfigInvalid"),
+        (Unavailable(500, "Unavailable", f"{_TYPED}.spec.x: {_SECRETIVE}"), "ConfigInvalid"),
+        (Unavailable(500, "InternalError", f"etcd is ill {_SECRETIVE}"), "ApplyFailed"),
         (Unavailable(503, "Unavailable", f"later {_SECRETIVE}"), "ApplyFailed"),
     ],
 )
@@ -37,14 +42,22 @@ def test_each_answer_has_its_reason_and_no_value(error: ApiError, reason: str) -
     """The object, the rule and the fields are named; nothing that stood in the object is."""
     found = refusals.of(_member(), error)
     assert found.reason == reason
-    assert "Deployment/web" in found.message
+    assert "deploy/all.yaml, Deployment/web" in found.message
     assert "hunter2" not in found.message
 
 
 def test_fields_are_named() -> None:
     """The path of a field is no secret."""
-    error = Invalid(422, "Invalid", "immutable", fields=("spec.selector",))
-    assert "spec.selector" in refusals.of(_member(), error).message
+    error = Invalid(422, "Invalid", "no", fields=("spec.selector", "[]"))
+    assert "refuses spec.selector, the whole object" in refusals.of(_member(), error).message
+
+
+def test_what_cannot_change_in_place_says_how_it_may() -> None:
+    """Deleting is for a person to allow."""
+    found = refusals.unchangeable(_member(), ("spec.selector",))
+    assert found.reason == "ImmutableField"
+    assert "spec.selector cannot be changed in place" in found.message
+    assert "catalyst.dev/recreate" in found.message
 
 
 def test_what_must_be_changed_speaks_first() -> None:

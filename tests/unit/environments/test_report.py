@@ -26,7 +26,8 @@ DONE = (
     ("policies", step.done(phase.POLICIES, "PoliciesApplied", "in force")),
     ("source", step.done(phase.BUILD, "NoBuildNeeded", "nothing to build")),
     ("render", step.done(phase.DEPLOYMENT, "Rendering", "2 objects")),
-    ("apply", step.done(phase.DEPLOYMENT, "Applying", "applied")),
+    ("prepare", step.done(phase.DEPLOYMENT, "Applying", "applied")),
+    ("workloads", step.done(phase.DEPLOYMENT, "Applying", "applied")),
     ("rollout", step.done(phase.DEPLOYMENT, "RolloutComplete", "as wished")),
 )
 READY = Account(
@@ -61,7 +62,7 @@ CONVERGED = _status(READY, {})
 def test_a_pass_that_went_through() -> None:
     """Everything is said once, and everything agrees."""
     assert CONVERGED["phase"] == "Ready"
-    assert CONVERGED["progress"] == "6/6"
+    assert CONVERGED["progress"] == "7/7"
     assert set(_states(CONVERGED).values()) == {"Succeeded"}
     assert CONVERGED["serving"] == {"revision": 3, "commits": {"app": OLD}, "since": STAMP}
     assert CONVERGED["unsupported"] == ["Ingress/web is not applied"]
@@ -92,7 +93,8 @@ def test_an_early_end_takes_nothing_back() -> None:
         "policies": "Succeeded",
         "source": "Running",
         "render": "Pending",
-        "apply": "Pending",
+        "prepare": "Pending",
+        "workloads": "Pending",
         "rollout": "Pending",
     }
 

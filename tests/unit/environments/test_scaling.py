@@ -6,7 +6,6 @@ from typing import Any
 
 from tests.support import manifests as written
 from tests.support.manifests import PLACE
-from windlass.environments.decide import bundle as bundles
 from windlass.environments.decide import scaling
 from windlass.objects.json import Object
 
@@ -30,7 +29,7 @@ def _live(replicas: int, **managers: bool) -> Object:
 
 
 def _wanted(live: Object | None, *more: Object, **spec: Any) -> Any:
-    bundle = bundles.assembled([written.deployment(**spec), *more], PLACE)
+    bundle = written.assembled([written.deployment(**spec), *more], PLACE)
     driven = scaling.autoscaled(bundle)
     [member] = [member for member in bundle.members if member.kind == "Deployment"]
     return scaling.wanted(member, live, driven, US)["spec"].get("replicas")
@@ -62,7 +61,7 @@ def test_once_the_autoscaler_has_said_it_nothing_is_said() -> None:
 
 def test_the_member_stays_as_it_is() -> None:
     """What is applied differs; what is wished does not."""
-    bundle = bundles.assembled([written.deployment(replicas=2), _autoscaler()], PLACE)
+    bundle = written.assembled([written.deployment(replicas=2), _autoscaler()], PLACE)
     [member] = [member for member in bundle.members if member.kind == "Deployment"]
     scaling.wanted(member, _live(3), scaling.autoscaled(bundle), US)
     assert member.object["spec"]["replicas"] == 2

@@ -126,3 +126,38 @@ def test_an_alias_needs_an_anchor_before_it() -> None:
     """The line is named."""
     with pytest.raises(yaml_reader.NotReadable, match=r"names no anchor before it \(line 2\)"):
         yaml_reader.read_all(b"a: 1\nb: *x\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "values"),
+    [
+        (rb'{"a": "\ud83d\ude00"}', [{"a": "\U0001f600"}]),
+        (b'---\n{"a": 1}\n---\n\n{"b": [1, 2.5]}\n', [{"a": 1}, {"b": [1, 2.5]}]),
+        (b'{"a": 1}{"b": null}', [{"a": 1}, {"b": None}]),
+        (b'{"a": 1}\n---\nb: yes\n', [{"a": 1}, {"b": True}]),
+        (b"{a: b}", [{"a": "b"}]),
+        (b'{"<<": {"a": 1}}', [{"<<": {"a": 1}}]),
+    ],
+)
+def test_json_is_read_as_json(content: bytes, values: list[object]) -> None:
+    """What is JSON all through means what JSON says, also where YAML readers would refuse it."""
+    assert yaml_reader.read_all(content) == values
+
+
+@pytest.mark.parametrize(
+    ("content", "rule"),
+    [
+        (b'{"a": {"b": 1, "b": 2}}', "a key stands twice: 'b'"),
+        (b'{"a": NaN}', "JSON has no such number"),
+        (b'{"a": 1e999}', "JSON has no such number"),
+        (b'{"a": ' + b"1" * 5000 + b"}", "too many digits"),
+        (b"[" * 257 + b"]" * 257, "nesting is deeper than 256"),
+        (b"[" * 100_000, "nesting is deeper than 256"),
+        (b'{"a": "' + b"x" * 64 + b'"}', "more than 64"),
+    ],
+)
+def test_json_that_nobody_should_act_on_is_refused(content: bytes, rule: str) -> None:
+    """The rules for YAML hold for JSON too."""
+    most = 64 if rule.startswith("more") else 1 << 20
+    with pytest.raises(yaml_reader.NotReadable, match=rule):
+        yaml_reader.read_all(content, max_bytes=most)

@@ -254,4 +254,5 @@ async def test_log_lines_say_which_key_and_why() -> None:
     told = {(line["key"], line["event"], line.get("reason")) for line in lines if "key" in line}
     assert ("a", "stalled", "AccessDenied") in told
     assert ("b", "crashed", "InternalError") in told
+    assert all(len(line["error_id"]) == 8 for line in lines if line["event"] == "crashed")
     assert all(line["controller"] == "test" for line in lines if "key" in line)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from windlass.base.error_id import error_id
 from windlass.base.errors import Fatal, Retryable, Stalled, Waiting, WindlassError
 from windlass.base.redaction import process
 from windlass.runtime import failure
@@ -48,6 +49,28 @@ def test_the_text_of_an_unknown_error_stays_out_of_the_status() -> None:
     assert outcome.ready.reason == "InternalError"
     assert "RuntimeError" in outcome.ready.message
     assert "hunter2" not in outcome.ready.message
+
+
+def test_the_same_fault_has_the_same_id() -> None:
+    """The condition stays as it is while the fault does, and leads to one place in the log."""
+
+    def broken(text: str) -> RuntimeError:
+        try:
+            raise RuntimeError(text)
+        except RuntimeError as error:
+            return error
+
+    def broken_elsewhere() -> RuntimeError:
+        try:
+            raise RuntimeError("x")
+        except RuntimeError as error:
+            return error
+
+    said = [failure.outcome_of(broken(text)).ready for text in ("one", "two")]
+    assert said[0] == said[1]
+    assert said[0] is not None
+    assert error_id(broken("three")) in said[0].message
+    assert error_id(broken_elsewhere()) not in said[0].message
 
 
 def test_a_secret_in_our_message_is_redacted() -> None:

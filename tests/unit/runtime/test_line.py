@@ -100,19 +100,6 @@ def test_many_earlier_wishes_leave_no_heap_behind() -> None:
     assert line.delayed == 1
 
 
-def test_age_is_that_of_the_first_in_line() -> None:
-    """The oldest wait is readable, and zero when nobody waits."""
-    line: Line[str] = Line()
-    assert line.oldest_age(7) == 0
-    line.add("a", 1)
-    line.add("b", 5)
-    assert line.oldest_age(7) == 6
-    line.take(7)
-    assert line.oldest_age(7) == 2
-    assert line.depth == 1
-    assert line.working == 1
-
-
 def test_closing_with_drain_serves_what_is_there() -> None:
     """Draining serves the line and what must run again, takes in nothing, and drops delays."""
     line: Line[str] = Line()

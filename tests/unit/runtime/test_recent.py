@@ -2,30 +2,75 @@
 
 from __future__ import annotations
 
+import pytest
+
+from windlass.base.errors import Retryable
+from windlass.objects.json import Object
 from windlass.runtime.recent import Recent
 
 
-def test_a_write_counts_until_the_cache_moves() -> None:
+class _Server:
+    """Answers writes; the cache may hear of things before the answer is out."""
+
+    def __init__(self, cache: dict[str, bytes]) -> None:
+        self.cache = cache
+
+    async def write(self, obj: Object, meanwhile: bytes | None = None) -> Object:
+        if meanwhile is not None:
+            self.cache["a"] = meanwhile
+        return obj
+
+    async def delete(self) -> None:
+        return None
+
+    async def refuse(self) -> Object:
+        raise Retryable("Refused", "no")
+
+
+async def test_a_write_counts_until_the_cache_moves() -> None:
     """The cache's next version wins, whatever it is."""
-    recent: Recent[str] = Recent()
-    recent.note("a", b'{"v": 1}', {"v": 2})
-    assert recent.newest("a", b'{"v": 1}') == {"v": 2}
-    assert recent.newest("a", b'{"v": 3}') == {"v": 3}
-    assert recent.newest("a", b'{"v": 1}') == {"v": 1}
+    cache = {"a": b'{"v": 1}'}
+    recent: Recent[str] = Recent(cache.get)
+    await recent.written("a", _Server(cache).write({"v": 2}))
+    assert recent.newest("a") == {"v": 2}
+    cache["a"] = b'{"v": 3}'
+    assert recent.newest("a") == {"v": 3}
+    cache["a"] = b'{"v": 1}'
+    assert recent.newest("a") == {"v": 1}
 
 
-def test_a_deletion_counts_like_a_write() -> None:
+async def test_what_others_made_of_a_write_is_not_hidden_by_it() -> None:
+    """The cache heard of our write, and of a change of it, before we had the answer."""
+    cache = {"a": b'{"v": 1}'}
+    recent: Recent[str] = Recent(cache.get)
+    await recent.written("a", _Server(cache).write({"v": 2}, meanwhile=b'{"v": 3}'))
+    assert recent.newest("a") == {"v": 3}
+
+
+async def test_a_deletion_counts_like_a_write() -> None:
     """The cache still has it; we know better."""
-    recent: Recent[str] = Recent()
-    recent.note("a", b'{"v": 1}', None)
-    assert recent.newest("a", b'{"v": 1}') is None
-    assert recent.newest("a", b'{"v": 2}') == {"v": 2}
+    cache = {"a": b'{"v": 1}'}
+    recent: Recent[str] = Recent(cache.get)
+    await recent.deleted("a", _Server(cache).delete())
+    assert recent.newest("a") is None
+    cache["a"] = b'{"v": 2}'
+    assert recent.newest("a") == {"v": 2}
 
 
-def test_a_creation_counts_before_the_cache_has_anything() -> None:
+async def test_a_creation_counts_before_the_cache_has_anything() -> None:
     """And goes with the first word of the cache."""
-    recent: Recent[str] = Recent()
-    recent.note("a", None, {"v": 1})
-    assert recent.newest("a", None) == {"v": 1}
+    cache: dict[str, bytes] = {}
+    recent: Recent[str] = Recent(cache.get)
+    await recent.written("a", _Server(cache).write({"v": 1}))
+    assert recent.newest("a") == {"v": 1}
     recent.forget("a")
-    assert recent.newest("a", None) is None
+    assert recent.newest("a") is None
+
+
+async def test_a_failed_write_is_not_remembered() -> None:
+    """What the server refused is not there."""
+    cache = {"a": b'{"v": 1}'}
+    recent: Recent[str] = Recent(cache.get)
+    with pytest.raises(Retryable):
+        await recent.written("a", _Server(cache).refuse())
+    assert recent.newest("a") == {"v": 1}

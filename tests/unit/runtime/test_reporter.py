@@ -223,6 +223,17 @@ async def test_notices_come_with_a_transition_or_a_request() -> None:
     assert world.live["status"]["lastHandledReconcileAt"] == "please"
 
 
+async def test_a_notice_that_stands_alone_needs_no_condition_to_change() -> None:
+    """It is recorded with the write that it belongs to, and not again."""
+    world = World()
+    await world.passed(Outcome.suspended("m"))
+    notice = Notice("Normal", "Deployed", "revision 2 is ready", stands_alone=True)
+    outcome = replace(Outcome.suspended("m"), events=(notice,), fields={"revision": 2})
+    await world.passed(outcome)
+    await world.passed(outcome)
+    assert world.events == ["Suspended", "Deployed"]
+
+
 async def test_without_a_recorder_only_the_status_is_written() -> None:
     """Events are optional."""
     world = World()

@@ -12,13 +12,14 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from windlass.environments.decide import field_rules, kinds, marking, object_shapes, pods
 from windlass.environments.decide.field_rules import Offence
 from windlass.environments.decide.kinds import Stage
+from windlass.environments.decide.manifests import Manifest
 from windlass.environments.decide.marking import PRUNE, RECREATE
 from windlass.environments.decide.marks import Marks
 from windlass.objects.gvr import GVR
@@ -46,7 +47,8 @@ class BundleRefused(ValueError):
 
     def __init__(self, offences: Iterable[Offence]) -> None:
         ranked = sorted(
-            set(offences), key=lambda one: (_ORDER.index(one.reason), one.where, one.why)
+            set(offences),
+            key=lambda one: (_ORDER.index(one.reason), one.where, one.why, one.file),
         )
         self.reason = ranked[0].reason
         self.offences = tuple(ranked)
@@ -67,11 +69,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One object to apply."""
+    """One object to apply, and the file that it comes from."""
 
     gvr: GVR
     stage: Stage
     object: Object
+    file: str = ""
 
     @property
     def kind(self) -> str:
@@ -91,55 +94,55 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """Everything of one revision, in the order in which it is applied."""
+    """Everything of one revision, in the order in which it is applied.
+
+    `digest` changes with anything that is applied, and with nothing else.
+    """
 
     members: tuple[Member, ...]
+    digest: str
     dropped: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
-    @property
-    def digest(self) -> str:
-        """What changes with anything in the bundle."""
-        text = msgspec.json.encode([member.object for member in self.members], order="sorted")
-        return hashlib.sha256(text).hexdigest()
 
-
-def assembled(objects: Iterable[Object], place: Place) -> Bundle:
+def assembled(manifests: Iterable[Manifest], place: Place) -> Bundle:
     """The bundle of some objects; BundleRefused names every offender."""
-    kept, dropped = _sorted_out(objects)
+    kept, dropped = _sorted_out(manifests)
     offences = list(_offences(kept))
     if offences:
         raise BundleRefused(offences)
-    members = [_member(obj, place) for obj in kept]
+    members = [_member(written, place) for written in kept]
     members.sort(key=lambda member: (member.stage, member.kind, member.name))
     notes = sorted(_notes(kept, place.namespace))
-    return Bundle(tuple(members), tuple(sorted(dropped)), tuple(notes))
+    return Bundle(tuple(members), _digest(members), tuple(sorted(dropped)), tuple(notes))
 
 
-def _sorted_out(objects: Iterable[Object]) -> tuple[list[Object], set[str]]:
-    kept: list[Object] = []
+def _sorted_out(manifests: Iterable[Manifest]) -> tuple[list[Manifest], set[str]]:
+    kept: list[Manifest] = []
     dropped: set[str] = set()
-    for obj in objects:
-        if kinds.type_of(obj) in kinds.DROPPED:
-            dropped.add(field_rules.describe(obj))
+    for written in manifests:
+        if kinds.type_of(written.object) in kinds.DROPPED:
+            dropped.add(field_rules.describe(written.object))
         else:
-            kept.append(obj)
+            kept.append(written)
     return kept, dropped
 
 
-def _offences(objects: Sequence[Object]) -> Iterator[Offence]:
+def _offences(manifests: Sequence[Manifest]) -> Iterator[Offence]:
+    objects = [written.object for written in manifests]
     accounts = frozenset(
         field_rules.name_of(obj) for obj in objects if kinds.type_of(obj) == ("", "ServiceAccount")
     )
     seen: set[tuple[str, str, str]] = set()
-    for obj in objects:
+    for written in manifests:
+        obj = written.object
+        for found in _offences_of(obj, accounts):
+            yield replace(found, file=written.file)
         identity = (*kinds.type_of(obj), field_rules.name_of(obj))
         if identity in seen:
-            yield Offence(
-                "ConfigInvalid", field_rules.describe(obj), "it stands in the manifests twice"
-            )
+            where, why = field_rules.describe(obj), "it stands in the manifests twice"
+            yield Offence("ConfigInvalid", where, why, written.file)
         seen.add(identity)
-        yield from _offences_of(obj, accounts)
 
 
 def _offences_of(obj: Object, accounts: frozenset[str]) -> Iterator[Offence]:
@@ -159,20 +162,21 @@ def _offences_of(obj: Object, accounts: frozenset[str]) -> Iterator[Offence]:
         yield from wrong or field_rules.offences(obj, accounts)
 
 
-def _notes(objects: Iterable[Object], namespace: str) -> Iterator[str]:
-    for obj in objects:
+def _notes(manifests: Iterable[Manifest], namespace: str) -> Iterator[str]:
+    for obj in (written.object for written in manifests):
         there = obj["metadata"].get("namespace")
         if there and there != namespace:
             text = f"{field_rules.describe(obj)} named namespace {field_rules.shown(there)}"
             yield f"{text}; it was put into ours"
 
 
-def _member(obj: Object, place: Place) -> Member:
+def _member(written: Manifest, place: Place) -> Member:
+    obj = written.object
     allowed = kinds.ALLOWED[kinds.type_of(obj)]
     wanted = marking.marked(_secured(_encoded(obj), place), place.marks, place.namespace)
     wanted.pop("status", None)
     wanted["metadata"]["annotations"][APPLIED_HASH] = _hash(wanted)
-    return Member(allowed.gvr, allowed.stage, wanted)
+    return Member(allowed.gvr, allowed.stage, wanted, written.file)
 
 
 def _encoded(obj: Object) -> Object:
@@ -197,6 +201,11 @@ def _secured(obj: Object, place: Place) -> Object:
         lambda spec: pods.secured(spec, place.default_limits, restricted=place.restricted),
     )
     return secured
+
+
+def _digest(members: Sequence[Member]) -> str:
+    text = msgspec.json.encode([member.object for member in members], order="sorted")
+    return hashlib.sha256(text).hexdigest()
 
 
 def _hash(obj: Object) -> str:

@@ -53,14 +53,16 @@ _MOST_CHARS = 253
 
 @dataclass(frozen=True, slots=True)
 class Offence:
-    """One thing that may not be applied, and why."""
+    """One thing that may not be applied, why, and the file in which it stands."""
 
     reason: str
     where: str
     why: str
+    file: str = ""
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.why}"
+        where = f"{shown(self.file)}, {self.where}" if self.file else self.where
+        return f"{where}: {self.why}"
 
 
 def offences(obj: Object, accounts: frozenset[str]) -> Iterator[Offence]:

@@ -9,6 +9,7 @@ wanted can be missed, because nobody may list those, and it goes with the namesp
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TypeVar
@@ -47,10 +48,13 @@ class Ledger(msgspec.Struct, frozen=True):
 def decoded(config_map: Object | None) -> Ledger:
     """The ledger in its ConfigMap."""
     data = (config_map or {}).get("data") or {}
-    return Ledger(
-        tuple(_read(data.get(_INVENTORY), list[Entry]) or ()),
-        _read(data.get(_REVISION), Revision) or Revision(),
-    )
+    return _decoded(str(data.get(_INVENTORY) or ""), str(data.get(_REVISION) or ""))
+
+
+@functools.lru_cache(maxsize=256)
+def _decoded(entries: str, revision: str) -> Ledger:
+    """A pass looks at its ledger again and again."""
+    return Ledger(tuple(_read(entries, list[Entry]) or ()), _read(revision, Revision) or Revision())
 
 
 def encoded(ledger: Ledger) -> dict[str, str]:
@@ -98,9 +102,9 @@ def looked_at(
     return Ledger(inventory.finished(ledger.inventory, ended), revision)
 
 
-def _read(text: object, kind: type[_T]) -> _T | None:
+def _read(text: str, kind: type[_T]) -> _T | None:
     try:
-        return msgspec.json.decode(str(text or ""), type=kind)
+        return msgspec.json.decode(text, type=kind)
     except msgspec.DecodeError:
         return None
 

@@ -8,6 +8,7 @@ document; nothing is guessed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from windlass.objects import yaml_reader
 from windlass.objects.json import JSON, Object
@@ -27,21 +28,29 @@ class RenderRefused(ValueError):
         self.reason = reason
 
 
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """An object as a project wrote it, and the file in which it stands."""
+
+    object: Object
+    file: str
+
+
 def is_manifest(path: str) -> bool:
     """Whether a file below a directory belongs to the bundle."""
     return path.endswith(_ENDINGS)
 
 
-def objects(files: Mapping[str, bytes]) -> list[Object]:
+def objects(files: Mapping[str, bytes]) -> list[Manifest]:
     """All objects of some files, in the byte order of their paths."""
     if sum(map(len, files.values())) > MOST_BYTES:
         raise RenderRefused(
             "RenderTooLarge", f"the manifests are larger than {MOST_BYTES >> 20} MiB; split them"
         )
-    found: list[Object] = []
+    found: list[Manifest] = []
     for path in sorted(files, key=lambda path: path.encode()):
         for obj in _of_file(path, files[path]):
-            found.append(obj)
+            found.append(Manifest(obj, path))
             if len(found) > MOST_OBJECTS:
                 raise RenderRefused(
                     "RenderTooLarge", f"the manifests hold more than {MOST_OBJECTS} objects"

@@ -8,6 +8,7 @@ like one.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -72,6 +73,7 @@ class Marks:
         return {**self.selecting, **({"catalyst.dev/branch": branch} if branch else {})}
 
 
+@functools.lru_cache(maxsize=1024)
 def label_value(text: str) -> str:
     """`text` as a label may hold it; cleaning leaves a hash where something was lost."""
     kept = "".join(

@@ -6,7 +6,7 @@
 | StatefulSet | exactly its replicas ready, of the update revision down to the partition | - |
 | DaemonSet | all wanted pods updated and available | - |
 | Job | complete | failed |
-| PersistentVolumeClaim | there; whether a pending one may wait, its pods tell | lost |
+| PersistentVolumeClaim | bound, or pending where its class waits for the first pod | lost |
 | Pod | ready, or ended well | failed |
 | others | they exist | - |
 
@@ -40,10 +40,12 @@ READY = Readiness("ready")
 _UNNAMED = "the API server refuses its pods; the events of its ReplicaSet say why"
 
 
-def of(obj: Object) -> Readiness:
-    """The readiness of a live object."""
+def of(obj: Object, *, waits_for_a_pod: bool = False) -> Readiness:
+    """The readiness of a live object; `waits_for_a_pod` is said of a claim's storage class."""
     if not _observed(obj):
         return Readiness("progressing", "its controller has not looked at it yet")
+    if obj.get("kind") == "PersistentVolumeClaim":
+        return _claim(obj, waits_for_a_pod=waits_for_a_pod)
     judge = _JUDGES.get(str(obj.get("kind")))
     return judge(obj) if judge is not None else READY
 
@@ -118,12 +120,13 @@ def _job(obj: Object) -> Readiness:
     return Readiness("progressing", "it runs")
 
 
-def _claim(obj: Object) -> Readiness:
+def _claim(obj: Object, *, waits_for_a_pod: bool) -> Readiness:
     phase = (obj.get("status") or {}).get("phase")
     if phase == "Lost":
         return Readiness("failed", "its volume is gone", "RolloutStuck")
-    # Whether a pending claim waits for a provisioner or for its first pod, the pod tells.
-    return READY
+    if phase == "Bound" or waits_for_a_pod:
+        return READY
+    return Readiness("progressing", "it has no volume yet; is there a storage class for it?")
 
 
 def _pod(obj: Object) -> Readiness:
@@ -140,7 +143,6 @@ _JUDGES = {
     "StatefulSet": _stateful_set,
     "DaemonSet": _daemon_set,
     "Job": _job,
-    "PersistentVolumeClaim": _claim,
     "Pod": _pod,
 }
 

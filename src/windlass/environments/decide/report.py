@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from windlass.environments.decide import phase
+from windlass.environments.decide import news, phase
 from windlass.environments.decide.ledger import Revision
 from windlass.environments.decide.phase import Circumstances, Standing
 from windlass.environments.decide.step import Finding
@@ -20,7 +20,7 @@ from windlass.objects.json import JSON, Object
 from windlass.runtime.outcome import Notice, Outcome, Verdict
 from windlass.runtime.summary import conditions_of, timestamp
 
-STEPS = ("namespace", "policies", "source", "render", "apply", "rollout")
+STEPS = ("namespace", "policies", "source", "render", "prepare", "workloads", "rollout")
 
 _MOST_CHARS = 1024
 _MOST_CHARS_SERVING = 200
@@ -53,6 +53,7 @@ class Account:
 
     `unsupported` is None as long as no bundle was looked at. `generation` is that of the
     Environment; what was said about an older one is no longer a reason to have failed.
+    `unknown` says why nobody knows whether there are newer commits.
     """
 
     findings: tuple[tuple[str, Finding], ...] = ()
@@ -66,6 +67,7 @@ class Account:
     poll_seconds: float | None = None
     events: tuple[Notice, ...] = ()
     generation: int = 0
+    unknown: str = ""
 
 
 def outcome(account: Account, status: Object, now: datetime) -> Outcome:
@@ -84,14 +86,14 @@ def outcome(account: Account, status: Object, now: datetime) -> Outcome:
         conditions=tuple(_said(account).values()),
         fields={
             "phase": standing.phase,
-            "message": _sentence(standing, account, status),
+            "message": _message(standing, account, status),
             "progress": f"{sum(row['state'] == 'Succeeded' for row in steps)}/{len(steps)}",
             "steps": steps,
             **_facts(account, status),
         },
         requeue_after=_next_look(last, account.poll_seconds),
         backoff=last is not None and last.retry,
-        events=account.events,
+        events=(*news.grounds(account.findings, account.namespace_uid, status), *account.events),
     )
 
 
@@ -180,6 +182,11 @@ def _serving(account: Account) -> Object:
         "commits": {source.name: source.commit for source in account.sources},
         **({"since": timestamp(ready)} if ready is not None else {}),
     }
+
+
+def _message(standing: Standing, account: Account, status: Object) -> str:
+    sentence = _sentence(standing, account, status)
+    return f"{sentence}; {account.unknown}"[:_MOST_CHARS] if account.unknown else sentence
 
 
 def _sentence(standing: Standing, account: Account, status: Object) -> str:
