@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from tests.support.kinds import kind_of
 from windlass.api.gitdestination import GitDestination
 from windlass.api.gitrepoconfig import GitRepoConfig, GitRepoConfigSpec
-from windlass.api.registry import kind_of
 from windlass.api.resource import Resource
 from windlass.api.validation import validate
 from windlass.base.errors import Stalled

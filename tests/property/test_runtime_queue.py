@@ -89,7 +89,6 @@ class Lines(RuleBasedStateMachine):
             return
         assert self.line.working == len(self.working)
         assert self.line.delayed <= len(self.due)
-        assert self.line.oldest_age(self.now) >= 0
 
     def teardown(self) -> None:
         if not hasattr(self, "line"):

@@ -9,7 +9,6 @@ from windlass.objects.gvr import GVR
 from windlass.objects.identity import Identity
 from windlass.objects.json import JSON, Object
 from windlass.reverser.decide import occupancy, paths, snapshot
-from windlass.reverser.decide.catalogue import Catalogue, Type
 
 BASE = "clusters/prod"
 labels = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,6}[a-z0-9])?", fullmatch=True)
@@ -33,11 +32,6 @@ path_sets = st.frozensets(
 )
 
 
-def seed(identity: Identity, kind: str) -> str:
-    """The layout of the seed."""
-    return paths.file_path(BASE, identity)
-
-
 def stored(identity: Identity, kind: str = "Thing") -> Object:
     """The object as its file holds it."""
     metadata = {"name": identity.name}
@@ -46,41 +40,15 @@ def stored(identity: Identity, kind: str = "Thing") -> Object:
     return {"apiVersion": identity.gvr.api_version, "kind": kind, "metadata": metadata}
 
 
-def serving(gvr: GVR) -> Catalogue:
-    """A catalogue with one type."""
-    return Catalogue.of([Type(gvr, "Thing", True, frozenset(), True)])
-
-
-@given(identities)
-def test_own_files_are_recognised(identity: Identity) -> None:
-    """SNP-3: every file we would write is ours when read back."""
-    path = seed(identity, "Thing")
-    assert snapshot.managed(path, stored(identity), BASE, [seed], serving(identity.gvr))
-
-
 @given(identities, identities)
-def test_files_of_others_are_not(identity: Identity, other: Identity) -> None:
-    """SNP-3: an object at the path of another identity is foreign."""
-    path = seed(other, "Thing")
-    ours = snapshot.managed(path, stored(identity), BASE, [seed], serving(identity.gvr))
-    assert ours == (path == seed(identity, "Thing"))
-
-
-@given(identities, identities)
-def test_unserved_types_are_free_in_the_resource_only(identity: Identity, other: Identity) -> None:
-    """SNP-3: without the type a match means that all but the resource agrees."""
-    path = seed(other, "Thing")
-    if snapshot.managed(path, stored(identity), BASE, [seed], Catalogue(())):
-        resource = other.gvr.resource
-        gvr = GVR(identity.gvr.group, identity.gvr.version, resource)
-        assert path == seed(Identity(gvr, identity.namespace, identity.name), "Thing")
-
-
-@given(identities.filter(lambda identity: len(identity.name) < 200))
-def test_own_files_of_unserved_types_are_recognised(identity: Identity) -> None:
-    """SNP-3: a removed CRD does not orphan its files for ever."""
-    path = seed(identity, "Thing")
-    assert snapshot.managed(path, stored(identity), BASE, [seed], Catalogue(()))
+def test_files_are_recognised_by_what_they_hold(identity: Identity, other: Identity) -> None:
+    """SNP-3: a file we would write is ours when read back; one of another object is not."""
+    assert snapshot.owner(stored(identity), identity.gvr, "Thing") == identity
+    assert snapshot.owner(stored(identity, "Other"), identity.gvr, "Thing") is None
+    found = snapshot.owner(stored(identity), other.gvr, "Thing")
+    same = (identity.gvr.api_version, identity.key) == (other.gvr.api_version, other.key)
+    belongs = found is not None and paths.file_path(BASE, found) == paths.file_path(BASE, other)
+    assert belongs == same
 
 
 @given(identities, st.dictionaries(st.text(max_size=8), json_values), json_values)
@@ -88,11 +56,9 @@ def test_any_content_is_judged_without_error(
     identity: Identity, content: Object, metadata: JSON
 ) -> None:
     """6.3: repository content is untrusted; whatever parses gets an answer."""
-    path = seed(identity, "Thing")
     strange = {**content, "apiVersion": "v1", "kind": "Thing", "metadata": metadata}
-    assert not snapshot.managed(path, content, BASE, [seed], Catalogue(()))
     assert not snapshot.same_identity(content, identity, "Thing")
-    snapshot.managed(path, strange, BASE, [seed], Catalogue(()))
+    snapshot.owner(strange, identity.gvr, "Thing")
 
 
 @given(path_sets, path_sets)
@@ -102,7 +68,6 @@ def test_candidates_are_dead_files_of_the_scope(
     """SNP-2, ING-12: a live path is never a candidate, a dead one always is."""
     found = snapshot.candidates(scope, live)
     assert set(found) == scope - live
-    assert set(snapshot.removable(found, {})) == set()
 
 
 @given(path_sets, st.sampled_from([0o100644, 0o120000, 0o160000]), st.booleans(), st.booleans())

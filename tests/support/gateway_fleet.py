@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,6 +42,7 @@ ROLE_BINDINGS = GVR("rbac.authorization.k8s.io", "v1", "rolebindings")
 ACCOUNTS = GVR("", "v1", "serviceaccounts")
 
 MANAGER = "test"
+API_KEY = "0123456789abcdef"
 PREFIX = "ignition-sync.io/"
 
 
@@ -84,11 +85,7 @@ class Running:
 
 @contextlib.asynccontextmanager
 async def controlling(
-    connection: Connection,
-    directory: Path,
-    *,
-    may_write: Callable[[], bool] = lambda: True,
-    **changes: Any,
+    connection: Connection, directory: Path, **changes: Any
 ) -> AsyncIterator[Running]:
     """A controller that runs while the test does."""
     settings = GatewaysSettings(
@@ -101,7 +98,6 @@ async def controlling(
         settings,
         clock=clock,
         metrics=GatewayMetrics(registry),
-        may_write=may_write,
     )
     task = asyncio.create_task(controller.run())
     try:
@@ -151,7 +147,7 @@ class Fleet:
             "apiVersion": "v1",
             "kind": "Secret",
             "metadata": {"name": name, "namespace": self.namespace},
-            "stringData": data or {"apiKey": "windlass:0123456789abcdef"},
+            "stringData": data or {"apiKey": f"windlass:{API_KEY}"},
         }
         await self.admin.apply(SECRETS, body, field_manager=MANAGER)
 

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from windlass.environments.decide.bundle import Place
+from collections.abc import Iterable
+
+from windlass.environments.decide import bundle as bundles
+from windlass.environments.decide.bundle import Bundle, Place
+from windlass.environments.decide.manifests import Manifest
 from windlass.environments.decide.marks import Marks
 from windlass.objects.json import JSON, Object
 
 OWNER = Marks("uid-1", "team-a", "shop-pr-1", "shop", "feature/x")
+FILE = "deploy/all.yaml"
 PLACE = Place(
     "env-shop-pr-1", OWNER, {"cpu": "500m", "memory": "512Mi", "ephemeral-storage": "2Gi"}
 )
+
+
+def assembled(objects: Iterable[Object], place: Place = PLACE) -> Bundle:
+    """The bundle of some objects of one file."""
+    return bundles.assembled([Manifest(obj, FILE) for obj in objects], place)
 
 
 def pod_spec(**more: JSON) -> Object:

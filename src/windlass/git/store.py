@@ -218,11 +218,6 @@ class Store:
         """The id the content has, written or not."""
         return objects.blob_id(content)
 
-    def write_blob(self, content: bytes) -> str:
-        identifier = objects.blob_id(content)
-        self.write_objects({identifier: ("blob", content)})
-        return identifier
-
     def has(self, identifier: str) -> bool:
         return not self.missing([identifier])
 
@@ -297,9 +292,11 @@ class Store:
 
     def _read_loose(self, identifier: str) -> bytes | None:
         """A loose object without its header; libgit2 never ends on one that was cut short."""
+        # A Path would remember every id for good: it interns its parts.
+        place = f"{self.directory}/objects/{identifier[:2]}/{identifier[2:]}"
         try:
-            packed = (self.directory / "objects" / identifier[:2] / identifier[2:]).read_bytes()
-            return zlib.decompress(packed).partition(b"\0")[2]
+            with open(place, "rb") as file:  # noqa: PTH123
+                return zlib.decompress(file.read()).partition(b"\0")[2]
         except FileNotFoundError:
             return None
         except zlib.error as error:

@@ -39,8 +39,10 @@ class Arrival:
 class Sweep:
     """A complete snapshot of one type in one namespace, or in all of them.
 
-    Files of it that are not in `live` lost their object while nobody watched.
-    `empty` says that the whole answer held nothing, which is not proof enough.
+    Files of it that are not in `live` lost their object while nobody watched. `missed`
+    are those of them that this process has seen alive, so it knows them without a look
+    into their files. `empty` says that the whole answer held nothing, which is not proof
+    enough.
     """
 
     gvr: GVR
@@ -49,3 +51,4 @@ class Sweep:
     live: frozenset[str]
     empty: bool
     mask: frozenset[Operation]
+    missed: tuple[Identity, ...] = ()

@@ -7,7 +7,8 @@
 | branch missing, createBranch | tip of the default branch | absence |
 | branch missing | BranchNotFound | - |
 
-The store holds no truth: damage of any kind ends in deleting it and fetching again.
+The store holds no truth: damage of any kind ends in deleting it and fetching again, and
+so does what gathers in it with the commits.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from windlass.git.store import Entry, Store
 from windlass.reverser.target import Target
 
 _DEEPER = (50, 1000, 20_000)
+_CLUTTER = 20_000
 
 Moved = Literal["same", "moved", "rewound"]
 
@@ -111,10 +113,31 @@ class Branch:
             await asyncio.to_thread(self._store.discard)
         self._store, self.known = None, False
 
+    async def is_cluttered(self) -> bool:
+        """Whether so much gathered in the store that fetching it anew is cheaper."""
+        return await asyncio.to_thread(self.store.clutter) > _CLUTTER
+
     async def entries(self, folder: str) -> dict[str, Entry]:
+        """Every file below `folder`, and whatever stands where it or a parent should be."""
         if self.base is None:
             return {}
-        return await asyncio.to_thread(self.store.tree_entries, self.base, folder)
+        return await asyncio.to_thread(self._entries, self.base, folder)
+
+    def _entries(self, base: str, folder: str) -> dict[str, Entry]:
+        found = self.store.tree_entries(base, folder)
+        return found or self._in_the_way(self.store.tree_of(base), folder)
+
+    def _in_the_way(self, tree: str, folder: str) -> dict[str, Entry]:
+        path = ""
+        for name in folder.split("/"):
+            path = f"{path}/{name}" if path else name
+            entry = self.store.read_tree(tree).get(name.encode())
+            if entry is None:
+                break
+            if not entry.is_directory:
+                return {path: Entry(entry.mode, entry.id)}
+            tree = entry.id
+        return {}
 
     async def blobs(self, target: Target, ids: list[str]) -> dict[str, bytes]:
         if not ids:

@@ -132,7 +132,7 @@ class Destinations:
         worker = self._mirror.workers.worker(key)
         if worker is not None and (known.listing is not last or request != answered):
             self._spurs[key] = (known.listing, request)
-            worker.heard(key, tip)
+            worker.heard(key, tip, asked=last is not None and request != answered)
 
     def _out_of_order(self, key: Key) -> None:
         self._settled.add(key)

@@ -8,7 +8,7 @@ was acknowledged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -47,7 +47,11 @@ class Gathered:
     size: int = 0
     held: int = 0
     live: int = 0
+    asked: bool = False
+    """Somebody wants it written now."""
     verdicts: dict[Observation, Verdict] = field(default_factory=dict)
+    settled: int = 0
+    """So many arrivals, from the front, have the verdict that counts if records expire."""
 
     def __bool__(self) -> bool:
         return bool(self.arrivals or self.sweeps)
@@ -103,7 +107,7 @@ class Folder:
     @property
     def objects(self) -> int:
         """Managed files, as the server has them."""
-        return sum(path in self.index for path in self.written)
+        return sum(map(self.index.__contains__, self.written))
 
     @property
     def pending(self) -> int:
@@ -131,6 +135,8 @@ class Folder:
 
     def offer(self, arrival: Arrival, now: float) -> bool:
         """Queue an arrival unless it changes nothing; whether it was queued."""
+        self.dirty.pop(arrival.path, None)
+        self.refused.pop(arrival.path, None)
         if arrival.blob is not None:
             self.written.add(arrival.path)
         if self.expects(arrival.path) == arrival.blob and arrival.path not in self.irregular:
@@ -169,7 +175,9 @@ class Folder:
             size=taken.size + newer.size,
             held=taken.held + newer.held,
             live=taken.live + newer.live,
-            verdicts=taken.verdicts,
+            asked=taken.asked or newer.asked,
+            verdicts=taken.verdicts | newer.verdicts,
+            settled=0,
         )
 
     def stowed(self, blobs: AbstractSet[str]) -> None:
@@ -200,6 +208,7 @@ class Folder:
         self.settle()
         return freed
 
-    def refuse(self, refusals: Iterable[tuple[str, Identity, str]]) -> None:
-        for path, identity, reason in refusals:
-            self.refused[path] = (identity, reason)
+    def refuse(self, path: str, identity: Identity, reason: str) -> None:
+        """What stands at `path` is somebody else's and stays."""
+        self.written.discard(path)
+        self.refused[path] = (identity, reason)

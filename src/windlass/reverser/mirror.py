@@ -20,12 +20,13 @@ from windlass.base.clock import Clock
 from windlass.git.format import objects
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.kube.errors import ApiError, NotFound
+from windlass.kube.errors import ApiError
 from windlass.kube.follow import FollowSettings, Scope
 from windlass.objects import canonical
 from windlass.objects.gvr import GVR
 from windlass.objects.identity import Identity
 from windlass.objects.key import Key
+from windlass.reverser import absence
 from windlass.reverser.arrival import Arrival, Sweep
 from windlass.reverser.decide import announcement, secrets
 from windlass.reverser.decide.catalogue import Catalogue
@@ -87,6 +88,7 @@ class Mirror:
         self._resolutions: dict[tuple[str, Key], tuple[Key, Resolution]] = {}
         self._kinds: dict[GVR, str] = {}
         self._followed: dict[Scope, _Followed] = {}
+        self._open: frozenset[Key] = frozenset()
         self._stale = asyncio.Event()
         self.workers = workers(self)
 
@@ -98,6 +100,11 @@ class Mirror:
 
     def write_to(self, target: Target) -> None:
         """A destination is in order; its folder opens by itself."""
+        found = self.workers.find(target.key)
+        if found is not None and found[1].target.place != target.place:
+            remote, branch, folder = found[1].target.place
+            notice = announcement.moved(branch, folder, remote)
+            self._tell(target.key, notice, f"{remote} {branch} {folder}")
         if self.workers.place(target):
             self._forget_snapshots(target.key)
             self.replan()
@@ -124,9 +131,8 @@ class Mirror:
         self._stale.set()
 
     def destination_changed(self, key: Key) -> None:
-        """A worker has news of a destination; a folder that opened joins the plan."""
-        found = self.workers.find(key)
-        if found is not None and found[1].is_open and key not in self.plan.destinations():
+        """A worker has news of a destination; a folder that opened or closed is planned anew."""
+        if (self.folder(key) is not None) != (key in self._open):
             self.replan()
         self._on_destination(key)
 
@@ -144,10 +150,16 @@ class Mirror:
             await self._stop(list(self._followed))
 
     async def _follow_plan(self) -> None:
+        self._open = frozenset(
+            folder.target.key
+            for worker in self.workers
+            for _, folder in worker.folders()
+            if folder.is_open
+        )
         self.plan = Plan(
             (destination, resolution)
             for destination, resolution in self._resolutions.values()
-            if self.folder(destination) is not None
+            if destination in self._open
         )
         wanted = {Scope(gvr, namespace) for gvr, namespace in self.plan.scopes()}
         await self._stop([scope for scope in self._followed if scope not in wanted])
@@ -268,6 +280,9 @@ class Mirror:
     def stream_changed(self, stream: Stream) -> None:
         self._tally.stream(stream)
         for destination in self._followed_for(stream.scope):
+            if stream.state == "forbidden":
+                notice = announcement.forbidden(str(stream.scope), stream.message)
+                self._tell(destination, notice, str(stream.scope))
             self._on_destination(destination)
             worker = self.workers.worker(destination)
             if worker is not None:
@@ -337,31 +352,34 @@ class Mirror:
 
     async def gone(self, identity: Identity) -> bool:
         """Whether the API server says in so many words that an object does not exist."""
-        try:
-            await self._api.get(identity.gvr, identity.name, identity.namespace)
-        except NotFound as error:
-            # A type that is not served is a 404 too, but one that names no object.
-            return f'"{identity.name}" not found' in error.message
-        except ApiError:
-            return False
-        return False
+        return await absence.proven(self._api, identity)
 
-    async def reread(self, target: Target, arrival: Arrival) -> Arrival:
-        """The present state of an object whose content had to be let go."""
+    async def reread(self, target: Target, arrival: Arrival) -> Arrival | None:
+        """The present state of an object whose content had to be let go; None = leave its file."""
         identity = arrival.identity
+        routes = self.routes(identity.gvr, identity.namespace)
+        route = next((one for one in routes if one.destination == target.key), None)
+        if route is None:
+            return None
+        gone = replace(arrival, blob=None, content=None, size=0)
         try:
             obj = await self._api.get(identity.gvr, identity.name, identity.namespace)
-        except NotFound:
-            return replace(arrival, blob=None, content=None)
+        except ApiError as error:
+            if absence.says_gone(error, identity):
+                return gone
+            self.see_again(target.key)
+            return None
         sighting = self._lens.look(identity.gvr, arrival.kind, msgspec.json.encode(obj))
-        if isinstance(sighting, Blurred) or sighting.terminating or sighting.noise is not None:
-            return replace(arrival, blob=None, content=None)
+        if isinstance(sighting, Blurred):
+            self.skipped(identity, "Undecodable")
+            return None
+        if sighting.terminating or sighting.unwanted(include_owned=route.include_owned):
+            return gone
         cleaned = sighting.cleaned
         if secrets.is_sensitive(identity.gvr, self._lens.sensitive):
             cleaned = secrets.redacted(cleaned, identity, target.salt)
         content = canonical.emit(cleaned)
-        blob = objects.blob_id(content)
-        return replace(arrival, blob=blob, content=content, size=len(content))
+        return replace(arrival, blob=objects.blob_id(content), content=content, size=len(content))
 
 
 async def _cancelled(task: asyncio.Task[None]) -> None:

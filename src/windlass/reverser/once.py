@@ -1,9 +1,11 @@
 """One complete dump of a cluster into a directory, with the reader's own rights.
 
 The same cleaning, emitter, layout and redaction as the operator's, so that a dump and a
-mirror of one cluster hold the same bytes but for the salt of redacted values. A type that
-may not be listed is told and left alone; its files stay. A second run over an unchanged
-cluster writes nothing.
+mirror of one cluster hold the same bytes but for the salt of redacted values. What holds
+there holds here: a type that may not be listed is told and left alone, a file goes only
+after a complete list and only if it is ours, an empty list must be confirmed object by
+object, and what stood there before our claim stays. A second run over an unchanged cluster
+writes nothing.
 """
 
 from __future__ import annotations
@@ -18,14 +20,14 @@ from windlass.kube import discovery
 from windlass.kube.api import Api
 from windlass.kube.errors import ApiError
 from windlass.objects import canonical, yaml_reader
-from windlass.objects.gvr import GVR
 from windlass.objects.identity import Identity
+from windlass.objects.json import Object
 from windlass.objects.key import Key
-from windlass.reverser import catalogue
+from windlass.reverser import absence, catalogue
 from windlass.reverser.decide import claim, paths, rules, secrets, snapshot
 from windlass.reverser.decide.catalogue import Catalogue
 from windlass.reverser.decide.rules import Resolution, Rule, RuleItem, Selection
-from windlass.reverser.sighting import Blurred, Lens
+from windlass.reverser.sighting import Blurred, Lens, Sighting
 
 DESTINATION = "local/mirror"
 _LARGEST_FILE = 4 << 20
@@ -80,6 +82,23 @@ def selections(choice: Choice, served: Catalogue) -> list[Selection]:
     return found
 
 
+def _refuse_unknown(choice: Choice, chosen: list[Selection]) -> None:
+    """A type that somebody names and that cannot be dumped is a mistake, not an empty dump."""
+    found = {name for one in chosen for name in (one.gvr.resource, _name(one))}
+    unknown = [entry for entry in choice.include if entry.lower() not in found]
+    if unknown:
+        where = " with a namespace" if choice.namespaces else ""
+        raise WindlassError(
+            "NotServed",
+            f"--include {unknown[0]}: no such type{where} can be mirrored from this cluster; "
+            "say [group/]resource as in `kubectl api-resources`",
+        )
+
+
+def _name(one: Selection) -> str:
+    return f"{one.gvr.group}/{one.gvr.resource}"
+
+
 def _items(choice: Choice, scope: rules.Reach) -> list[RuleItem]:
     base = RuleItem(include_owned=choice.include_owned, scope=scope)
     if not choice.include:
@@ -97,6 +116,15 @@ def _items(choice: Choice, scope: rules.Reach) -> list[RuleItem]:
             )
         )
     return items
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the list of one scope held."""
+
+    items: int = 0
+    live: set[str] = field(default_factory=set)
+    nameless: bool = False
 
 
 class Dump:
@@ -122,14 +150,16 @@ class Dump:
         self._writes = writes
         self._prunes = prunes
         self._progress = progress
+        self._claimed = False
         self.difference = Difference()
 
     async def run(self, choice: Choice) -> Difference:
         """Dump what `choice` names; FolderClaimed if the directory is somebody else's."""
-        await asyncio.to_thread(self._take_claim)
         served = catalogue.decided(await discovery.discover(self._api))
         kinds = {one.gvr: one.kind for one in served.types}
         chosen = selections(choice, served)
+        _refuse_unknown(choice, chosen)
+        await asyncio.to_thread(self._take_claim)
         for number, selection in enumerate(chosen, start=1):
             where = f" in {selection.namespace}" if selection.namespace else ""
             self._progress(f"[{number}/{len(chosen)}] {selection.gvr}{where}")
@@ -138,74 +168,103 @@ class Dump:
 
     def _take_claim(self) -> None:
         content = self._below.read(claim.FILE_NAME, limit=_LARGEST_FILE)
-        found = claim.parse(content) if content is not None else None
+        try:
+            found = claim.parse(content) if content is not None else None
+        except claim.ClaimUnreadable as error:
+            text = f"{error}; remove the file if the directory may be used"
+            raise WindlassError("FolderClaimed", text) from error
         verdict = claim.verdict(found, self._claim, existing_destinations=frozenset())
         if isinstance(verdict, claim.Foreign):
             raise WindlassError("FolderClaimed", verdict.message)
+        self._claimed = not isinstance(verdict, claim.Absent)
         if self._writes and verdict != claim.Ours(outdated=False):
             self._below.write(claim.FILE_NAME, claim.render(self._claim))
 
     async def _scope(self, selection: Selection, kind: str) -> None:
-        live: set[str] = set()
+        seen = _Seen()
         try:
             async for page in self._api.pages(selection.gvr, selection.namespace):
                 for raw in page.items:
-                    live |= await asyncio.to_thread(self._object, selection, kind, raw)
+                    await asyncio.to_thread(self._object, selection, kind, raw, seen)
         except ApiError as error:
             self.difference.unread.append(f"{selection.gvr}: {error.message}")
             return
-        if self._prunes:
-            await asyncio.to_thread(self._prune, selection, kind, live)
+        if seen.nameless:
+            self.difference.unread.append(f"{selection.gvr}: an object without a readable name")
+        elif self._prunes and self._claimed:
+            await self._prune(selection, kind, seen)
 
-    def _object(self, selection: Selection, kind: str, raw: bytes) -> set[str]:
-        """Bring one file up to date; the path that is alive because of it."""
+    def _object(self, selection: Selection, kind: str, raw: bytes, seen: _Seen) -> None:
+        """Bring one file up to date, and note which path is alive because of it."""
+        seen.items += 1
         sighting = self._lens.look(selection.gvr, kind, raw)
         if isinstance(sighting, Blurred):
             self.difference.skip("Undecodable")
-            return {paths.object_path(sighting.identity)} if sighting.identity else set()
-        if sighting.noise is not None:
-            self.difference.skip("Noise")
-            return set()
-        if sighting.controller_owned and not selection.include_owned:
-            self.difference.skip("ControllerOwned")
-            return set()
-        if sighting.terminating:
-            self.difference.skip("Terminating")
-            return set()
-        cleaned = sighting.cleaned
-        if secrets.is_sensitive(selection.gvr, self._lens.sensitive):
-            cleaned = secrets.redacted(cleaned, sighting.identity, self._salt)
+            if sighting.identity is None:
+                seen.nameless = True
+            else:
+                seen.live.add(paths.object_path(sighting.identity))
+            return
+        reason = sighting.unwanted(include_owned=selection.include_owned)
+        if reason is None and sighting.terminating:
+            reason = "Terminating"
+        if reason is not None:
+            self.difference.skip(reason)
+            return
         path = paths.object_path(sighting.identity)
-        self._file(path, canonical.emit(cleaned))
-        return {path}
+        seen.live.add(path)
+        self._file(path, sighting, kind)
 
-    def _file(self, path: str, content: bytes) -> None:
-        present = self._below.read(path, limit=_LARGEST_FILE)
+    def _file(self, path: str, sighting: Sighting, kind: str) -> None:
+        cleaned, identity = sighting.cleaned, sighting.identity
+        if secrets.is_sensitive(identity.gvr, self._lens.sensitive):
+            cleaned = secrets.redacted(cleaned, identity, self._salt)
+        content = canonical.emit(cleaned)
+        try:
+            present = self._below.read(path, limit=_LARGEST_FILE)
+        except IsADirectoryError:
+            self.difference.skip("PathOccupied")
+            return
         if present == content:
             self.difference.unchanged += 1
+            return
+        foreign = present is not None and not snapshot.same_identity(_read(present), identity, kind)
+        if foreign and not self._claimed:
+            self.difference.skip("PathOccupied")
             return
         changed = self.difference.created if present is None else self.difference.updated
         changed.append(path)
         if self._writes:
             self._below.write(path, content)
 
-    def _prune(self, selection: Selection, kind: str, live: set[str]) -> None:
+    async def _prune(self, selection: Selection, kind: str, seen: _Seen) -> None:
         """Remove files of the scope whose object is gone, if they are ours by content."""
-        folder = paths.scope_folder("", selection.gvr, selection.namespace).strip("/")
-        for path in sorted(set(self._below.files(folder)) - live):
-            if self._is_ours(path, selection.gvr, kind):
-                self.difference.removed.append(path)
-                if self._writes:
-                    self._below.remove(path)
+        orphans = await asyncio.to_thread(self._orphans, selection, kind, seen.live)
+        for path, identity in orphans.items():
+            if seen.items == 0 and not await self._gone(identity):
+                continue
+            self.difference.removed.append(path)
+            if self._writes:
+                await asyncio.to_thread(self._below.remove, path)
 
-    def _is_ours(self, path: str, gvr: GVR, kind: str) -> bool:
-        content = self._below.read(path, limit=_LARGEST_FILE)
-        try:
-            value = yaml_reader.read(content or b"")
-        except ValueError:
-            return False
-        found = snapshot.subject(value) if isinstance(value, dict) else None
-        if found is None or found[0].kind != kind:
-            return False
-        key = found[1]
-        return paths.object_path(Identity(gvr, key.namespace, key.name)) == path
+    def _orphans(self, selection: Selection, kind: str, live: set[str]) -> dict[str, Identity]:
+        gvr, found = selection.gvr, {}
+        folder = paths.scope_folder("", gvr, selection.namespace).strip("/")
+        for path in sorted(set(self._below.files(folder)) - live):
+            content = _read(self._below.read(path, limit=_LARGEST_FILE))
+            identity = snapshot.owner(content, gvr, kind)
+            if identity is not None and paths.object_path(identity) == path:
+                found[path] = identity
+        return found
+
+    async def _gone(self, identity: Identity) -> bool:
+        await asyncio.sleep(absence.QUESTION_SECONDS)
+        return await absence.proven(self._api, identity)
+
+
+def _read(content: bytes | None) -> Object | None:
+    try:
+        value = yaml_reader.read(content or b"")
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None

@@ -8,7 +8,6 @@ no-op on a new tip disappears; authors and dates stay.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -19,17 +18,16 @@ from windlass.git.format.person import Person
 from windlass.git.store import Store
 from windlass.objects import canonical
 from windlass.objects.identity import Identity
+from windlass.reverser import authorship
 from windlass.reverser.arrival import Arrival
+from windlass.reverser.authorship import Judge, Verdicts
 from windlass.reverser.branch import Branch
 from windlass.reverser.decide import author, claim, commit_dates, message, publication
-from windlass.reverser.decide.attribution import Observation, Tier, Verdict
+from windlass.reverser.decide.attribution import Tier, Verdict
 from windlass.reverser.decide.author import Author
 from windlass.reverser.decide.publication import Publication, Wanted
 from windlass.reverser.decide.window import PlannedCommit
 from windlass.reverser.folder import Folder, Gathered
-
-Judge = Callable[[Observation], Verdict]
-Verdicts = dict[Observation, Verdict]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +64,15 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """Commits that stand in the store, not yet anywhere else."""
+    """Commits that stand in the store, not yet anywhere else; none if `tip` is the base."""
 
     tip: str
     written: tuple[Written, ...]
+    base: str = ""
+
+    @property
+    def changes_nothing(self) -> bool:
+        return self.tip == self.base
 
     @property
     def commits(self) -> int:
@@ -80,18 +83,29 @@ class Built:
         return sum(len(item.edits) for item in self.written)
 
 
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One folder's part of an acknowledged push."""
+
+    built: Built
+    written: Written
+    lag_seconds: float
+    """Since the oldest change of it was received."""
+    push_seconds: float
+
+
 class Publisher:
     """Builds the commits of one branch."""
 
     def __init__(self, branch: Branch, signature: Signature, judge: Judge, clock: Clock) -> None:
         self._branch = branch
         self._signature = signature
-        self._judge = judge
+        self.judge = judge
         self._clock = clock
 
-    async def build(self, batches: list[Batch]) -> Built | None:
-        """Commits for `batches` on the present base; None when nothing changes."""
-        judged = [(batch, self._judged(batch)) for batch in batches]
+    async def build(self, batches: list[Batch]) -> Built:
+        """Commits for `batches` on the present base."""
+        judged = [(one, authorship.judged(one.waiting, self.judge)) for one in batches]
         failpoint.reach("reverser.commit.before")
         built = await asyncio.to_thread(self._write, judged)
         failpoint.reach("reverser.commit.after")
@@ -107,20 +121,7 @@ class Publisher:
         await asyncio.to_thread(self._branch.store.write_objects, content)
         folder.stowed(content.keys())
 
-    def _judged(self, batch: Batch) -> Verdicts:
-        """Who made each change, by what is known when the window closes.
-
-        An author once proven is kept through every retry: while a remote is away the
-        records that proved it expire.
-        """
-        verdicts = batch.waiting.verdicts
-        for arrival in batch.waiting.arrivals:
-            one = arrival.observation
-            if one is not None and (one not in verdicts or verdicts[one].actor is None):
-                verdicts[one] = self._judge(one)
-        return verdicts
-
-    def _write(self, judged: list[tuple[Batch, Verdicts]]) -> Built | None:
+    def _write(self, judged: list[tuple[Batch, Verdicts]]) -> Built:
         """Put blobs, trees and commits into the store; runs in a thread."""
         store = self._branch.store
         tip = self._branch.base
@@ -139,9 +140,7 @@ class Publisher:
                 edits.update({change.path: change.blob for change in item.changes})
             known = tuple(verdicts.values())
             written.append(Written(batch.folder, plan.commits, edits, plan.skipped, claims, known))
-        if tip is None or tip == self._branch.base:
-            return None
-        return Built(tip, tuple(written))
+        return Built(tip or "", tuple(written), self._branch.base or "")
 
     def _claim(self, folder: Folder) -> dict[str, bytes]:
         return {folder.claim_path: claim.render(self.claim_of(folder))}
@@ -239,7 +238,8 @@ def _plan(batch: Batch, verdicts: Verdicts) -> Publication:
         for arrival in (*batch.waiting.arrivals, *batch.removals)
         if arrival.path not in batch.refused
     ]
-    return publication.publication(wanted, batch.folder.index)
+    apart = batch.folder.target.window_seconds == 0
+    return publication.publication(wanted, batch.folder.index, apart=apart)
 
 
 def _credit(arrival: Arrival, verdicts: Verdicts, own: Author) -> tuple[Author, Tier, str]:

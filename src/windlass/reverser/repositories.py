@@ -3,6 +3,10 @@
 One `ls-remote` serves every config of the same remote and credential (REP-1). A missing
 branch is reported but blocks no destination on another branch (REP-2). What was read here
 (credentials, listing) is what destinations work with; nothing is read twice.
+
+The remote is asked anew every so often, when the spec or a credential changed, and on
+request. Destinations never go on with an address or a credential that the object does not
+name any more, whether or not the new one works.
 """
 
 from __future__ import annotations
@@ -23,9 +27,12 @@ from windlass.objects.key import Key
 from windlass.reverser import credentials
 from windlass.reverser.cache import Cache
 from windlass.reverser.decide import repository_report
-from windlass.runtime.outcome import Outcome
+from windlass.runtime import requests
+from windlass.runtime.outcome import READY, Outcome
 
 _HEAL_SECONDS = 3.0
+_GATHER_SECONDS = 0.02
+"""Who wants a fresh answer does not take one that was asked for before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +45,25 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class _Failure:
-    """Why the remote could not be asked, so that it is not asked again at once."""
+class _Occasion:
+    """Why the remote is asked: another one of these wants a fresh answer."""
 
     generation: int
     fingerprint: str
+    request: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """Why the remote could not be asked, so that it is not asked again at once."""
+
+    occasion: _Occasion
     error: WindlassError
     until: float
 
-    def holds(self, generation: int, fingerprint: str, now: float) -> bool:
+    def holds(self, occasion: _Occasion, now: float) -> bool:
         """Whether asking again would only repeat it."""
-        same = (self.generation, self.fingerprint) == (generation, fingerprint)
-        return same and now < self.until
+        return self.occasion == occasion and now < self.until
 
 
 class Repositories:
@@ -75,6 +89,8 @@ class Repositories:
         self._on_change = on_change
         self._known: dict[Key, Known] = {}
         self._failures: dict[Key, _Failure] = {}
+        self._occasions: dict[Key, _Occasion] = {}
+        self._begun: set[Key] = set()
         self._looked: set[Key] = set()
 
     def known(self, key: Key) -> Known | None:
@@ -86,6 +102,8 @@ class Repositories:
 
     async def reconcile(self, key: Key) -> Outcome:
         """One pass over one GitRepoConfig."""
+        if self._is_new(key):
+            return repository_report.checking(after=_GATHER_SECONDS)
         try:
             return await self._look(key)
         finally:
@@ -93,22 +111,33 @@ class Repositories:
                 self._looked.add(key)
                 self._on_change(key)
 
+    def _is_new(self, key: Key) -> bool:
+        """Whether nobody ever reported on it: a remote may take long to answer."""
+        found = self._cache.repository(key)
+        if found is None or key in self._begun:
+            return False
+        self._begun.add(key)
+        return found.status.condition(READY) is None
+
     async def _look(self, key: Key) -> Outcome:
         raw = self._cache.repositories.get(key)
         if raw is None:
             self._forget(key)
             return Outcome.gone()
-        repository = GitRepoConfig.decode(raw)
-        remote = self._remote(repository)
         try:
+            repository = GitRepoConfig.decode(raw)
+            remote = self._remote(repository)
             found = await credentials.read(self._api, repository)
         except Stalled:
-            # Whoever takes a Secret away means it: nothing is written with what it held.
+            # Whoever takes a Secret or an address away means it: nothing is written with it.
             self._forget(key)
             raise
         try:
             listing = await self._listing(key, repository, remote, found)
         except WindlassError as error:
+            known = self._known.get(key)
+            if known is not None and (known.remote, known.credentials) != (remote, found):
+                self._unlearn(key)
             return repository_report.unreachable(error, remote.display, after=_HEAL_SECONDS)
         self._learn(key, Known(remote, found, listing))
         return repository_report.reached(
@@ -132,18 +161,22 @@ class Repositories:
         self, key: Key, repository: GitRepoConfig, remote: Remote, found: Credentials
     ) -> Listing:
         """The remote's refs; a failure is not repeated while nothing changed."""
-        generation, now = repository.metadata.generation, self._clock.monotonic()
-        failure = self._failures.get(key)
-        if failure is not None and failure.holds(generation, found.fingerprint, now):
+        request = requests.newest(repository.metadata.annotations)
+        occasion = _Occasion(repository.metadata.generation, found.fingerprint, request)
+        now, failure = self._clock.monotonic(), self._failures.get(key)
+        if failure is not None and failure.holds(occasion, now):
             raise failure.error
+        fresh = self._occasions.get(key, occasion) != occasion
+        self._occasions[key] = occasion
+        age = 0.0 if fresh else max(0.0, self._check_seconds - 1.0)
         try:
             listing = await self._listings.get(
-                remote, found, max_age_seconds=max(0.0, self._check_seconds - 1.0)
+                remote, found, max_age_seconds=age, gather_seconds=_GATHER_SECONDS if fresh else 0.0
             )
         except GitError as error:
             translated = _translated(error)
             until = now + min(self._check_seconds or 60.0, 15.0)
-            self._failures[key] = _Failure(generation, found.fingerprint, translated, until)
+            self._failures[key] = _Failure(occasion, translated, until)
             raise translated from error
         self._failures.pop(key, None)
         return listing
@@ -162,7 +195,12 @@ class Repositories:
             self._on_change(key)
 
     def _forget(self, key: Key) -> None:
+        self._begun.discard(key)
         self._failures.pop(key, None)
+        self._occasions.pop(key, None)
+        self._unlearn(key)
+
+    def _unlearn(self, key: Key) -> None:
         if self._known.pop(key, None) is not None:
             self._on_change(key)
 

@@ -30,6 +30,19 @@ class Sighting:
     noise: str | None
     replicas: int | None
 
+    @property
+    def is_aside(self) -> bool:
+        """Whether it is noise or its controller's."""
+        return self.controller_owned or self.noise is not None
+
+    def unwanted(self, *, include_owned: bool) -> str | None:
+        """Why the object has no file where owned ones are wanted or not; None if it has one."""
+        if self.noise is not None:
+            return "OwnObject" if self.noise == noise.OWN_OBJECT else "Noise"
+        if self.controller_owned and not include_owned:
+            return "ControllerOwned"
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class Blurred:

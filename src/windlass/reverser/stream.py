@@ -9,8 +9,10 @@
 | refused | a gap until the stream goes on |
 | digest equal | the version moves on, nothing else happens |
 | digest differs | offered to every destination that covers it |
+| becomes noise or its controller's, or ceases to be | as if its digest differed |
 | deletionTimestamp, or deleted | the file goes; credited once, at the first sign |
 | cannot be read | counts as alive, its file is kept, the others go on |
+| cannot be read, and deleted | the file goes all the same |
 
 The tracked resourceVersion moves with every event, because the next admission record
 will name exactly that version.
@@ -21,7 +23,6 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from datetime import datetime
 
 import structlog
@@ -45,13 +46,14 @@ from windlass.objects import canonical
 from windlass.objects.identity import Identity
 from windlass.objects.json import Object
 from windlass.objects.key import Key
-from windlass.reverser.arrival import Arrival, Sweep
+from windlass.reverser.arrival import Arrival
 from windlass.reverser.decide import paths, secrets
 from windlass.reverser.decide.attribution import Observation
 from windlass.reverser.decide.plan import Route
 from windlass.reverser.decide.transition import Operation
 from windlass.reverser.desk import Desk
 from windlass.reverser.folder import Folder
+from windlass.reverser.presence import Presence
 from windlass.reverser.sighting import Blurred, Lens, Sighting
 from windlass.reverser.tracking import Tracked, Tracking
 
@@ -64,16 +66,6 @@ _PATIENCE_SECONDS = 30.0
 
 _LARGE_BYTES = 64 << 10
 """Above this an object is read and emitted in a thread: it would hold up the loop."""
-
-
-@dataclass(slots=True)
-class _Snapshot:
-    """Which files are alive, while a snapshot runs."""
-
-    started: float
-    live: dict[Key, set[str]] = field(default_factory=lambda: defaultdict(set))
-    items: int = 0
-    nameless: bool = False
 
 
 class Stream:
@@ -105,8 +97,10 @@ class Stream:
         self._lens = lens
         self._desk = desk
         self._clock = clock
-        self._snapshot: _Snapshot | None = None
+        self._snapshot: Presence | None = None
         self._owes_snapshot = False
+        self._doubt = ""
+        """Why the last snapshot proves nothing although all of it came."""
         self._blurred: set[tuple[Key, Key]] = set()
 
     def tracked(self, namespace: str) -> int:
@@ -146,17 +140,21 @@ class Stream:
             case Observed():
                 await self._observe(item)
             case SnapshotStarted():
-                self._snapshot = _Snapshot(self._clock.monotonic())
+                self._snapshot = Presence(self._clock.monotonic())
                 self.tracking.begin_snapshot()
                 self._enter("seeding" if not self.synced else "restarting")
             case SnapshotComplete():
                 self._complete()
             case SnapshotAbandoned():
                 self._snapshot, self.gap = None, item.cause
+                self.tracking.abandon_snapshot()
                 self._enter("incomplete", item.cause)
             case Resumed():
-                self.gap = ""
-                self._enter("synced" if self.synced else "restarting")
+                self.gap = self._doubt
+                if self._doubt:
+                    self._enter("incomplete", self._doubt)
+                else:
+                    self._enter("synced" if self.synced else "restarting")
             case Interrupted():
                 self._interrupt(item)
 
@@ -180,15 +178,20 @@ class Stream:
             self._desk.counted("scanned")
         sighting = await self._look(item.object)
         if isinstance(sighting, Blurred):
-            self._keep_as_is(sighting)
+            if item.type == "DELETED" and sighting.identity is not None:
+                self._depart_unread(sighting.identity)
+            else:
+                self._keep_as_is(sighting)
             return
-        if self._blurred:
-            key = sighting.identity.key
-            self._blurred = {pair for pair in self._blurred if pair[0] != key}
+        self._understood(sighting.identity.key)
         if item.type == "DELETED" or sighting.terminating:
             self._depart(sighting, gone=item.type == "DELETED")
         else:
             await self._arrive(sighting, len(item.object))
+
+    def _understood(self, key: Key) -> None:
+        if self._blurred:
+            self._blurred = {pair for pair in self._blurred if pair[0] != key}
 
     async def _look(self, raw: bytes) -> Sighting | Blurred:
         if len(raw) > _LARGE_BYTES:
@@ -236,7 +239,7 @@ class Stream:
         initial = self._snapshot is not None
         if self._snapshot is not None:
             self._snapshot.items += 1
-        same = known is not None and known.digest == sighting.digest
+        same = known is not None and _is_same(known, sighting)
         operation: Operation = "UPDATE" if known is not None else "CREATE"
         observation = None if initial else self._observation(sighting, known, operation)
         self.tracking.put(key, _tracked(sighting))
@@ -268,7 +271,7 @@ class Stream:
             folder = self._desk.folder(route.destination)
             if folder is None:
                 continue
-            reason = _unwanted(sighting, route)
+            reason = sighting.unwanted(include_owned=route.include_owned)
             if reason is not None:
                 self._desk.skipped(sighting.identity, reason)
                 self._withdraw(folder, sighting.identity, route, observation, received)
@@ -321,12 +324,32 @@ class Stream:
             self.tracking.put(key, _tracked(sighting, credited=True))
         if credited:
             self._desk.skipped(sighting.identity, "Terminating")
-            return
+        else:
+            self._withdraw_everywhere(sighting.identity, observation)
+
+    def _depart_unread(self, identity: Identity) -> None:
+        """An object that cannot be read was deleted; what was tracked of it tells who it was."""
+        self._understood(identity.key)
+        known = self.tracking.get(identity.key)
+        self.tracking.forget(identity.key)
+        if self._snapshot is not None:
+            self._snapshot.items += 1
+        observation = Observation(
+            uid=known.uid if known is not None else "",
+            operation="DELETE",
+            previous_resource_version=known.resource_version if known is not None else None,
+            version=self.scope.gvr.api_version,
+            content=None,
+            received=self._clock.monotonic(),
+        )
+        self._withdraw_everywhere(identity, observation)
+
+    def _withdraw_everywhere(self, identity: Identity, observation: Observation) -> None:
         received = self._clock.now()
-        for route in self._desk.routes(self.scope.gvr, sighting.identity.namespace):
+        for route in self._desk.routes(self.scope.gvr, identity.namespace):
             folder = self._desk.folder(route.destination)
             if folder is not None:
-                self._withdraw(folder, sighting.identity, route, observation, received)
+                self._withdraw(folder, identity, route, observation, received)
 
     def _withdraw(
         self,
@@ -338,6 +361,7 @@ class Stream:
     ) -> None:
         """The file of `identity` should not exist; only a file known as ours is removed here."""
         path = paths.file_path(folder.target.base_folder, identity)
+        folder.refused.pop(path, None)
         if path in folder.written:
             self._desk.offer(
                 route.destination,
@@ -348,41 +372,28 @@ class Stream:
         snapshot, self._snapshot = self._snapshot, None
         if snapshot is None:
             return
-        self.tracking.end_snapshot()
         self._owes_snapshot = False
         if snapshot.nameless:
-            self.gap = "an object without a readable name was listed"
+            self.tracking.abandon_snapshot()
+            self.gap = self._doubt = "an object without a readable name was listed"
             self._enter("incomplete", self.gap)
             return
-        self.gap = ""
+        missed = self.tracking.end_snapshot()
+        self.gap = self._doubt = ""
         self.snapshot_seconds = self._clock.monotonic() - snapshot.started
-        for destination, namespace, mask in self._desk.covered(self.scope):
-            self._desk.sweep(destination, self._sweep(snapshot, destination, namespace, mask))
+        for row in self._desk.covered(self.scope):
+            destination = row[0]
+            self._desk.sweep(destination, snapshot.sweep(self.scope, self.kind, row, missed))
             self.synced.add(destination)
         self._enter("synced")
-
-    def _sweep(
-        self, snapshot: _Snapshot, destination: Key, namespace: str, mask: frozenset[Operation]
-    ) -> Sweep:
-        return Sweep(
-            gvr=self.scope.gvr,
-            kind=self.kind,
-            namespace=namespace,
-            live=frozenset(snapshot.live.get(destination, ())),
-            empty=snapshot.items == 0,
-            mask=mask,
-        )
 
 
 def _tracked(sighting: Sighting, *, credited: bool = False) -> Tracked:
     digest = b"" if credited else sighting.digest
-    return Tracked(sighting.uid, sighting.resource_version, digest, sighting.replicas)
+    return Tracked(
+        sighting.uid, sighting.resource_version, digest, sighting.replicas, sighting.is_aside
+    )
 
 
-def _unwanted(sighting: Sighting, route: Route) -> str | None:
-    """Why this object has no file in that destination."""
-    if sighting.noise is not None:
-        return "OwnObject" if sighting.noise == "OwnObject" else "Noise"
-    if sighting.controller_owned and not route.include_owned:
-        return "ControllerOwned"
-    return None
+def _is_same(known: Tracked, sighting: Sighting) -> bool:
+    return (known.digest, known.aside) == (sighting.digest, sighting.is_aside)

@@ -9,7 +9,7 @@ from windlass.objects.identity import Identity
 from windlass.objects.key import Key
 from windlass.reverser.arrival import Arrival
 from windlass.reverser.decide.attribution import Verdict
-from windlass.reverser.publisher import Built, Written
+from windlass.reverser.publisher import Delivery
 from windlass.reverser.target import Target
 from windlass.runtime.outcome import Notice
 
@@ -21,11 +21,11 @@ class Surroundings:
     may_push: Callable[[], bool]
     seeding: Callable[[Key], bool]
     gone: Callable[[Identity], Awaitable[bool]]
-    reread: Callable[[Target, Arrival], Awaitable[Arrival]]
+    reread: Callable[[Target, Arrival], Awaitable[Arrival | None]]
     destinations: Callable[[], frozenset[str]]
     changed: Callable[[Key], None]
     seen_again: Callable[[Key], None]
-    pushed: Callable[[Built, Written, float], None]
+    pushed: Callable[[Delivery], None]
     judged: Callable[[Verdict], None]
     skipped: Callable[[Identity, str], None]
     raced: Callable[[], None]

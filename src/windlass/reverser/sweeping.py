@@ -1,9 +1,9 @@
 """Finds files whose object is gone, and paths that belong to somebody else.
 
-A file is removed only if it is ours: this process wrote it, it is the path of a live
-object, or its content names an object whose path is exactly this one (SNP-3). An
-empty answer of the API server is no proof; then every candidate is asked for by name
-(SNP-4). Only candidates are ever read from Git.
+A file is removed only if it is ours: this process wrote it for an object that it saw,
+or its content names an object whose path is exactly this one (SNP-3). An empty answer of
+the API server is no proof; then every candidate is asked for by name, in no hurry
+(SNP-4). Only candidates of unknown origin are ever read from Git.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
 
 from windlass.objects import yaml_reader
-from windlass.objects.gvr import GVK
 from windlass.objects.identity import Identity
 from windlass.objects.json import Object
+from windlass.reverser import absence
 from windlass.reverser.arrival import Arrival, Sweep
 from windlass.reverser.branch import Branch
 from windlass.reverser.decide import occupancy, paths, snapshot
@@ -32,13 +32,30 @@ async def orphans(
         return []
     prefix = paths.scope_folder(folder.target.base_folder, sweep.gvr, sweep.namespace) + "/"
     candidates = await asyncio.to_thread(_candidates, folder.index, prefix, sweep.live)
-    owned = await _owned(folder, branch, sweep, candidates)
-    doubtful = snapshot.needs_confirmation(list_empty=sweep.empty, candidates=candidates)
+    owned = _written_for(folder, sweep, candidates)
+    owned |= await _owned(folder, branch, sweep, (path for path in candidates if path not in owned))
+    if snapshot.needs_confirmation(list_empty=sweep.empty, candidates=candidates):
+        owned = await _confirmed(owned, confirm)
     return [
         Arrival(identity, sweep.kind, path, None, None, sweep.mask, None, received)
         for path, identity in owned.items()
-        if not doubtful or await confirm(identity)
     ]
+
+
+async def _confirmed(owned: Mapping[str, Identity], confirm: ConfirmGone) -> dict[str, Identity]:
+    found: dict[str, Identity] = {}
+    for path, identity in owned.items():
+        if await confirm(identity):
+            found[path] = identity
+        await asyncio.sleep(absence.QUESTION_SECONDS)
+    return found
+
+
+def _written_for(folder: Folder, sweep: Sweep, candidates: tuple[str, ...]) -> dict[str, Identity]:
+    """The candidates that this process wrote, for objects that it saw alive."""
+    named = {paths.file_path(folder.target.base_folder, one): one for one in sweep.missed}
+    ours = folder.written - folder.irregular
+    return {path: named[path] for path in candidates if path in named and path in ours}
 
 
 def _candidates(index: Mapping[str, str], prefix: str, live: frozenset[str]) -> tuple[str, ...]:
@@ -53,17 +70,10 @@ async def _owned(
     contents = await _contents(folder, branch, readable)
     found: dict[str, Identity] = {}
     for path, obj in contents.items():
-        subject = snapshot.subject(obj) if obj is not None else None
-        if subject is None or subject[0] != _gvk(sweep):
-            continue
-        identity = Identity(sweep.gvr, subject[1].namespace, subject[1].name)
-        if paths.file_path(folder.target.base_folder, identity) == path:
+        identity = snapshot.owner(obj, sweep.gvr, sweep.kind)
+        if identity is not None and paths.file_path(folder.target.base_folder, identity) == path:
             found[path] = identity
     return found
-
-
-def _gvk(sweep: Sweep) -> GVK:
-    return GVK(sweep.gvr.group, sweep.gvr.version, sweep.kind)
 
 
 async def occupied(

@@ -11,7 +11,7 @@ from windlass.objects.identity import Identity
 from windlass.objects.key import Key
 from windlass.reverser.decide.attribution import Verdict
 from windlass.reverser.decide.window import PlannedCommit
-from windlass.reverser.publisher import Built, Written
+from windlass.reverser.publisher import Delivery
 from windlass.reverser.stream import Stream
 from windlass.runtime.controller import Passed
 from windlass.telemetry.metrics import Metrics
@@ -88,25 +88,29 @@ class Tally:
         self.metrics.reconciles.inc(passed.controller, passed.result)
         self.metrics.reconcile_seconds.observe(passed.seconds, passed.controller)
 
-    def pushed(self, built: Built, written: Written, lag_seconds: float) -> None:
+    def pushed(self, delivery: Delivery) -> None:
         """One folder's part of an acknowledged push; this log line is the audit record."""
-        self.metrics.event_to_push.observe(lag_seconds)
-        for identity, reason in written.skipped:
-            self.skipped(identity, reason)
+        built, written = delivery.built, delivery.written
+        self.metrics.event_to_push.observe(delivery.lag_seconds)
         for commit in written.commits:
             self._commit(commit)
+        changes = [change for commit in written.commits for change in commit.changes]
         _log.info(
             "pushed",
             capability="reverser",
             destination=str(written.folder.target.key),
             remote=written.folder.target.remote.display,
             branch=written.folder.target.branch,
+            old=built.base,
             new=built.tip,
             commits=len(written.commits),
             files=len(written.edits),
+            bytes=sum(change.size for change in changes),
+            scopes=sorted({str(change.identity.gvr) for change in changes}),
             authors=sorted({commit.author.name for commit in written.commits}),
             tiers=sorted({commit.tier for commit in written.commits}),
-            seconds=round(lag_seconds, 3),
+            seconds=round(delivery.lag_seconds, 3),
+            push_seconds=round(delivery.push_seconds, 3),
         )
 
     def _commit(self, commit: PlannedCommit) -> None:

@@ -28,3 +28,8 @@ class Target:
     salt: bytes
     created: str = ""
     """When the destination was made, as the API writes it: the older of two keeps a folder."""
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """Remote, branch and folder."""
+        return self.remote.identity, self.branch, self.base_folder

@@ -10,18 +10,25 @@ state packed into bytes. As objects of their own they would take three times the
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 
 from windlass.objects.key import Key
 
 
 class Tracked(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The last state seen of one object; `digest` is empty once its deletion was credited."""
+    """The last state seen of one object; `digest` is empty once its deletion was credited.
+
+    `aside` says that it is noise or its controller's: that may turn without a change of
+    what is mirrored, so the digest does not show it.
+    """
 
     uid: str
     resource_version: str
     digest: bytes
     replicas: int | None = None
+    aside: bool = False
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -33,6 +40,7 @@ class Tracking:
 
     def __init__(self) -> None:
         self._objects: dict[str, bytes] = {}
+        self._counts: Counter[str] = Counter()
         self._seen: set[str] = set()
         self._in_snapshot = False
 
@@ -41,7 +49,7 @@ class Tracking:
 
     def count(self, namespace: str) -> int:
         """How many objects of one namespace are known."""
-        return sum(text.startswith(f"{namespace}/") for text in self._objects)
+        return self._counts[namespace]
 
     def get(self, key: Key) -> Tracked | None:
         packed = self._objects.get(_text(key))
@@ -50,12 +58,14 @@ class Tracking:
     def put(self, key: Key, tracked: Tracked) -> None:
         """Remember a state; whoever has one was seen."""
         text = _text(key)
+        self._counts[key.namespace] += text not in self._objects
         self._objects[text] = _encoder.encode(tracked)
         if self._in_snapshot:
             self._seen.add(text)
 
     def forget(self, key: Key) -> None:
-        self._objects.pop(_text(key), None)
+        if self._objects.pop(_text(key), None) is not None:
+            self._counts[key.namespace] -= 1
 
     def begin_snapshot(self) -> None:
         """From now on it counts who is seen."""
@@ -66,13 +76,24 @@ class Tracking:
         if self._in_snapshot:
             self._seen.add(_text(key))
 
-    def end_snapshot(self) -> None:
-        """Forget everybody who was not seen since it began."""
-        for text in self._objects.keys() - self._seen:
-            del self._objects[text]
+    def abandon_snapshot(self) -> None:
+        """It proves nothing: everybody stays known."""
         self._in_snapshot, self._seen = False, set()
+
+    def end_snapshot(self) -> tuple[Key, ...]:
+        """Forget everybody who was not seen since it began, and say who that is."""
+        gone = tuple(_key(text) for text in self._objects.keys() - self._seen)
+        for key in gone:
+            self.forget(key)
+        self.abandon_snapshot()
+        return gone
 
 
 def _text(key: Key) -> str:
     # Neither names nor namespaces have a slash.
     return f"{key.namespace}/{key.name}"
+
+
+def _key(text: str) -> Key:
+    namespace, _, name = text.partition("/")
+    return Key(namespace, name)

@@ -56,8 +56,11 @@ class Witnesses:
                 self._tally.metrics.kv_evictions.inc(reason, amount=amount)
                 self._evicted[reason] = count
 
-    def lost(self, start: float, end: float) -> None:
+    def lost(self, start: float, end: float, calls: int) -> None:
+        """Calls of that time left no record; `calls` were counted, more may have come."""
         self._records.lost(start, end)
+        if calls:
+            self._tally.metrics.kv_evictions.inc("overflow", amount=calls)
 
     def beat(self, time: float) -> None:
         """The witness was awake at `time`; a long silence before it may hide calls."""

@@ -2,7 +2,7 @@
 
 Rules:
 1. Only this task touches the store and pushes; intake only adds to open windows.
-2. A window closes by its cadence, at its ceilings, or when we shut down.
+2. A window closes by its cadence, at its ceilings, on request, or when we shut down.
 3. Before a push the lease must be held; a process that was paused writes nothing.
 4. After any failure the windows go back, in order; the remote's ref decides what is
    planned next. There is no force, no merge and no cursor.
@@ -31,13 +31,13 @@ from windlass.git import push as pushing
 from windlass.git.child import Git
 from windlass.git.errors import StoreCorrupt
 from windlass.objects.key import Key
-from windlass.reverser import opening, sweeping, telling
+from windlass.reverser import authorship, batching, opening, telling
 from windlass.reverser.arrival import Arrival, Sweep
 from windlass.reverser.branch import Branch
 from windlass.reverser.decide import cadence
 from windlass.reverser.folder import Folder, Gathered, LastPush
 from windlass.reverser.party import Party
-from windlass.reverser.publisher import Batch, Built, Publisher, lag_seconds, stored
+from windlass.reverser.publisher import Batch, Built, Delivery, Publisher, lag_seconds, stored
 from windlass.reverser.surroundings import Surroundings
 from windlass.reverser.target import Target
 
@@ -115,27 +115,26 @@ class BranchWorker:
         if folder.offer(arrival, self._clock.monotonic()):
             self._wake.set()
             if sum(each.waiting.size for _, each in self.folders()) > self._pending_max_bytes:
-                self._shed()
+                batching.shed(self.folders())
 
     def sweep(self, folder: Folder, sweep: Sweep) -> None:
         folder.sweep(sweep, self._clock.monotonic())
         self._wake.set()
 
-    def heard(self, key: Key, tip: str | None) -> None:
-        """Somebody asks for a try, or saw the branch at `tip`, which may not be our doing."""
+    def heard(self, key: Key, tip: str | None, *, asked: bool) -> None:
+        """The branch was seen at `tip`, which may not be our doing.
+
+        `asked` says that somebody wants what waits to be written now.
+        """
         self._doubtful |= self._branch.known and tip != self._branch.expected
         if found := self.find(key):
-            found[0].urge()
+            party, folder = found
+            folder.waiting.asked = folder.waiting.asked or (asked and bool(folder.waiting))
+            party.urge()
             self._wake.set()
 
     def wake(self) -> None:
         self._wake.set()
-
-    def _shed(self) -> None:
-        """Too much waits for a remote that is away: keep identities, re-read them later."""
-        for party, folder in self.folders():
-            if party.trouble is not None:
-                folder.shed()
 
     # ---- the loop
 
@@ -143,6 +142,8 @@ class BranchWorker:
         """Write until cancelled."""
         while True:
             await self._until_due()
+            for _, folder in self.folders():
+                authorship.settle(folder.waiting, self._publisher.judge, self._clock.monotonic())
             for party in list(self.parties.values()):
                 if self._is_due(party):
                     await self._serve(party)
@@ -156,8 +157,10 @@ class BranchWorker:
 
     async def _until_due(self) -> None:
         self._wake.clear()
-        due = min((self._due_at(party) for party in self.parties.values()), default=None)
-        if due is None or due == float("inf"):
+        times = [self._due_at(party) for party in self.parties.values()]
+        times += [authorship.settles_at(folder.waiting) for _, folder in self.folders()]
+        due = min(times, default=float("inf"))
+        if due == float("inf"):
             await self._wake.wait()
             return
         delay = due - self._clock.monotonic()
@@ -183,7 +186,7 @@ class BranchWorker:
         waiting = folder.waiting
         if not waiting:
             return float("inf")
-        if self._closing:
+        if self._closing or waiting.asked:
             return 0.0
         if not waiting.live and self._around.seeding(folder.target.key):
             return 0.0 if waiting.is_full else waiting.opened + _SEEDING_SECONDS
@@ -205,6 +208,7 @@ class BranchWorker:
                 self.is_active = True
                 await self._open(party)
                 await self._publish(party)
+                await self._tidy(party)
             party.succeeded()
         except StoreCorrupt as error:
             await self._start_over(error)
@@ -231,11 +235,20 @@ class BranchWorker:
                 party.folders[key] = Folder(folder.target)
                 self._around.seen_again(key)
 
+    async def _tidy(self, party: Party) -> None:
+        """The store grows with every commit; while nothing waits it is cheap to begin anew."""
+        waiting = any(folder.waiting or folder.dirty for _, folder in self.folders())
+        if party.folders and not waiting and await self._branch.is_cluttered():
+            await self._branch.start_over()
+            await self._catch_up(next(iter(party.folders.values())).target)
+
     # ---- opening
 
     async def _open(self, party: Party) -> None:
         closed = [folder for folder in party.folders.values() if not folder.is_open]
-        if not closed and self._branch.known and not self._doubtful:
+        # Objects are read again only for a remote that answers.
+        recalls = any(folder.dirty for folder in party.folders.values())
+        if not closed and not recalls and self._branch.known and not self._doubtful:
             return
         await self._catch_up(next(iter(party.folders.values())).target)
         self._doubtful = False
@@ -259,6 +272,7 @@ class BranchWorker:
     async def _open_folder(self, folder: Folder) -> None:
         """Load a folder if it may be written to; else say why and look again later."""
         until = self._clock.monotonic() + _CLAIMED_SECONDS
+        was_open = folder.is_open
         try:
             displaced = await opening.load(
                 folder,
@@ -270,6 +284,9 @@ class BranchWorker:
             for other, why in displaced:
                 other.close(why, until)
                 self._around.changed(other.target.key)
+            if not was_open:
+                # What happened while it was closed was told to nobody.
+                self._around.seen_again(folder.target.key)
         except Stalled as error:
             folder.close(error, until)
         self._around.changed(folder.target.key)
@@ -287,7 +304,7 @@ class BranchWorker:
             if folder.is_open and self._folder_due_at(folder) <= now
         ]
         for folder in due:
-            await self._remember_dirty(folder)
+            await batching.recall(folder, self._publisher, self._around, self._clock)
         taken = [(folder, folder.take()) for folder in due if folder.waiting]
         try:
             await self._write_out(party, taken)
@@ -296,46 +313,38 @@ class BranchWorker:
                 folder.put_back(gathered)
             raise
 
-    async def _remember_dirty(self, folder: Folder) -> None:
-        dirty, folder.dirty = folder.dirty, {}
-        for arrival in dirty.values():
-            fresh = await self._around.reread(folder.target, arrival)
-            folder.offer(fresh, self._clock.monotonic())
-
     async def _write_out(self, party: Party, taken: list[tuple[Folder, Gathered]]) -> None:
         patience = 0.05
         while taken:
             batches = [await self._batch(folder, gathered) for folder, gathered in taken]
             built = await self._publisher.build(batches)
-            party.commits = built.commits if built is not None else 0
-            if built is None:
-                for folder, _ in taken:
-                    folder.settle()
-                return
-            taken[:] = [(folder, stored(gathered, built)) for folder, gathered in taken]
-            if await self._push(taken[0][0].target, built, batches):
+            party.commits = built.commits
+            if built.changes_nothing or await self._push(taken, built, batches):
                 party.commits = 0
+                self._settle(built)
                 return
             self._around.raced()
             await asyncio.sleep(self._rng.uniform(patience, patience * 10))
             patience = min(patience * 2, 0.5)
             await self._catch_up(taken[0][0].target)
+            batching.let_go(taken, [folder for _, folder in self.folders()])
 
     async def _batch(self, folder: Folder, gathered: Gathered) -> Batch:
-        received = self._clock.now()
-        removals: list[Arrival] = []
-        for sweep in gathered.sweeps:
-            removals += await sweeping.orphans(
-                folder, self._branch, sweep, self._around.gone, received
-            )
-        blocked = await sweeping.occupied(folder, self._branch, gathered.arrivals)
-        for path, identity in blocked.items():
-            self._around.skipped(identity, "PathOccupied")
-            folder.refused[path] = (identity, "PathOccupied")
-        return Batch(folder, gathered, tuple(removals), frozenset(blocked))
+        return await batching.batch(folder, gathered, self._branch, self._around, self._clock)
 
-    async def _push(self, target: Target, built: Built, batches: list[Batch]) -> bool:
+    def _settle(self, built: Built) -> None:
+        """All is written, or nothing had to be."""
+        for written in built.written:
+            written.folder.settle()
+            for identity, reason in written.skipped:
+                self._around.skipped(identity, reason)
+
+    async def _push(
+        self, taken: list[tuple[Folder, Gathered]], built: Built, batches: list[Batch]
+    ) -> bool:
         """Whether the server has the commits now; False means: plan again."""
+        target = taken[0][0].target
+        taken[:] = [(folder, stored(gathered, built)) for folder, gathered in taken]
         if not self._around.may_push():
             raise Waiting("NotLeader", "the lease is not held; nothing is pushed", after=1.0)
         started = self._clock.monotonic()
@@ -381,4 +390,5 @@ class BranchWorker:
             folder.claimed = folder.claimed or claims
             if written.edits:
                 folder.last_push = LastPush(built.tip, time, len(written.edits))
-            self._around.pushed(built, written, lag_seconds(batches, folder, time))
+            lag = lag_seconds(batches, folder, time)
+            self._around.pushed(Delivery(built, written, lag, ended - started))

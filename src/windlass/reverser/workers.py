@@ -11,11 +11,12 @@ from windlass.base.clock import Clock
 from windlass.git.child import Git
 from windlass.git.listing import Listings
 from windlass.objects.key import Key
+from windlass.reverser.authorship import Judge
 from windlass.reverser.branch import Branch
 from windlass.reverser.decide import cadence
 from windlass.reverser.folder import Folder
 from windlass.reverser.party import Party
-from windlass.reverser.publisher import Judge, Publisher, Signature
+from windlass.reverser.publisher import Publisher, Signature
 from windlass.reverser.surroundings import Surroundings
 from windlass.reverser.target import Target
 from windlass.reverser.worker import BranchWorker

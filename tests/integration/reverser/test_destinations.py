@@ -15,6 +15,8 @@ from tests.support.people import Swift, admin_of, swift_person
 
 pytestmark = pytest.mark.cluster
 
+MOVED = "DestinationMoved"
+
 
 @pytest.fixture
 def team(mirrored: Mirrored) -> Iterator[Swift]:
@@ -157,6 +159,9 @@ def test_a_moved_destination_leaves_its_old_folder(mirrored: Mirrored) -> None:
     mirrored.admin.apply(mirrored.config_map("three", c="3"))
     eventually(lambda: len(mirrored.files()) == 3, "a new file in the new folder")
     assert _tree(mirrored, old) == before
+    moved = [row for row in admin_of(mirrored).list("events") if row["reason"] == MOVED]
+    assert len(moved) == 1
+    assert f"folder {old} of branch main" in moved[0]["message"]
 
 
 @pytest.mark.scenario("A17")

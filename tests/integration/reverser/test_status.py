@@ -81,7 +81,7 @@ def test_events_tell_the_beginning_once(mirrored: Mirrored) -> None:
     """5.2: the branch, the claim and the first sync are events on the destination."""
     mirrored.admin.apply(mirrored.config_map("one", a="1"))
     mirrored.configured({"resources": ["configmaps"]})
-    wanted = {"BranchCreated", "DestinationClaimed", "FirstSyncCompleted"}
+    wanted = {"BranchCreated", "DestinationClaimed", "FirstSyncCompleted", "SecretsRedacted"}
     eventually(lambda: wanted <= _events(mirrored).keys(), "the events")
     admin_of(mirrored).delete("watchrule", "rule")
     mirrored.admin.apply(mirrored.config_map("two", a="1"))

@@ -136,9 +136,9 @@ def test_listing_knows_branches_default_and_format() -> None:
     text = f"ref: refs/heads/main\tHEAD\n{one}\tHEAD\n{one}\trefs/heads/main\n{one}\trefs/tags/v\n"
     found = listing.parse(text.encode())
     assert found == listing.Listing({"refs/heads/main": one}, "main")
-    assert (found.tip("main"), found.default_tip, found.tip("x")) == (one, one, None)
-    assert listing.parse(b"").is_empty
+    assert (found.tip("main"), found.default_branch, found.tip("x")) == (one, "main", None)
+    assert listing.parse(b"").refs == {}
     long = listing.parse(b"2" * 64 + b"\trefs/heads/main\n")
-    assert (long.object_format, long.default_tip) == ("sha256", None)
+    assert (long.object_format, long.default_branch) == ("sha256", None)
     with pytest.raises(ValueError, match="malformed"):
         listing.parse(b"garbage\n")

@@ -229,3 +229,17 @@ async def test_spellings_of_one_repository_share(listings: Listings, asked: Aske
     assert asked.count == 1
     await listings.get(Remote.parse("ssh://git@host/a"), max_age_seconds=60)
     assert asked.count == 2
+
+
+async def test_who_is_served_by_another_is_counted(clock: HandClock, asked: Asked) -> None:
+    """An answer that is kept, one under way and one that is gathered for count alike."""
+    shared: list[int] = []
+    listings = Listings(Git(), clock, on_shared=lambda: shared.append(asked.count))
+    asked.gate.clear()
+    askers = [asyncio.create_task(listings.get(REMOTE, max_age_seconds=60)) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert len(shared) == 2
+    asked.gate.set()
+    await asyncio.gather(*askers)
+    await listings.get(REMOTE, max_age_seconds=60)
+    assert (asked.count, len(shared)) == (1, 3)

@@ -109,6 +109,6 @@ def test_who_asks_for_branches_sees_branches() -> None:
     assert not found.others
     odd = f"{A}\trefs/heads/x\u2028y\x85z\n".encode()
     assert listing.parse(odd).tip("x\u2028y\x85z") == A
-    assert listing.parse(b"").is_empty
+    assert listing.parse(b"").refs == {}
     with pytest.raises(ValueError, match="malformed"):
         listing.parse(b"what\n")

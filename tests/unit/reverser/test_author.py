@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from windlass.reverser.decide import author
@@ -54,34 +52,3 @@ def test_long_names_are_cut_at_a_whole_character() -> None:
     """128 bytes, never half a character."""
     name = author.author_of(Actor("é" * 5000)).name
     assert name == "é" * 64
-
-
-@pytest.mark.parametrize(
-    ("user_info", "actor"),
-    [
-        ({"username": "alice"}, Actor("alice")),
-        (
-            {
-                "username": "alice",
-                "extra": {
-                    "configbutler.ai/claims/email": ["a@b.c", "other"],
-                    "configbutler.ai/claims/display-name": ["Alice"],
-                },
-            },
-            Actor("alice", "a@b.c", "Alice"),
-        ),
-        ({}, Actor("")),
-        ({"username": 3, "extra": []}, Actor("")),
-        (
-            {"username": "a", "extra": {"configbutler.ai/claims/email": []}},
-            Actor("a"),
-        ),
-        (
-            {"username": "a", "extra": {"configbutler.ai/claims/email": [{"x": 1}]}},
-            Actor("a"),
-        ),
-    ],
-)
-def test_actor_from_user_info(user_info: dict[str, Any], actor: Actor) -> None:
-    """Claims are lists of texts; strange shapes count as absent."""
-    assert author.actor_of(user_info) == actor

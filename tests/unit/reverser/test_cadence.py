@@ -70,18 +70,3 @@ def test_average_moves_towards_the_newest_push() -> None:
     second = cadence.push_average(first, 2.0)
     assert first == 1.0
     assert 1.0 < second < 1.5
-
-
-def test_push_interval_keeps_pushes_apart() -> None:
-    """CMT-2: an interval delays a push unless enough commits wait."""
-    assert cadence.pushes_at(100.0, 95.0, 1, interval=10.0) == 105.0
-    assert cadence.pushes_at(100.0, 80.0, 1, interval=10.0) == 100.0
-    assert cadence.pushes_at(100.0, 95.0, 3, interval=10.0, max_commits=3) == 100.0
-    assert cadence.pushes_at(100.0, 95.0, 2, interval=10.0, max_commits=3) == 105.0
-
-
-@pytest.mark.parametrize("max_commits", [None, 1, 50])
-def test_closed_windows_are_pushed_without_an_interval(max_commits: int | None) -> None:
-    """CMT-2: maxCommits alone never delays a closed window."""
-    assert cadence.pushes_at(100.0, 99.9, 1, max_commits=max_commits) == 100.0
-    assert cadence.pushes_at(100.0, None, 1, interval=10.0) == 100.0

@@ -15,12 +15,6 @@ DENIED = (
 )
 
 
-def test_empty_namespace_is_the_own_one() -> None:
-    """2.2: a reference without namespace stays at home."""
-    assert references.target("repo", "", own_namespace="team-a") == Key("team-a", "repo")
-    assert references.target("repo", "b", own_namespace="team-a") == Key("b", "repo")
-
-
 @pytest.mark.parametrize("grants", [(), ("other",)])
 def test_own_namespace_needs_no_grant(grants: tuple[str, ...]) -> None:
     """REF-1: inside one namespace a reference is always allowed."""

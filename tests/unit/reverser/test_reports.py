@@ -158,7 +158,8 @@ def test_a_rule_without_streams_is_transient_only_while_its_destination_is_in_or
 
 
 def _events(progress: Progress, *before: Condition) -> list[str]:
-    return [notice.reason for notice in destination_report.report(progress, before).events]
+    stored = (*before, _row("SecretsProtected", "True", "Redacted"))
+    return [notice.reason for notice in destination_report.report(progress, stored).events]
 
 
 def _row(type_: str, status: Status, reason: str) -> Condition:
@@ -206,3 +207,12 @@ def test_a_remote_that_is_back_is_an_event() -> None:
     still = Progress(is_open=True, trouble=Retryable("GitUnavailable", "no route"))
     assert _events(still, synced, away) == []
     assert _events(Progress(is_open=True), synced, _row("Ready", "True", "Ready")) == []
+
+
+def test_redaction_is_told_with_the_first_report() -> None:
+    """5.2: SecretsRedacted says once what such files are good for, with the condition."""
+    first = destination_report.report(Progress())
+    (notice,) = first.events
+    assert notice.reason == "SecretsRedacted"
+    assert "cannot be applied" in notice.message
+    assert destination_report.report(Progress(), first.conditions).events == ()

@@ -70,6 +70,7 @@ def test_bookkeeping_of_others_goes(key: str) -> None:
 @pytest.mark.parametrize(
     "key",
     [
+        "windlass.dev",
         "autoscaling.alpha.kubernetes.io/metrics",
         "autoscaling.alpha.kubernetes.io/behavior",
         "argocd.argoproj.io/sync-wave",

@@ -99,6 +99,7 @@ def test_sensitive_kinds_lose_every_text_outside_metadata() -> None:
     assert all(SHAPE.fullmatch(text) for text in texts)
 
 
+@pytest.mark.scenario("A56")
 def test_uncleaned_object_is_refused() -> None:
     """The copy kubectl keeps in an annotation would carry the plaintext into Git."""
     with pytest.raises(ValueError, match="cleaned"):

@@ -41,6 +41,17 @@ def test_who_was_not_seen_in_a_snapshot_is_forgotten() -> None:
     tracking.begin_snapshot()
     tracking.put(Key("ns", "one"), STATE)
     tracking.see(Key("ns", "blurred"))
-    tracking.end_snapshot()
+    assert tracking.end_snapshot() == (Key("ns", "two"),)
     assert tracking.get(Key("ns", "one")) == STATE
-    assert len(tracking) == 1
+    assert len(tracking) == tracking.count("ns") == 1
+
+
+def test_a_snapshot_that_proves_nothing_forgets_nobody() -> None:
+    """Who was not seen in it may be alive all the same."""
+    tracking = Tracking()
+    tracking.put(Key("ns", "one"), STATE)
+    tracking.begin_snapshot()
+    tracking.abandon_snapshot()
+    assert tracking.get(Key("ns", "one")) == STATE
+    tracking.begin_snapshot()
+    assert tracking.end_snapshot() == (Key("ns", "one"),)

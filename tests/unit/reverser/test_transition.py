@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from windlass.reverser.decide import transition
-from windlass.reverser.decide.transition import Operation, Prune
+from windlass.reverser.decide.transition import Operation
 
 ALL = frozenset(transition.OPERATIONS)
 
@@ -40,27 +40,9 @@ def test_create_only_mask_keeps_the_first_version() -> None:
     mask: frozenset[Operation] = frozenset({"CREATE"})
     assert transition.skip("CREATE", mask) is None
     assert transition.skip("UPDATE", mask) == "OperationMasked"
-    assert transition.skip("DELETE", mask, inferred=True) == "OperationMasked"
+    assert transition.skip("DELETE", mask) == "OperationMasked"
 
 
 def test_no_transition_is_a_status_change() -> None:
     """5.4: what leaves Git as it is has a reason too."""
     assert transition.skip(None, ALL) == "StatusOnly"
-
-
-@pytest.mark.parametrize(
-    ("prune", "inferred", "stays"),
-    [
-        ("Always", False, False),
-        ("Always", True, False),
-        ("OnEvent", False, False),
-        ("OnEvent", True, True),
-        ("Never", False, True),
-        ("Never", True, True),
-    ],
-)
-def test_prune_decides_about_deletes(prune: Prune, inferred: bool, stays: bool) -> None:
-    """SNP-6: what each prune mode retains; writes are never retained."""
-    expected = "PruneRetained" if stays else None
-    assert transition.skip("DELETE", ALL, prune=prune, inferred=inferred) == expected
-    assert transition.skip("UPDATE", ALL, prune=prune, inferred=inferred) is None

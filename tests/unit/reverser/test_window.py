@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from windlass.objects.gvr import GVR
 from windlass.objects.identity import Identity
 from windlass.reverser.decide import window
@@ -38,6 +40,21 @@ def test_one_author_makes_one_commit() -> None:
     """CMT-3: one commit per author."""
     planned = window.commits([change("alice", "p", "1"), change("alice", "q", "1")], {"q": "0"})
     assert told(planned) == [("alice", [("CREATE", "p"), ("UPDATE", "q")])]
+
+
+def test_without_a_window_each_event_is_a_commit() -> None:
+    """2.2: commitWindow 0s; what a snapshot found stays together, and no path is twice in it."""
+    sync = [change("", path, blob, tier="sync") for path, blob in (("s", "1"), ("t", "1"))]
+    again = change("", "s", "2", tier="sync")
+    events = [change("alice", "p", "1"), change("alice", "p", "2"), change("alice", "q", "1")]
+    planned = window.separate([*sync, again, *events, change("", "u", "1", tier="sync")], {})
+    assert [[(one.path, one.blob) for one in commit.changes] for commit in planned] == [
+        [("t", "1"), ("s", "2")],
+        [("p", "1")],
+        [("p", "2")],
+        [("q", "1")],
+        [("u", "1")],
+    ]
 
 
 def test_interleaved_authors_make_two_commits() -> None:
@@ -101,6 +118,7 @@ def test_collapsed_run_stands_where_it_ends() -> None:
     assert [one.user for one in planned] == ["bob", "alice"]
 
 
+@pytest.mark.scenario("A36")
 def test_delete_and_equal_recreation_make_nothing() -> None:
     """CMT-3: net no-change makes no commit, by one author or by two."""
     gone, back = change("alice", "p", None), change("alice", "p", "1")

@@ -33,6 +33,25 @@ def rewound(branch: str, tip: str, lost: str) -> Notice:
     )
 
 
+def moved(branch: str, folder: str, remote: str) -> Notice:
+    """A destination writes somewhere else from now on."""
+    return Notice(
+        "Normal",
+        EventReason.DESTINATION_MOVED,
+        f"folder {folder} of branch {branch} on {remote} is no longer written; what it holds "
+        "stays there as it is",
+    )
+
+
+def forbidden(scope: str, why: str) -> Notice:
+    """Objects that we may not list or watch."""
+    return Notice(
+        "Warning",
+        EventReason.TYPE_FORBIDDEN,
+        f"{scope} may not be read: {why}; its files stay as they are until it may",
+    )
+
+
 def undecodable(identity: Identity, why: str) -> Notice:
     """An object that cannot be read without guessing."""
     return Notice(

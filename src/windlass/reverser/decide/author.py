@@ -11,8 +11,6 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-from windlass.objects.json import JSON, Object
-
 DOMAIN = "windlass.invalid"
 EMAIL_CLAIM = "configbutler.ai/claims/email"
 DISPLAY_NAME_CLAIM = "configbutler.ai/claims/display-name"
@@ -50,18 +48,6 @@ class Author:
 UNRESOLVED = Author(f"({_RESERVED})", f"{_RESERVED}@{DOMAIN}")
 
 
-def actor_of(user_info: Object) -> Actor:
-    """The actor in the `userInfo` of an admission request; strange shapes count as absent."""
-    user = user_info.get("username")
-    extra = user_info.get("extra")
-    claims = extra if isinstance(extra, dict) else {}
-    return Actor(
-        user=user if isinstance(user, str) else "",
-        email=_first(claims.get(EMAIL_CLAIM)),
-        display_name=_first(claims.get(DISPLAY_NAME_CLAIM)),
-    )
-
-
 def author_of(actor: Actor | None) -> Author:
     """The author for `actor`; `UNRESOLVED` where there is none or nothing is left of it."""
     user = user_text(actor)
@@ -97,11 +83,6 @@ def slug(user: str) -> str:
     """`user` as the local part of an address: lower case, `-` for all that is not a word."""
     text = _NOT_IN_SLUG.sub("-", user.lower())[: LONGEST_BYTES - len(DOMAIN) - 1].strip("-")
     return f"user-{text}".strip("-") if text in ("", _RESERVED) else text
-
-
-def _first(values: JSON) -> str:
-    first = values[0] if isinstance(values, list) and values else ""
-    return first if isinstance(first, str) else ""
 
 
 def _well_formed(email: str) -> bool:

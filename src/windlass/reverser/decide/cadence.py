@@ -73,21 +73,3 @@ def closes_at(
 def push_average(average: float | None, seconds: float) -> float:
     """The moving average after a push that took `seconds`."""
     return seconds if average is None else average + _WEIGHT * (seconds - average)
-
-
-def pushes_at(
-    closed: float,
-    last_push_start: float | None,
-    waiting: int,
-    interval: float | None = None,
-    max_commits: int | None = None,
-) -> float:
-    """CMT-2: when `waiting` commits of one repository leave, the last closed at `closed`.
-
-    `push.interval` keeps pushes apart unless `push.maxCommits` commits wait; without an
-    interval a closed window is pushed at once.
-    """
-    full = max_commits is not None and waiting >= max_commits
-    if interval is None or last_push_start is None or full:
-        return closed
-    return max(closed, last_push_start + interval)

@@ -101,13 +101,6 @@ class Catalogue:
         for families in self._plurals.values():
             yield from families
 
-    def serves(self, gvr: GVR) -> bool:
-        return any(one.gvr == gvr for family in self.families(gvr.resource) for one in family)
-
-    def resources(self, gvk: GVK) -> tuple[str, ...]:
-        """The plurals under which a kind is served."""
-        return tuple(one.gvr.resource for one in self.types if one.gvk == gvk)
-
 
 def preferred(family: Family) -> Type:
     """RUL-3: the version that stands for a plural.

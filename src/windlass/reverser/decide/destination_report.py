@@ -150,6 +150,8 @@ def _attributed(progress: Progress) -> tuple[Condition, ...]:
 def _turns(before: Mapping[str, Condition], progress: Progress) -> Iterator[Notice]:
     """The events of what turned, beside those that Ready's own reasons are."""
     ready, synced, told = (before.get(one) for one in (READY, SYNCED, ATTRIBUTED))
+    if SECRETS_PROTECTED not in before:
+        yield Notice("Normal", EventReason.SECRETS_REDACTED, _SECRETS.message)
     recovered = ready is not None and ready.reason == EventReason.GIT_UNAVAILABLE
     if recovered and progress.is_open and progress.trouble is None:
         text = "the remote answers again; what waited is written"

@@ -9,7 +9,6 @@ can pass for one.
 | one file                  | `[{operation}] {identifier} by user/{user}`                     |
 | several files             | `[BATCH] {n} objects ({top 3 resources}) by user/{user}`       |
 | snapshot                  | `[SYNC] {n} objects (+a ~m -d) in {baseFolder}`                |
-| restore after foreign edit| `[RESTORE] {identifier or count} changed in {sha8}`            |
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from windlass.objects.identity import Identity
 from windlass.reverser.decide import author
 
 Operation = Literal["CREATE", "UPDATE", "DELETE"]
-Kind = Literal["changes", "sync", "restore"]
+Kind = Literal["changes", "sync"]
 Attribution = Literal["exact", "chain", "content", "sync", "unresolved", "disabled"]
 
 MOST_LINES = 50
@@ -86,12 +85,9 @@ def commit_message(
     *,
     kind: Kind = "changes",
     base_folder: str = "",
-    changed_in: str = "",
 ) -> str:
     """The whole message: subject, listing, trailers."""
-    first = subject_of(
-        changes, trailers.user, kind=kind, base_folder=base_folder, changed_in=changed_in
-    )
+    first = subject_of(changes, trailers.user, kind=kind, base_folder=base_folder)
     paragraphs = [author.one_line(first).strip()]
     if len(changes) > 1:
         paragraphs.append("\n".join(_listing(changes)))
@@ -99,24 +95,14 @@ def commit_message(
     return "\n\n".join(paragraphs) + "\n"
 
 
-def subject_of(
-    changes: Sequence[Touched], user: str, *, kind: Kind, base_folder: str, changed_in: str
-) -> str:
+def subject_of(changes: Sequence[Touched], user: str, *, kind: Kind, base_folder: str) -> str:
     """The usual subject of a commit of `kind`."""
     if kind == "sync":
         return f"[SYNC] {len(changes)} objects ({_balance(changes)}) in {base_folder}"
-    if kind == "restore":
-        return f"[RESTORE] {_what(changes)} changed in {changed_in[:8]}"
     by = f"by user/{user or author.UNRESOLVED.name}"
     if len(changes) == 1:
-        return f"[{changes[0].op}] {_what(changes)} {by}"
+        return f"[{changes[0].op}] {author.one_line(changes[0].identity.identifier)} {by}"
     return f"[BATCH] {len(changes)} objects ({_top_resources(changes)}) {by}"
-
-
-def _what(changes: Sequence[Touched]) -> str:
-    if len(changes) == 1:
-        return author.one_line(changes[0].identity.identifier)
-    return f"{len(changes)} objects"
 
 
 def _balance(changes: Sequence[Touched]) -> str:

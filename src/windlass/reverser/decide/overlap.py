@@ -36,9 +36,6 @@ class Stake:
     created: str
     title: Title
 
-    def overlaps(self, other: Stake) -> bool:
-        return overlap(self.folder, other.folder)
-
     def yields_to(self, other: Stake) -> bool:
         """Whether `other` keeps the folder."""
         return other._rank() < self._rank()

@@ -19,7 +19,6 @@ from windlass.reverser.decide.rules import Resolution
 from windlass.reverser.decide.transition import Operation
 
 PlannedScope: TypeAlias = tuple[GVR, str]
-Mask: TypeAlias = frozenset[Operation]
 _Masks: TypeAlias = dict[Key, "Route"]
 _NOTHING: frozenset[Operation] = frozenset()
 
@@ -50,29 +49,16 @@ class Route:
 class Plan:
     """Which scopes are followed for which destinations; never changed once built."""
 
-    def __init__(
-        self,
-        resolved: Iterable[tuple[Key, Resolution]] = (),
-        *,
-        collapse_above: int | None = None,
-        cluster_wide: frozenset[GVR] = frozenset(),
-    ) -> None:
-        """`collapse_above` namespaces become one stream if the type is in `cluster_wide`.
-
-        `cluster_wide` holds the types we may list and watch in all namespaces (ING-2).
-        """
+    def __init__(self, resolved: Iterable[tuple[Key, Resolution]] = ()) -> None:
         table = _united(resolved)
         self._routes = _spread(table)
-        self._namespaces = {gvr: frozenset(namespaces) for gvr, namespaces in table.items()}
         self._selected = _by_destination(table)
         self._scopes = frozenset(
-            scope
-            for gvr, namespaces in table.items()
-            for scope in _streams(gvr, namespaces, collapse_above, cluster_wide)
+            scope for gvr, namespaces in table.items() for scope in _streams(gvr, namespaces)
         )
 
     def scopes(self) -> frozenset[PlannedScope]:
-        """The streams: a cluster-wide one replaces those of namespaces (ING-1, ING-2)."""
+        """The streams: a cluster-wide one replaces those of namespaces (ING-1)."""
         return self._scopes
 
     def routes(self, gvr: GVR, namespace: str) -> tuple[Route, ...]:
@@ -80,33 +66,12 @@ class Plan:
         found = self._routes.get((gvr, namespace))
         return found if found is not None else self._routes.get((gvr, ""), ())
 
-    def covers(self, destination: Key, gvr: GVR, namespace: str) -> bool:
-        """Whether a rule of the destination selects that type there, whatever its mask."""
-        return any(route.destination == destination for route in self.routes(gvr, namespace))
-
-    def covered(self, gvr: GVR, namespace: str) -> tuple[tuple[Key, str, Mask], ...]:
-        """The sweeps that a snapshot of that stream allows: destination, namespace, mask.
-
-        A stream of all namespaces serves the rules of single ones too, each as its own row.
-        """
-        return tuple(
-            (route.destination, row, route.mask)
-            for row in sorted(self._namespaces.get(gvr, ()))
-            if namespace in ("", row)
-            for route in self._routes[gvr, row]
-            if (gvr, row) in self._selected[route.destination]
-        )
-
     def selected(self, destination: Key) -> frozenset[PlannedScope]:
         """The scopes that one destination needs complete, as its rules state them."""
         return self._selected.get(destination, frozenset())
 
     def destinations(self) -> frozenset[Key]:
         return frozenset(self._selected)
-
-    def difference(self, previous: Plan) -> tuple[frozenset[PlannedScope], frozenset[PlannedScope]]:
-        """RUL-9: the scopes that start and those that stop when this follows `previous`."""
-        return self._scopes - previous._scopes, previous._scopes - self._scopes
 
 
 def _united(resolved: Iterable[tuple[Key, Resolution]]) -> Mapping[GVR, dict[str, _Masks]]:
@@ -150,14 +115,6 @@ def _by_destination(
     return {key: frozenset(scopes) for key, scopes in selected.items()}
 
 
-def _streams(
-    gvr: GVR,
-    namespaces: Iterable[str],
-    collapse_above: int | None,
-    cluster_wide: frozenset[GVR],
-) -> Iterable[PlannedScope]:
+def _streams(gvr: GVR, namespaces: Iterable[str]) -> Iterable[PlannedScope]:
     names = set(namespaces)
-    many = collapse_above is not None and len(names) > collapse_above
-    if "" in names or (many and gvr in cluster_wide):
-        return [(gvr, "")]
-    return [(gvr, name) for name in names]
+    return [(gvr, "")] if "" in names else [(gvr, name) for name in names]

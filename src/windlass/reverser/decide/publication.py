@@ -42,8 +42,13 @@ class Publication:
     skipped: tuple[tuple[Identity, str], ...]
 
 
-def publication(wanted: Iterable[Wanted], index: Mapping[str, str]) -> Publication:
-    """Plan the commits that carry `wanted`, in order, onto a folder that holds `index`."""
+def publication(
+    wanted: Iterable[Wanted], index: Mapping[str, str], *, apart: bool = False
+) -> Publication:
+    """Plan the commits that carry `wanted`, in order, onto a folder that holds `index`.
+
+    With `apart` every event has a commit of its own; what a snapshot found is no event.
+    """
     changes: list[Change] = []
     skipped: list[tuple[Identity, str]] = []
     ahead: dict[str, str | None] = {}
@@ -56,7 +61,8 @@ def publication(wanted: Iterable[Wanted], index: Mapping[str, str]) -> Publicati
             continue
         ahead[item.path] = item.blob
         changes.append(_change(item, operation))
-    return Publication(window.commits(changes, index), tuple(skipped))
+    planned = window.separate(changes, index) if apart else window.commits(changes, index)
+    return Publication(planned, tuple(skipped))
 
 
 def _change(item: Wanted, operation: Operation) -> Change:

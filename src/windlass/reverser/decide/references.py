@@ -46,11 +46,6 @@ class Permission:
 ALLOWED = Permission()
 
 
-def target(name: str, namespace: str, *, own_namespace: str) -> Key:
-    """The object a reference names; an empty namespace is the referrer's own."""
-    return Key(namespace or own_namespace, name)
-
-
 def repository(referrer_namespace: str, repo: Key, grants: Collection[str] | None) -> Permission:
     """A GitDestination naming a GitRepoConfig; `grants` is None if that does not exist."""
     return _granted("GitRepoConfig", referrer_namespace, repo, grants)

@@ -2,6 +2,7 @@
 
 | Remote | Ready | Reason |
 |---|---|---|
+| not asked yet, and nothing is stored | Unknown | Checking |
 | all branches there | True | BranchFound |
 | no refs at all | True | EmptyRepository |
 | a branch missing that nobody will create | False | BranchNotFound |
@@ -20,6 +21,15 @@ from windlass.runtime.outcome import Outcome, Verdict
 _HEADS = "refs/heads/"
 _SHORT = 8
 TRANSPORT_VERIFIED = "TransportVerified"
+
+
+def checking(*, after: float) -> Outcome:
+    """The report of a remote that nobody has asked yet."""
+    return Outcome(
+        ready=Verdict("Unknown", "Checking", "the remote is being asked"),
+        reconciling=True,
+        requeue_after=after,
+    )
 
 
 def reached(

@@ -89,5 +89,5 @@ def _without_bookkeeping(pairs: JSON, of_kind: frozenset[str]) -> Object | None:
         for key, value in pairs.items()
         if key not in _DROPPED_KEYS
         and key not in of_kind
-        and key.partition("/")[0] not in _DROPPED_PREFIXES
+        and not ("/" in key and key.partition("/")[0] in _DROPPED_PREFIXES)
     }

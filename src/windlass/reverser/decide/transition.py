@@ -21,8 +21,6 @@ from windlass.reverser.decide.catalogue import TypeReason
 
 Operation = Literal["CREATE", "UPDATE", "DELETE"]
 OPERATIONS: tuple[Operation, ...] = ("CREATE", "UPDATE", "DELETE")
-Prune = Literal["Always", "OnEvent", "Never"]
-
 ObjectReason = Literal[
     "NoRuleMatch",
     "NamespaceNotCovered",
@@ -61,27 +59,8 @@ def between(before: str | None, after: str | None) -> Operation | None:
     return operation(index_has=before is not None, same=before == after, live=after is not None)
 
 
-def skip(
-    done: Operation | None,
-    mask: AbstractSet[Operation],
-    *,
-    prune: Prune = "Always",
-    inferred: bool = False,
-) -> ObjectReason | None:
-    """Why a transition is not written: RUL-7 masks first, then SNP-6; None means write it.
-
-    `inferred` marks a delete concluded from a snapshot, which OnEvent retains and a
-    DELETED event or a deletionTimestamp does not suffer.
-    """
+def skip(done: Operation | None, mask: AbstractSet[Operation]) -> ObjectReason | None:
+    """Why a transition is not written (RUL-7); None means write it."""
     if done is None:
         return "StatusOnly"
-    if done not in mask:
-        return "OperationMasked"
-    if done == "DELETE" and retained(prune, inferred=inferred):
-        return "PruneRetained"
-    return None
-
-
-def retained(prune: Prune, *, inferred: bool) -> bool:
-    """SNP-6: whether the file of an object that is gone stays."""
-    return prune == "Never" or (prune == "OnEvent" and inferred)
+    return None if done in mask else "OperationMasked"

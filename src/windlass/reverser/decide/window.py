@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import groupby
 from typing import TypeAlias
 
 from windlass.objects.identity import Identity
@@ -95,6 +96,18 @@ def overlay(index: Mapping[str, str], changes: Iterable[Change]) -> Overlay:
 def commits(changes: Sequence[Change], index: Mapping[str, str]) -> tuple[PlannedCommit, ...]:
     """CMT-3: the commits that turn `index` into the state after `changes`."""
     return replanned(_grouped(_collapsed(changes, index)), index)
+
+
+def separate(changes: Iterable[Change], index: Mapping[str, str]) -> tuple[PlannedCommit, ...]:
+    """One commit for each event, in order; neighbours that a snapshot found share one."""
+    planned: list[PlannedCommit] = []
+    done: list[Change] = []
+    for is_sync, run in groupby(changes, key=lambda change: change.tier == "sync"):
+        rows = tuple(run)
+        together = commits(rows, overlay(index, done)) if is_sync else ()
+        planned += together or [_planned((change,)) for change in rows if not is_sync]
+        done += rows
+    return tuple(planned)
 
 
 def replanned(

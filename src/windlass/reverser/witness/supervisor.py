@@ -29,7 +29,8 @@ class Listeners:
     """Who hears what the witness tells."""
 
     record: Callable[[frames.Witnessed], None]
-    lost: Callable[[float, float], None]
+    lost: Callable[[float, float, int], None]
+    """From when to when, and how many calls as far as somebody counted them."""
     beat: Callable[[float], None]
     answered: Callable[[frames.Answered], None]
     serving: Callable[[bool], None]
@@ -110,13 +111,13 @@ class WitnessSupervisor:
             case frames.Witnessed():
                 self._listeners.record(message)
             case frames.Lost():
-                self._listeners.lost(message.start, message.end)
+                self._listeners.lost(message.start, message.end, message.calls)
             case frames.Beat():
                 self._listeners.beat(message.time)
             case frames.Answered():
                 self._listeners.answered(message)
             case frames.Serving():
-                self._listeners.lost(self._silent_since, message.time)
+                self._listeners.lost(self._silent_since, message.time, 0)
                 self._listeners.beat(message.time)
                 self._listeners.serving(True)
 

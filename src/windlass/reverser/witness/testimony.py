@@ -10,12 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from windlass.objects.json import Object
-from windlass.reverser.decide import decode, digest, sanitise, secrets
+from windlass.reverser.decide import author, decode, digest, sanitise, secrets
 from windlass.reverser.witness.frames import Witnessed
 from windlass.web.admission import AdmissionRequest
-
-_EMAIL = "configbutler.ai/claims/email"
-_DISPLAY_NAME = "configbutler.ai/claims/display-name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +43,8 @@ def witnessed(request: AdmissionRequest, oath: Oath, time: float) -> Witnessed |
     return Witnessed(
         time=time,
         user=request.user,
-        email=_claim(request, _EMAIL),
-        display_name=_claim(request, _DISPLAY_NAME),
+        email=_claim(request, author.EMAIL_CLAIM),
+        display_name=_claim(request, author.DISPLAY_NAME_CLAIM),
         operation=request.operation,
         group=request.gvr.group,
         version=request.gvr.version,

@@ -1,0 +1,389 @@
+"""One branch worker against a real git server: what it writes, and what it leaves alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.gitserver import Served, commit_files, files_at, git, git_settings
+from tests.support.waiting import eventually
+from windlass.base.clock import SystemClock
+from windlass.base.errors import Retryable
+from windlass.git import push as pushing
+from windlass.git.child import Git
+from windlass.git.errors import GitError
+from windlass.git.format import failures, objects
+from windlass.git.format.person import Person
+from windlass.git.listing import Listings
+from windlass.objects.gvr import GVR
+from windlass.objects.identity import Identity
+from windlass.objects.key import Key
+from windlass.reverser import batching
+from windlass.reverser import branch as branch_module
+from windlass.reverser.arrival import Arrival
+from windlass.reverser.branch import Branch
+from windlass.reverser.decide import cadence, claim, paths
+from windlass.reverser.decide.attribution import Observation, Verdict
+from windlass.reverser.decide.author import Actor
+from windlass.reverser.decide.rules import mask
+from windlass.reverser.decide.transition import Operation
+from windlass.reverser.folder import Folder
+from windlass.reverser.party import Party
+from windlass.reverser.publisher import Publisher, Signature
+from windlass.reverser.surroundings import Surroundings
+from windlass.reverser.target import Target
+from windlass.reverser.worker import BranchWorker
+
+BASE = "clusters/prod"
+MAPS = GVR("", "v1", "configmaps")
+OURS = "ours-uid"
+
+
+def _path(name: str) -> str:
+    return paths.file_path(BASE, Identity(MAPS, "ns", name))
+
+
+@dataclass
+class Heard:
+    """What the worker told and asked."""
+
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    seen_again: list[Key] = field(default_factory=list)
+    reread: list[str] = field(default_factory=list)
+
+    def around(self) -> Surroundings:
+        return Surroundings(
+            may_push=lambda: True,
+            seeding=lambda _: False,
+            gone=self._gone,
+            reread=self._reread,
+            destinations=lambda: frozenset({"ns/dest"}),
+            changed=lambda _: None,
+            seen_again=self.seen_again.append,
+            pushed=lambda _: None,
+            judged=lambda _: None,
+            skipped=lambda identity, reason: self.skipped.append((identity.name, reason)),
+            raced=lambda: None,
+            took=lambda _: None,
+            told=lambda *_: None,
+        )
+
+    async def _gone(self, identity: Identity) -> bool:
+        return False
+
+    async def _reread(self, target: Target, arrival: Arrival) -> Arrival | None:
+        self.reread.append(arrival.identity.name)
+        content = b"read again\n"
+        return replace(arrival, blob=objects.blob_id(content), content=content)
+
+
+@dataclass
+class Site:
+    """A worker, its repository on the server, and what it told."""
+
+    worker: BranchWorker
+    branch: Branch
+    repository: Path
+    target: Target
+    heard: Heard
+    clock: SystemClock
+
+    def attach(self, **changes: object) -> Folder:
+        return self.worker.attach(replace(self.target, **changes))  # type: ignore[arg-type]
+
+    @property
+    def party(self) -> Party:
+        return self.worker.parties[self.target.repository]
+
+    async def serve(self) -> None:
+        await self.worker._serve(self.party)
+
+    async def opened(self, **changes: object) -> Folder:
+        folder = self.attach(**changes)
+        await self.serve()
+        return folder
+
+    def offer(
+        self, folder: Folder, name: str, text: str | None = "a: 1\n", operations: str = "*"
+    ) -> None:
+        content = text.encode() if text is not None else None
+        observation = Observation(
+            uid=name,
+            operation="UPDATE",
+            previous_resource_version="1",
+            version="v1",
+            content=content,
+            received=self.clock.monotonic(),
+        )
+        self.worker.offer(
+            folder,
+            Arrival(
+                identity=Identity(MAPS, "ns", name),
+                kind="ConfigMap",
+                path=_path(name),
+                blob=objects.blob_id(content) if content is not None else None,
+                content=content,
+                mask=_mask(operations),
+                observation=observation,
+                received=datetime.now(UTC),
+                size=len(content or b""),
+            ),
+        )
+
+    def subjects(self) -> list[str]:
+        return git(self.repository, "log", "--format=%s", "main").splitlines()
+
+
+def _mask(operations: str) -> frozenset[Operation]:
+    return mask((operations,))
+
+
+@pytest.fixture
+async def site(git_host: Served, tmp_path: Path) -> AsyncIterator[Site]:
+    """A branch with one file of somebody else."""
+    name = f"worker-{tmp_path.name}.git"
+    repository = git_host.create(name, {"README.md": "hello\n"})
+    clock = SystemClock()
+    child = Git(git_settings(tmp_path))
+    listings = Listings(child, clock)
+    branch = Branch("main", tmp_path / "store", child, listings)
+    heard = Heard()
+    signature = Signature(OURS, "windlass-system", "windlass", "test")
+    worker = BranchWorker(
+        branch,
+        Publisher(branch, signature, lambda _: Verdict("exact", Actor("alice")), clock),
+        child,
+        cadence.Limits(),
+        heard.around(),
+        clock,
+        (asyncio.Semaphore(1), asyncio.Semaphore(1)),
+        pending_max_bytes=1 << 20,
+    )
+    target = Target(
+        key=Key("ns", "dest"),
+        uid="u",
+        repository=Key("ns", "repo"),
+        remote=git_host.remote(name),
+        branch="main",
+        base_folder=BASE,
+        create_branch=False,
+        window_seconds=0.001,
+        committer=Person("windlass", "noreply@windlass.invalid"),
+        credentials=git_host.credentials,
+        takeover=None,
+        salt=b"",
+    )
+    yield Site(worker, branch, repository, target, heard, clock)
+    await listings.close()
+
+
+async def _until_due(site: Site) -> None:
+    async def due() -> bool:
+        return site.worker._is_due(site.party)
+
+    await eventually(due, "the window closed")
+
+
+async def test_a_folder_that_was_claimed_during_a_race_is_not_written(site: Site) -> None:
+    """SNP-11: whoever pushes a claim first has the folder; ours keeps what waits and says why."""
+    folder = await site.opened()
+    theirs = claim.render(claim.Claim("other-uid", "ns/dest"))
+    commit_files(site.repository, {f"{BASE}/.windlass-claim": theirs.decode()})
+    site.offer(folder, "one")
+    await _until_due(site)
+    await site.serve()
+    assert folder.trouble is not None
+    assert folder.trouble.reason == "FolderClaimed"
+    assert files_at(site.repository) == {
+        "README.md": "hello\n",
+        f"{BASE}/.windlass-claim": theirs.decode(),
+    }
+    assert [arrival.path for arrival in folder.waiting.arrivals] == [_path("one")]
+    site.heard.seen_again.clear()
+    commit_files(site.repository, {f"{BASE}/.windlass-claim": None})
+    folder.retry_at = 0.0
+    await site.serve()
+    assert site.heard.seen_again == [site.target.key]
+    assert _path("one") in files_at(site.repository)
+
+
+async def test_a_destination_taken_away_during_a_race_is_not_written(site: Site) -> None:
+    """REF-5: a grant that is withdrawn while we retry ends the retrying."""
+    folder = await site.opened()
+    site.offer(folder, "one")
+    taken = [(folder, folder.take())]
+    site.worker.detach(site.target.key)
+    batching.let_go(taken, [each for _, each in site.worker.folders()])
+    assert taken == []
+
+
+async def test_a_path_that_is_taken_stays_foreign(site: Site) -> None:
+    """SNP-10: the file of somebody else is neither replaced nor counted nor ours to remove."""
+    commit_files(site.repository, {_path("one"): "kind: Something\n"})
+    folder = await site.opened()
+    site.offer(folder, "one")
+    site.offer(folder, "two")
+    await _until_due(site)
+    await site.serve()
+    assert files_at(site.repository)[_path("one")] == "kind: Something\n"
+    assert list(folder.refused) == [_path("one")]
+    assert _path("one") not in folder.written
+    assert folder.objects == 1
+    assert site.heard.skipped == [("one", "PathOccupied")]
+
+
+async def test_a_file_where_the_folder_should_be_stays(site: Site) -> None:
+    """SNP-10: a file in place of a parent directory refuses the objects and breaks nothing."""
+    commit_files(site.repository, {"clusters": "a file\n"})
+    folder = await site.opened()
+    site.offer(folder, "one")
+    await _until_due(site)
+    await site.serve()
+    assert site.party.trouble is None
+    assert list(folder.refused) == [_path("one")]
+    assert files_at(site.repository) == {"README.md": "hello\n", "clusters": "a file\n"}
+
+
+async def test_no_window_means_a_commit_for_each_change(site: Site) -> None:
+    """With commitWindow 0s changes that gather while we are busy do not share a commit."""
+    folder = await site.opened(window_seconds=0.0)
+    for text in ("a: 1\n", "a: 2\n"):
+        site.offer(folder, "one", text)
+    site.offer(folder, "two")
+    await site.serve()
+    one, two = (f"v1/configmaps/{name} by user/alice" for name in ("one", "two"))
+    assert site.subjects()[:3] == [f"[CREATE] {two}", f"[UPDATE] {one}", f"[CREATE] {one}"]
+
+
+async def test_a_request_closes_the_window(site: Site) -> None:
+    """CMT-1: somebody who asks does not wait for the end of a long window."""
+    folder = await site.opened(window_seconds=300.0)
+    site.offer(folder, "one")
+    site.worker.heard(site.target.key, site.branch.expected, asked=False)
+    assert not site.worker._is_due(site.party)
+    site.worker.heard(site.target.key, site.branch.expected, asked=True)
+    assert site.worker._is_due(site.party)
+    await site.serve()
+    assert _path("one") in files_at(site.repository)
+
+
+async def test_what_is_masked_is_counted_without_a_push(site: Site) -> None:
+    """P12: a window in which nothing may be written still says why."""
+    folder = await site.opened()
+    before = site.subjects()
+    site.offer(folder, "one", operations="DELETE")
+    await _until_due(site)
+    await site.serve()
+    assert site.heard.skipped == [("one", "OperationMasked")]
+    assert site.subjects() == before
+    assert folder.pending == 0
+
+
+async def test_objects_are_read_again_only_for_a_remote_that_answers(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIT-10: while the remote is away identities wait and the API server is left alone."""
+    folder = await site.opened()
+    site.offer(folder, "one")
+    folder.shed()
+
+    async def away(target: Target) -> str:
+        raise Retryable("GitUnavailable", "away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(site.branch, "refresh", away)
+        await site.serve()
+    assert site.heard.reread == []
+    assert list(folder.dirty) == [_path("one")]
+    await site.serve()
+    assert files_at(site.repository)[_path("one")] == "read again\n"
+
+
+async def test_an_object_that_cannot_be_read_again_stays_dirty(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIT-10: a failing question loses neither its own object nor those behind it."""
+    folder = await site.opened()
+    for name in ("one", "two", "three"):
+        site.offer(folder, name)
+    folder.shed()
+    site.offer(folder, "three", "newer: 1\n")
+
+    async def refused(target: Target, arrival: Arrival) -> Arrival:
+        if arrival.identity.name == "two":
+            raise Retryable("Unavailable", "no")
+        return arrival
+
+    around = replace(site.heard.around(), reread=refused)
+    with pytest.raises(Retryable):
+        await batching.recall(folder, site.worker._publisher, around, site.clock)
+    assert list(folder.dirty) == [_path("two")]
+    assert folder.expects(_path("three")) == objects.blob_id(b"newer: 1\n")
+
+
+async def test_a_store_full_of_old_objects_is_fetched_anew(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIT-3: what gathers with the commits goes while nothing waits, and writing goes on."""
+    folder = await site.opened()
+    site.offer(folder, "one")
+    await _until_due(site)
+    await site.serve()
+    monkeypatch.setattr(branch_module, "_CLUTTER", -1)
+    before = site.branch.store
+    await site.serve()
+    monkeypatch.undo()
+    assert site.branch.store is not before
+    assert site.branch.known
+    site.offer(folder, "two")
+    await _until_due(site)
+    await site.serve()
+    assert {_path("one"), _path("two")} <= files_at(site.repository).keys()
+    assert len(site.subjects()) == 3
+
+
+RACES = (
+    "[rejected] (stale info)",
+    "[rejected] (fetch first)",
+    "[remote rejected] (cannot lock ref 'refs/heads/main': is at 1 but expected 2)",
+    "[remote rejected] (incorrect old value provided)",
+    "[remote rejected] (failed to update ref)",
+    "[remote rejected] (pre-receive hook declined)",
+)
+
+
+@pytest.mark.scenario("A74")
+async def test_whatever_a_server_says_of_a_race_the_ref_decides(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIT-7: the branch moved, so we plan on the new tip; the words play no part."""
+    folder = await site.opened()
+    for number, words in enumerate(RACES):
+        said = [words]
+
+        async def refused(
+            attempt: Any, said: list[str] = said, number: int = number, send: Any = pushing._send
+        ) -> None:
+            if not said:
+                await send(attempt)
+                return
+            commit_files(site.repository, {f"theirs-{number}": "1\n"})
+            line = f"!\tmain:refs/heads/main\t{said.pop()}\n"
+            raise GitError(failures.reason("", line), "refused", stdout=line.encode())
+
+        with monkeypatch.context() as patch:
+            patch.setattr(pushing, "_send", refused)
+            site.offer(folder, f"ours-{number}")
+            await _until_due(site)
+            await site.serve()
+        assert site.party.trouble is None, words
+    found = files_at(site.repository)
+    for number in range(len(RACES)):
+        assert {f"theirs-{number}", _path(f"ours-{number}")} <= found.keys()
+    assert git(site.repository, "rev-list", "--merges", "main") == ""

@@ -1,0 +1,13 @@
+"""The kinds of ours by name, for tests that are told one."""
+
+from __future__ import annotations
+
+from windlass.api.kind import Kind
+from windlass.api.registry import KINDS
+
+_BY_NAME = {kind.name: kind for kind in KINDS}
+
+
+def kind_of(name: str) -> Kind:
+    """The kind of that name."""
+    return _BY_NAME[name]
