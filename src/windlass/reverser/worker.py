@@ -205,6 +205,9 @@ class BranchWorker:
         """One attempt to open and write what a party has."""
         try:
             async with self._repository_gate, self._gate:
+                if not party.folders:
+                    # Its last destination was taken away while this waited for its turn.
+                    return
                 self.is_active = True
                 await self._open(party)
                 await self._publish(party)
@@ -294,7 +297,7 @@ class BranchWorker:
     # ---- writing
 
     async def _publish(self, party: Party) -> None:
-        for folder in party.folders.values():
+        for folder in list(party.folders.values()):
             if folder.is_open and folder.waiting.is_heavy:
                 await self._publisher.stow(folder)
         now = self._clock.monotonic()

@@ -387,3 +387,16 @@ async def test_whatever_a_server_says_of_a_race_the_ref_decides(
     for number in range(len(RACES)):
         assert {f"theirs-{number}", _path(f"ours-{number}")} <= found.keys()
     assert git(site.repository, "rev-list", "--merges", "main") == ""
+
+
+async def test_a_destination_that_leaves_before_its_turn_is_no_error(site: Site) -> None:
+    """Whoever is taken away while others write is not written, and nothing fails."""
+    site.attach()
+    party, before = site.party, site.subjects()
+    async with site.worker._gate:
+        serving = asyncio.create_task(site.worker._serve(party))
+        await asyncio.sleep(0)
+        site.worker.detach(site.target.key)
+    await serving
+    assert party.trouble is None
+    assert site.subjects() == before
