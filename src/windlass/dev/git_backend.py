@@ -14,6 +14,8 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 
+from windlass.dev.git_request import ClientGone
+
 _CHUNK = 64 * 1024
 
 
@@ -53,12 +55,17 @@ async def answering(
 
 async def _feed(process: Process, body: AsyncIterator[bytes]) -> None:
     assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+    try:
         async for chunk in body:
             process.stdin.write(chunk)
             await process.stdin.drain()
         process.stdin.close()
         await process.stdin.wait_closed()
+    except ClientGone:
+        # The backend reads a body that ends too early again and again, for ever.
+        _kill(process)
+    except (BrokenPipeError, ConnectionResetError):
+        return
 
 
 async def _head(stream: asyncio.StreamReader) -> tuple[int, tuple[tuple[bytes, bytes], ...]]:
@@ -81,6 +88,10 @@ async def _rest(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
 
 
 async def _end(process: Process) -> None:
+    _kill(process)
+    await process.communicate()
+
+
+def _kill(process: Process) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    await process.communicate()

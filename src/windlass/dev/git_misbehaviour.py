@@ -10,14 +10,10 @@ import asyncio
 
 from windlass.dev.git_backend import Answer
 from windlass.dev.git_faults import Fault
-from windlass.dev.git_request import GitRequest
+from windlass.dev.git_request import ClientGone, GitRequest
 
 _SLOW_SECONDS = 1.0
 _NOISE_LINES = 4000
-
-
-class ClientGone(Exception):
-    """The client went away while it was kept waiting."""
 
 
 async def before(fault: Fault, request: GitRequest) -> bool:

@@ -13,6 +13,10 @@ Send = Callable[[Message], Awaitable[None]]
 Headers = tuple[tuple[bytes, bytes], ...]
 
 
+class ClientGone(Exception):
+    """The client went away before it had said or heard everything."""
+
+
 class GitRequest:
     """One request, and the ways to answer it."""
 
@@ -45,7 +49,7 @@ class GitRequest:
         while more:
             message = await self.receive()
             if message["type"] == "http.disconnect":
-                return
+                raise ClientGone
             yield message.get("body", b"")
             more = message.get("more_body", False)
 

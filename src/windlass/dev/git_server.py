@@ -28,7 +28,7 @@ from windlass.dev.git_repositories import (
     RepositoryRefused,
     child_environment,
 )
-from windlass.dev.git_request import GitRequest, Receive, Scope, Send
+from windlass.dev.git_request import ClientGone, GitRequest, Receive, Scope, Send
 
 _KEPT_REQUESTS = 10_000
 
@@ -127,7 +127,7 @@ class GitServer:
         fault = await asyncio.to_thread(
             self.faults.take, request.service, advertisement=request.method == "GET"
         )
-        with contextlib.suppress(TimeoutError, git_misbehaviour.ClientGone):
+        with contextlib.suppress(TimeoutError, ClientGone):
             async with asyncio.timeout(self.settings.request_seconds):
                 await self._answer(request, fault, allowed)
 
