@@ -87,7 +87,6 @@ class ControllerRole:
                 self._settings,
                 self._fenced,
                 GatewayMetrics(self._registry),
-                may_write=self._may_write,
                 at_desk=self._at_desk,
                 clock=self._clock,
             ),

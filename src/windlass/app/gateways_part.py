@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from windlass.app import git_settings
 from windlass.app.settings import Settings
 from windlass.base.clock import Clock
@@ -24,14 +22,12 @@ class GatewaysPart:
         connection: Connection,
         metrics: GatewayMetrics,
         *,
-        may_write: Callable[[], bool],
         at_desk: bool,
         clock: Clock,
     ) -> None:
         self._settings = settings
         self._connection = connection
         self._metrics = metrics
-        self._may_write = may_write
         self._at_desk = at_desk
         self._clock = clock
         self._running: GatewaysController | None = None
@@ -47,10 +43,10 @@ class GatewaysPart:
                     idle_seconds=self._settings.watch_idle_timeout,
                 ),
                 cluster_name=self._settings.gateways_cluster_name,
+                protected_paths=self._settings.gateways_protected_paths,
             ),
             clock=self._clock,
             metrics=self._metrics,
-            may_write=self._may_write,
         )
         await self._running.run()
 

@@ -141,6 +141,11 @@ class Settings:
     gateways_cluster_name: str = _declare(
         forms.UID, "", "What templates of gateways call this cluster."
     )
+    gateways_protected_paths: tuple[str, ...] = _declare(
+        forms.Several(forms.BELOW),
+        "",
+        "Paths below a gateway's data directory that are never written or deleted, beside ours.",
+    )
     environments_poll_interval: float = _declare(
         forms.Duration(), "60s", "Time between looks at the branches that Environments follow."
     )

@@ -213,3 +213,7 @@ HOST = Text(
 )
 CIDR = Text(r"[0-9A-Fa-f:.]+/[0-9]{1,3}", "a block of addresses, like 10.0.0.0/8")
 UID = Text(r"[0-9A-Za-z-]{0,64}", "a uid of letters, digits and dashes, or nothing")
+BELOW = Text(
+    r"(?!\.{1,2}(/|$))[A-Za-z0-9_.-]+(/(?!\.{1,2}(/|$))[A-Za-z0-9_.-]+)*",
+    "a relative path like config/resources/plant",
+)

@@ -15,7 +15,6 @@ from windlass.gateways.cache import CONFIG_MAPS, ROLE_BINDINGS, ROLES, Cache
 from windlass.gateways.decide import owned, rights
 from windlass.gateways.decide.discovery import Discovery
 from windlass.gateways.decide.owned import MANAGER, Owner
-from windlass.gateways.leading import Leading
 from windlass.kube.api import Api
 from windlass.kube.errors import Conflict, NotFound
 from windlass.objects.gvr import GVR
@@ -29,11 +28,10 @@ _AT_ONCE = 8
 class Hands:
     """The writes of all passes."""
 
-    def __init__(self, api: Api, cache: Cache, leading: Leading) -> None:
+    def __init__(self, api: Api, cache: Cache) -> None:
         self._api = api
         self._cache = cache
         self._owned = Owned(api, MANAGER)
-        self._leading = leading
 
     async def open_status(self, owner: Owner, discovery: Discovery) -> None:
         """An object to report through for every agent."""
@@ -71,25 +69,21 @@ class Hands:
     async def ensure(self, gvr: GVR, wanted: Object) -> Object:
         """`wanted` on the server; nothing is written where it is so already."""
         live = self._live(gvr, wanted)
-        if not self._owned.is_as_wanted(wanted, live):
-            self._leading.check()
-        found = await self._owned.ensure(gvr, wanted, live)
-        if found is not live:
-            self._cache.note(gvr, found)
-        return found
+        if live is not None and self._owned.is_as_wanted(wanted, live):
+            return live
+        writing = self._owned.ensure(gvr, wanted, live)
+        return await self._cache.written(gvr, _place(wanted), writing)
 
     async def delete(self, gvr: GVR, obj: Object) -> None:
         """Exactly this object, not another of its name."""
-        self._leading.check()
-        meta = obj["metadata"]
-        place = Key(meta.get("namespace") or "", meta["name"])
+        place, uid = _place(obj), obj["metadata"]["uid"]
         failpoint.reach("gateways.delete.before")
         try:
-            await self._api.delete(gvr, place.name, place.namespace, uid=meta["uid"])
+            deleting = self._api.delete(gvr, place.name, place.namespace, uid=uid)
+            await self._cache.deleted(gvr, place, deleting)
         except (NotFound, Conflict):
             return
         failpoint.reach("gateways.delete.after")
-        self._cache.note_gone(gvr, place.namespace, place.name)
 
     def live(self, gvr: GVR, names: Iterable[str], namespace: str) -> dict[str, Object]:
         """Owned objects as they now are, our writes of this pass included."""
@@ -102,3 +96,8 @@ class Hands:
 
     def _is_as_wanted(self, gvr: GVR, wanted: Object) -> bool:
         return self._owned.is_as_wanted(wanted, self._live(gvr, wanted))
+
+
+def _place(obj: Object) -> Key:
+    metadata = obj["metadata"]
+    return Key(metadata.get("namespace") or "", metadata["name"])

@@ -2,7 +2,8 @@
 
 | since the last answer | the remote is asked |
 |---|---|
-| another repository, credential, ref or request | at once, for news |
+| another spec, credential or request | at once, for news |
+| an agent cannot fetch the commit that it was told | at once, and proven anew (SRC-4) |
 | nothing new, and it answered | after the polling interval, or never again |
 | nothing new, and only a person can help | after 5 min |
 | nothing new, and it may pass by itself | after 5 s, doubling up to 5 min |
@@ -29,6 +30,8 @@ from windlass.sources.resolver import Resolver
 
 RETRY_SECONDS = 5.0
 RETRY_CEILING_SECONDS = 300.0
+RETRY_SPREAD = (0.8, 1.2)
+"""Which part of a retry's step is waited, at least and at most."""
 
 _START_SECONDS = 10.0
 _JITTER = 0.1
@@ -36,12 +39,17 @@ _JITTER = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked; `request` changes when a person wants news."""
+    """What is asked; `request` changes when a person wants news.
+
+    `lost` is the commit that was told and that an agent could not get.
+    """
 
     remote: Remote
     fingerprint: str
     ref: str
     request: str
+    generation: int = 0
+    lost: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +65,7 @@ class Answer:
 @dataclass(slots=True)
 class _Memory:
     answer: Answer
-    backoff: Backoff = field(default_factory=lambda: Backoff(RETRY_SECONDS, RETRY_CEILING_SECONDS))
+    backoff: Backoff = field(default_factory=lambda: _fresh_backoff(random.Random()))
 
 
 class Asking:
@@ -91,6 +99,8 @@ class Asking:
         if memory is not None and memory.answer.question == question and now < memory.answer.due:
             return memory.answer
         patience = self._patience(memory, question, interval_seconds)
+        if question.lost:
+            self._resolver.forget(question.remote, question.lost)
         try:
             found = await self._resolved(question, credentials, patience)
         except WindlassError as error:
@@ -105,6 +115,14 @@ class Asking:
         """How long until the question is asked again; None for never."""
         left = answer.due - self._clock.monotonic()
         return max(0.0, left) if left != float("inf") else None
+
+    def is_lost(self, key: Key, commit: str) -> bool:
+        """Whether the newest answer is one for a commit that nobody could get.
+
+        That stays so for as long as the commit is told: a report that comes and goes asks once.
+        """
+        memory = self._memory.get(key)
+        return memory is not None and memory.answer.question.lost == commit
 
     def forget(self, key: Key) -> None:
         self._memory.pop(key, None)
@@ -157,4 +175,4 @@ class Asking:
 
 
 def _fresh_backoff(rng: random.Random) -> Backoff:
-    return Backoff(RETRY_SECONDS, RETRY_CEILING_SECONDS, rng)
+    return Backoff(RETRY_SECONDS, RETRY_CEILING_SECONDS, rng, spread=RETRY_SPREAD)

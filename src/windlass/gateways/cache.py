@@ -9,7 +9,7 @@ namespace.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import orjson
 
@@ -50,7 +50,7 @@ class Cache:
         clock: Clock,
     ) -> None:
         self._wake = wake
-        self._recent: Recent[_Place] = Recent()
+        self._recent: Recent[_Place] = Recent(self._cached)
         self._claims: defaultdict[str, dict[str, Claim | None]] = defaultdict(dict)
         self._remotes: dict[Key, str] = {}
         self._pods: defaultdict[str, set[str]] = defaultdict(set)
@@ -113,8 +113,7 @@ class Cache:
 
     def get(self, gvr: GVR, namespace: str, name: str) -> Object | None:
         """An owned object, our newest write included."""
-        key = Key(namespace, name)
-        return self._recent.newest((gvr, key), self.owned[gvr].get(key))
+        return self._recent.newest((gvr, Key(namespace, name)))
 
     def kept_for(self, gvr: GVR, sync: Key) -> dict[str, Object]:
         """All objects of a type that are kept for one IgnitionSync, by name."""
@@ -122,16 +121,25 @@ class Cache:
         found = ((name, self.get(gvr, sync.namespace, name)) for name in names)
         return {name: obj for name, obj in found if obj is not None}
 
-    def note(self, gvr: GVR, obj: Object) -> None:
-        """Remember what we have just written."""
-        key = Key(obj["metadata"].get("namespace") or "", obj["metadata"]["name"])
-        self._recent.note((gvr, key), self.owned[gvr].get(key), obj)
-        self._adopt(gvr, key, owned.cr_of(obj))
+    def told(self, sync: Key) -> Mapping[str, str]:
+        """What the agents of an IgnitionSync are told at the moment."""
+        found = self.get(CONFIG_MAPS, sync.namespace, owned.metadata_name(sync.name)) or {}
+        data: Mapping[str, str] = found.get("data") or {}
+        return data
 
-    def note_gone(self, gvr: GVR, namespace: str, name: str) -> None:
-        """Remember what we have just deleted."""
-        key = Key(namespace, name)
-        self._recent.note((gvr, key), self.owned[gvr].get(key), None)
+    async def written(self, gvr: GVR, key: Key, write: Awaitable[Object]) -> Object:
+        """What `write` answers, seen from now on."""
+        obj = await self._recent.written((gvr, key), write)
+        self._adopt(gvr, key, owned.cr_of(obj))
+        return obj
+
+    async def deleted(self, gvr: GVR, key: Key, delete: Awaitable[None]) -> None:
+        """Wait for `delete`; the object is not seen any more."""
+        await self._recent.deleted((gvr, key), delete)
+
+    def _cached(self, place: _Place) -> bytes | None:
+        gvr, key = place
+        return self.owned[gvr].get(key)
 
     def _sync_changed(self, key: Key) -> None:
         raw = self.syncs.get(key)

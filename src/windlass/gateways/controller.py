@@ -7,7 +7,6 @@ level-triggered, so an event that is missed or comes twice changes nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,29 +17,36 @@ import windlass
 from windlass.api.registry import IGNITION_SYNCS
 from windlass.base.clock import Clock
 from windlass.gateways.act import Hands
-from windlass.gateways.asking import RETRY_CEILING_SECONDS, RETRY_SECONDS, Asking
+from windlass.gateways.asking import (
+    RETRY_CEILING_SECONDS,
+    RETRY_SECONDS,
+    RETRY_SPREAD,
+    Asking,
+)
 from windlass.gateways.cache import Cache
 from windlass.gateways.farewell import Farewells
-from windlass.gateways.leading import Leading
-from windlass.gateways.measures import Measures
+from windlass.gateways.measures import Measured, Measures
 from windlass.gateways.pace import Pace
 from windlass.gateways.passes import Parts, Passes
 from windlass.gateways.seeking import Seeking
 from windlass.git.child import Git
 from windlass.git.listing import Listings
 from windlass.git.settings import GitSettings
+from windlass.git.turns import Turns
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.follow import FollowSettings
 from windlass.objects.key import Key
 from windlass.runtime.controller import Controller
-from windlass.runtime.events import EventRecorder
+from windlass.runtime.events import EventRecorder, ObjectRef
 from windlass.runtime.queue import KeyedQueue
 from windlass.runtime.reporter import Reporter
 from windlass.sources.resolver import Resolver
 from windlass.telemetry.gateway_metrics import GatewayMetrics
 
 STATUS_MANAGER = "windlass-gateways-status"
+REVISION = "sync.ignition.io/revision"
+"""The annotation of events that names the commit in force."""
 
 _log: Any = structlog.get_logger(__name__)
 
@@ -53,8 +59,11 @@ class GatewaysSettings:
     git: GitSettings
     follow: FollowSettings = field(default_factory=FollowSettings)
     cluster_name: str = ""
+    protected_paths: tuple[str, ...] = ()
     operator_version: str = windlass.__version__
     workers: int = 16
+    git_children: int = 8
+    git_children_per_host: int = 2
     status_interval_seconds: float = 2.0
     pods_patience_seconds: float = 10.0
     """How long a start waits for the list of pods; after that passes leave gateways alone."""
@@ -70,29 +79,29 @@ class GatewaysController:
         *,
         clock: Clock,
         metrics: GatewayMetrics,
-        may_write: Callable[[], bool],
     ) -> None:
         self._settings = settings
         self._queue: KeyedQueue[Key] = KeyedQueue(
-            retry_initial_seconds=RETRY_SECONDS, retry_ceiling_seconds=RETRY_CEILING_SECONDS
+            retry_initial_seconds=RETRY_SECONDS,
+            retry_ceiling_seconds=RETRY_CEILING_SECONDS,
+            retry_spread=RETRY_SPREAD,
         )
         self.cache = Cache(connection, self._queue.add, settings=settings.follow, clock=clock)
         api = Api(connection)
-        git = Git(settings.git)
-        self._listings = Listings(git, clock)
-        self._resolver = Resolver(git, self._listings, settings.work_directory / "proofs", clock)
         measures = Measures(metrics)
+        turns = Turns(settings.git_children, settings.git_children_per_host)
+        git = Git(settings.git, turns=turns)
+        self._listings = Listings(git, clock, on_shared=measures.shared)
+        self._resolver = Resolver(git, self._listings, settings.work_directory / "proofs", clock)
         asking = Asking(self._resolver, clock, on_answer=measures.answered)
-        leading = Leading(may_write)
-        hands = Hands(api, self.cache, leading)
-        recorder = EventRecorder(api, "windlass.dev/gateways", clock=clock)
-        pace = Pace(api, leading, clock, interval_seconds=settings.status_interval_seconds)
+        hands = Hands(api, self.cache)
+        recorder = EventRecorder(api, "windlass.dev/gateways", clock=clock, annotate=self._revision)
+        pace = Pace(api, clock, interval_seconds=settings.status_interval_seconds)
         passes = Passes(
             Parts(
                 api=api,
                 cache=self.cache,
                 hands=hands,
-                leading=leading,
                 asking=asking,
                 seeking=Seeking(api, asking),
                 farewells=Farewells(api, hands, clock),
@@ -103,19 +112,23 @@ class GatewaysController:
             ),
             git=settings.git,
             cluster_name=settings.cluster_name,
+            protected_paths=settings.protected_paths,
             operator_version=settings.operator_version,
         )
         self._controller = Controller(
             "ignitionsync",
             self._queue,
             passes.reconcile,
-            reporter=Reporter(
-                pace,
-                IGNITION_SYNCS,
-                self.cache.syncs.get,
-                field_manager=STATUS_MANAGER,
-                recorder=recorder,
-                clock=clock,
+            reporter=Measured(
+                Reporter(
+                    pace,
+                    IGNITION_SYNCS,
+                    self.cache.syncs.get,
+                    field_manager=STATUS_MANAGER,
+                    recorder=recorder,
+                    clock=clock,
+                ),
+                measures,
             ),
             workers=settings.workers,
             on_pass=measures.passed,
@@ -137,6 +150,10 @@ class GatewaysController:
         finally:
             await self._resolver.close()
             await self._listings.close()
+
+    def _revision(self, about: ObjectRef) -> dict[str, str]:
+        commit = self.cache.told(Key(about.namespace, about.name)).get("commit", "")
+        return {REVISION: commit} if commit else {}
 
     async def _await_pods(self) -> None:
         try:

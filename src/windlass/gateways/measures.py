@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from windlass.gateways.decide.standing import Standing, Tally
+from windlass.objects.condition import Status
 from windlass.objects.key import Key
 from windlass.runtime.controller import Passed
-from windlass.runtime.outcome import Outcome
+from windlass.runtime.outcome import READY, RECONCILING, STALLED, Outcome
+from windlass.runtime.reporter import Reporter, Sighting
 from windlass.telemetry.gateway_metrics import GatewayMetrics
 
 
@@ -26,13 +30,28 @@ class Measures:
         self.metrics.ref_resolves.inc(result)
         self.metrics.ref_resolve_seconds.observe(seconds)
 
-    def concluded(
-        self, key: Key, outcome: Outcome, tally: Tally | None, *, is_paused: bool
-    ) -> None:
-        """What a pass found."""
+    def shared(self) -> None:
+        """One question that somebody else's answer served."""
+        self.metrics.ref_resolves_shared.inc()
+
+    def said(self, key: Key, outcome: Outcome) -> None:
+        """What a pass came to, also one that ended in an error.
+
+        A passing fault changes nothing here, as it does not change a Ready that is True.
+        """
+        if outcome.ready is None or outcome.transient:
+            return
         place = (key.namespace, key.name)
-        ready = outcome.ready is not None and outcome.ready.status == "True"
-        self.metrics.ready.set(ready, *place)
+        self.metrics.ready.set(outcome.ready.status == "True", *place)
+        for kind in (STALLED, RECONCILING, *outcome.withdrawn):
+            self.metrics.forget_condition(*place, kind)
+        for kind, status in _conditions(outcome):
+            self.metrics.forget_condition(*place, kind)
+            self.metrics.condition.set(1, *place, kind, status)
+
+    def concluded(self, key: Key, tally: Tally | None, *, is_paused: bool) -> None:
+        """What a pass found that came to its end."""
+        place = (key.namespace, key.name)
         self.metrics.paused.set(is_paused, *place)
         if tally is None:
             return
@@ -58,3 +77,30 @@ class Measures:
             self.metrics.drifted_files.set(drifted, *place, name)
         if said.last_sync_time is not None:
             self.metrics.last_sync.set(said.last_sync_time.timestamp(), *place, name)
+
+
+class Measured:
+    """A reporter whose reports are measured, too."""
+
+    def __init__(self, reporter: Reporter, measures: Measures) -> None:
+        self._reporter = reporter
+        self._measures = measures
+
+    def look(self, key: Key) -> Sighting | None:
+        return self._reporter.look(key)
+
+    async def report(self, key: Key, seen: Sighting | None, outcome: Outcome) -> None:
+        self._measures.said(key, outcome)
+        await self._reporter.report(key, seen, outcome)
+
+
+def _conditions(outcome: Outcome) -> Iterator[tuple[str, Status]]:
+    ready = outcome.ready
+    if ready is not None and ready.status is not None:
+        yield READY, ready.status
+    if outcome.stalled:
+        yield STALLED, "True"
+    if outcome.reconciling:
+        yield RECONCILING, "True"
+    for row in outcome.conditions:
+        yield row.type, row.status

@@ -22,6 +22,9 @@ from windlass.objects.json import Object
 from windlass.objects.key import Key
 from windlass.runtime import requests
 
+_WITHOUT_SOURCE = frozenset(("SourceUnavailable", "WaitingForGit"))
+_UNREACHABLE = "CommitUnreachable:"
+
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
@@ -64,6 +67,17 @@ class Snapshot:
         """Whether the agent of a pod wrote something, and what, if it can be read."""
         text = self._data(owned.status_name(pod.uid)).get(pod.name)
         return (text is not None), (status_report.decode(text) if text is not None else None)
+
+    @property
+    def misses_commit(self) -> bool:
+        """Whether an agent says that the server does not give it the commit (SRC-4)."""
+        reports = (self.report(pod)[1] for pod in self.pods or ())
+        return any(
+            said is not None
+            and said.reason in _WITHOUT_SOURCE
+            and said.error_message.startswith(_UNREACHABLE)
+            for said in reports
+        )
 
     def _data(self, name: str) -> Mapping[str, str]:
         found = self.config_maps.get(name) or {}

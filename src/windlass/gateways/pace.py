@@ -7,7 +7,6 @@ is put off, so what came meanwhile is told in one write, and nothing is decided 
 from __future__ import annotations
 
 from windlass.base.clock import Clock
-from windlass.gateways.leading import Leading
 from windlass.kube.api import Api
 from windlass.objects.gvr import GVR
 from windlass.objects.json import Object
@@ -17,11 +16,8 @@ from windlass.objects.key import Key
 class Pace:
     """Stands between a reporter and the API server, and notes when it wrote."""
 
-    def __init__(
-        self, api: Api, leading: Leading, clock: Clock, *, interval_seconds: float
-    ) -> None:
+    def __init__(self, api: Api, clock: Clock, *, interval_seconds: float) -> None:
         self._api = api
-        self._leading = leading
         self._clock = clock
         self._interval_seconds = interval_seconds
         self._written: dict[Key, float] = {}
@@ -49,7 +45,6 @@ class Pace:
         field_manager: str,
         subresource: str = "",
     ) -> Object:
-        self._leading.check()
         written = await self._api.merge_patch(
             gvr, name, patch, namespace, field_manager=field_manager, subresource=subresource
         )

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from structlog.contextvars import bound_contextvars
+
 from windlass.api.ignitionsync import FINALIZER, IgnitionSync
 from windlass.api.registry import IGNITION_SYNCS
 from windlass.base.clock import Clock
@@ -44,7 +46,6 @@ from windlass.gateways.decide.routing import Routing
 from windlass.gateways.decide.standing import Goal, Tally
 from windlass.gateways.farewell import Farewells
 from windlass.gateways.faults import Faults
-from windlass.gateways.leading import Leading
 from windlass.gateways.measures import Measures
 from windlass.gateways.observe import Snapshot
 from windlass.gateways.pace import Pace
@@ -68,7 +69,6 @@ class Parts:
     api: Api
     cache: Cache
     hands: Hands
-    leading: Leading
     asking: Asking
     seeking: Seeking
     farewells: Farewells
@@ -92,21 +92,31 @@ class Passes:
     """Every IgnitionSync, one key at a time."""
 
     def __init__(
-        self, parts: Parts, *, git: GitSettings, cluster_name: str, operator_version: str
+        self,
+        parts: Parts,
+        *,
+        git: GitSettings,
+        cluster_name: str,
+        protected_paths: tuple[str, ...],
+        operator_version: str,
     ) -> None:
         self._parts = parts
         self._git = git
         self._cluster_name = cluster_name
+        self._protected_paths = protected_paths
         self._operator_version = operator_version
         self._compiled: dict[Key, Compiled] = {}
 
     async def reconcile(self, key: Key) -> Outcome:
         """One pass."""
+        with bound_contextvars(namespace=key.namespace, cr=key.name):
+            return await self._reconciled(key)
+
+    async def _reconciled(self, key: Key) -> Outcome:
         seen = observe.snapshot(self._parts.cache, key)
         if seen is None:
             self._forget(key)
             return Outcome.gone()
-        self._parts.leading.check()
         if seen.is_terminating:
             self._parts.measures.gone(key)
             return await self._parts.farewells.say(seen)
@@ -119,11 +129,7 @@ class Passes:
 
     async def _look(self, seen: Snapshot, sync: IgnitionSync) -> Outcome:
         faults = Faults()
-        remote = spec_check.remote(
-            sync.spec.git.repo,
-            insecure_hosts=self._git.insecure_hosts,
-            allow_file=self._git.allow_file,
-        )
+        remote = self._remote(sync)
         compiled = self._compile(seen.key, sync)
         sought = await self._parts.seeking.commit(seen, sync, remote, faults)
         api_key = await self._parts.seeking.api_key(sync, faults)
@@ -148,8 +154,18 @@ class Passes:
             )
         )
         await self._announce(seen, sync, sought, tally)
-        self._parts.measures.concluded(seen.key, outcome, tally, is_paused=sync.spec.paused)
+        self._parts.measures.concluded(seen.key, tally, is_paused=sync.spec.paused)
         return outcome
+
+    def _remote(self, sync: IgnitionSync) -> Remote:
+        """Where the files are; while paused nobody is asked, so how does not matter."""
+        if sync.spec.paused:
+            return spec_check.address(sync.spec.git.repo)
+        return spec_check.remote(
+            sync.spec.git.repo,
+            insecure_hosts=self._git.insecure_hosts,
+            allow_file=self._git.allow_file,
+        )
 
     def _discover(self, seen: Snapshot, sync: IgnitionSync) -> Discovery | None:
         if seen.pods is None:
@@ -272,7 +288,7 @@ class Passes:
         known = self._compiled.get(key)
         if known is not None and (known.uid, known.generation) == (meta.uid, meta.generation):
             return known
-        wanted = targets.routing_of(sync.spec, self._cluster_name)
+        wanted = targets.routing_of(sync.spec, self._cluster_name, self._protected_paths)
         made = Compiled(meta.uid, meta.generation, wanted, spec_check.problems(wanted))
         self._compiled[key] = made
         return made

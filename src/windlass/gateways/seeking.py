@@ -69,13 +69,28 @@ class Seeking:
     async def _ask(self, seen: Snapshot, sync: IgnitionSync, remote: Remote) -> Answer:
         found = await credentials.of_git(self._api, sync)
         polling = sync.spec.polling
-        question = Question(remote, found.fingerprint, sync.spec.git.ref, seen.request)
+        question = Question(
+            remote,
+            found.fingerprint,
+            sync.spec.git.ref,
+            seen.request,
+            sync.metadata.generation,
+            self._lost(seen),
+        )
         return await self._asking.ask(
             seen.key,
             question,
             found,
             interval_seconds=duration.seconds(polling.interval) if polling.enabled else None,
         )
+
+    def _lost(self, seen: Snapshot) -> str:
+        """The commit that was told, if it is not to be had any more; else nothing."""
+        told = metadata.source_of(seen.told)
+        if told is None:
+            return ""
+        is_lost = seen.misses_commit or self._asking.is_lost(seen.key, told.commit)
+        return told.commit if is_lost else ""
 
     def _judged(
         self, sync: IgnitionSync, remote: Remote, told: Source | None, answer: Answer

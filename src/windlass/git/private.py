@@ -79,16 +79,3 @@ def _is_another(pid: int) -> bool:
     except PermissionError:
         return True
     return True
-
-
-def secret_descriptor(content: bytes, base: Path) -> int:
-    """A descriptor to read `content` from that has no name in any file system."""
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("windlass", os.MFD_CLOEXEC)
-    else:
-        descriptor, name = tempfile.mkstemp(prefix=_PREFIX, dir=base)
-        Path(name).unlink()
-    view = memoryview(content)
-    while view:
-        view = view[os.write(descriptor, view) :]
-    return descriptor

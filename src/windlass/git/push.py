@@ -11,7 +11,9 @@ or whose answer was lost, the remote ref is read again, and it decides, not the 
 | a descendant of the expected tip    | `Raced`: somebody was faster                    |
 | absent                              | `Absent`                                        |
 | anything else                       | `Rewound`: history was rewritten; never forced  |
-| unreadable                          | `Transient`; the caller asks again later        |
+| unreadable for the moment           | `Transient`; the caller asks again later        |
+
+Where the remote does not let us read, or our own store is at fault, the GitError says so.
 """
 
 from __future__ import annotations

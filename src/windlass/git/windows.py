@@ -11,8 +11,8 @@ import pygit2
 
 _MIB = 1024 * 1024
 _WINDOW_BYTES = 1 * _MIB
-_ALL_WINDOWS_BYTES = 8 * _MIB
-_CACHED_BYTES = 4 * _MIB
+_ALL_WINDOWS_BYTES = 4 * _MIB
+_CACHED_BYTES = 1 * _MIB
 
 
 def small() -> None:

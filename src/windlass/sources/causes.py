@@ -11,33 +11,12 @@
 from __future__ import annotations
 
 from windlass.base.errors import Retryable, Stalled, WindlassError
-from windlass.git.format import failures
+from windlass.git.format import causes
 
 STALLED_SECONDS = 300.0
 
-STALLED = frozenset(
-    {
-        "AuthFailed",
-        "HostKeyMismatch",
-        "RepoNotFound",
-        "RefNotFound",
-        "CommitUnreachable",
-        "HostBlocked",
-        "TLSFailed",
-    }
-)
+STALLED = causes.FOR_A_PERSON | {"RefNotFound"}
 RETRYABLE = frozenset({"Timeout", "TooLarge", "Corrupt", "Unavailable"})
-
-_RENAMED = {
-    "NotFound": "RepoNotFound",
-    "AddressRefused": "HostBlocked",
-    "InsecureTransport": "HostBlocked",
-    "StoreCorrupt": "Corrupt",
-    "SecretMalformed": "AuthFailed",
-    # A server that says no to a read means who asks, not what is asked.
-    "Rejected": "AuthFailed",
-    "UnsupportedObjectFormat": "CommitUnreachable",
-}
 
 
 def cause(reason: str, message: str) -> Stalled | Retryable:
@@ -49,15 +28,7 @@ def cause(reason: str, message: str) -> Stalled | Retryable:
 
 def translated(error: WindlassError) -> Stalled | Retryable:
     """What went wrong with git, as one of the causes."""
-    reason = _RENAMED.get(error.reason, error.reason)
-    if reason == "Unavailable":
-        reason = _told_by_words(error.message)
+    reason = causes.named(error.reason, error.message)
     if reason not in STALLED | RETRYABLE:
         reason = "Unavailable"
     return cause(reason, error.message)
-
-
-def _told_by_words(message: str) -> str:
-    if failures.is_redirected(message):
-        return "HostBlocked"
-    return "TLSFailed" if failures.is_untrusted(message) else "Unavailable"

@@ -45,12 +45,15 @@ class Named:
     ca: KeyRef | None = None
     proxy: str = ""
     verifies_host_keys: bool = True
+    prefers_own_hosts: bool = False
+    """Whether host keys that lie beside the SSH key win over those of `known_hosts`."""
 
 
 async def read(api: Api, namespace: str, named: Named) -> Credentials:
     """The credentials; SecretMissing or SecretKeyMissing says what is not there."""
     found = await _proof(api, namespace, named)
-    if named.known_hosts is not None:
+    has_own_hosts = named.prefers_own_hosts and bool(found.known_hosts)
+    if named.known_hosts is not None and not has_own_hosts:
         hosts = await value(api, namespace, named.known_hosts, KNOWN_HOSTS_KEYS)
         found = replace(found, known_hosts=hosts)
     if named.ca is not None:

@@ -70,7 +70,16 @@ def test_a_push_becomes_files_a_scan_and_a_status(bench: AgentBench) -> None:
     assert bench.gateway.torn == []
     assert [past.result for past in second.history] == ["Synced", "Synced"]
     assert bench.agent.metric("windlass_agent_sync_total") == 2
+    counted = "windlass_agent_sync_duration_seconds_count"
+    for phase in ("fetch", "plan", "stage", "apply", "scan"):
+        assert bench.agent.metric(f'{counted}{{phase="{phase}"}}') == 2
+    for name in ("fetch_bytes_total", "peak_rss_bytes", "sync_skipped_total"):
+        assert bench.agent.metric(f"windlass_agent_{name}") > 0
     assert bench.agent.plan["digest"] == second.plan_digest
+    lines = [json.loads(line) for line in bench.agent.log.read_text().splitlines()]
+    (_, audit) = [line for line in lines if line["message"] == "files synced"]
+    assert (audit["role"], audit["cr"], audit["commit"]) == ("agent", "site", commit)
+    assert {"namespace", "pod", "gateway", "ref", "tx", "duration_ms"} <= audit.keys()
 
 
 def test_an_idle_agent_writes_nothing(bench: AgentBench) -> None:

@@ -212,7 +212,7 @@ def test_a_lost_staging_is_replayed_to_the_old_tree(data: Path) -> None:
     """A journal whose new contents are gone leads back to what the undo holds (APP-7)."""
     with site.applier(data) as applier, applier.begin() as transaction:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(transaction, "_complete", lambda: 1 / 0)
+            patch.setattr(transaction, "_complete", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 site.commit_files(applier, transaction, site.NEW, "new")
         for held in (data / STATE / "staging").glob("*/[0-9]"):

@@ -116,8 +116,10 @@ def test_verify_names_what_differs(shell: Shell) -> None:
     shell.run("apply")
     (shell.data / VIEW).write_text("edited")
     (shell.data / "projects/line/project.json").unlink()
-    (shell.data / "projects/line/strange").write_text("?")
-    found = shell.windlass("verify", f"--to={shell.data}", "-o", "json")
+    for name in ("projects/line/strange", "projects/line/own", "projects/tag-x/MQTT Engine/a"):
+        (shell.data / name).parent.mkdir(parents=True, exist_ok=True)
+        (shell.data / name).write_text("?")
+    found = shell.windlass("verify", f"--to={shell.data}", "--exclude=**/own", "-o", "json")
     assert found.returncode == 2
     assert json.loads(found.stdout) == {
         "modified": [VIEW],

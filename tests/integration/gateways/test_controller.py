@@ -54,6 +54,7 @@ async def test_gateways_are_told_counted_and_ready(fleet: Fleet, running: Runnin
     binding = await fleet.there(ROLE_BINDINGS, "ignition-sync-agent-site")
     assert [subject["name"] for subject in binding["subjects"]] == ["default", "plant"]
     assert (await fleet.told())["jitterMs"] == "100"
+    assert running.controller._listings._git._turns is not None, "git children are bounded"
     place = {"cr_namespace": fleet.namespace, "cr": "site"}
     assert running.value("synced", **place) == 2
     assert running.value("gateway_status", **place, gateway="one", status="Synced") == 1
@@ -97,7 +98,12 @@ async def test_a_new_commit_counts_nobody_until_all_have_it(fleet: Fleet, runnin
     assert "routing" in rows["message"]
     await pods[1].report()
     await fleet.until("SyncSucceeded")
-    assert len(await fleet.events("RefUpdated")) == 1
+    (event,) = await fleet.events("RefUpdated")
+    assert event["metadata"]["annotations"] == {"sync.ignition.io/revision": commit}
+    place = {"cr_namespace": fleet.namespace, "cr": "site"}
+    assert running.value("ready", **place) == 1
+    assert running.value("condition", **place, type="Ready", status="True") == 1
+    assert running.value("condition", **place, type="Ready", status="False") is None
 
 
 async def _row(fleet: Fleet, pod: str, commit: str) -> dict[str, str]:

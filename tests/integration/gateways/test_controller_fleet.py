@@ -15,6 +15,7 @@ from tests.support.gateway_fleet import (
     ROLE_BINDINGS,
     ROLES,
     Fleet,
+    Pod,
     Running,
     controlling,
 )
@@ -131,12 +132,43 @@ async def test_pods_without_a_working_agent_are_told(fleet: Fleet, running: Runn
 
     states = await eventually(rows, "the stopped agent")
     assert states == {"bare": "MissingSidecar", "broken": "Error", "early": "Pending"}
-    row = await fleet.condition("SidecarInjected")
-    assert (row["reason"], "bare" in row["message"]) == ("SidecarMissing", True)
-    assert len(await fleet.events("MissingSidecar")) == 1
+    (event,) = await fleet.events("MissingSidecar")
+    assert (event["type"], "bare" in event["note"]) == ("Warning", True)
     assert "waiting" in (await fleet.told())["statusObjects"]
     await bare.delete()
-    await fleet.until("SidecarPresent", "SidecarInjected")
+    await fleet.until("SyncFailed", says="0/2 gateways synced: broken: AgentNotRunning")
+
+
+@pytest.mark.scenario("G31")
+async def test_replicas_are_told_apart(fleet: Fleet, running: Running) -> None:
+    """Five replicas share labels and annotations; scaling from one to five renames nobody."""
+
+    async def replica(number: int) -> Pod:
+        labels = {
+            "app.kubernetes.io/name": "area",
+            "statefulset.kubernetes.io/pod-name": f"area-{number}",
+            "apps.kubernetes.io/pod-index": str(number),
+        }
+        return await fleet.pod(f"area-{number}", labels=labels)
+
+    await fleet.secret()
+    await fleet.apply(fleet.sync())
+    await (await replica(0)).report()
+    await fleet.until("SyncSucceeded", says="1/1")
+    names = {"area-0": "area"}
+    assert await _names(fleet) == names
+    for pod in [await replica(number) for number in range(1, 5)]:
+        await pod.report()
+    await fleet.until("SyncSucceeded", says="5/5")
+    names |= {f"area-{number}": f"area-{number}" for number in range(1, 5)}
+    assert await _names(fleet) == names
+    summary = await fleet.there(CONFIG_MAPS, "ignition-sync-status-site")
+    assert set(names) <= set(summary["data"])
+
+
+async def _names(fleet: Fleet) -> dict[str, str]:
+    rows = (await fleet.status())["discoveredGateways"]
+    return {row["podName"]: row["name"] for row in rows}
 
 
 async def test_a_pod_of_two_syncs_belongs_to_neither(fleet: Fleet, running: Running) -> None:
@@ -262,6 +294,7 @@ async def test_what_somebody_deletes_comes_back(fleet: Fleet, running: Running) 
     await fleet.until("SyncSucceeded")
 
 
+@pytest.mark.scenario("G2")
 async def test_poison_stays_alone(fleet: Fleet, running: Running) -> None:
     """Broken IgnitionSyncs beside a good one are told what is wrong; the good one works."""
     await fleet.secret()
@@ -291,7 +324,15 @@ async def test_poison_stays_alone(fleet: Fleet, running: Running) -> None:
     running.wake(fleet, "crashing")
     row = await fleet.until("InternalError", name="crashing")
     assert "canary" not in json.dumps(await fleet.status("crashing"))
+    (event,) = await eventually(lambda: fleet.events("InternalError"), "the event")
+    assert "error id" in row["message"]
+    assert (event["type"], event["note"]) == ("Warning", row["message"])
     await fleet.until("SyncInProgress", says="0/1")
+    place = {"cr_namespace": fleet.namespace, "cr": "address"}
+    assert running.value("ready", **place) == 0
+    assert running.value("condition", **place, type="Stalled", status="True") == 1
+    assert running.value("condition", **place, type="Reconciling", status="True") is None
+    assert (running.value("ref_resolve_shared_total") or 0) >= 1
     await fleet.admin.delete(IGNITION_SYNCS, "address", fleet.namespace)
 
     async def gone() -> bool:
@@ -405,7 +446,7 @@ async def test_who_does_not_lead_writes_nothing(
     """Without the lease no object of ours appears and none changes."""
     await fleet.secret()
     await fleet.apply(fleet.sync())
-    async with controlling(connection, tmp_path, may_write=lambda: False) as running:
+    async with controlling(connection.fenced(lambda: False), tmp_path) as running:
 
         async def failed() -> bool:
             return bool(running.value("reconcile_total", result="failed"))

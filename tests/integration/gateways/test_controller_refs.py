@@ -6,14 +6,28 @@ import json
 from pathlib import Path
 
 import pytest
+from prometheus_client import generate_latest
 
-from tests.support.gateway_fleet import Fleet, Running, controlling
+from tests.support.gateway_fleet import (
+    API_KEY,
+    CONFIG_MAPS,
+    EVENTS,
+    ROLE_BINDINGS,
+    ROLES,
+    Fleet,
+    Running,
+    controlling,
+)
 from tests.support.gitserver import PASSWORD, Served, commit_files, git, tips
 from tests.support.waiting import eventually
+from windlass.api.registry import IGNITION_SYNCS
 from windlass.dev.git_faults import Fault
 from windlass.kube.connection import Connection
 
 pytestmark = [pytest.mark.cluster]
+
+WRITTEN = (IGNITION_SYNCS, CONFIG_MAPS, ROLES, ROLE_BINDINGS)
+"""All types that the controller writes."""
 
 
 @pytest.mark.scenario("G4")
@@ -137,6 +151,28 @@ async def test_an_unknown_ref_leaves_everything_as_it_is(fleet: Fleet, running: 
     await fleet.until("SyncSucceeded")
 
 
+async def test_a_commit_that_agents_cannot_get_is_looked_for_again(
+    fleet: Fleet, running: Running
+) -> None:
+    """The branch was rewritten and nobody polls: the agent's word is enough (SRC-4)."""
+    await fleet.secret()
+    await fleet.apply(fleet.sync(polling={"enabled": False}))
+    pod = await fleet.pod("one")
+    told = await pod.metadata()
+    asked = fleet.listings()
+    new = commit_files(fleet.repository, {"a": "2"})
+    failed = {
+        "sync_status": "Pending",
+        "reason": "WaitingForGit",
+        "error_message": "CommitUnreachable: the server does not give it",
+        "synced_commit": "",
+    }
+    await pod.write(told, pod.synced(told, **failed))
+    await fleet.until_told("commit", new)
+    await eventually(running.idle, "the pass")
+    assert asked < fleet.listings() <= asked + 2
+
+
 async def test_a_remote_that_is_down_is_asked_rarely(fleet: Fleet, running: Running) -> None:
     """The failure is told; passes in between ask nobody; it heals by itself."""
     await fleet.secret()
@@ -162,8 +198,9 @@ async def test_a_remote_that_is_down_is_asked_rarely(fleet: Fleet, running: Runn
     await fleet.until("NoGatewaysDiscovered")
 
 
+@pytest.mark.scenario("G82")
 async def test_wrong_credentials_are_told_and_heal(
-    fleet: Fleet, running: Running, closed_git_host: Served
+    fleet: Fleet, running: Running, closed_git_host: Served, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """No password is repeated; a missing key is named; a corrected Secret is enough."""
     repository = closed_git_host.create(fleet.namespace, {"a": "1"})
@@ -188,8 +225,11 @@ async def test_wrong_credentials_are_told_and_heal(
     await fleet.request()
     told = await fleet.until_told("commit", tips(repository)["main"])
     assert told["authType"] == "token"
-    assert PASSWORD not in json.dumps(told)
     assert (await fleet.condition("SourceTrusted"))["reason"] == "InsecureTransport"
+    said = [await fleet.admin.list(gvr, fleet.namespace) for gvr in (*WRITTEN, EVENTS)]
+    shown = (json.dumps(said), generate_latest(running.registry).decode(), *capfd.readouterr())
+    for secret in (wrong, PASSWORD, API_KEY):
+        assert not [text for text in shown if secret in text]
 
 
 async def test_a_restart_writes_nothing(

@@ -355,6 +355,7 @@ import asyncio, sys
 from pathlib import Path
 from windlass.base import memory
 memory.frugal()
+import windlass.gateways.agent.process
 from windlass.git import windows
 windows.small()
 from windlass.gateways.agent.apply import Applier

@@ -249,6 +249,7 @@ async def test_gateway_that_comes_back(gateway: Gateway, scanner: Scanner) -> No
     assert (await scanner.scan([CONFIG], POLICY)).text == "config=200"
 
 
+@pytest.mark.scenario("G59")
 async def test_wrong_port_is_named(gateway: Gateway, token_file: Path, data: Path) -> None:
     """A gateway that answers on another port is found; the token does not go there."""
     port = int(gateway.url.rpartition(":")[2])

@@ -24,7 +24,7 @@ async def test_branches_default_and_emptiness(tmp_path: Path) -> None:
         served.create("empty")
         found = await read(git, served.remote("team/app"))
         assert (found.default_branch, found.tip("main")) == ("main", tips(repository)["main"])
-        assert (await read(git, served.remote("empty"))).is_empty
+        assert (await read(git, served.remote("empty"))).refs == {}
 
 
 async def test_another_object_format_is_seen(tmp_path: Path) -> None:

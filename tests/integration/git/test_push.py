@@ -50,7 +50,7 @@ async def test_a_new_branch_starts_at_the_default_tip(tmp_path: Path) -> None:
     with serving(tmp_path / "srv") as served:
         repository = served.create("a", {"theirs": "1"})
         work = _work(tmp_path, served)
-        base = (await read(work.git, work.remote)).default_tip
+        base = (await read(work.git, work.remote)).tip("main")
         assert await work.fetch() == base
         commit = work.commit(base, {"ours": b"2"})
         assert isinstance(await work.push(commit, None, "mirror"), Pushed)

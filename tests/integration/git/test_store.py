@@ -15,8 +15,16 @@ from windlass.dev.git_server import GitServer
 from windlass.git.child import Git
 from windlass.git.edit import edit_tree
 from windlass.git.errors import GitError, PathOccupied, StoreCorrupt
+from windlass.git.format import objects
 from windlass.git.push import Pushed
 from windlass.git.store import Store
+
+
+def written_blob(store: Store, content: bytes) -> str:
+    """A blob that no tree names yet."""
+    blob = objects.blob_id(content)
+    store.write_objects({blob: ("blob", content)})
+    return blob
 
 
 def _work(tmp_path: Path, served: Served, name: str = "a") -> Work:
@@ -126,7 +134,7 @@ async def test_repack_drops_nothing(tmp_path: Path) -> None:
         repository = served.create("a", {"x/a": "1", "x/b": "2"})
         work = _work(tmp_path, served)
         tip = await work.fetch()
-        pending = work.store.write_blob(b"pending")
+        pending = written_blob(work.store, b"pending")
         many = edit_tree(work.store, None, {f"f{n}": b"p%d" % n for n in range(200)}).tree
         commit = work.commit(tip, {"x/a": b"9"})
         await work.push(commit, tip)
@@ -252,7 +260,7 @@ def test_links_and_submodules_are_neither_removed_nor_descended_into(tmp_path: P
     from windlass.git.format import objects, tree
 
     store = Store.open(tmp_path / "store")
-    blob = store.write_blob(b"target")
+    blob = written_blob(store, b"target")
     data = tree.encode(
         {b"l": tree.TreeEntry(tree.SYMLINK, blob), b"m": tree.TreeEntry(tree.GITLINK, "1" * 40)}
     )

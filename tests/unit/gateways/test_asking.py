@@ -26,6 +26,10 @@ class _Resolver:
     def __init__(self) -> None:
         self.patience: list[float] = []
         self.errors: list[WindlassError] = []
+        self.forgotten: list[str] = []
+
+    def forget(self, _: Remote, commit: str) -> None:
+        self.forgotten.append(commit)
 
     async def resolve(self, *_: Any, max_age_seconds: float) -> Resolution:
         self.patience.append(max_age_seconds)
@@ -47,9 +51,14 @@ class _World:
         )
 
     async def ask(
-        self, *, ref: str = "main", request: str = "", interval: float | None = 60.0
+        self,
+        *,
+        ref: str = "main",
+        request: str = "",
+        interval: float | None = 60.0,
+        **more: Any,
     ) -> Answer:
-        question = Question(REMOTE, "f", ref, request)
+        question = Question(REMOTE, "f", ref, request, **more)
         return await self.asking.ask(KEY, question, ANONYMOUS, interval_seconds=interval)
 
 
@@ -80,6 +89,31 @@ async def test_without_polling_only_news_is_asked_for() -> None:
     assert world.resolver.patience == [10.0, 0.0, 0.0]
 
 
+async def test_another_spec_asks_anew() -> None:
+    """Whatever changed in it, and also without polling; what was wrong is tried at once."""
+    world = _World()
+    world.resolver.errors = [Stalled("AuthFailed", "no")]
+    await world.ask(interval=None, generation=1)
+    answer = await world.ask(interval=None, generation=2)
+    assert answer.found is FOUND
+    assert await world.ask(interval=None, generation=2) is answer
+    assert world.resolver.patience == [10.0, 0.0]
+
+
+async def test_a_commit_that_an_agent_cannot_get_is_proven_anew() -> None:
+    """SRC-4: once for each commit, however often it is said."""
+    world = _World()
+    lost = "a" * 40
+    await world.ask(interval=None)
+    assert not world.asking.is_lost(KEY, lost)
+    for _ in range(3):
+        await world.ask(interval=None, lost=lost)
+    assert world.asking.is_lost(KEY, lost)
+    assert not world.asking.is_lost(KEY, "b" * 40)
+    assert world.resolver.forgotten == [lost]
+    assert world.resolver.patience == [10.0, 0.0]
+
+
 async def test_what_only_a_person_can_fix_waits_five_minutes() -> None:
     """The error is told again from memory."""
     world = _World()
@@ -104,11 +138,11 @@ async def test_passing_faults_back_off_and_a_new_question_resets() -> None:
         assert wait is not None
         waits.append(wait)
         world.clock.seconds += wait + 0.1
-    assert 2.5 <= waits[0] <= 5
-    assert 150 <= waits[-1] <= 300
+    assert 4 <= waits[0] <= 6
+    assert 240 <= waits[-1] <= 360
     wait = world.asking.in_seconds(await world.ask(ref="other"))
     assert wait is not None
-    assert wait <= 5
+    assert wait <= 6
 
 
 async def test_a_ref_newer_than_a_shared_answer_is_looked_for_again() -> None:

@@ -92,6 +92,17 @@ def test_a_commit_that_deletes_most_files_asks_first() -> None:
     assert f'ignition-sync.io/allow-mass-delete="{less.id}"' in message
 
 
+def test_the_word_to_say_is_never_cut_off() -> None:
+    """However long the paths are, the whole message fits into a report."""
+    gateway = _gateway(("s", "x"))
+    gateway.sync(Commit({f"s/{'long/' * 30}{number}": b"%d" % number for number in range(20)}))
+    less = Commit({"s/stays": b""})
+    with pytest.raises(Refused) as caught:
+        plans.check(gateway.plan(less).plan)
+    assert len(caught.value.message) <= 512
+    assert caught.value.message.endswith(f'allow-mass-delete="{less.id}"')
+
+
 @pytest.mark.scenario("G42")
 def test_the_word_is_good_for_one_commit_and_routing() -> None:
     """An allowance for anything else changes nothing."""

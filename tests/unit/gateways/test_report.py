@@ -16,6 +16,7 @@ from windlass.gateways.decide.metadata import Source
 from windlass.gateways.decide.notices import Moment
 from windlass.gateways.decide.report import Findings
 from windlass.gateways.decide.standing import Tally
+from windlass.gateways.decide.status_report import Drift
 from windlass.git.format.resolution import Resolution
 from windlass.runtime.outcome import Outcome
 
@@ -48,6 +49,8 @@ def test_all_is_well() -> None:
     assert not found.reconciling
     assert found.requeue_after == 60.0
     assert {one.status for one in found.conditions} == {"True"}
+    kinds = {"ProfilesValid", "RepoCloned", "SourceTrusted", "AllGatewaysSynced"}
+    assert {one.type for one in found.conditions} == kinds
     assert found.fields["lastSyncCommitShort"] == COMMIT[:7]
     assert found.fields["repoCloneStatus"] == "Cloned"
 
@@ -85,6 +88,7 @@ def test_the_first_reason_speaks(first: int) -> None:
         ({"failure": Retryable("Timeout", "x")}, False, True, "Reconciling", 60.0),
         ({"problems": ("x",)}, True, False, "", 60.0),
         ({"api_key": _KEY}, False, True, "Reconciling", 15.0),
+        ({"failure": _AUTH, "api_key": _KEY}, True, False, "AuthFailed", 15.0),
         ({"tally": _tally()}, False, False, "", 60.0),
         (
             {"tally": _tally({"sync_status": "Error", "reason": "UnsafePath"})},
@@ -123,6 +127,22 @@ def test_a_failing_look_keeps_what_was() -> None:
     assert _condition(found, "AllGatewaysSynced") == ("True", "SyncSucceeded")
 
 
+@pytest.mark.parametrize(
+    ("changes", "warns"),
+    [
+        ({"failure": Retryable("Timeout", "x")}, True),
+        ({"tally": _tally({"sync_status": "Error", "reason": "DiskFull"})}, True),
+        ({"tally": _tally(None)}, False),
+        ({"api_key": _KEY}, False),
+    ],
+)
+def test_failures_warn_although_they_are_tried_again(changes: dict[str, Any], warns: bool) -> None:
+    """CloneFailed and SyncFailed are warnings; progress and waiting are not."""
+    found = report.outcome(replace(GOOD, **changes))
+    assert found.reconciling
+    assert found.warns is warns
+
+
 def test_a_pause_leaves_repo_cloned_alone() -> None:
     """And is told as a normal event."""
     found = report.outcome(replace(GOOD, is_paused=True))
@@ -134,8 +154,7 @@ def test_unknown_pods_change_no_count() -> None:
     """Neither counts nor rows nor conditions about gateways are named."""
     found = report.outcome(replace(GOOD, tally=None))
     assert not {"gatewayCounts", "discoveredGateways"} & found.fields.keys()
-    assert not {"AllGatewaysSynced", "SidecarInjected"} & {one.type for one in found.conditions}
-    assert not found.withdrawn
+    assert "AllGatewaysSynced" not in {one.type for one in found.conditions}
 
 
 def test_faults_come_again_with_backoff() -> None:
@@ -183,6 +202,58 @@ def test_gateways_are_told_once() -> None:
     fields = report.outcome(replace(GOOD, tally=bare)).fields
     stored = _stored(fields)
     assert notices.tellings(_moment(tally=bare, status=stored)) == ()
+
+
+def _transition(before: dict[str, Any], now: dict[str, Any]) -> list[tuple[str, str]]:
+    """The events of one gateway that reported one thing, then another."""
+    stored = _stored(report.outcome(replace(GOOD, tally=_tally(before))).fields)
+    told = notices.tellings(_moment(tally=_tally(now), status=stored))
+    return [(one.weight, one.reason) for one in told if one.reason != "SyncCompleted"]
+
+
+_DRIFTED = {"drift": Drift(modified=1, extra=2)}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "told"),
+    [
+        ({"drift": Drift()}, _DRIFTED, [("Warning", "GatewayFilesModified")]),
+        ({}, _DRIFTED, [("Warning", "GatewayFilesModified")]),
+        (_DRIFTED, {"drift": Drift(modified=7)}, []),
+        (_DRIFTED, {"drift": Drift()}, [("Normal", "GatewayFilesModified")]),
+        (_DRIFTED, {}, []),
+        (
+            {},
+            {"sync_status": "Error", "reason": "MassDeleteGuard"},
+            [("Warning", "MassDeleteGuard")],
+        ),
+        (
+            {"sync_status": "Error", "reason": "ScanFailed"},
+            {"sync_status": "Error", "reason": "ScanUnauthorized"},
+            [("Warning", "ScanUnauthorized")],
+        ),
+        (
+            {"sync_status": "Error", "reason": "ScanUnauthorized"},
+            {"sync_status": "Error", "reason": "ScanUnauthorized"},
+            [],
+        ),
+        ({}, {"reason": "DriftRemediated"}, [("Normal", "DriftRemediated")]),
+    ],
+)
+def test_single_gateways_are_told_at_transitions(
+    before: dict[str, Any], now: dict[str, Any], told: list[tuple[str, str]]
+) -> None:
+    """DRF-1, APP-9, SCN-4: when it begins and when it is over, not in between."""
+    assert _transition(before, now) == told
+
+
+def test_a_completed_sync_says_what_it_took() -> None:
+    """Files, scans and the longest time of all gateways together."""
+    first = {"files_changed": 3, "last_scan_result": "projects=200", "last_sync_duration": "2.5s"}
+    second = {"files_changed": 4, "last_scan_result": "projects=200", "last_sync_duration": "soon"}
+    found = notices.tellings(_moment(tally=_tally(first, second)))
+    (told,) = [one for one in found if one.reason == "SyncCompleted"]
+    assert told.message == "2/2 gateways synced: 7 files, scan projects=200, at most 2.5 s"
 
 
 def _stored(fields: Any) -> IgnitionSyncStatus:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from tests.support.gateway_plans import pod_of
@@ -84,6 +85,17 @@ def test_excludes_add_up() -> None:
         "a,b",
         "**/tag-*/MQTT X/",
     )
+
+
+@pytest.mark.parametrize("said", [{}, {"profile": "area"}])
+def test_what_the_operator_protects_is_left_alone(said: dict[str, str]) -> None:
+    """PRO-1: excluded on every gateway, and no profile may lead there."""
+    guarded = msgspec.structs.replace(PROFILES, protected_paths=("plant/own",))
+    assert _chosen(guarded, pod_of(**said)).excludes[0] == "plant/own"
+    rows = (ProfileMapping("a", "{{.GatewayName}}/own/x"),)
+    astray = msgspec.structs.replace(guarded, profiles={"area": Profile(rows)})
+    with pytest.raises(Refused, match="belongs to the gateway"):
+        _chosen(astray, pod_of(profile="area", gateway_name="plant"))
 
 
 def replace_excludes(routing: Routing, patterns: tuple[str, ...]) -> Routing:

@@ -36,6 +36,20 @@ def test_protected_destinations_are_refused(destination: str) -> None:
     assert "additionalFiles[0].dest" in problem
 
 
+@pytest.mark.parametrize("destination", ["plant", "./plant/x"])
+def test_the_operator_may_protect_more(destination: str) -> None:
+    """PRO-1: paths of a setting are refused like the constant ones, neighbours are not."""
+
+    def problems(**spec: Any) -> tuple[str, ...]:
+        return spec_check.problems(targets.routing_of(sync(**spec).spec, "", ("plant/",)))
+
+    (problem,) = problems(**_mapping(destination=destination))
+    assert problem.startswith("profiles.p.mappings[0].destination")
+    (problem,) = problems(additionalFiles=[{"source": "a", "dest": destination}])
+    assert "additionalFiles[0]" in problem
+    assert problems(**_mapping(destination="plants")) == ()
+
+
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
@@ -94,3 +108,10 @@ def test_a_listed_host_may_be_insecure() -> None:
     hosts = frozenset({"example.com"})
     found = spec_check.remote("http://example.com/x", insecure_hosts=hosts, allow_file=False)
     assert found.scheme == "http"
+
+
+def test_while_nobody_is_asked_the_way_does_not_matter() -> None:
+    """A pause is told whatever the transport; an address nobody understands is not."""
+    assert spec_check.address("http://h/x.git").host == "h"
+    with pytest.raises(Stalled):
+        spec_check.address("https://user:pass@h/x.git")

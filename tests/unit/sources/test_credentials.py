@@ -78,6 +78,10 @@ async def test_ssh_keys_with_their_host_keys() -> None:
     assert (found.ssh_key, found.ssh_passphrase, found.known_hosts) == (b"KEY\n", "phrase", b"own")
     found = await _read(objects, ssh_key=KeyRef("s"), known_hosts=KeyRef("hosts"))
     assert found.known_hosts == b"other"
+    hosts = {"known_hosts": KeyRef("hosts"), "prefers_own_hosts": True}
+    assert (await _read(objects, secret="s", **hosts)).known_hosts == b"own"
+    objects.held["s"].pop("known_hosts")
+    assert (await _read(objects, secret="s", **hosts)).known_hosts == b"other"
     found = await _read(objects, ssh_key=KeyRef("s"), verifies_host_keys=False)
     assert not found.host_key_verification
 

@@ -20,7 +20,6 @@ from windlass.base.clock import Clock, SystemClock
 from windlass.base.errors import Stalled
 from windlass.gateways.agent import (
     journal,
-    manifest_file,
     modes,
     staging,
     state_directory,
@@ -31,6 +30,7 @@ from windlass.gateways.agent import (
 from windlass.gateways.agent.completion import Completion, Ended, drop_older_undo
 from windlass.gateways.agent.journal import Record
 from windlass.gateways.agent.lock import Owner, VolumeLock
+from windlass.gateways.agent.manifest_file import ManifestFile
 from windlass.gateways.agent.space import Reserve
 from windlass.gateways.agent.transaction import Applied, Transaction, Volume
 from windlass.gateways.agent.tree import Tree
@@ -59,6 +59,7 @@ class Applier:
         )
         self._reserve = reserve if reserve is not None else Reserve()
         self._undo_cap = undo_cap
+        self._manifest = ManifestFile(self.tree)
 
     def close(self) -> None:
         self._lock.release()
@@ -84,7 +85,8 @@ class Applier:
     def replay(self) -> Ended | None:
         """Take an interrupted transaction to one of its ends and sweep what crashes left."""
         with volume.faults("resuming an interrupted sync"):
-            state_directory.check_schemas(self.tree)
+            ours = (state_directory.MANIFEST,) if self._manifest.is_known else ()
+            state_directory.check_schemas(self.tree, known=ours)
             found = journal.read(self.tree)
             if found is None:
                 self._sweep()
@@ -118,12 +120,16 @@ class Applier:
     def manifest(self) -> Manifest | None:
         """What the last sync left; None before the first one."""
         with volume.faults("reading the manifest"):
-            return manifest_file.read(self.tree)
+            return self._manifest.read()
 
-    def live(self, lookups: Lookups) -> Live:
-        """What lies on the disk, without reading a single content."""
+    def live(self, lookups: Lookups, manifest: Manifest | None = None) -> Live:
+        """What lies on the disk, without reading a single content.
+
+        Stats that the manifest has too are shared with it, not held twice.
+        """
         with volume.faults("looking at the gateway's files"):
-            return survey.Survey(self.tree).live(lookups)
+            left = manifest.files if manifest is not None else {}
+            return survey.Survey(self.tree, left).live(lookups)
 
     def stats(self, paths: Iterable[str]) -> dict[str, Stat]:
         """The stats of the plain files among `paths`."""
@@ -139,6 +145,11 @@ class Applier:
         """Whether `rollback` has something to go back to."""
         with volume.faults("reading the undo"):
             return self._undoable() is not None
+
+    def newest(self) -> str:
+        """The transaction that `rollback` would undo; empty before the first one."""
+        with volume.faults("reading the undo"):
+            return undo.newest(self.tree) or ""
 
     def _undoable(self) -> Record | None:
         tx = undo.newest(self.tree)
@@ -159,7 +170,7 @@ class Applier:
         root = self.tree.stat("")
         assert root is not None
         fitting = modes.of_process(root)
-        return Volume(self.tree, self._lock, fitting, self._reserve, self._undo_cap)
+        return Volume(self.tree, self._lock, fitting, self._reserve, self._undo_cap, self._manifest)
 
     def _sweep(self) -> None:
         """Without a journal no transaction is alive; what is left of one is rubbish."""

@@ -31,7 +31,7 @@ def compared(
     everything: bool,
 ) -> Drift:
     """The drift of all that the manifest manages; without a store nothing counts as stamped."""
-    found = applier.live(live.lookups(manifest.roots, manifest))
+    found = applier.live(live.lookups(manifest.roots, manifest), manifest)
     suspects = drift.suspects(manifest, found.files, everything=everything)
     hashes = applier.hashes(suspects)
     altered = [path for path in hashes if hashes[path] != manifest.files[path].sha256]

@@ -48,7 +48,7 @@ class Ended:
 
 
 class Completion:
-    """One transaction from its commit point to its end."""
+    """One transaction from its commit point to its end; whoever just wrote its record has it."""
 
     def __init__(
         self,
@@ -56,11 +56,13 @@ class Completion:
         found: Journal,
         modes: Modes,
         guard: Callable[[], None],
+        record: Record | None = None,
     ) -> None:
         self._tree = tree
         self._direction = found.direction
         self._staging = f"{STAGING}/{found.tx}"
-        self._record = journal.read_record(tree, f"{self._staging}/{journal.RECORD}")
+        written = f"{self._staging}/{journal.RECORD}"
+        self._record = record if record is not None else journal.read_record(tree, written)
         self._undo = Undo(tree, found.tx)
         self._execution = Execution(tree, self._record, modes, guard)
 

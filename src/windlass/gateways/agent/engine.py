@@ -9,6 +9,7 @@ it alike. What blocks runs in threads; whoever cancels a call still gets it ende
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,13 +17,14 @@ from dataclasses import dataclass
 from windlass.base.errors import Retryable
 from windlass.gateways.agent import comparing
 from windlass.gateways.agent.apply import Applier
-from windlass.gateways.agent.interrupt import GivenUp, Interrupt, to_its_end
+from windlass.gateways.agent.interrupt import GivenUp, Interrupt, ended, to_its_end
+from windlass.gateways.agent.laying import Laying
+from windlass.gateways.agent.looking import Looking
 from windlass.gateways.agent.making import Making, Scales, Sink
 from windlass.gateways.agent.order import Order
+from windlass.gateways.agent.phases import Phases
 from windlass.gateways.agent.transaction import Applied, Transaction
 from windlass.gateways.decide import changes as changing
-from windlass.gateways.decide import layout as layouts
-from windlass.gateways.decide import live as live_trees
 from windlass.gateways.decide import plan as plans
 from windlass.gateways.decide import rendering, scans, selection, successor, validation
 from windlass.gateways.decide.changes import Changes
@@ -39,9 +41,12 @@ from windlass.git.errors import GitError
 from windlass.git.exact import ExactStore
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Planned:
-    """What a sync would do; `manifest` is what it would leave behind."""
+    """What a sync would do; `manifest` is what it would leave behind.
+
+    Without a repr: it would name every file, and tasks print their results.
+    """
 
     plan: Plan
     manifest: Manifest
@@ -61,7 +66,7 @@ class Planned:
         return frozenset(ScanKind(kind) for kind in self.plan.scans)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Synced:
     """What a sync did."""
 
@@ -93,9 +98,12 @@ class _Ground:
 class Engine:
     """One data directory and one store."""
 
-    def __init__(self, applier: Applier, store: ExactStore) -> None:
+    def __init__(self, applier: Applier, store: ExactStore, phases: Phases | None = None) -> None:
         self._applier = applier
         self._store = store
+        self._phases = phases or Phases()
+        self._laying = Laying(store)
+        self._looking = Looking(applier)
 
     async def plan(self, order: Order, interrupt: Interrupt | None = None) -> Planned:
         """What a sync would do; nothing in the data directory is written."""
@@ -116,7 +124,8 @@ class Engine:
                 planned = await self._planned(order, transaction, asked)
                 asked.check()
                 plans.check(planned.plan)
-                applied = await to_its_end(self._commit, transaction, planned, before_commit)
+                with self._phases.of("apply"):
+                    applied = await to_its_end(self._commit, transaction, planned, before_commit)
                 return Synced(planned, applied)
         except Retryable as error:
             if asked.is_set and not transaction.is_committed:
@@ -142,31 +151,44 @@ class Engine:
         return await to_its_end(self._drift, excludes, everything)
 
     async def _planned(self, order: Order, sink: Sink, interrupt: Interrupt) -> Planned:
-        fetching = self._store.fetch(order.source, order.commit, ref=order.ref)
-        commit = await interrupt.around(fetching)
-        ground = await to_its_end(self._ground, order, commit)
-        found = await self._changes(ground, interrupt)
+        with self._phases.of("fetch"):
+            commit = await self._fetched(order, interrupt)
+        with self._phases.of("plan"):
+            ground = await to_its_end(self._ground, order, commit)
+            found = await self._changes(ground, interrupt)
         making = Making(self._store, ground.layout, sink, order.caps, interrupt)
-        await making.make(found)
-        found = changing.settled(found, ground.layout, making.rendered)
-        await making.make(found)
+        with self._phases.of("stage"):
+            await making.make(found)
+            found = changing.settled(found, ground.layout, making.rendered)
+            await making.make(found)
         return await to_its_end(_concluded, ground, found, making)
+
+    async def _fetched(self, order: Order, interrupt: Interrupt) -> str:
+        """The commit's id; the time that Git takes is used to look at the disk."""
+        looking = asyncio.ensure_future(to_its_end(self._looking.look_ahead))
+        try:
+            fetching = self._store.fetch(order.source, order.commit, ref=order.ref)
+            commit = await interrupt.around(fetching)
+            await looking
+            return commit
+        finally:
+            await ended(looking)
 
     def _ground(self, order: Order, commit: str) -> _Ground:
         revision = Revision(commit, order.ref, self._store.committed_at(commit))
         chosen = selection.selected(order.routing, order.pod, revision, cr_name=order.cr_name)
-        layout = layouts.of_selection(self._store.listing(commit), chosen, order.caps)
-        manifest = self._applier.manifest()
-        live = self._applier.live(live_trees.lookups(layout.roots, manifest))
-        return _Ground(order, self._store.tree_of(commit), chosen, layout, manifest, live)
+        layout = self._laying.layout(commit, chosen, order.caps)
+        look = self._looking.look(layout.roots)
+        tree = self._store.tree_of(commit)
+        return _Ground(order, tree, chosen, layout, look.manifest, look.live)
 
     async def _changes(self, ground: _Ground, interrupt: Interrupt) -> Changes:
         layout, manifest, stats = ground.layout, ground.manifest, ground.live.files
         doubtful = changing.doubtful(layout, manifest, stats)
         hashes = await to_its_end(self._applier.hashes, doubtful)
         stamped: frozenset[str] = frozenset()
-        if manifest is not None:
-            altered = _altered(layout, manifest, hashes)
+        altered = _altered(layout, manifest, hashes) if manifest is not None else []
+        if manifest is not None and altered:
             await interrupt.around(self._store.need(layout.files[path].blob for path in altered))
             stamped = await to_its_end(
                 comparing.noise, self._applier, self._store, manifest, altered

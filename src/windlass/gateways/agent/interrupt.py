@@ -67,7 +67,7 @@ class Interrupt:
             return await task
         finally:
             asked.cancel()
-            await _ended(task)
+            await ended(task)
 
     async def pause(self, seconds: float) -> None:
         """Sleep; raise as soon as it is asked."""
@@ -89,10 +89,11 @@ async def to_its_end(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) ->
         raise
 
 
-async def _ended(task: asyncio.Future[T]) -> None:
+async def ended(task: asyncio.Future[T]) -> None:
     """Cancel what still runs, and wait until it has cleaned up after itself."""
     if not task.done():
         task.cancel()
         await asyncio.wait({task})
-        if not task.cancelled():
-            task.exception()
+    if not task.cancelled():
+        # Looked at, so that a failure that another one overtook is no warning.
+        task.exception()

@@ -17,6 +17,7 @@ import structlog
 
 from windlass.base import memory
 from windlass.base.clock import Clock
+from windlass.base.error_id import error_id
 from windlass.base.errors import WindlassError
 from windlass.base.redaction import process as redactor
 from windlass.gateways.agent import startup, surroundings, telling
@@ -154,8 +155,9 @@ class AgentLoop:
         except WindlassError as error:
             return self._failed(error)
         except Exception as error:
-            _log.exception("turn broke")
-            text = f"{type(error).__name__}; see the agent's log"
+            name = error_id(error)
+            _log.exception("turn broke", error_id=name)
+            text = f"unexpected {type(error).__name__}, error id {name}; see the agent's log"
             return self._failed(WindlassError("Internal", text))
 
     async def _turn(self) -> float:
@@ -169,6 +171,7 @@ class AgentLoop:
         await self._keep_metadata()
         step = next_step.next_step(self._facts(view))
         if step.kind in ("rest", "hold"):
+            self._work.skipped(step.reason or step.status)
             self._retries.succeeded()
             self._say(self._resting(step))
             return await self._look_around(view)

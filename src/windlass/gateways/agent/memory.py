@@ -26,6 +26,14 @@ class Mark(msgspec.Struct, frozen=True, rename="camel"):
     profile_hash: str
 
 
+class Undoing(msgspec.Struct, frozen=True, rename="camel"):
+    """A rollback that was begun: for which word, of which transaction and version."""
+
+    value: str
+    tx: str
+    of: Mark | None
+
+
 class LastSync(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The last sync that came to its end."""
 
@@ -54,6 +62,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     history: tuple[PastSync, ...] = ()
     trigger: str = ""
     rollback: str = ""
+    undoing: Undoing | None = None
     rolled_back: Mark | None = None
     boots: bool = False
 

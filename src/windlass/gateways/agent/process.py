@@ -28,6 +28,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from structlog.contextvars import bound_contextvars
 
 from windlass.base import memory
 from windlass.base.clock import Clock, SystemClock
@@ -222,4 +223,6 @@ async def run(settings: AgentSettings) -> None:
     """Run the agent until a signal ends it."""
     memory.frugal()
     windows.small()
-    await AgentProcess(settings, SystemClock()).run()
+    who = settings.identity
+    with bound_contextvars(role="agent", namespace=who.namespace, cr=who.cr_name, pod=who.pod_name):
+        await AgentProcess(settings, SystemClock()).run()

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Collection
 from typing import TypeVar
 
 import msgspec
@@ -67,10 +68,13 @@ def make(tree: Tree, folder: str) -> None:
         tree.mkdir(folder, _PRIVATE_DIRECTORY)
 
 
-def check_schemas(tree: Tree) -> None:
-    """Refuse to write where a newer windlass has written; a broken document waits for its use."""
+def check_schemas(tree: Tree, *, known: Collection[str] = ()) -> None:
+    """Refuse to write where a newer windlass has written; a broken document waits for its use.
+
+    `known` are documents whose content is known to be ours.
+    """
     for path in _DOCUMENTS:
-        data = tree.read(path)
+        data = tree.read(path) if path not in known else None
         if data is not None:
             with contextlib.suppress(msgspec.DecodeError):
                 check_schema(path, data)

@@ -7,23 +7,29 @@ file that vanishes meanwhile is not there.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from windlass.gateways.agent.execution import digest
 from windlass.gateways.agent.manifest_file import stat_of
 from windlass.gateways.agent.tree import Tree, UnsafePath
 from windlass.gateways.decide import paths, protected
 from windlass.gateways.decide.live import Live, Lookups, Other
-from windlass.gateways.decide.manifest import Stat
+from windlass.gateways.decide.manifest import ManifestEntry, Stat
 
 
 class Survey:
-    """One look at a data directory, gathered folder by folder."""
+    """One look at a data directory, gathered folder by folder.
 
-    def __init__(self, tree: Tree) -> None:
+    `left` is what the last sync left. A file that still has that stat gets the very same
+    one, so that telling touched files from untouched ones costs next to nothing.
+    """
+
+    def __init__(self, tree: Tree, left: Mapping[str, ManifestEntry]) -> None:
         self._tree = tree
+        self._left = left
         self._files: dict[str, Stat] = {}
         self._directories: set[str] = set()
         self._others: dict[str, Other] = {}
@@ -53,30 +59,41 @@ class Survey:
 
     def _list(self, folder: str) -> list[str]:
         """Note what is in a directory; the directories in it are to be listed next."""
-        try:
-            found = self._tree.entries(folder)
-        except (FileNotFoundError, NotADirectoryError, UnsafePath):
-            return []
-        below = []
-        for name, seen in found:
-            path = paths.joined(folder, name)
-            if protected.is_protected(path):
-                self._others[path] = "protected"
-            elif self._note(path, seen):
-                below.append(path)
+        below: list[str] = []
+        above = f"{folder}/" if folder else ""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError, UnsafePath):
+            for name, seen in self._tree.entries(folder):
+                path = above + name
+                if protected.is_protected_in(folder, name):
+                    self._others[path] = "protected"
+                elif self._note(path, seen):
+                    below.append(path)
         return below
 
     def _note(self, path: str, found: os.stat_result) -> bool:
         """Remember what is at `path`; True for a directory."""
-        if stat.S_ISDIR(found.st_mode) and _is_text(path):
+        kind = stat.S_IFMT(found.st_mode)
+        if kind == stat.S_IFREG and _is_text(path):
+            self._files[path] = self._stat(path, found)
+        elif kind == stat.S_IFDIR and _is_text(path):
             self._directories.add(path)
             return True
-        if stat.S_ISREG(found.st_mode) and _is_text(path):
-            self._files[path] = stat_of(found)
         else:
             shown = path.encode(errors="backslashreplace").decode()
-            self._others[shown] = "symlink" if stat.S_ISLNK(found.st_mode) else "special"
+            self._others[shown] = "symlink" if kind == stat.S_IFLNK else "special"
         return False
+
+    def _stat(self, path: str, found: os.stat_result) -> Stat:
+        entry = self._left.get(path)
+        left = entry.stat if entry is not None else None
+        if (
+            left is not None
+            and left.mtime_ns == found.st_mtime_ns
+            and left.inode == found.st_ino
+            and left.size == found.st_size
+        ):
+            return left
+        return stat_of(found)
 
 
 def stats(tree: Tree, wanted: Iterable[str]) -> dict[str, Stat]:
@@ -119,6 +136,8 @@ def _stats(descriptor: int, members: Iterable[str]) -> dict[str, Stat]:
 
 def _is_text(path: str) -> bool:
     """A name that is no Unicode can neither be planned nor written down; it is left alone."""
+    if path.isascii():
+        return True
     try:
         path.encode()
     except UnicodeEncodeError:

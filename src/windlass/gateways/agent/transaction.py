@@ -31,6 +31,7 @@ from windlass.gateways.agent import (
 from windlass.gateways.agent.completion import Completion, Ended
 from windlass.gateways.agent.journal import Journal, Record, Step
 from windlass.gateways.agent.lock import VolumeLock
+from windlass.gateways.agent.manifest_file import ManifestFile
 from windlass.gateways.agent.modes import Modes
 from windlass.gateways.agent.preparation import Change, Preparation
 from windlass.gateways.agent.space import Reserve
@@ -71,6 +72,7 @@ class Volume:
     modes: Modes
     reserve: Reserve
     undo_cap: int
+    manifest: ManifestFile
 
 
 class Transaction:
@@ -150,9 +152,9 @@ class Transaction:
                 if not steps:
                     self._remember(manifest)
                     return Applied("", from_commit, to_commit)
-                self._commit(steps, manifest, from_commit, to_commit)
+                record = self._commit(steps, manifest, from_commit, to_commit)
             with volume.faults("finishing the sync"):
-                return _applied(self._complete())
+                return _applied(self._complete(record))
         finally:
             self.abandon()
 
@@ -188,7 +190,7 @@ class Transaction:
         manifest: Manifest | None,
         from_commit: str,
         to_commit: str,
-    ) -> None:
+    ) -> Record:
         """Everything up to and including the commit point (APP-5, in this order)."""
         staging = self.opened()
         had_manifest = self._tree.stat(MANIFEST) is not None
@@ -205,26 +207,25 @@ class Transaction:
         journal.write_papers(staging, record)
         if manifest is not None:
             staging.write_paper(journal.MANIFEST, manifests.encode(manifest))
+            self._volume.manifest.expect(manifest, staging.paper(journal.MANIFEST))
         staging.settle(step.staged for step in steps if step.staged is not None)
         Undo(self._tree, self._tx).keep(record, self._volume.reserve)
         self._check()
         self._volume.lock.recheck()
         journal.commit(self._tree, staging.folder)
         self.is_committed = True
+        return record
 
-    def _complete(self) -> Ended:
+    def _complete(self, record: Record) -> Ended:
         found = Journal(self._tx, "forward")
         target = self._volume
-        return Completion(self._tree, found, target.modes, target.lock.check).run()
+        return Completion(self._tree, found, target.modes, target.lock.check, record).run()
 
     def _remember(self, manifest: Manifest | None) -> None:
         """Keep a manifest that differs although no file does."""
-        if manifest is None:
-            return
-        content = manifests.encode(manifest)
-        if content != self._tree.read(MANIFEST):
+        if manifest is not None and manifest != self._volume.manifest.read():
             self.opened()
-            state_directory.replace(self._tree, MANIFEST, content)
+            state_directory.replace(self._tree, MANIFEST, manifests.encode(manifest))
 
 
 def _applied(ended: Ended) -> Applied:

@@ -73,14 +73,14 @@ class Tree:
         except FileNotFoundError:
             return []
 
-    def entries(self, folder: str) -> list[tuple[str, os.stat_result]]:
+    def entries(self, folder: str) -> Iterator[tuple[str, os.stat_result]]:
         """Names in a directory with what they are; what vanishes meanwhile is left out."""
-        found = []
         with self.directory(folder) as descriptor, os.scandir(descriptor) as listed:
             for entry in listed:
-                with contextlib.suppress(FileNotFoundError):
-                    found.append((entry.name, entry.stat(follow_symlinks=False)))
-        return sorted(found)
+                try:
+                    yield entry.name, entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
 
     def open(self, path: str) -> int:
         """A descriptor to read the plain file at `path`."""

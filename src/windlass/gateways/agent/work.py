@@ -7,12 +7,14 @@ dies in between scans once too often, never once too little.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
 import structlog
 from msgspec import structs
 
+from windlass.base import memory as memories
 from windlass.base.clock import Clock
 from windlass.base.errors import Retryable, Stalled, WindlassError
 from windlass.gateways.agent import holding
@@ -21,8 +23,9 @@ from windlass.gateways.agent.engine import Engine, Planned, Synced
 from windlass.gateways.agent.holding import Holding
 from windlass.gateways.agent.interrupt import GivenUp, Interrupt, to_its_end
 from windlass.gateways.agent.lock import VolumeLocked
-from windlass.gateways.agent.memory import LastSync, Mark, Memory, MemoryFile
+from windlass.gateways.agent.memory import LastSync, Mark, Memory, MemoryFile, Undoing
 from windlass.gateways.agent.order import Order
+from windlass.gateways.agent.phases import Phases
 from windlass.gateways.agent.scans import Scanner
 from windlass.gateways.agent.state_directory import JOURNAL
 from windlass.gateways.decide import scans
@@ -38,6 +41,8 @@ from windlass.gateways.decide.scans import (
     ScanResult,
 )
 from windlass.gateways.decide.status_report import PastSync
+from windlass.git import byte_watch
+from windlass.git.errors import GitError
 from windlass.git.exact import ExactStore
 from windlass.telemetry.agent_metrics import AgentMetrics
 
@@ -66,7 +71,8 @@ class Work:
         metrics: AgentMetrics,
     ) -> None:
         self._applier = applier
-        self._engine = Engine(applier, store)
+        self._phases = Phases(lambda phase, s: metrics.sync_seconds.observe(s, phase), clock)
+        self._engine = Engine(applier, store, self._phases)
         self._file = MemoryFile(applier.tree)
         self._store = store
         self._scanner_of = scanner_of
@@ -124,6 +130,7 @@ class Work:
     async def sync(self, order: Order, interrupt: Interrupt, *, trigger: str) -> Synced:
         """Bring the order onto the disk; the scans that it needs are owed afterwards."""
         began, before = self._clock.monotonic(), self.memory
+        held = await to_its_end(byte_watch.size, self._store.directory)
         try:
             done = await self._engine.sync(order, interrupt, before_commit=self._owe)
         except GivenUp:
@@ -134,26 +141,49 @@ class Work:
             self._metrics.syncs.inc(error.reason)
             await self._failed(order, error, began)
             raise
+        finally:
+            await to_its_end(self._weigh, held)
         await self._succeeded(order, done, began, trigger)
         return done
 
     async def rollback(self, value: str, trigger: str) -> None:
-        """Undo the last apply once for `value`; its commit does not come again by itself."""
-        undone = self.holding
-        await self.remember(rollback=value)
+        """Undo the last apply once for `value`; its commit does not come again by itself.
+
+        What was begun is noted first: a fault or a crash delays it and never loses or doubles
+        it. What cannot be undone for good counts as heeded, or nothing would ever come after.
+        """
+        owed = frozenset(ScanKind)
+        try:
+            begun = await self._begun(value)
+            if begun.tx == await to_its_end(self._applier.newest):
+                owed = (await self._engine.rollback()).scans
+        except Stalled:
+            await self.remember(rollback=value, undoing=None)
+            raise
+        self.holding = holding.of(await to_its_end(self._applier.manifest))
+        await self.remember(
+            rollback=value,
+            undoing=None,
+            rolled_back=begun.of,
+            pending=tuple(sorted(owed)),
+            trigger=trigger,
+            read=None,
+        )
+        self._metrics.rollbacks.inc("request")
+        _log.info("rolled back", commit=begun.of.commit if begun.of is not None else "")
+
+    async def _begun(self, value: str) -> Undoing:
+        """The rollback for `value`, noted together with the scans that it will need."""
         if "@" in value:
             text = f"there is no snapshot {value.partition('@')[2][:63]!r} to go back to"
             raise Stalled("SnapshotFailed", f"{text}; without a name the last apply is undone")
-        if await to_its_end(self._applier.can_undo):
-            await self.remember(pending=tuple(sorted(ScanKind)))
-        done = await self._engine.rollback()
-        self.holding = holding.of(done.manifest)
-        mark = Mark(undone.version.commit, undone.version.profile_hash) if undone else None
-        await self.remember(
-            pending=tuple(sorted(done.scans)), rolled_back=mark, trigger=trigger, read=None
-        )
-        self._metrics.rollbacks.inc("request")
-        _log.info("rolled back", commit=done.applied.from_commit, to=done.applied.to_commit)
+        known, here = self.memory.undoing, self.holding
+        if known is None or known.value != value:
+            mark = Mark(here.version.commit, here.version.profile_hash) if here else None
+            known = Undoing(value, await to_its_end(self._applier.newest), mark)
+            if await to_its_end(self._applier.can_undo):
+                await self.remember(undoing=known, pending=tuple(sorted(ScanKind)))
+        return known
 
     async def scan(self, access: Access, policy: Policy, *, is_booting: bool) -> ScanResult:
         """Have the gateway read what is owed; ScanOwed where it could not.
@@ -172,7 +202,8 @@ class Work:
                     f"the gateway is {state.lower()}; it is scanned when it runs",
                     after=_STARTING_SECONDS,
                 )
-        result = await scanner.scan(map(ScanKind, self.memory.pending), chosen)
+        with self._phases.of("scan"):
+            result = await scanner.scan(map(ScanKind, self.memory.pending), chosen)
         self._measure(result)
         if result.warning:
             _log.warning("scan failed, and is not required", warning=result.warning)
@@ -228,7 +259,7 @@ class Work:
         self.holding = holding.of(done.planned.manifest)
         self._metrics.plan_files.set(len(done.planned.manifest.files))
         if plan.ops:
-            self._count(done, seconds)
+            self._count(done)
             last = LastSync(
                 time=self._clock.now(),
                 seconds=seconds,
@@ -243,7 +274,12 @@ class Work:
             last = self.memory.last_sync or LastSync(time=self._clock.now(), seconds=seconds)
             history = self.memory.history
         await self.remember(
-            ref=order.ref, trigger=trigger, rolled_back=None, last_sync=last, history=history
+            ref=order.ref,
+            trigger=trigger,
+            undoing=None,
+            rolled_back=None,
+            last_sync=last,
+            history=history,
         )
         _log_sync(order, done, seconds)
 
@@ -251,9 +287,19 @@ class Work:
         seconds = self._clock.monotonic() - began
         return PastSync(self._clock.now(), order.commit, result, f"{seconds:.1f}s")
 
-    def _count(self, done: Synced, seconds: float) -> None:
+    def skipped(self, why: str) -> None:
+        """A look that found nothing to sync, or a reason not to."""
+        self._metrics.sync_skipped.inc(why)
+
+    def _weigh(self, held: int) -> None:
+        """What a sync took: `held` is the size of the store before it."""
+        with contextlib.suppress(GitError):
+            grown = byte_watch.size(self._store.directory) - held
+            self._metrics.fetch_bytes.inc(amount=max(0, grown))
+        self._metrics.peak_rss.set(memories.peak_bytes())
+
+    def _count(self, done: Synced) -> None:
         self._metrics.syncs.inc("ok")
-        self._metrics.sync_seconds.observe(seconds)
         for op, number in done.planned.plan.counts().items():
             self._metrics.files.inc(op, amount=number)
         self._metrics.bytes_written.inc(amount=done.applied.bytes_written)

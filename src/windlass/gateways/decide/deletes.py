@@ -33,6 +33,8 @@ DeletePolicy: TypeAlias = Literal["Mirror", "Manifest", "Never"]
 # Below this many, a share of the files says nothing.
 FEW = 10
 _SHOWN = 5
+# So that the word to say, which stands at the end, is within what a status shows.
+_PATH_CHARS = 50
 _TOKENS = ("ignition", "api-token")
 
 
@@ -88,7 +90,7 @@ def guard(
     cause = _cause(situation, safety, deletes)
     if cause is None:
         return None
-    first = sorted(deletes)[:_SHOWN]
+    first = [_short(path) for path in sorted(deletes)[:_SHOWN]]
     more = ", ..." if len(deletes) > len(first) else ""
     return Guard(
         "MassDeleteGuard",
@@ -138,6 +140,8 @@ def _cause(situation: Situation, safety: Safety, deletes: Collection[str]) -> st
     count = len(deletes)
     if count > safety.max_deletes:
         return f"safety.maxDeletes is {safety.max_deletes}"
+    if count == 0:
+        return None
     managed = _managed(situation, deletes)
     if count >= FEW and count * 100 > safety.max_delete_percent * managed:
         return (
@@ -150,6 +154,10 @@ def _cause(situation: Situation, safety: Safety, deletes: Collection[str]) -> st
         if holds_nothing and any(paths.is_below(path, root.path) for path in deletes):
             return f"{root.path} would become empty"
     return None
+
+
+def _short(path: str) -> str:
+    return path if len(path) <= _PATH_CHARS else f"…{path[1 - _PATH_CHARS :]}"
 
 
 def _counted(number: int) -> str:

@@ -12,7 +12,7 @@ _PLACES = ("projects/", "config/")
 
 def warnings(planned: Iterable[str]) -> Iterator[str]:
     """One sentence about all such names among the planned paths, or none."""
-    found = [path for path in planned if path.startswith(_PLACES) and _is_disliked(path)]
+    found = [path for path in planned if is_disliked(path)]
     if found:
         yield (
             f"Ignition may not load {len(found)} planned paths because of signs in their names, "
@@ -20,7 +20,10 @@ def warnings(planned: Iterable[str]) -> Iterator[str]:
         )
 
 
-def _is_disliked(path: str) -> bool:
+def is_disliked(path: str) -> bool:
+    """Whether the name of `path` may keep Ignition from loading it."""
+    if not path.startswith(_PLACES):
+        return False
     if path.endswith(_LAST) or not _SIGNS.isdisjoint(path):
         return True
     return any(end in path for end in _AT_ENDS)

@@ -20,7 +20,7 @@ from typing import Literal
 
 from windlass.base.errors import Stalled, Waiting, WindlassError
 from windlass.git.errors import GitError, InsecureTransport, SecretMalformed
-from windlass.git.format import failures
+from windlass.git.format import causes
 
 PERSON_SECONDS = 300.0
 
@@ -75,26 +75,6 @@ ERRORS = frozenset(
 
 # Routing that cannot be used is no routing; the message says which part of it.
 _RENAMED = {"ProfilesInvalid": "NoRouting"}
-_CAUSES = {
-    "NotFound": "RepoNotFound",
-    "AddressRefused": "HostBlocked",
-    "InsecureTransport": "HostBlocked",
-    "StoreCorrupt": "Corrupt",
-    "SecretMalformed": "AuthFailed",
-    "Rejected": "AuthFailed",
-    "UnsupportedObjectFormat": "CommitUnreachable",
-    "RefNotFound": "CommitUnreachable",
-}
-_FOR_A_PERSON = frozenset(
-    {
-        "AuthFailed",
-        "HostKeyMismatch",
-        "RepoNotFound",
-        "CommitUnreachable",
-        "HostBlocked",
-        "TLSFailed",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +104,9 @@ def trouble(error: WindlassError, *, has_data: bool) -> Trouble:
 
 def cause(error: WindlassError) -> str:
     """Why Git could not be read, as one of the causes that users see (REF-8)."""
-    found = _CAUSES.get(error.reason, error.reason)
-    if found == "Unavailable" and failures.is_redirected(error.message):
-        return "HostBlocked"
-    if found == "Unavailable" and failures.is_untrusted(error.message):
-        return "TLSFailed"
-    return found
+    found = causes.named(error.reason, error.message)
+    # An agent asks for ids; a name that is gone is an id that cannot be had.
+    return "CommitUnreachable" if found == "RefNotFound" else found
 
 
 def _source(error: WindlassError, *, has_data: bool) -> Trouble:
@@ -139,7 +116,7 @@ def _source(error: WindlassError, *, has_data: bool) -> Trouble:
         return Trouble("Error", "DiskFull", error.message)
     if found == "TooLarge":
         return Trouble("Error", "TooLarge", error.message, PERSON_SECONDS)
-    after = PERSON_SECONDS if found in _FOR_A_PERSON else None
+    after = PERSON_SECONDS if found in causes.FOR_A_PERSON else None
     if has_data:
         return Trouble("Error", "SourceUnavailable", message, after, is_source=True)
     return Trouble("Pending", "WaitingForGit", message, after, is_source=True)

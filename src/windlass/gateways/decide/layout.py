@@ -20,9 +20,9 @@ from windlass.gateways.decide.mapping import PROJECTS, RESOURCES, Mapping
 from windlass.gateways.decide.policing import DEFAULT_CAPS, Caps, ListedFile
 from windlass.gateways.decide.recipes import MappingRecipes, Recipes
 from windlass.gateways.decide.refusal import Refused
-from windlass.gateways.decide.rendering import RESOURCE_FILE, Recipe, is_resource
+from windlass.gateways.decide.rendering import Recipe, SignaturePolicy, is_resource
 from windlass.gateways.decide.selection import Selection
-from windlass.gateways.decide.source_tree import SourceTree
+from windlass.gateways.decide.source_tree import Kind, SourceTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,8 @@ class Layout:
     `vacant` are directories a mapping still leads to although its source is absent: not
     managed, but not given up by a person either. `directories` are all those that `files`
     need. `excludes` also guards what lies on the gateway; `unused` are those of its patterns
-    that match nothing of the commit.
+    that match nothing of the commit. `kinds` tells what each mapping's source is, in order;
+    `contested` are the paths that more than one mapping leads to.
     """
 
     files: dict[str, Wanted]
@@ -89,6 +90,8 @@ class Layout:
     warnings: tuple[str, ...] = ()
     overrides: tuple[Override, ...] = ()
     system_name: str | None = None
+    kinds: tuple[Kind, ...] = ()
+    contested: frozenset[str] = frozenset()
 
     @property
     def managed_directories(self) -> frozenset[str]:
@@ -166,11 +169,14 @@ class _Draft:
         self._vacant: set[Root] = set()
         self._skipped: dict[str, Skipped] = {}
         self._overrides: dict[str, Override] = {}
+        self._kinds: list[Kind] = []
+        self._contested: set[str] = set()
         self._excluded: list[str] = []
         self._warnings: list[str] = []
 
     def add(self, order: int, mapping: Mapping) -> None:
         kind = self._tree.kind(mapping.source)
+        self._kinds.append(kind)
         if kind == "absent":
             self._miss(mapping)
             return
@@ -199,7 +205,7 @@ class _Draft:
             )
         policing.check(self._files, caps)
         return Layout(
-            files=self._with_payloads(),
+            files=in_order(self._files, self._recipes.signature_policy),
             roots=tuple(sorted(self._roots)),
             vacant=tuple(sorted(self._vacant - self._roots)),
             directories=directories,
@@ -210,6 +216,8 @@ class _Draft:
             warnings=(*self._warnings, *disliked.warnings(self._files)),
             overrides=tuple(sorted(self._overrides.values())),
             system_name=self._recipes.system_name,
+            kinds=tuple(self._kinds),
+            contested=frozenset(self._contested),
         )
 
     def _miss(self, mapping: Mapping) -> None:
@@ -270,23 +278,25 @@ class _Draft:
         self._files[wanted.path] = wanted
         if loser is None:
             return
+        self._contested.add(wanted.path)
         if (loser.blob, loser.recipe_id) != (wanted.blob, wanted.recipe_id):
             self._overrides[wanted.path] = Override(wanted.path, wanted.source, loser.source)
 
     def _skip(self, path: str, source: str, why: str) -> None:
         self._skipped[f"{path}\0{source}"] = Skipped(path, source, why)
 
-    def _with_payloads(self) -> dict[str, Wanted]:
-        """The files in path order, every resource.json knowing the payloads beside it."""
-        files = {path: self._files[path] for path in sorted(self._files)}
-        if self._recipes.signature_policy == "keep":
-            return files
-        beside: dict[str, list[str]] = {}
+
+def in_order(planned: abc.Mapping[str, Wanted], policy: SignaturePolicy) -> dict[str, Wanted]:
+    """The files in path order, every resource.json knowing the payloads beside it."""
+    files = {path: planned[path] for path in sorted(planned)}
+    beside: dict[str, list[str]] = {}
+    if policy != "keep":
         for path, wanted in files.items():
             if wanted.recipe is not None and not is_resource(path):
                 beside.setdefault(paths.parent(path), []).append(path)
-        for folder, payloads in beside.items():
-            path = paths.joined(folder, RESOURCE_FILE)
-            if path in files:
-                files[path] = replace(files[path], payloads=tuple(payloads))
-        return files
+    for path, wanted in files.items():
+        if is_resource(path):
+            payloads = tuple(beside.get(paths.parent(path), ()))
+            if payloads != wanted.payloads:
+                files[path] = replace(wanted, payloads=payloads)
+    return files

@@ -78,7 +78,9 @@ _decoder = msgspec.json.Decoder(Manifest)
 
 def encode(manifest: Manifest) -> bytes:
     """The bytes to keep; equal manifests give equal bytes."""
-    return _encoder.encode(manifest)
+    # The encoder's own sorting takes ten times as long where the order is nearly right.
+    ordered = {path: manifest.files[path] for path in sorted(manifest.files)}
+    return _encoder.encode(msgspec.structs.replace(manifest, files=ordered))
 
 
 def decode(data: bytes) -> Manifest:

@@ -53,6 +53,7 @@ class Convention:
     deployment_mode: str = ""
     mode_layout: Literal["overlay", "native"] = "overlay"
     additional_files: tuple[AdditionalFile, ...] = ()
+    protected_paths: tuple[str, ...] = ()
 
 
 def convention(inputs: Convention) -> tuple[Mapping, ...]:
@@ -63,15 +64,19 @@ def convention(inputs: Convention) -> tuple[Mapping, ...]:
         _row(service, CORE, CORE),
         *_mode_rows(service, inputs.deployment_mode, inputs.mode_layout),
     ]
-    return (*rows, *_additional(inputs.additional_files))
+    mappings = (*rows, *_additional(inputs.additional_files))
+    return _unprotected(mappings, inputs.protected_paths)
 
 
-def from_profile(name: str, profile: Profile, render: Render) -> tuple[Mapping, ...]:
+def from_profile(
+    name: str, profile: Profile, render: Render, protected_paths: tuple[str, ...] = ()
+) -> tuple[Mapping, ...]:
     """The mappings of a profile, with `render` for the templates in its paths."""
-    return tuple(
+    mappings = (
         _from_spec(f"profiles.{name}.mappings[{index}]", spec, render)
         for index, spec in enumerate(profile.mappings)
     )
+    return _unprotected(mappings, protected_paths)
 
 
 def _row(service: str, source: str, destination: str) -> Mapping:
@@ -118,16 +123,31 @@ def _from_spec(origin: str, spec: ProfileMapping, render: Render) -> Mapping:
     )
 
 
+def _unprotected(
+    mappings: Iterable[Mapping], protected_paths: tuple[str, ...]
+) -> tuple[Mapping, ...]:
+    """`mappings`, none of which leads to what the operator protects."""
+    found = tuple(mappings)
+    for one in found:
+        if protected.is_covered(one.destination, protected_paths):
+            raise _protected(one.origin, one.destination)
+    return found
+
+
 def _destination(where: str, path: str) -> str:
     destination = _checked(where, "ProfilesInvalid", path)
     if destination and protected.is_protected(destination):
-        raise Refused(
-            "ProfilesInvalid",
-            destination,
-            f"{where} leads to {destination}, which belongs to the gateway and is never written; "
-            "choose another destination",
-        )
+        raise _protected(where, destination)
     return destination
+
+
+def _protected(where: str, destination: str) -> Refused:
+    return Refused(
+        "ProfilesInvalid",
+        destination,
+        f"{where} leads to {destination}, which belongs to the gateway and is never written; "
+        "choose another destination",
+    )
 
 
 def _checked(where: str, reason: str, path: str) -> str:

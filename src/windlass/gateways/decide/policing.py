@@ -9,7 +9,7 @@ that path is always a way out.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -28,6 +28,11 @@ _STRANGE_MODES = {
 _GIT_NAMES = frozenset((".git", "git~1"))
 _CONTROLS = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
 _WAY_OUT = "or exclude this path with excludePatterns"
+
+
+def is_plain(mode: int) -> bool:
+    """Whether a Git mode is that of a file which a gateway may get."""
+    return mode in _PLAIN_MODES
 
 
 class ListedFile(Protocol):
@@ -62,6 +67,16 @@ def check(files: Mapping[str, ListedFile], caps: Caps = DEFAULT_CAPS) -> None:
             "map less, exclude some, or raise the cap",
         )
     for path in sorted(files):
+        _check_mode(path, files[path].mode)
+        _check_name(path)
+    _check_clashes(files)
+
+
+def check_added(files: Mapping[str, ListedFile], added: Iterable[str], caps: Caps) -> None:
+    """`check` for `files` that passed it before some of them were added."""
+    if len(files) > caps.max_files:
+        check(files, caps)
+    for path in sorted(added):
         _check_mode(path, files[path].mode)
         _check_name(path)
     _check_clashes(files)

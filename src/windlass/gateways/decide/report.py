@@ -39,7 +39,6 @@ from windlass.runtime.outcome import Notice, Outcome, Verdict
 REPO_CLONED = "RepoCloned"
 ALL_SYNCED = "AllGatewaysSynced"
 PROFILES_VALID = "ProfilesValid"
-SIDECAR_INJECTED = "SidecarInjected"
 SOURCE_TRUSTED = "SourceTrusted"
 
 STALLED_SECONDS = 300.0
@@ -111,24 +110,25 @@ class _Word:
     because: str = ""
     after: float | None = None
     backoff: bool = False
+    warns: bool = False
 
 
 def outcome(found: Findings) -> Outcome:
     """The outcome of a pass, by the table above."""
     word = _word(found)
-    waits = [wait for wait in (word.after, found.due_seconds) if wait is not None]
-    conditions, withdrawn = _conditions(found)
+    key = found.api_key.after if found.api_key is not None else None
+    waits = [wait for wait in (word.after, found.due_seconds, key) if wait is not None]
     return Outcome(
         ready=word.verdict,
         stalled=word.stalled,
         reconciling=word.reconciling,
         because=word.because,
-        conditions=conditions,
-        withdrawn=withdrawn,
+        conditions=_conditions(found),
         fields=_fields(found),
         requeue_after=min(waits, default=None),
         backoff=word.backoff or bool(found.faults),
         transient=word.backoff,
+        warns=word.warns,
         # A pause is somebody's wish, not a failure.
         events=(Notice("Normal", "Paused", _PAUSED),) if found.is_paused else (),
     )
@@ -159,7 +159,7 @@ def _clone_failed(error: WindlassError) -> _Word:
     verdict = _no("CloneFailed", f"{error.reason}: {error.message}")
     if isinstance(error, Stalled):
         return _Word(verdict, stalled=True, because=error.reason)
-    return _Word(verdict, reconciling=True, because="Reconciling")
+    return _Word(verdict, reconciling=True, because="Reconciling", warns=True)
 
 
 def _of_gateways(found: Findings, tally: Tally) -> _Word:
@@ -185,7 +185,7 @@ def _sync_failed(tally: Tally) -> _Word:
     verdict = _no("SyncFailed", f"{tally.message}: {_said(worst)}{more}")
     if worst.reason in PERSON_NEEDED:
         return _Word(verdict, stalled=True, because=worst.reason, after=STALLED_SECONDS)
-    return _Word(verdict, reconciling=True, because="SyncInProgress")
+    return _Word(verdict, reconciling=True, because="SyncInProgress", warns=True)
 
 
 def _others(tally: Tally, worst: Standing) -> tuple[Standing, ...]:
@@ -197,20 +197,15 @@ def _said(one: Standing) -> str:
     return f"{one.gateway.name}: {reason}: {one.message}" if one.message else reason
 
 
-def _conditions(found: Findings) -> tuple[tuple[Condition, ...], frozenset[str]]:
+def _conditions(found: Findings) -> tuple[Condition, ...]:
     rows = [_profiles_valid(found.problems)]
     if not found.is_paused:
         rows.append(_repo_cloned(found))
     if found.source is not None and found.failure is None:
         rows.append(_trusted(found.trust))
-    withdrawn: frozenset[str] = frozenset()
     if found.tally is not None:
         rows.append(_all_synced(found.tally))
-        if found.tally.standings:
-            rows.append(_injected(found.tally))
-        else:
-            withdrawn = frozenset((SIDECAR_INJECTED,))
-    return tuple(rows), withdrawn
+    return tuple(rows)
 
 
 def _repo_cloned(found: Findings) -> Condition:
@@ -229,14 +224,6 @@ def _all_synced(tally: Tally) -> Condition:
         return Condition(ALL_SYNCED, "True", "SyncSucceeded", tally.message)
     reason = "SyncFailed" if tally.failing else "SyncInProgress"
     return Condition(ALL_SYNCED, "False", reason, tally.message)
-
-
-def _injected(tally: Tally) -> Condition:
-    missing = tally.missing_sidecar
-    if not missing:
-        return Condition(SIDECAR_INJECTED, "True", "SidecarPresent", "every gateway has an agent")
-    text = f"without an agent: {', '.join(missing[:5])}" + (" and more" if missing[5:] else "")
-    return Condition(SIDECAR_INJECTED, "False", "SidecarMissing", text)
 
 
 def _profiles_valid(problems: tuple[str, ...]) -> Condition:

@@ -94,6 +94,8 @@ class Routing(_Value, frozen=True):
     signature_policy: Literal["drop", "keep"] = "drop"
     site_number: str = ""
     cluster_name: str = ""
+    protected_paths: tuple[str, ...] = ()
+    """Paths on gateways that the operator protects beside the constant ones (PRO-1)."""
 
 
 _encoder = msgspec.json.Encoder(order="sorted")

@@ -107,7 +107,10 @@ def _mappings(
 ) -> tuple[Mapping, ...]:
     if name is not None and profile is not None:
         return mapping.from_profile(
-            name, profile, lambda text: _rendered(f"profile {name}", text, variables)
+            name,
+            profile,
+            lambda text: _rendered(f"profile {name}", text, variables),
+            routing.protected_paths,
         )
     return mapping.convention(
         Convention(
@@ -115,6 +118,7 @@ def _mappings(
             deployment_mode=pod_annotations.deployment_mode(pod),
             mode_layout=routing.deployment_mode_layout,
             additional_files=routing.additional_files,
+            protected_paths=routing.protected_paths,
         )
     )
 
@@ -122,6 +126,7 @@ def _mappings(
 def _excludes(routing: Routing, pod: Pod, profile: Profile | None) -> tuple[str, ...]:
     """PRO-2: the union, each pattern once, checked again because annotations are free text."""
     every = (
+        *routing.protected_paths,
         *routing.exclude_patterns,
         ALWAYS_EXCLUDED,
         *(profile.exclude_patterns if profile is not None else ()),

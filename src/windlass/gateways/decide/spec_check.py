@@ -66,12 +66,17 @@ _SOMEBODY = Variables(
 )
 
 
-def remote(url: str, *, insecure_hosts: frozenset[str], allow_file: bool) -> Remote:
-    """The repository that is meant; Stalled where it must not be used."""
+def address(url: str) -> Remote:
+    """The repository that is meant; Stalled where nobody can tell."""
     try:
-        found = Remote.parse(url)
+        return Remote.parse(url)
     except RemoteRefused as error:
         raise _invalid(f"spec.git.repo: {error}") from error
+
+
+def remote(url: str, *, insecure_hosts: frozenset[str], allow_file: bool) -> Remote:
+    """The repository that is meant; Stalled where it must not be used."""
+    found = address(url)
     if found.scheme == "file" and not allow_file:
         raise _invalid("spec.git.repo: file URLs are for development only; use https or ssh")
     if found.scheme in ("http", "git") and found.host not in insecure_hosts:
@@ -86,10 +91,16 @@ def problems(wanted: Routing) -> tuple[str, ...]:
     """What is wrong with a routing, each with where it stands; none if it can be told."""
     found = [*_excludes("excludePatterns", wanted.exclude_patterns), *_normalise_rules(wanted)]
     found += _refusal(
-        lambda: mapping.convention(Convention(".", additional_files=wanted.additional_files))
+        lambda: mapping.convention(
+            Convention(
+                ".",
+                additional_files=wanted.additional_files,
+                protected_paths=wanted.protected_paths,
+            )
+        )
     )
     for name, profile in sorted((wanted.profiles or {}).items()):
-        found += _profile(f"profiles.{name}", profile)
+        found += _profile(f"profiles.{name}", profile, wanted.protected_paths)
     found += _refusal(lambda: routing.encode(wanted))
     return tuple(found)
 
@@ -100,18 +111,19 @@ def sentence(found: tuple[str, ...]) -> str:
     return "; ".join(found[:_SHOWN]) + more
 
 
-def _profile(where: str, profile: Profile) -> Iterator[str]:
+def _profile(where: str, profile: Profile, protected_paths: tuple[str, ...]) -> Iterator[str]:
     yield from _excludes(f"{where}.excludePatterns", profile.exclude_patterns)
     for index, row in enumerate(profile.mappings):
-        yield from _mapping(f"{where}.mappings[{index}]", row, profile.vars)
+        place = f"{where}.mappings[{index}]"
+        yield from _mapping(place, row, profile.vars)
+        if _TEMPLATE not in row.destination:
+            yield from _unprotected(f"{place}.destination", row.destination, protected_paths)
 
 
 def _mapping(where: str, row: ProfileMapping, known: Mapping[str, str]) -> Iterator[str]:
     somebody = replace(_SOMEBODY, vars=known)
     yield from _path(f"{where}.source", row.source, somebody)
     yield from _path(f"{where}.destination", row.destination, somebody)
-    if _TEMPLATE not in row.destination:
-        yield from _unprotected(f"{where}.destination", row.destination)
     for number, patch in enumerate(row.patches):
         place = f"{where}.patches[{number}]"
         if patch.file:
@@ -127,12 +139,14 @@ def _path(where: str, text: str, somebody: Variables) -> Iterator[str]:
         yield from _value_error(where, paths.check, text)
 
 
-def _unprotected(where: str, text: str) -> Iterator[str]:
+def _unprotected(where: str, text: str, more: tuple[str, ...]) -> Iterator[str]:
     try:
         destination = paths.normalised(text)
     except ValueError:
         return
-    if destination and protected.is_protected(destination):
+    if not destination:
+        return
+    if protected.is_protected(destination) or protected.is_covered(destination, more):
         yield (
             f"{where}: {destination} belongs to the gateway and is never written; choose another"
             " destination"

@@ -26,6 +26,7 @@ from windlass.api.ignitionsync_status import GatewayCounts, SyncStatus
 from windlass.gateways.decide import routing as routings
 from windlass.gateways.decide import selection
 from windlass.gateways.decide.discovery import Gateway
+from windlass.gateways.decide.pods import AGENT
 from windlass.gateways.decide.refusal import Refused
 from windlass.gateways.decide.routing import Profile, Routing
 from windlass.gateways.decide.status_report import Report
@@ -193,7 +194,8 @@ def _shown(
 ) -> tuple[SyncStatus, str, str]:
     live = gateway.live
     if live.agent == "missing":
-        return "MissingSidecar", "", "the pod has no agent; create it anew to have one injected"
+        text = f"the pod has no container {AGENT}; add it to the pod's template"
+        return "MissingSidecar", "", text
     if live.agent != "running":
         trouble = f" ({live.trouble})" if live.trouble else ""
         return "Error", "AgentNotRunning", f"the agent's container does not run{trouble}"

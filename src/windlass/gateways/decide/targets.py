@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from windlass.api.ignitionsync import IgnitionSync, IgnitionSyncSpec
 from windlass.api.ignitionsync_profile import AdditionalFile, Normalize, Profile, ProfileMapping
 from windlass.base import duration
-from windlass.gateways.decide import metadata, owned, routing
+from windlass.gateways.decide import metadata, owned, paths, routing
 from windlass.gateways.decide.metadata import (
     Access,
     AuthType,
@@ -125,8 +125,10 @@ def policy_of(spec: IgnitionSyncSpec) -> Policy:
     )
 
 
-def routing_of(spec: IgnitionSyncSpec, cluster_name: str) -> Routing:
-    """All of a spec that shapes the trees of gateways."""
+def routing_of(
+    spec: IgnitionSyncSpec, cluster_name: str, protected_paths: Iterable[str] = ()
+) -> Routing:
+    """All of a spec that shapes the trees of gateways, and what the operator adds to it."""
     profiles = None
     if spec.profiles is not None:
         profiles = {name: _profile(one) for name, one in spec.profiles.items()}
@@ -139,6 +141,7 @@ def routing_of(spec: IgnitionSyncSpec, cluster_name: str) -> Routing:
         signature_policy=spec.ignition.signature_policy,
         site_number=spec.site_number,
         cluster_name=cluster_name,
+        protected_paths=tuple(map(paths.normalised, protected_paths)),
     )
 
 

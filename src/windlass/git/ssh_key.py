@@ -1,0 +1,56 @@
+"""The private key of an SSH credential, opened and judged.
+
+Apart from `ssh`, so that only who really has such a key loads what reads it. Words about
+a key never hold any of it.
+"""
+
+from __future__ import annotations
+
+from typing import cast, get_args
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import dsa, rsa
+from cryptography.hazmat.primitives.serialization import SSHPrivateKeyTypes
+
+from windlass.git.errors import SecretMalformed
+
+_MIN_RSA_BITS = 2048
+
+
+def opened(key: bytes, passphrase: str) -> bytes:
+    """The private key without its passphrase; SecretMalformed says what is wrong with it."""
+    loaded = _load(key, passphrase.encode() or None)
+    if isinstance(loaded, dsa.DSAPrivateKey):
+        raise SecretMalformed("the SSH key is a DSA key, which no server takes; use ed25519")
+    if isinstance(loaded, rsa.RSAPrivateKey) and loaded.key_size < _MIN_RSA_BITS:
+        raise SecretMalformed(f"the SSH key is RSA below {_MIN_RSA_BITS} bits; use ed25519")
+    return loaded.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.OpenSSH,
+        serialization.NoEncryption(),
+    )
+
+
+def _load(key: bytes, passphrase: bytes | None) -> SSHPrivateKeyTypes:
+    try:
+        return _parse(key, passphrase)
+    except UnsupportedAlgorithm as error:
+        raise SecretMalformed("the SSH key uses an encryption this build cannot open") from error
+    except (ValueError, TypeError) as error:
+        if passphrase is not None and isinstance(error, TypeError):
+            # A passphrase beside an open key is no fault: many Secrets carry a spare password.
+            return _load(key, None)
+        raise SecretMalformed(
+            "the SSH key cannot be read: it is damaged, or the passphrase (ssh-password or"
+            " password) is wrong or missing"
+        ) from error
+
+
+def _parse(key: bytes, passphrase: bytes | None) -> SSHPrivateKeyTypes:
+    if b"BEGIN OPENSSH PRIVATE KEY" in key:
+        return serialization.load_ssh_private_key(key, passphrase)
+    loaded = serialization.load_pem_private_key(key, passphrase)
+    if not isinstance(loaded, get_args(SSHPrivateKeyTypes)):
+        raise ValueError("no kind of key that ssh knows")
+    return cast("SSHPrivateKeyTypes", loaded)

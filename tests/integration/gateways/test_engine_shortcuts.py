@@ -1,0 +1,151 @@
+"""What the engine remembers saves work and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.support.engine_site import CAP, CORE, SERVICE, EngineSite, engine_site, resource
+from tests.support.gitserver import git_settings
+from windlass.gateways.agent import laying, looking
+from windlass.gateways.agent.apply import Applier
+from windlass.gateways.agent.engine import Engine
+from windlass.gateways.agent.lock import Owner
+from windlass.gateways.agent.looking import FRESH_SECONDS, Looking
+from windlass.gateways.agent.state_directory import MANIFEST
+from windlass.gateways.decide import manifest as manifests
+from windlass.gateways.decide import plan as plans
+from windlass.gateways.decide.live import Live, Lookups
+from windlass.gateways.decide.manifest import Manifest, Root
+from windlass.gateways.decide.routing import Normalise, Routing
+from windlass.git.child import Git
+from windlass.git.exact import ExactStore
+
+LINE = f"{SERVICE}/projects/line"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[EngineSite]:
+    """A site whose config.json files get a system name."""
+    with engine_site(tmp_path) as made:
+        made.routing = Routing(normalize=Normalise(system_name=True))
+        yield made
+
+
+class Counted:
+    """How often the whole commit was laid out, and the whole disk looked at."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.layouts = self.looks = 0
+        whole, live = laying.layouts.of_selection, Applier.live
+
+        def laid_out(*args: object) -> object:
+            self.layouts += 1
+            return whole(*args)  # type: ignore[arg-type]
+
+        def looked(applier: Applier, where: Lookups, manifest: Manifest | None = None) -> Live:
+            self.looks += 1
+            return live(applier, where, manifest)
+
+        monkeypatch.setattr(laying.layouts, "of_selection", laid_out)
+        monkeypatch.setattr(looking.Applier, "live", looked)
+
+
+async def _cold(site: EngineSite) -> tuple[bytes, bytes]:
+    """The plan and the manifest by an engine that remembers nothing."""
+    git = Git(git_settings(site.directory))
+    store = ExactStore.open(git, site.directory / "cold", cap_bytes=CAP)
+    with Applier(site.data, Owner("uid-2", "site-0", "node-a")) as applier:
+        planned = await Engine(applier, store).plan(site.order())
+    store.close()
+    return plans.to_json(planned.plan), manifests.encode(planned.manifest)
+
+
+COMMITS: tuple[tuple[dict[str, str | None], int], ...] = (
+    ({f"{LINE}/view/view.json": '{"root": 2}'}, 0),
+    ({f"{LINE}/new/view.json": "{}", f"{LINE}/new/resource.json": resource("view.json")}, 0),
+    ({f"{LINE}/new/view.json": None, f"{SERVICE}/{CORE}/other/config.json": "{}"}, 0),
+    ({"README.md": "also not for gateways"}, 0),
+    ({f"{SERVICE}/.gitkeep": "", f"{LINE}/.gitkeep": ""}, 1),
+)
+
+
+async def test_a_warm_engine_plans_what_a_cold_one_plans(
+    site: EngineSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over changed, new and lost files, and one look at the disk for each sync."""
+    await site.engine.sync(site.order())
+    for files, whole in COMMITS:
+        site.commit(files)
+        expected = await _cold(site)
+        with monkeypatch.context() as patch:
+            counted = Counted(patch)
+            planned = await site.engine.plan(site.order())
+            assert (counted.layouts, counted.looks) == (whole, 1)
+        assert (plans.to_json(planned.plan), manifests.encode(planned.manifest)) == expected
+        await site.engine.sync(site.order())
+
+
+async def test_a_manifest_is_read_again_only_if_it_is_another_one(
+    site: EngineSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a sync it is known, after an undo and after a foreign hand it is what lies there."""
+    await site.engine.sync(site.order())
+    first = site.applier.manifest()
+    site.commit({f"{LINE}/view/view.json": '{"root": 2}'})
+    with monkeypatch.context() as patch:
+        patch.setattr(manifests, "decode", pytest.fail)
+        synced = await site.engine.sync(site.order())
+        second = site.applier.manifest()
+    assert first is not None
+    assert second is not None
+    assert second.commit == synced.applied.to_commit
+    assert manifests.encode(second) == (site.data / MANIFEST).read_bytes()
+    assert (await site.engine.rollback()).manifest == first
+    other = site.data / f"{MANIFEST}.other"
+    other.write_bytes(manifests.encode(second))
+    other.rename(site.data / MANIFEST)
+    assert site.applier.manifest() == second
+
+
+class Hands:
+    """A clock that stands until it is moved."""
+
+    seconds = 0.0
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+@pytest.mark.parametrize(
+    ("waited", "roots", "looks"),
+    [
+        (0.0, (), 1),
+        (FRESH_SECONDS + 1, (), 2),
+        (0.0, (Root("elsewhere", "dir"),), 2),
+    ],
+)
+async def test_a_look_ahead_counts_if_it_is_fresh_and_the_right_one(
+    site: EngineSite,
+    monkeypatch: pytest.MonkeyPatch,
+    waited: float,
+    roots: tuple[Root, ...],
+    looks: int,
+) -> None:
+    """An old one, or one at other places, is taken again."""
+    await site.engine.sync(site.order())
+    manifest = site.applier.manifest()
+    assert manifest is not None
+    counted, hands = Counted(monkeypatch), Hands()
+    watching = Looking(site.applier, hands)
+    watching.look_ahead()
+    hands.seconds += waited
+    found = watching.look((*manifest.roots, *roots))
+    assert counted.looks == looks
+    assert set(found.live.files) == set(site.files)

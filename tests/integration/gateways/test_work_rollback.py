@@ -1,0 +1,127 @@
+"""A rollback that is asked for happens once, whatever comes in between (DRF-6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from tests.support.engine_site import SERVICE, EngineSite, engine_site
+from windlass.base.clock import SystemClock
+from windlass.base.errors import Retryable, Stalled
+from windlass.gateways.agent.interrupt import Interrupt
+from windlass.gateways.agent.work import Work
+from windlass.telemetry.agent_metrics import AgentMetrics
+
+VIEW = "projects/line/view/view.json"
+
+
+class Killed(Exception):
+    """Stands in for the end of the process."""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[EngineSite]:
+    """A data directory with a repository behind it."""
+    with engine_site(tmp_path) as found:
+        yield found
+
+
+async def _work(site: EngineSite) -> Work:
+    """An agent's hands, as after a start."""
+
+    def nobody(_: object) -> Any:
+        raise AssertionError("nobody is asked to scan")
+
+    metrics = AgentMetrics(CollectorRegistry())
+    work = Work(site.applier, site.store, nobody, SystemClock(), metrics)
+    await work.start()
+    return work
+
+
+async def _synced_twice(site: EngineSite) -> tuple[Work, str, dict[str, bytes]]:
+    """Hands that have brought a bad commit over a good one; the bad one, and the good files."""
+    work = await _work(site)
+    await work.sync(site.order(), Interrupt(), trigger="")
+    before = site.files
+    bad = site.commit({f"{SERVICE}/{VIEW}": '{"bad": true}'})
+    await work.sync(site.order(), Interrupt(), trigger="")
+    assert site.files != before
+    return work, bad, before
+
+
+async def test_a_fault_delays_a_rollback(site: EngineSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not count as heeded before it is done."""
+    work, bad, before = await _synced_twice(site)
+
+    def full() -> None:
+        raise Retryable("DiskFull", "no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(site.applier, "rollback", full)
+        with pytest.raises(Retryable):
+            await work.rollback("site", "")
+    assert work.memory.rollback == ""
+    await work.rollback("site", "")
+    assert site.files == before
+    assert work.memory.rollback == "site"
+    assert work.memory.rolled_back is not None
+    assert work.memory.rolled_back.commit == bad
+    assert work.memory.pending == ("projects",)
+
+
+async def test_a_crash_after_a_rollback_does_not_undo_it(
+    site: EngineSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files were back, the memory did not say so yet: nothing is undone a second time."""
+    work, bad, before = await _synced_twice(site)
+    real = site.applier.rollback
+
+    def killed() -> None:
+        real()
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(site.applier, "rollback", killed)
+        with pytest.raises(Killed):
+            await work.rollback("site", "")
+    assert site.files == before
+    later = await _work(site)
+    assert later.memory.rollback == ""
+    await later.rollback("site", "")
+    assert site.files == before
+    assert later.memory.rolled_back is not None
+    assert later.memory.rolled_back.commit == bad
+    assert later.memory.pending == ("config", "projects")
+
+
+async def test_what_cannot_be_undone_is_said_once(site: EngineSite) -> None:
+    """A wish that nothing can fulfil must not keep later commits away."""
+    work = await _work(site)
+    for wish in ("site", "site@20260101-000000"):
+        with pytest.raises(Stalled):
+            await work.rollback(wish, "")
+        assert work.memory.rollback == wish
+
+
+async def test_a_wish_given_up_is_begun_anew(
+    site: EngineSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After another sync the same word means the undo of that one."""
+    work, _, _ = await _synced_twice(site)
+
+    def full() -> None:
+        raise Retryable("DiskFull", "no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(site.applier, "rollback", full)
+        with pytest.raises(Retryable):
+            await work.rollback("site", "")
+    before = site.files
+    site.commit({f"{SERVICE}/{VIEW}": '{"worse": true}'})
+    await work.sync(site.order(), Interrupt(), trigger="")
+    await work.rollback("site", "")
+    assert site.files == before
