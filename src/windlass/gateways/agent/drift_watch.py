@@ -29,7 +29,6 @@ class DriftWatch:
         self._work = work
         self._clock = clock
         self._looked = clock.monotonic()
-        self._read_all = self._looked
         self.found: Drift | None = None
         self.repairs = False
 
@@ -47,8 +46,7 @@ class DriftWatch:
 
     async def look(self, policy: Policy, excludes: Globs) -> None:
         """Look now; by content if that is due too."""
-        now = self._clock.monotonic()
-        everything = now - self._read_all >= policy.full_hash_seconds
+        everything = self._unhashed_seconds() >= policy.full_hash_seconds
         found = await self._compared(excludes, everything=everything)
         removes_extra = policy.delete_policy == "Mirror" and bool(found.extra)
         is_ours = bool(found.modified or found.missing) or removes_extra
@@ -59,11 +57,15 @@ class DriftWatch:
         found = await self._compared(excludes, everything=True)
         self.repairs = bool(found.modified or found.missing)
 
+    def _unhashed_seconds(self) -> float:
+        """How long ago all files were compared by content; a clock that was set back is due."""
+        hashed = self._work.memory.hashed
+        seconds = (self._clock.now() - hashed).total_seconds() if hashed is not None else -1.0
+        return seconds if seconds >= 0 else float("inf")
+
     async def _compared(self, excludes: Globs, *, everything: bool) -> Drift:
         found = await self._work.drift(excludes, everything=everything)
         self._looked = self._clock.monotonic()
-        if everything:
-            self._read_all = self._looked
         if found.found and found != self.found:
             paths = (*found.modified, *found.missing, *found.extra)[:_SHOWN]
             _log.warning(

@@ -48,8 +48,9 @@ class LastSync(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Memory(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """All of it; `read` is what the gateway has read, as far as it must be told to.
 
-    `pending` are kinds of scans. `boots` says that the gateway's first boot, which may
-    rewrite files, is still to come (STA-8).
+    `pending` are kinds of scans. `hashed` is when all files were last compared by content,
+    or first synced: a restart must not put the next time off (DRF-1). `boots` says that the
+    gateway's first boot, which may rewrite files, is still to come (STA-8).
     """
 
     schema: int = state_directory.SCHEMA
@@ -65,6 +66,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     undoing: Undoing | None = None
     rolled_back: Mark | None = None
     boots: bool = False
+    hashed: datetime | None = None
 
 
 class MemoryFile:

@@ -217,6 +217,8 @@ class Work:
         found = await self._engine.drift(excludes, everything=everything)
         for name in ("modified", "missing", "extra", "noise"):
             self._metrics.drift_files.set(len(getattr(found, name)), name)
+        if everything:
+            await self.remember(hashed=self._clock.now())
         return found
 
     def _owe(self, planned: Planned) -> None:
@@ -280,6 +282,7 @@ class Work:
             rolled_back=None,
             last_sync=last,
             history=history,
+            hashed=self.memory.hashed or self._clock.now(),
         )
         _log_sync(order, done, seconds)
 
