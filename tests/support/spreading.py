@@ -2,8 +2,9 @@
 
 A pytest plugin; without `-n` it changes nothing but the order. Files whose tests share a
 cluster stay together on one worker, every other file may go anywhere. What shares a cluster
-comes first, because it takes longest and cannot be divided. A file's own text says which
-it is, so that the process that hands out the work, which collects nothing, knows it too.
+comes first, because it takes longest and cannot be divided; its clusters end with it, not
+with the session. A file's own text says which it is, so that the process that hands out the
+work, which collects nothing, knows it too.
 """
 
 from __future__ import annotations
@@ -40,6 +41,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: _place(_group_of(item.nodeid), sizes))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """End what a group shared after its last test: an idle cluster costs the others time."""
+    here = _group_of(item.nodeid)
+    if nextitem is not None and _shares(here) and _group_of(nextitem.nodeid) != here:
+        # pytest knows no public way to end the fixtures of a session before its end.
+        item.session._setupstate.teardown_exact(None)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
     """Hand out whole groups, in their order."""
@@ -57,9 +67,13 @@ def _group_of(nodeid: str) -> str:
     return group(nodeid.partition("::")[0])
 
 
+def _shares(name: str) -> bool:
+    return not name.endswith(".py")
+
+
 def _place(name: str, sizes: Counter[str]) -> tuple[int, int, str]:
     if name in _SLOWEST:
         return _SLOWEST.index(name), 0, ""
-    if name.endswith(".py"):
+    if not _shares(name):
         return len(_SLOWEST) + 1, 0, ""
     return len(_SLOWEST), -sizes[name], name
