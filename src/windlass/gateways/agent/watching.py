@@ -28,6 +28,9 @@ from windlass.objects.gvr import GVR
 
 CONFIG_MAPS = GVR("", "v1", "configmaps")
 
+_PATIENCE = FollowSettings(forbidden_initial=0.5, forbidden_ceiling=30.0)
+"""A new pod's agent asks before the controller has seen the pod and given it its rights."""
+
 _log: Any = structlog.get_logger(__name__)
 
 
@@ -44,24 +47,16 @@ Told = Callable[[dict[str, str] | None], None]
 class MetadataWatch:
     """One agent's view of its metadata."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        namespace: str,
-        cr_name: str,
-        told: Told,
-        settings: FollowSettings | None = None,
-    ) -> None:
+    def __init__(self, connection: Connection, namespace: str, cr_name: str, told: Told) -> None:
         self._connection = connection
         self._scope = Scope(CONFIG_MAPS, namespace, name=owned.metadata_name(cr_name))
         self._told = told
-        self._settings = settings or FollowSettings()
         self._seen = False
         self._is_away = False
 
     async def run(self) -> None:
         """Tell of every change until cancelled."""
-        async with aclosing(follow(self._connection, self._scope, self._settings)) as items:
+        async with aclosing(follow(self._connection, self._scope, _PATIENCE)) as items:
             async for item in items:
                 if isinstance(item, SnapshotStarted):
                     self._seen = False
