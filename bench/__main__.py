@@ -28,6 +28,7 @@ from bench import (
 from bench.figure import Figure, print_json, print_table
 from bench.ground import Ground
 from windlass.dev import progress
+from windlass.telemetry import logs
 
 # In the order in which they run: what wants a quiet machine first, and the crowd of
 # objects grows from row to row.
@@ -54,6 +55,7 @@ def main() -> int:
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, _interrupt)
+    logs.configure("text", "error")
     began = time.monotonic()
     with Ground(progress.for_stream(sys.stderr)) as ground:
         try:

@@ -70,17 +70,21 @@ def play(ground: Ground, progress: Progress, tell: Callable[[str], None]) -> boo
     if not ground.has_node:
         tell(f"(left out: a gateway needs a pod, and there is no node: {ground.no_node})")
         return True
-    tell("\n$ kubectl -n site-1 apply -f ignitionsync.yaml   # the gateway follows branch main")
+    tell("\n$ kubectl -n site-1 apply -f ignitionsync.yaml   # beside the first story: follow main")
     with progress.step("waiting for the gateway and its agent, begun beside the first story"):
         pod = "pod/area-1"
         ground.kubectl("wait", "--for=condition=Ready", pod, "-n", _SITE, "--timeout=120s")
     try:
         first = ground.log(_REPOSITORY, "-1", "--format=%H", "main").strip()
-        seen = _followed(ground, first, "Line 1", tell)
+        _arrived(ground, first, "Line 1")
+        tell("  on its disk before the gateway started, and reported:")
+        seen = _shown(ground, tell)
         second = ground.commit(_REPOSITORY, "Name the line", _files("Bottling"))
         tell(f"\n$ git push   # {second[:8]} Name the line")
         _ask_now(ground, tell)
-        return seen and _followed(ground, second, "Bottling", tell)
+        on_disk, reported = _arrived(ground, second, "Bottling")
+        tell(f"  on its disk {on_disk:.1f} s later, scanned and reported after {reported:.1f} s:")
+        return seen and _shown(ground, tell)
     except WindlassError as error:
         tell(f"  NOT SEEN: {error.message}")
         return False
@@ -131,22 +135,22 @@ def _pod(ground: Ground) -> Object:
     ).as_object()
 
 
-def _followed(ground: Ground, commit: str, title: str, tell: Callable[[str], None]) -> bool:
-    """Wait until the gateway has loaded a commit; tell what each of the three says."""
+def _arrived(ground: Ground, commit: str, title: str) -> tuple[float, float]:
+    """Wait for a commit; how long it took to the disk, and to the report."""
     began = time.monotonic()
     awaited(lambda: title in _view(ground), f"{title} on the gateway's disk", seconds=120.0)
-    files = time.monotonic() - began
+    on_disk = time.monotonic() - began
     awaited(lambda: _synced(ground, commit), f"{commit[:8]} synced", seconds=60.0)
-    tell(f"  on its disk {files:.1f} s later, scanned and reported after {_since(began)}:")
+    return on_disk, time.monotonic() - began
+
+
+def _shown(ground: Ground, tell: Callable[[str], None]) -> bool:
+    """Tell what disk, gateway and operator say; whether the gateway read whole files only."""
     tell(indented(_view(ground)))
     scans, torn = _gateway(ground, "/posts"), _torn(ground)
     tell(f"  the gateway counts its scans: {json.dumps(scans)}, torn reads: {torn}")
     tell(indented(ground.kubectl("get", "ignitionsync", "-n", _SITE)))
     return not torn
-
-
-def _since(began: float) -> str:
-    return f"{time.monotonic() - began:.1f} s"
 
 
 def _view(ground: Ground) -> str:
