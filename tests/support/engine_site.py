@@ -8,19 +8,25 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry
 
 from tests.support import gitserver
 from tests.support.gitserver import Served, commit_files, git_settings
+from windlass.base.clock import Clock, SystemClock
 from windlass.gateways.agent.apply import Applier
 from windlass.gateways.agent.engine import Engine
 from windlass.gateways.agent.lock import Owner
 from windlass.gateways.agent.order import Order
 from windlass.gateways.agent.space import Reserve
+from windlass.gateways.agent.work import Work
 from windlass.gateways.decide.gateway import Pod
 from windlass.gateways.decide.protected import STATE
 from windlass.gateways.decide.routing import PREFIX, Routing, routing_hash
 from windlass.git.child import Git
 from windlass.git.exact import ExactStore, Source
+from windlass.telemetry.agent_metrics import AgentMetrics
 
 CAP = 512 * 1024 * 1024
 SERVICE = "services/site"
@@ -105,6 +111,17 @@ class EngineSite:
             cr_name="site",
         )
         return replace(made, **changes)  # type: ignore[arg-type]
+
+    async def hands(self, clock: Clock | None = None) -> Work:
+        """An agent's hands, as after a start; nobody is asked to scan."""
+
+        def nobody(_: object) -> Any:
+            raise AssertionError("nobody is asked to scan")
+
+        metrics = AgentMetrics(CollectorRegistry())
+        work = Work(self.applier, self.store, nobody, clock or SystemClock(), metrics)
+        await work.start()
+        return work
 
     @property
     def files(self) -> dict[str, bytes]:

@@ -5,18 +5,13 @@ from __future__ import annotations
 import os
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-from prometheus_client import CollectorRegistry
-
-from tests.support.engine_site import EngineSite, engine_site
+from tests.support.engine_site import engine_site
 from windlass.base.clock import SystemClock
 from windlass.gateways.agent.drift_watch import DriftWatch
 from windlass.gateways.agent.interrupt import Interrupt
-from windlass.gateways.agent.work import Work
 from windlass.gateways.decide.globs import Globs
 from windlass.gateways.decide.metadata import Policy
-from windlass.telemetry.agent_metrics import AgentMetrics
 
 VIEW = "projects/line/view/view.json"
 HOUR = 3600.0
@@ -31,15 +26,6 @@ class WallClock(SystemClock):
         return super().now() + timedelta(hours=self.hours)
 
 
-async def _restarted(site: EngineSite, clock: WallClock) -> Work:
-    def nobody(_: object) -> Any:
-        raise AssertionError("nobody is asked to scan")
-
-    work = Work(site.applier, site.store, nobody, clock, AgentMetrics(CollectorRegistry()))
-    await work.start()
-    return work
-
-
 def _altered_unseen(path: Path) -> None:
     """Other bytes of the same length at the same time, as only a comparison by content sees."""
     before = path.stat()
@@ -51,19 +37,19 @@ async def test_restarts_do_not_put_the_full_comparison_off(tmp_path: Path) -> No
     """DRF-1: the time since the last one goes on while nobody runs."""
     clock, policy = WallClock(), Policy(full_hash_seconds=24 * HOUR)
     with engine_site(tmp_path) as site:
-        work = await _restarted(site, clock)
+        work = await site.hands(clock)
         await work.sync(site.order(), Interrupt(), trigger="")
         _altered_unseen(site.data / VIEW)
         found = []
         for _ in range(3):
             clock.hours += 10
-            watch = DriftWatch(await _restarted(site, clock), clock)
+            watch = DriftWatch(await site.hands(clock), clock)
             await watch.look(policy, Globs(()))
             assert watch.found is not None
             found.append(watch.found.modified)
         assert found == [(), (), (VIEW,)]
         clock.hours -= 10
-        again = await _restarted(site, clock)
+        again = await site.hands(clock)
         assert again.memory.hashed is not None
         assert again.memory.hashed > clock.now(), "a clock that was set back"
         watch = DriftWatch(again, clock)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from tests.support.engine_site import SERVICE, EngineSite, engine_site
-from windlass.base.clock import SystemClock
 from windlass.base.errors import Retryable, Stalled
 from windlass.gateways.agent.interrupt import Interrupt
 from windlass.gateways.agent.work import Work
-from windlass.telemetry.agent_metrics import AgentMetrics
 
 VIEW = "projects/line/view/view.json"
 
@@ -30,21 +26,9 @@ def site(tmp_path: Path) -> Iterator[EngineSite]:
         yield found
 
 
-async def _work(site: EngineSite) -> Work:
-    """An agent's hands, as after a start."""
-
-    def nobody(_: object) -> Any:
-        raise AssertionError("nobody is asked to scan")
-
-    metrics = AgentMetrics(CollectorRegistry())
-    work = Work(site.applier, site.store, nobody, SystemClock(), metrics)
-    await work.start()
-    return work
-
-
 async def _synced_twice(site: EngineSite) -> tuple[Work, str, dict[str, bytes]]:
     """Hands that have brought a bad commit over a good one; the bad one, and the good files."""
-    work = await _work(site)
+    work = await site.hands()
     await work.sync(site.order(), Interrupt(), trigger="")
     before = site.files
     bad = site.commit({f"{SERVICE}/{VIEW}": '{"bad": true}'})
@@ -89,7 +73,7 @@ async def test_a_crash_after_a_rollback_does_not_undo_it(
         with pytest.raises(Killed):
             await work.rollback("site", "")
     assert site.files == before
-    later = await _work(site)
+    later = await site.hands()
     assert later.memory.rollback == ""
     await later.rollback("site", "")
     assert site.files == before
@@ -100,7 +84,7 @@ async def test_a_crash_after_a_rollback_does_not_undo_it(
 
 async def test_what_cannot_be_undone_is_said_once(site: EngineSite) -> None:
     """A wish that nothing can fulfil must not keep later commits away."""
-    work = await _work(site)
+    work = await site.hands()
     for wish in ("site", "site@20260101-000000"):
         with pytest.raises(Stalled):
             await work.rollback(wish, "")
