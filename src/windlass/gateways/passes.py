@@ -53,7 +53,7 @@ from windlass.gateways.seeking import Seeking, Sought
 from windlass.git.format.remote import Remote
 from windlass.git.settings import GitSettings
 from windlass.kube.api import Api
-from windlass.kube.errors import Conflict, Invalid
+from windlass.kube.errors import Invalid
 from windlass.objects.key import Key
 from windlass.runtime import finalizer
 from windlass.runtime.events import EventRecorder, ObjectRef
@@ -279,8 +279,6 @@ class Passes:
         except Invalid:
             # A stored object that later rules refuse: that is reported, not repaired.
             return False
-        except Conflict:
-            return True
         return True
 
     def _compile(self, key: Key, sync: IgnitionSync) -> Compiled:

@@ -6,10 +6,11 @@ next pass looks again. Finalizers of others stay where they are.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Protocol
 
 from windlass.base import failpoint
-from windlass.kube.errors import NotFound
+from windlass.kube.errors import Conflict, NotFound
 from windlass.objects.gvr import GVR
 from windlass.objects.json import Object
 
@@ -28,8 +29,10 @@ def holds(obj: Object, finalizer: str) -> bool:
 
 
 async def add(api: Patching, gvr: GVR, obj: Object, finalizer: str, *, field_manager: str) -> None:
-    """Put it on, unless it is there."""
-    if not holds(obj, finalizer):
+    """Put it on, unless it is there; a newer version of the object is left to the next pass."""
+    if holds(obj, finalizer):
+        return
+    with contextlib.suppress(Conflict):
         await _write(api, gvr, obj, [*_of(obj), finalizer], field_manager)
 
 
