@@ -49,7 +49,9 @@ _values_by_form: dict[type, Any] = {
     forms.Directory: _paths,
     forms.Listen: _addresses,
     forms.Several: lambda form: st.lists(values(form.item), max_size=3).map(tuple),
-    forms.Commas: lambda form: st.lists(values(form.item), max_size=3).map(tuple),
+    forms.Commas: lambda form: st.lists(
+        values(form.item), min_size=int(form.needs_one), max_size=3
+    ).map(tuple),
 }
 
 anything = st.fixed_dictionaries({line.attribute: values(line.form) for line in TABLE}).map(

@@ -62,7 +62,8 @@ class ControllerRole:
         self._holder = Holder.local()
         self._leadership = self._candidate()
         self._fenced = connection.fenced(self._may_write)
-        self._parts = self._all_parts()
+        wanted = settings.capabilities
+        self._parts = tuple(each for each in self._all_parts() if each.name in wanted)
         self._stopping = asyncio.Event()
 
     def _candidate(self) -> Leadership:

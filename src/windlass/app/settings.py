@@ -22,6 +22,7 @@ from windlass.telemetry.log_words import LogFormat, LogLevel
 T = TypeVar("T")
 
 NoiseFilter = Literal["default", "off"]
+Capability = Literal["gateways", "reverser", "environments"]
 
 PREFIX = "WINDLASS_"
 
@@ -58,6 +59,7 @@ def _declare(form: Form[T], default: str, help: str) -> T:  # noqa: A002
 
 _RESOURCES = forms.Several(forms.RESOURCE)
 _NOISE_FILTERS: forms.Choice[NoiseFilter] = forms.Choice(get_args(NoiseFilter))
+_CAPABILITIES: forms.Choice[Capability] = forms.Choice(get_args(Capability))
 _LOG_FORMATS: forms.Choice[LogFormat] = forms.Choice(get_args(LogFormat))
 _LOG_LEVELS: forms.Choice[LogLevel] = forms.Choice(get_args(LogLevel))
 
@@ -66,6 +68,11 @@ _LOG_LEVELS: forms.Choice[LogLevel] = forms.Choice(get_args(LogLevel))
 class Settings:
     """Every setting of a process, resolved."""
 
+    capabilities: tuple[Capability, ...] = _declare(
+        forms.Commas(_CAPABILITIES, needs_one=True),
+        ",".join(get_args(Capability)),
+        "What this operator does; leave out what nobody needs.",
+    )
     enable_watch_ingestion: bool = _declare(
         forms.Bool(), "true", "Mirror objects; false only checks our own resources."
     )

@@ -186,16 +186,24 @@ class Several(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Commas(Generic[T]):
-    """Several values in one text, for lists that are not empty unless somebody says so."""
+    """Several values in one text, for lists that are not empty unless somebody says so.
+
+    With `needs_one` nobody can say so.
+    """
 
     item: Form[T]
+    needs_one: bool = False
 
     @property
     def expected(self) -> str:
-        return f"a list with commas, empty for none, each {self.item.expected}"
+        bound = "at least one" if self.needs_one else "empty for none"
+        return f"a list with commas, {bound}, each {self.item.expected}"
 
     def read(self, text: str) -> tuple[T, ...]:
-        return Several(self.item).read(text)
+        values = Several(self.item).read(text)
+        if self.needs_one and not values:
+            raise ValueError(text)
+        return values
 
     def write(self, value: tuple[T, ...]) -> str:
         return Several(self.item).write(value)

@@ -54,7 +54,8 @@ def test_reference_has_a_row_for_every_setting() -> None:
     rows = table.reference().splitlines()[2:]
     assert len(rows) == len(table.TABLE)
     assert all(len(re.findall(r"(?<!\\)\|", row)) == 6 for row in rows)
-    assert rows[1].startswith("| `--discovery-refresh` | `WINDLASS_DISCOVERY_REFRESH` | `5m` |")
+    start = "| `--discovery-refresh` | `WINDLASS_DISCOVERY_REFRESH` | `5m` |"
+    assert sum(row.startswith(start) for row in rows) == 1
 
 
 def reads(form: Any, text: str) -> bool:

@@ -74,3 +74,12 @@ async def test_no_part_of_a_candidate_may_write(nowhere: Connection) -> None:
         for part in role._parts:
             assert not part._connection.may_write(), part.name
         assert nowhere.may_write()
+
+
+async def test_an_operator_does_what_it_is_there_for(nowhere: Connection) -> None:
+    """A capability that nobody wants is not begun."""
+    async with nowhere:
+        for wanted in (("reverser",), ("gateways", "reverser", "environments")):
+            settings = Settings(capabilities=wanted)
+            role = ControllerRole(settings, nowhere, at_desk=False, clock=SystemClock())
+            assert tuple(part.name for part in role._parts) == wanted
