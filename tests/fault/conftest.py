@@ -21,6 +21,7 @@ from tests.support.people import SwiftMirrored, admin_of
 from windlass.dev.desk import Desk
 
 FLAGS = (
+    "--capabilities=reverser",
     "--remote-check-interval=1s",
     "--git-push-timeout=2s",
     "--git-fetch-timeout=10s",

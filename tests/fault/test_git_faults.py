@@ -204,7 +204,7 @@ def test_a_lost_reply_makes_no_second_commit(mirrored: Mirrored, faults: Faults)
 def test_a_protected_branch_is_said_with_the_servers_words(
     mirrored: Mirrored, faults: Faults, operator: Operator
 ) -> None:
-    """PushRejected while it lasts; after a request, one push brings everything."""
+    """PushRejected while it lasts; after a request, everything comes together."""
     mirrored.configured(CONFIG_MAPS)
     _create(mirrored, "zero")
     _await_files(mirrored, "zero")
@@ -221,7 +221,8 @@ def test_a_protected_branch_is_said_with_the_servers_words(
     admin_of(mirrored).merge("gitdestination", "destination", request)
     _await_files(mirrored, "one", "two", "three")
     _ready(mirrored, "Ready")
-    assert len(history.moves(mirrored)) == pushes + 1
+    # The last attempt with the first two may be under way when the server gives in.
+    assert pushes < len(history.moves(mirrored)) <= pushes + 2
 
 
 @pytest.mark.parametrize("mode", ["error", "hang", "slow", "endless"])
