@@ -158,13 +158,3 @@ class Fetching:
     def _filtered(self) -> Iterator[str]:
         if self.filter:
             yield f"--filter={self.filter}"
-
-    @staticmethod
-    async def repack(git: Git, directory: Path) -> None:
-        """Every own object into one pack; promised ones stay where they are."""
-        await git.run(
-            ["repack", "-a", "-d", "-k", "-l", "-q"],
-            cwd=directory,
-            deadline_seconds=git.settings.fetch_timeout_seconds,
-            config=(("remote.origin.promisor", "true"),),
-        )

@@ -122,11 +122,6 @@ class Store:
                 await self._fetching(git, remote, credentials).fetch_objects(missing)
         return await asyncio.to_thread(lambda: {each: self.read_blob(each) for each in wanted})
 
-    async def repack(self, git: Git) -> None:
-        """Many small files into one; nothing is dropped, also what no ref leads to."""
-        async with self._network:
-            await Fetching.repack(git, self.directory)
-
     def clutter(self) -> int:
         """About how many loose objects there are, by one sample directory, plus packs."""
         with objects_edge.translated():

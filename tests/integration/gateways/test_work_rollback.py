@@ -37,9 +37,8 @@ async def _synced_twice(site: EngineSite) -> tuple[Work, str, dict[str, bytes]]:
     return work, bad, before
 
 
-async def test_a_fault_delays_a_rollback(site: EngineSite, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does not count as heeded before it is done."""
-    work, bad, before = await _synced_twice(site)
+async def _failed_rollback(site: EngineSite, work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rollback that is asked for while the disk is full."""
 
     def full() -> None:
         raise Retryable("DiskFull", "no room")
@@ -48,6 +47,12 @@ async def test_a_fault_delays_a_rollback(site: EngineSite, monkeypatch: pytest.M
         patched.setattr(site.applier, "rollback", full)
         with pytest.raises(Retryable):
             await work.rollback("site", "")
+
+
+async def test_a_fault_delays_a_rollback(site: EngineSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not count as heeded before it is done."""
+    work, bad, before = await _synced_twice(site)
+    await _failed_rollback(site, work, monkeypatch)
     assert work.memory.rollback == ""
     await work.rollback("site", "")
     assert site.files == before
@@ -96,14 +101,7 @@ async def test_a_wish_given_up_is_begun_anew(
 ) -> None:
     """After another sync the same word means the undo of that one."""
     work, _, _ = await _synced_twice(site)
-
-    def full() -> None:
-        raise Retryable("DiskFull", "no room")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(site.applier, "rollback", full)
-        with pytest.raises(Retryable):
-            await work.rollback("site", "")
+    await _failed_rollback(site, work, monkeypatch)
     before = site.files
     site.commit({f"{SERVICE}/{VIEW}": '{"worse": true}'})
     await work.sync(site.order(), Interrupt(), trigger="")

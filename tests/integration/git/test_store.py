@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gitserver import Served, commit_files, files_at, git, git_settings, serving
+from tests.support.gitserver import Served, commit_files, git, git_settings, serving
 from tests.support.gitwork import Work
 from windlass.base import failpoint
 from windlass.dev.git_server import GitServer
@@ -126,26 +126,6 @@ async def test_one_file_among_five_thousand_reads_no_blob(tmp_path: Path) -> Non
         assert len(work.store.missing(ids)) == 5000
         assert git(repository, "diff-tree", "-r", "--name-only", tip, commit) == "d1/f1.yaml\n"
         git(repository, "fsck", "--strict")
-
-
-async def test_repack_drops_nothing(tmp_path: Path) -> None:
-    """Promised, pushed and pending objects are all there afterwards."""
-    with serving(tmp_path / "srv") as served:
-        repository = served.create("a", {"x/a": "1", "x/b": "2"})
-        work = _work(tmp_path, served)
-        tip = await work.fetch()
-        pending = written_blob(work.store, b"pending")
-        many = edit_tree(work.store, None, {f"f{n}": b"p%d" % n for n in range(200)}).tree
-        commit = work.commit(tip, {"x/a": b"9"})
-        await work.push(commit, tip)
-        await work.store.repack(work.git)
-        assert work.store.read_blob(pending) == b"pending"
-        assert len(work.store.read_tree(many)) == 200
-        assert not work.store.missing(entry.id for entry in work.store.read_tree(many).values())
-        again = work.commit(commit, {"x/c": b"3"})
-        assert isinstance(await work.push(again, commit), Pushed)
-        assert files_at(repository) == {"x/a": "9", "x/b": "2", "x/c": "3"}
-        assert work.store.clutter() >= 1
 
 
 def _damage_pack(store: Store) -> None:

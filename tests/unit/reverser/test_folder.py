@@ -7,38 +7,19 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.git.credentials import ANONYMOUS
-from windlass.git.format.person import Person
-from windlass.git.format.remote import Remote
+from tests.support.folders import empty_folder
 from windlass.git.store import Entry
 from windlass.objects.gvr import GVR
 from windlass.objects.identity import Identity
-from windlass.objects.key import Key
 from windlass.reverser.arrival import Arrival
 from windlass.reverser.decide.rules import mask
 from windlass.reverser.folder import Folder
-from windlass.reverser.target import Target
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def _folder(**files: str) -> Folder:
-    folder = Folder(
-        Target(
-            key=Key("ns", "dest"),
-            uid="u",
-            repository=Key("ns", "repo"),
-            remote=Remote.parse("https://git.example.org/x"),
-            branch="main",
-            base_folder="base",
-            create_branch=False,
-            window_seconds=None,
-            committer=Person("windlass", "noreply@windlass.invalid"),
-            credentials=ANONYMOUS,
-            takeover=None,
-            salt=b"",
-        )
-    )
+    folder = empty_folder()
     folder.load({f"base/{name}": Entry(0o100644, blob) for name, blob in files.items()})
     return folder
 

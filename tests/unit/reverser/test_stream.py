@@ -8,10 +8,8 @@ from typing import Any, cast
 
 import pytest
 
+from tests.support.folders import DESTINATION, empty_folder
 from windlass.base.clock import SystemClock
-from windlass.git.credentials import ANONYMOUS
-from windlass.git.format.person import Person
-from windlass.git.format.remote import Remote
 from windlass.git.store import Entry
 from windlass.kube.connection import Connection
 from windlass.kube.follow import (
@@ -34,38 +32,17 @@ from windlass.reverser.decide.transition import OPERATIONS, Operation
 from windlass.reverser.folder import Folder
 from windlass.reverser.sighting import Lens
 from windlass.reverser.stream import Stream
-from windlass.reverser.target import Target
 
 MAPS = GVR("", "v1", "configmaps")
-DESTINATION = Key("ns", "dest")
 PATH = "base/v1/configmaps/ns/one.yaml"
 OWNER = {"apiVersion": "v1", "kind": "X", "name": "x", "uid": "x", "controller": True}
-
-
-def _folder() -> Folder:
-    return Folder(
-        Target(
-            key=DESTINATION,
-            uid="u",
-            repository=Key("ns", "repo"),
-            remote=Remote.parse("https://git.example.org/x"),
-            branch="main",
-            base_folder="base",
-            create_branch=False,
-            window_seconds=None,
-            committer=Person("windlass", "noreply@windlass.invalid"),
-            credentials=ANONYMOUS,
-            takeover=None,
-            salt=b"",
-        )
-    )
 
 
 @dataclass
 class FakeDesk:
     """One open destination that takes everything."""
 
-    place: Folder = field(default_factory=_folder)
+    place: Folder = field(default_factory=empty_folder)
     arrivals: list[Arrival] = field(default_factory=list)
     sweeps: list[Sweep] = field(default_factory=list)
     skips: list[str] = field(default_factory=list)

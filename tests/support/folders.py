@@ -1,0 +1,32 @@
+"""A destination's folder without a server behind it."""
+
+from __future__ import annotations
+
+from windlass.git.credentials import ANONYMOUS
+from windlass.git.format.person import Person
+from windlass.git.format.remote import Remote
+from windlass.objects.key import Key
+from windlass.reverser.folder import Folder
+from windlass.reverser.target import Target
+
+DESTINATION = Key("ns", "dest")
+
+
+def empty_folder() -> Folder:
+    """The folder `base` of ns/dest, not opened yet."""
+    return Folder(
+        Target(
+            key=DESTINATION,
+            uid="u",
+            repository=Key("ns", "repo"),
+            remote=Remote.parse("https://git.example.org/x"),
+            branch="main",
+            base_folder="base",
+            create_branch=False,
+            window_seconds=None,
+            committer=Person("windlass", "noreply@windlass.invalid"),
+            credentials=ANONYMOUS,
+            takeover=None,
+            salt=b"",
+        )
+    )
