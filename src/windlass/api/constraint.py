@@ -81,6 +81,13 @@ def unchanging(field: str, message: str) -> Constraint:
     return Constraint(f"self.{subject} == oldSelf.{subject}", message, lambda _: True, field)
 
 
+def only_falling_to(field: str, lowest: str, message: str) -> Constraint:
+    """The field may change to `lowest` and to nothing else; only the server sees both."""
+    subject = camel(field)
+    cel = f"self.{subject} == oldSelf.{subject} || self.{subject} == {quoted(lowest)}"
+    return Constraint(cel, message, lambda _: True, field)
+
+
 def at_most_one(one: str, other: str, message: str) -> Constraint:
     """Two optional fields never stand together."""
     cel = f"!(has(self.{camel(one)}) && has(self.{camel(other)}))"

@@ -10,7 +10,13 @@ from msgspec import Meta, Struct
 
 from windlass.api import alias
 from windlass.api.amount import Quota
-from windlass.api.constraint import Constraint, declared, exactly_one, unchanging
+from windlass.api.constraint import (
+    Constraint,
+    declared,
+    exactly_one,
+    only_falling_to,
+    unchanging,
+)
 from windlass.api.environment_source import EnvironmentSource, SingleCommit
 from windlass.api.group import CATALYST, Group
 from windlass.api.kind import AGE, READY, Column, Kind
@@ -24,6 +30,7 @@ RETRY_ANNOTATION = "windlass.dev/retryAt"
 """Whoever changes it asks a failed Environment to try again."""
 
 DeploymentMode = Literal["manifest"]
+Trust = Literal["trusted", "untrusted"]
 Phase = Literal[
     "Pending", "Initializing", "Building", "Deploying", "Ready", "Degraded", "Failed", "Deleting"
 ]
@@ -62,6 +69,9 @@ class EnvironmentSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_de
         ),
         unchanging("project_ref", "projectRef cannot be changed; create another Environment"),
         unchanging("type", "type cannot be changed; create another Environment"),
+        only_falling_to(
+            "trust", "untrusted", "trust may only fall; create another Environment to trust again"
+        ),
     )
 
     project_ref: Annotated[ProjectRef, Meta(description="The Project this is a copy of.")]
@@ -87,9 +97,19 @@ class EnvironmentSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_de
         Quota | None,
         Meta(
             description="How much it may use instead of the default quota, up to the Project's "
-            "spec.resources.maxQuota."
+            "spec.resources.maxQuota; an untrusted Environment may only ask for less."
         ),
     ] = None
+    trust: Annotated[
+        Trust,
+        Meta(
+            description="Whether somebody vouches for what runs in it. An untrusted Environment "
+            "is held as the administrator says, not the Project: its Pod Security level, half of "
+            "the quota, its nodes and runtime class, only the egress that the Project marks as "
+            "untrusted; its manifests may neither choose nodes nor bring DaemonSets. It may only "
+            "fall."
+        ),
+    ] = "trusted"
     suspend: Annotated[
         bool,
         Meta(description="Leave it as it is until this is false again; deleting it still works."),

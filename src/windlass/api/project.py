@@ -88,7 +88,7 @@ class ProjectSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     security: Annotated[
         Security,
         Meta(
-            description="How far the pods of Environments are trusted.",
+            description="How far the pods of trusted Environments may go.",
             extra=declared(filled_in=True),
         ),
     ] = Security()

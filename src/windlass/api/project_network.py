@@ -1,4 +1,4 @@
-"""What the Environments of a Project may reach, and how far their pods are trusted."""
+"""What the Environments of a Project may reach, and how far their pods may go."""
 
 from __future__ import annotations
 
@@ -41,6 +41,9 @@ class Egress(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
             extra=declared(list_type="atomic"),
         ),
     ] = ()
+    untrusted: Annotated[
+        bool, Meta(description="Whether untrusted Environments may reach them too.")
+    ] = False
 
 
 class Network(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -61,8 +64,12 @@ class Network(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=T
 
 
 class Security(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """How far the pods of Environments are trusted."""
+    """How far the pods of trusted Environments may go."""
 
     pod_security: Annotated[
-        PodSecurity, Meta(description="The Pod Security level of their namespaces.")
+        PodSecurity,
+        Meta(
+            description="The Pod Security level of their namespaces. For untrusted Environments "
+            "the administrator says it."
+        ),
     ] = "restricted"

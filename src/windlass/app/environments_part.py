@@ -10,6 +10,7 @@ from windlass.environments.controller import EnvironmentsController, Environment
 from windlass.environments.decide.fences import Surroundings
 from windlass.environments.decide.names import Naming
 from windlass.environments.decide.owned_objects import Subject
+from windlass.environments.decide.trust import Untrusted
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.follow import FollowSettings
@@ -80,7 +81,15 @@ def _of(settings: Settings, operator: str, at_desk: bool) -> EnvironmentsSetting
             cluster_cidrs=settings.environments_cluster_cidrs,
             extra_except=settings.environments_extra_except,
             egress_ceiling=settings.environments_egress_ceiling,
+            is_enforced=settings.environments_network_enforcement == "assume",
+        ),
+        untrusted=Untrusted(
+            pod_security=settings.environments_untrusted_pod_security,
+            runtime_class_name=settings.environments_untrusted_runtime_class_name,
+            node_selector=dict(settings.environments_untrusted_node_selector),
+            quota=dict(settings.environments_untrusted_quota),
         ),
         poll_seconds=settings.environments_poll_interval,
         rollout_seconds=settings.environments_rollout_timeout,
+        suspended=settings.environments_suspend,
     )

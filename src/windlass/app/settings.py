@@ -16,13 +16,17 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
 from windlass.app import settings_forms as forms
+from windlass.app import settings_pairs as pairs
 from windlass.app.settings_forms import Address, Form
+from windlass.app.settings_pairs import Pair
 from windlass.telemetry.log_words import LogFormat, LogLevel
 
 T = TypeVar("T")
 
 NoiseFilter = Literal["default", "off"]
 Capability = Literal["gateways", "reverser", "environments"]
+Enforcement = Literal["assume", "absent"]
+PodSecurity = Literal["restricted", "baseline"]
 
 PREFIX = "WINDLASS_"
 
@@ -60,6 +64,8 @@ def _declare(form: Form[T], default: str, help: str) -> T:  # noqa: A002
 _RESOURCES = forms.Several(forms.RESOURCE)
 _NOISE_FILTERS: forms.Choice[NoiseFilter] = forms.Choice(get_args(NoiseFilter))
 _CAPABILITIES: forms.Choice[Capability] = forms.Choice(get_args(Capability))
+_ENFORCEMENTS: forms.Choice[Enforcement] = forms.Choice(get_args(Enforcement))
+_LEVELS: forms.Choice[PodSecurity] = forms.Choice(get_args(PodSecurity))
 _LOG_FORMATS: forms.Choice[LogFormat] = forms.Choice(get_args(LogFormat))
 _LOG_LEVELS: forms.Choice[LogLevel] = forms.Choice(get_args(LogLevel))
 
@@ -175,6 +181,32 @@ class Settings:
     )
     environments_egress_ceiling: tuple[str, ...] = _declare(
         forms.Several(forms.CIDR), "", "Private addresses that Projects may open."
+    )
+    environments_network_enforcement: Enforcement = _declare(
+        _ENFORCEMENTS,
+        "assume",
+        "Whether this cluster enforces network policies; absent refuses untrusted Environments "
+        "and warns of the others.",
+    )
+    environments_untrusted_pod_security: PodSecurity = _declare(
+        _LEVELS, "restricted", "Pod Security level of untrusted Environments."
+    )
+    environments_untrusted_runtime_class_name: str = _declare(
+        forms.NAME, "", "RuntimeClass of the pods of untrusted Environments."
+    )
+    environments_untrusted_node_selector: tuple[Pair, ...] = _declare(
+        pairs.LABELS, "", "Labels of the nodes on which untrusted Environments run."
+    )
+    environments_untrusted_quota: tuple[Pair, ...] = _declare(
+        pairs.AMOUNTS,
+        "",
+        "What untrusted Environments may use, never more than the Project's default quota; half "
+        "of that where nothing is said.",
+    )
+    environments_suspend: bool = _declare(
+        forms.Bool(),
+        "false",
+        "Leave all Projects and Environments as they are; deleting them still works.",
     )
     namespace: str = _declare(forms.LABEL, "windlass-system", "Namespace windlass runs in.")
     release: str = _declare(

@@ -212,6 +212,7 @@ class Commas(Generic[T]):
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 
 LABEL = Text(_LABEL, "a name of lower-case letters, digits and dashes")
+NAME = Text(rf"({_LABEL}(\.{_LABEL})*)?", "the name of an object, or nothing")
 RESOURCE = Text(
     rf"({_LABEL}(\.{_LABEL})*/)?[a-z][a-z0-9]*",
     "a plural resource, with its group before a slash, like events or apps/deployments",

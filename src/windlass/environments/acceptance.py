@@ -4,6 +4,7 @@
 |---|---|---|
 | its object breaks a rule | False ConfigInvalid, Stalled | Failed |
 | no Project, or one that is not shared with it | False ProjectNotFound | Pending |
+| the operator is suspended | as before, Suspended | as before; Pending if it never began |
 | it is suspended | as before, Suspended | as before; Pending if it never began |
 | its Project is suspended | as before, ProjectSuspended | as before; Pending until it serves |
 | its Project is being deleted | False ProjectTerminating | Pending |
@@ -24,6 +25,11 @@ from windlass.environments.decide.marks import Marks
 from windlass.objects.json import Object
 from windlass.objects.key import Key
 from windlass.runtime.outcome import Outcome, Verdict
+
+OPERATOR_SUSPENDED = (
+    "the operator is suspended; nothing is changed until the administrator sets its setting "
+    "environments-suspend to false"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +56,8 @@ class Subject:
         return not self.status.get("steps") and self.status.get("phase") != "Initializing"
 
 
-def accepted(cache: Cache, key: Key, obj: Object) -> Subject | Outcome:
-    """The Environment with its Project, or what holds it back."""
+def accepted(cache: Cache, key: Key, obj: Object, *, suspended: bool) -> Subject | Outcome:
+    """The Environment with its Project, or what holds it back; `suspended` is the operator."""
     try:
         found = cache.environment(key)
     except Stalled as error:
@@ -64,17 +70,21 @@ def accepted(cache: Cache, key: Key, obj: Object) -> Subject | Outcome:
         # One answer for both, so that nobody learns which Projects others have.
         text = f"there is no Project {there} that this Environment may use; create it or share it"
         return _held_back(found, Verdict("False", "ProjectNotFound", text))
+    if suspended:
+        return _suspended(found, "Suspended", OPERATOR_SUSPENDED)
     if found.spec.suspend:
-        return _suspended(found, "Suspended", "this Environment")
+        text = "this Environment is suspended; nothing is changed until its spec.suspend is false"
+        return _suspended(found, "Suspended", text)
     if project.spec.suspend:
-        return _suspended(found, "ProjectSuspended", f"Project {there}")
+        text = f"Project {there} is suspended; nothing is changed until its spec.suspend is false"
+        return _suspended(found, "ProjectSuspended", text)
     if project.metadata.deletion_timestamp:
         text = f"Project {there} is being deleted"
         return _held_back(found, Verdict("False", "ProjectTerminating", text))
-    return Subject(found, obj, project, _marks(found, project))
+    return Subject(found, obj, project, _marks(found, project, cache.team(key.namespace)))
 
 
-def _marks(found: Environment, project: Project) -> Marks:
+def _marks(found: Environment, project: Project, team: str) -> Marks:
     sources = found.spec.sources or ()
     branch = sources[0].branch if sources else ""
     if not branch and project.spec.sources:
@@ -85,6 +95,7 @@ def _marks(found: Environment, project: Project) -> Marks:
         name=found.metadata.name,
         project=project.metadata.name,
         branch=branch,
+        team=team,
     )
 
 
@@ -95,8 +106,7 @@ def _held_back(found: Environment, verdict: Verdict) -> Outcome:
     return Outcome(verdict, reconciling=True, fields=fields)
 
 
-def _suspended(found: Environment, reason: str, who: str) -> Outcome:
-    text = f"{who} is suspended; nothing is changed until its spec.suspend is false"
+def _suspended(found: Environment, reason: str, text: str) -> Outcome:
     fields: Object = {"message": text[:1024]}
     waits = found.status.serving is None and reason == "ProjectSuspended"
     if waits or found.status.phase is None:

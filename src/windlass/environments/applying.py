@@ -18,7 +18,7 @@ from windlass.base.clock import Clock
 from windlass.environments import refusals
 from windlass.environments.decide import inventory as listed
 from windlass.environments.decide import ledger as ledgers
-from windlass.environments.decide import owned_objects, phase, scaling, step
+from windlass.environments.decide import marks, owned_objects, phase, scaling, step
 from windlass.environments.decide.bundle import APPLIED_HASH, Bundle, Member
 from windlass.environments.decide.inventory import FIELD_MANAGER, Entry, Identity
 from windlass.environments.decide.kinds import Stage
@@ -169,7 +169,7 @@ class Applying:
 
     async def _remember(self, place: str, owner: Marks, ledger: Ledger) -> None:
         live = self._holdings.get(CONFIG_MAPS, place, ledgers.CONFIG_MAP)
-        if live is not None and ledgers.decoded(live) == ledger:
+        if live is not None and ledgers.decoded(live) == ledger and _is_marked(live, owner):
             return
         obj = owned_objects.config_map(place, owner, ledgers.CONFIG_MAP, ledgers.encoded(ledger))
         failpoint.reach("environments.ledger.before")
@@ -273,8 +273,15 @@ def _is_drift(member: Member, live: Object | None, work: _Work) -> bool:
         return False
     if live is None:
         return work.was_there(member)
-    annotations = live["metadata"].get("annotations") or {}
-    return bool(annotations.get(APPLIED_HASH) == member.applied_hash)
+    found, wished = live["metadata"], member.object["metadata"]
+    if (found.get("labels") or {}).get(marks.TEAM) != wished["labels"][marks.TEAM]:
+        # The administrator may have named another team; the hash does not tell.
+        return False
+    return bool((found.get("annotations") or {}).get(APPLIED_HASH) == member.applied_hash)
+
+
+def _is_marked(live: Object, owner: Marks) -> bool:
+    return owner.labels.items() <= (live["metadata"].get("labels") or {}).items()
 
 
 def _version(obj: Object) -> str:

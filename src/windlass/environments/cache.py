@@ -1,4 +1,4 @@
-"""Projects and Environments as they are stored, and who depends on whom."""
+"""Projects and Environments as they are stored, whose they are, and who depends on whom."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import orjson
 from windlass.api.environment import Environment
 from windlass.api.project import Project
 from windlass.base.errors import WindlassError
+from windlass.environments.decide import marks
 from windlass.objects.json import Object
 from windlass.objects.key import Key
 from windlass.runtime.informer import Informer
@@ -18,15 +19,30 @@ from windlass.runtime.informer import Informer
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """Our two kinds."""
+    """Our two kinds, and the namespaces for which the administrator names a team."""
 
     projects: Informer
     environments: Informer
+    teams: Informer
+
+    @property
+    def informers(self) -> tuple[Informer, ...]:
+        return self.projects, self.environments, self.teams
 
     @property
     def complete(self) -> bool:
         """Whether everything stored has been read."""
-        return self.projects.synced.is_set() and self.environments.synced.is_set()
+        return all(informer.synced.is_set() for informer in self.informers)
+
+    def team(self, namespace: str) -> str:
+        """The team that the administrator names for a namespace; empty where none is named."""
+        raw = self.teams.get(Key("", namespace))
+        labels = orjson.loads(raw)["metadata"].get("labels") if raw is not None else None
+        return str((labels or {}).get(marks.TEAM) or "")
+
+    def environments_in(self, namespace: str) -> Iterator[Key]:
+        """The Environments that live in a namespace, readable or not."""
+        return (key for key in tuple(self.environments.keys()) if key.namespace == namespace)
 
     def project(self, key: Key) -> Project | None:
         raw = self.projects.get(key)

@@ -22,13 +22,15 @@ from windlass.environments import applying, fencing, rollout, spaces
 from windlass.environments.cache import Cache
 from windlass.environments.commits import Commits
 from windlass.environments.corrections import Corrections
+from windlass.environments.decide import marks
 from windlass.environments.decide.fences import Surroundings
 from windlass.environments.decide.names import Naming
 from windlass.environments.decide.owned_objects import Subject
+from windlass.environments.decide.trust import Untrusted
 from windlass.environments.departures import Departures
 from windlass.environments.environments import Environments, Hands, Terms
 from windlass.environments.guard import Guard
-from windlass.environments.holdings import Holdings
+from windlass.environments.holdings import NAMESPACES, Holdings
 from windlass.environments.measures import Measures
 from windlass.environments.projects import Projects
 from windlass.environments.rendering import Rendering
@@ -71,10 +73,12 @@ class EnvironmentsSettings:
     follow: FollowSettings = field(default_factory=FollowSettings)
     naming: Naming = field(default_factory=Naming)
     surroundings: Surroundings = field(default_factory=Surroundings)
+    untrusted: Untrusted = field(default_factory=Untrusted)
     install: Install = field(default_factory=Install)
     poll_seconds: float = 60.0
     rollout_seconds: float = rollout.DEADLINE_SECONDS
     sweep_seconds: float = 600.0
+    suspended: bool = False
 
 
 class EnvironmentsController:
@@ -101,6 +105,7 @@ class EnvironmentsController:
         self.cache = Cache(
             projects=self._informer(project_kind.KIND.gvr, self._project_changed),
             environments=self._informer(environment_kind.KIND.gvr, self._environment_changed),
+            teams=self._informer(NAMESPACES, self._team_changed, selector=marks.TEAM_SELECTOR),
         )
         self.holdings = Holdings(
             connection,
@@ -135,10 +140,12 @@ class EnvironmentsController:
 
     # ---- wiring
 
-    def _informer(self, gvr: GVR, on_change: Callable[[Key], None]) -> Informer:
+    def _informer(
+        self, gvr: GVR, on_change: Callable[[Key], None], *, selector: str = ""
+    ) -> Informer:
         return Informer(
             self._connection,
-            Scope(gvr),
+            Scope(gvr, selector=selector),
             on_change=on_change,
             settings=self._settings.follow,
             clock=self._clock,
@@ -183,13 +190,27 @@ class EnvironmentsController:
             self._hands,
             self._measures,
             self._clock,
-            terms=Terms(self._settings.surroundings, self._settings.poll_seconds, FIELD_MANAGER),
+            terms=self._terms(),
             corrected=Corrections(self._recorder, self._measures, self._clock).tell,
         )
-        projects = Projects(self.cache, sources, poll_seconds=self._settings.poll_seconds)
+        projects = Projects(
+            self.cache,
+            sources,
+            poll_seconds=self._settings.poll_seconds,
+            suspended=self._settings.suspended,
+        )
         return (
             self._controller(api, environment_kind.KIND.gvr, "Environment", environments.reconcile),
             self._controller(api, project_kind.KIND.gvr, "Project", projects.reconcile),
+        )
+
+    def _terms(self) -> Terms:
+        return Terms(
+            surroundings=self._settings.surroundings,
+            untrusted=self._settings.untrusted,
+            poll_seconds=self._settings.poll_seconds,
+            field_manager=FIELD_MANAGER,
+            suspended=self._settings.suspended,
         )
 
     def _controller(
@@ -231,6 +252,10 @@ class EnvironmentsController:
         for environment in self.cache.environments_of(key):
             self._queues["Environment"].add(environment)
 
+    def _team_changed(self, key: Key) -> None:
+        for environment in self.cache.environments_in(key.name):
+            self._queues["Environment"].add(environment)
+
     def _namespace_left(self, name: str) -> None:
         self._hands.fencing.forget(name)
         self._hands.applying.forget(name)
@@ -241,20 +266,17 @@ class EnvironmentsController:
         """Work until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
-                informers = (
-                    self.cache.projects,
-                    self.cache.environments,
-                    *self.holdings.informers.values(),
-                )
+                informers = (*self.cache.informers, *self.holdings.informers.values())
                 for informer in informers:
                     group.create_task(informer.run(), name=f"informer {informer.scope}")
                 for informer in informers:
                     await informer.synced.wait()
                 await self.guard.wait()
-                group.create_task(self._sweep.run(), name="sweep")
+                if not self._settings.suspended:
+                    group.create_task(self._sweep.run(), name="sweep")
                 for controller in self._controllers:
                     group.create_task(controller.run(), name=controller.name)
-                _log.info("environments started")
+                _log.info("environments started", suspended=self._settings.suspended)
         finally:
             await self._listings.close()
             await self._resolver.close()

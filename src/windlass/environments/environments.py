@@ -13,8 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from windlass.api import environment
-from windlass.api.amount import Quota
-from windlass.api.project import Project
+from windlass.api.project_network import PodSecurity
 from windlass.base.clock import Clock
 from windlass.base.errors import Stalled, Waiting, WindlassError
 from windlass.environments import acceptance, chronicle, departures
@@ -22,15 +21,15 @@ from windlass.environments.acceptance import Subject
 from windlass.environments.applying import Applied, Applying
 from windlass.environments.cache import Cache
 from windlass.environments.commits import Commits
-from windlass.environments.decide import fences, news, phase, quota, report, step, wish
+from windlass.environments.decide import news, phase, report, step, trust, wish
 from windlass.environments.decide.bundle import Bundle, Place
-from windlass.environments.decide.fences import EgressRefused, Surroundings
+from windlass.environments.decide.fences import Surroundings
 from windlass.environments.decide.kinds import Stage
 from windlass.environments.decide.ledger import Revision
 from windlass.environments.decide.phase import Circumstances
-from windlass.environments.decide.quota import AboveMaximum
 from windlass.environments.decide.report import Account
 from windlass.environments.decide.step import Finding
+from windlass.environments.decide.trust import Untrusted
 from windlass.environments.decide.wish import WishRefused
 from windlass.environments.departures import Departures
 from windlass.environments.fencing import Fence, Fencing
@@ -39,6 +38,7 @@ from windlass.environments.rendering import REFUSALS, Rendering
 from windlass.environments.rollout import Rollouts
 from windlass.environments.spaces import Spaces
 from windlass.environments.turns import Rank, Turns
+from windlass.environments.wished_fences import FenceRefused, WishedFences
 from windlass.kube.api import Api
 from windlass.objects.json import Object
 from windlass.objects.key import Key
@@ -46,6 +46,10 @@ from windlass.runtime import finalizer, requests
 from windlass.runtime.outcome import Outcome, Verdict
 
 _BACKSTOP_SECONDS = 5.0
+_UNENFORCED = (
+    "nothing here enforces the network policies (setting environments-network-enforcement is "
+    "absent), so its pods can be reached and can reach others"
+)
 _SOURCE_REASONS = {
     "AuthFailed": "GitAuthFailed",
     "SecretMissing": "GitAuthFailed",
@@ -77,8 +81,10 @@ class Terms:
     """What holds for every Environment."""
 
     surroundings: Surroundings
+    untrusted: Untrusted
     poll_seconds: float
     field_manager: str
+    suspended: bool
 
 
 class Environments:
@@ -103,7 +109,7 @@ class Environments:
         self._terms = terms
         self._corrected = corrected
         self._turns = Turns()
-        self._fences: dict[Key, tuple[Project, Quota | None, Fence]] = {}
+        self._fences = WishedFences(terms.surroundings, terms.untrusted)
 
     async def reconcile(self, key: Key) -> Outcome:
         """One pass."""
@@ -112,7 +118,7 @@ class Environments:
         if outcome.is_gone and outcome.requeue_after is None:
             self._hands.rendering.forget(key)
             self._hands.commits.forget(key)
-            self._fences.pop(key, None)
+            self._fences.forget(key)
             self._measures.gone(key)
         elif obj is not None and not outcome.is_gone:
             project = departures.identity_of(obj).project
@@ -123,7 +129,7 @@ class Environments:
     async def _pass(self, key: Key, obj: Object) -> Outcome:
         if obj["metadata"].get("deletionTimestamp"):
             return await self._hands.departures.go(obj)
-        subject = acceptance.accepted(self._cache, key, obj)
+        subject = acceptance.accepted(self._cache, key, obj, suspended=self._terms.suspended)
         if isinstance(subject, Outcome):
             return subject
         if not finalizer.holds(obj, environment.FINALIZER):
@@ -169,7 +175,7 @@ class Environments:
         finding, live = await self._hands.spaces.ensure(
             departures.identity_of(subject.object),
             subject.marks,
-            subject.project.spec.security.pod_security,
+            self._pod_security(subject),
             self._cache.used_namespaces(),
         )
         account = _with(account, "namespace", finding)
@@ -184,41 +190,20 @@ class Environments:
 
     async def _policies(self, subject: Subject, account: Account) -> tuple[Account, Fence | None]:
         try:
-            fence = self._fence(subject)
-        except AboveMaximum as error:
-            refused = step.failed(phase.POLICIES, "QuotaAboveMaximum", str(error))
-            return _with(account, "policies", refused), None
-        except EgressRefused as error:
-            refused = step.failed(phase.POLICIES, "EgressNotAllowed", str(error))
+            fence = self._fences.of(subject)
+        except FenceRefused as error:
+            refused = step.failed(phase.POLICIES, error.reason, str(error))
             return _with(account, "policies", refused), None
         fenced = await self._hands.fencing.ensure(account.namespace, subject.marks, fence)
         for name in fenced.corrected:
             self._corrected(subject.object, name)
-        return _with(account, "policies", fenced.finding), fence
+        finding = fenced.finding
+        if not finding.ends and not self._terms.surroundings.is_enforced:
+            finding = step.warned(finding, _UNENFORCED)
+        return _with(account, "policies", finding), fence
 
-    def _fence(self, subject: Subject) -> Fence:
-        """The fence that is wished; the same Project and quota wish for the same one."""
-        known = self._fences.get(subject.key)
-        wished = (subject.project, subject.environment.spec.quota)
-        if known is None or known[0] is not wished[0] or known[1] != wished[1]:
-            known = self._fences[subject.key] = (*wished, self._worked_out(subject))
-        return known[2]
-
-    def _worked_out(self, subject: Subject) -> Fence:
-        spec = subject.project.spec
-        hard = quota.hard(
-            quota.amounts(
-                wish.amounts(spec.resources.default_quota),
-                wish.amounts(subject.environment.spec.quota),
-                wish.amounts(spec.resources.max_quota),
-            )
-        )
-        policies = fences.policies(
-            wish.doors(subject.project),
-            self._terms.surroundings,
-            web_egress=spec.network.web_egress == "Public",
-        )
-        return Fence(hard, quota.container_limits(wish.limits(subject.project), hard), policies)
+    def _pod_security(self, subject: Subject) -> PodSecurity:
+        return trust.pod_security(subject.project, subject.environment, self._terms.untrusted)
 
     async def _source(self, subject: Subject, account: Account) -> Account:
         """The commits that are meant."""
@@ -259,7 +244,9 @@ class Environments:
             account.namespace,
             subject.marks,
             fence.container["default"],
-            restricted=subject.project.spec.security.pod_security == "restricted",
+            restricted=self._pod_security(subject) == "restricted",
+            trusted=trust.is_given(subject.environment),
+            placement=trust.placement(subject.environment, self._terms.untrusted),
         )
         try:
             made = await self._hands.rendering.bundle(subject, account.sources, place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from windlass.base.errors import Stalled, Waiting, WindlassError
+from windlass.environments.acceptance import OPERATOR_SUSPENDED
 from windlass.environments.cache import Cache
 from windlass.environments.decide.wish import SourceWish
 from windlass.environments.source import Sources
@@ -17,10 +18,13 @@ SOURCES_READY = "SourcesReady"
 class Projects:
     """Every Project."""
 
-    def __init__(self, cache: Cache, sources: Sources, *, poll_seconds: float) -> None:
+    def __init__(
+        self, cache: Cache, sources: Sources, *, poll_seconds: float, suspended: bool
+    ) -> None:
         self._cache = cache
         self._sources = sources
         self._poll_seconds = poll_seconds
+        self._suspended = suspended
 
     async def reconcile(self, key: Key) -> Outcome:
         """One pass."""
@@ -28,8 +32,9 @@ class Projects:
         if project is None:
             return Outcome.gone()
         tally: Object = {"environments": self._tally(key)}
-        if project.spec.suspend:
-            text = "it is suspended; nothing is changed until spec.suspend is false"
+        if self._suspended or project.spec.suspend:
+            own = "it is suspended; nothing is changed until spec.suspend is false"
+            text = OPERATOR_SUSPENDED if self._suspended else own
             return Outcome(Verdict(None, "Suspended", text), fields=tally)
         heads: list[Object] = []
         for source in project.spec.sources or ():

@@ -3,7 +3,8 @@
 That happens only if somebody took our finalizer off by hand. A namespace goes after it was
 seen without its Environment in two sweeps, each time by asking the API server itself. A
 failed question is no answer, and neither is one about a kind that is not served just now,
-where nothing would be found. What does not carry our mark is never looked at.
+where nothing would be found. What does not carry our mark is never looked at. A suspended
+operator does not sweep (`controller`).
 """
 
 from __future__ import annotations

@@ -132,6 +132,25 @@ def test_type_and_project_stay(
     assert fine.returncode == 0, fine.stderr
 
 
+@pytest.mark.scenario("E6")
+def test_trust_only_falls(server: Server, kubectl: Any, namespace: str) -> None:
+    """Whoever is trusted may lose it, and whoever lost it does not get it back."""
+    made = _post(server, namespace, "Environment", GOOD["Environment"])
+    assert made.body["spec"]["trust"] == "trusted"
+
+    def patched(trust: str | None) -> Any:
+        text = json.dumps({"spec": {"trust": trust}})
+        return kubectl("patch", "-n", namespace, "cenv", "x", "--type=merge", "-p", text)
+
+    assert patched("untrusted").returncode == 0
+    # Left out, it would be the default again.
+    for trust in ("trusted", None):
+        refused = patched(trust)
+        assert refused.returncode != 0
+        assert "spec.trust" in refused.stderr
+        assert "trust may only fall" in refused.stderr
+
+
 @pytest.mark.scenario("E8")
 @pytest.mark.parametrize("kind", ["Project", "Environment"])
 def test_spec_and_status_have_a_door_each(

@@ -151,6 +151,7 @@ def _network() -> Iterator[Case]:
             *([door | {"cidrs": [cidr]}] for cidr in GOOD_CIDRS),
             [door | {"ports": [{"port": 5432}, {"port": 53, "protocol": "UDP"}]}],
             [door | {"name": f"e{n}"} for n in range(32)],
+            [door | {"untrusted": True}],
             [],
         ],
         [
@@ -161,6 +162,7 @@ def _network() -> Iterator[Case]:
             [door | {"ports": [{"port": 65536}]}],
             [door | {"ports": [{"port": 1, "protocol": "SCTP"}]}],
             [door, door],
+            [door | {"untrusted": "yes"}],
             [{"name": "a"}],
             [{"cidrs": ["::/0"]}],
             [door | {"name": f"e{n}"} for n in range(33)],
@@ -193,6 +195,7 @@ def _environment() -> Iterator[Case]:
     many = [{"name": f"s{n}"} for n in range(17)]
     twice = [{"name": "a"}, {"name": "a"}]
     yield from values(kind, "sources", [[], many[:16]], [many, twice, "x", ABSENT])
+    yield from values(kind, "trust", ["trusted", "untrusted", ABSENT], ["", "none", True])
     yield from values(kind, "suspend", [True, False], ["yes"])
 
 

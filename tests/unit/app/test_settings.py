@@ -5,12 +5,16 @@ from __future__ import annotations
 import dataclasses
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+import msgspec
 import pytest
 
+from windlass.api.amount import Quota
+from windlass.api.project_network import PodSecurity
 from windlass.app import settings as table
 from windlass.app import settings_forms as forms
+from windlass.app import settings_pairs as pairs
 from windlass.app.settings import Settings
 from windlass.app.settings_forms import Address
 
@@ -58,6 +62,13 @@ def test_reference_has_a_row_for_every_setting() -> None:
     assert sum(row.startswith(start) for row in rows) == 1
 
 
+def test_a_quota_is_named_as_the_api_names_it() -> None:
+    """The words are told twice, so that reading settings needs no API; they are the same."""
+    names = [field.encode_name for field in msgspec.structs.fields(Quota)]
+    assert sorted(names) == sorted((*pairs.MEASURED, *pairs.COUNTED))
+    assert get_args(table.PodSecurity) == get_args(PodSecurity)
+
+
 def reads(form: Any, text: str) -> bool:
     """Whether a form takes this text."""
     try:
@@ -81,6 +92,9 @@ def reads(form: Any, text: str) -> bool:
         (forms.Several(forms.RESOURCE), "events, apps/deployments", ("events", "apps/deployments")),
         (forms.Several(forms.LABEL), " ", ()),
         (forms.HOST, "git.example.org:3000", "git.example.org:3000"),
+        (forms.NAME, "kata.v2", "kata.v2"),
+        (pairs.AMOUNTS, "cpu=1500m, pods=5", (("cpu", "1500m"), ("pods", "5"))),
+        (pairs.LABELS, "example.org/pool=a_b,x=", (("example.org/pool", "a_b"), ("x", ""))),
         (forms.Directory(), "/a/../b", Path("/a/../b")),
     ],
 )
@@ -112,6 +126,14 @@ def test_good_values_are_read(form: Any, text: str, value: Any) -> None:
         (forms.LABEL, "a" * 64),
         (forms.LABEL, "a\n"),
         (forms.HOST, "https://git.example.org"),
+        (forms.NAME, "Kata"),
+        (pairs.AMOUNTS, "cpu"),
+        (pairs.AMOUNTS, "cpu=0"),
+        (pairs.AMOUNTS, "cpu=1,cpu=2"),
+        (pairs.AMOUNTS, "pods=1500m"),
+        (pairs.AMOUNTS, "gpu=1"),
+        (pairs.LABELS, "pool"),
+        (pairs.LABELS, "/x=y"),
         (forms.Directory(), "relative"),
         (forms.Directory(), "/a\0b"),
     ],

@@ -25,6 +25,18 @@ def _refused(*objects: Object) -> BundleRefused:
     return caught.value
 
 
+def test_another_team_is_no_other_revision() -> None:
+    """Its label is applied; nothing that ended runs again for it, and no pod starts anew."""
+    one = _assembled(written.deployment(), written.job())
+    place = replace(PLACE, marks=replace(OWNER, team="other"))
+    two = written.assembled([written.deployment(), written.job()], place)
+    assert two.digest == one.digest
+    for before, after in zip(one.members, two.members, strict=True):
+        assert after.applied_hash == before.applied_hash
+        assert after.object["metadata"]["labels"]["catalyst.dev/team"] == "other"
+        assert after.object["spec"] == before.object["spec"]
+
+
 @pytest.mark.scenario("E68")
 def test_all_offenders_are_named_at_once() -> None:
     """A project that brings three kinds it may not bring hears of all three."""

@@ -62,6 +62,13 @@ def test_no_branch_makes_no_label() -> None:
 
 
 def test_the_labels_for_selecting_are_known() -> None:
-    """Those on pods, and never the branch, which may change."""
+    """Those on pods, and never branch or team, which may change."""
     assert OWNER.selecting.keys() == marks.SELECTING
-    assert OWNER.labels.keys() - OWNER.selecting.keys() == {"catalyst.dev/branch"}
+    assert OWNER.labels.keys() - OWNER.selecting.keys() == {"catalyst.dev/branch", marks.TEAM}
+
+
+def test_the_team_is_the_namespace_unless_another_is_named() -> None:
+    """Cleaned like every label."""
+    assert OWNER.labels[marks.TEAM] == "team-a"
+    assert Marks("u", "n", "e", "p", team="payments").labels[marks.TEAM] == "payments"
+    assert Marks("u", "n", "e", "p", team="a b").labels[marks.TEAM] == marks.label_value("a b")

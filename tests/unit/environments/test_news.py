@@ -10,20 +10,21 @@ from windlass.environments.decide import news, phase, step
 
 _THERE = ("namespace", step.done(phase.NAMESPACE, "NamespaceActive", "namespace env-a is there"))
 _FENCED = ("policies", step.done(phase.POLICIES, "PoliciesApplied", "in force"))
+_WARNED = ("policies", step.warned(_FENCED[1], "nobody enforces them"))
 _UNFENCED = ("policies", step.waiting(phase.POLICIES, "PolicyApplyFailed", "not yet"))
 _READY = step.done(phase.DEPLOYMENT, "RolloutComplete", "all there")
 _SLOW = step.waiting(phase.DEPLOYMENT, "RolloutProgressing", "a pod starts")
 _STUCK = step.failed(phase.DEPLOYMENT, "CrashLooping", "it ends again and again")
 
 
-def _row(status: str) -> dict[str, Any]:
+def _row(status: str, message: str = "") -> dict[str, Any]:
     return {
         "conditions": [
             {
                 "type": phase.POLICIES,
                 "status": status,
                 "reason": "x",
-                "message": "",
+                "message": message,
                 "lastTransitionTime": "2026-01-01T00:00:00Z",
             }
         ]
@@ -38,6 +39,13 @@ def _row(status: str) -> dict[str, Any]:
         ((_THERE, _FENCED), {"namespaceUID": "n", **_row("False")}, ["PoliciesApplied"]),
         ((_THERE, _FENCED), {"namespaceUID": "n", **_row("True")}, []),
         ((_THERE, _FENCED), {"namespaceUID": "older", **_row("True")}, ["NamespaceCreated"]),
+        ((_THERE, _WARNED), {"namespaceUID": "n"}, ["PoliciesApplied", "EnforcementAbsent"]),
+        ((_THERE, _WARNED), {"namespaceUID": "n", **_row("True")}, ["EnforcementAbsent"]),
+        (
+            (_THERE, _WARNED),
+            {"namespaceUID": "n", **_row("True", "over quota; nobody enforces them")},
+            [],
+        ),
     ],
 )
 def test_namespace_and_fence(findings: Any, status: dict[str, Any], told: list[str]) -> None:

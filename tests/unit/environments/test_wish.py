@@ -135,8 +135,15 @@ def test_limits_use_the_words_of_pods() -> None:
 
 def test_doors_are_those_of_the_project() -> None:
     """With TCP where nothing is said."""
-    egress = [{"name": "db", "cidrs": ["10.1.0.0/16"], "ports": [{"port": 5432}]}]
-    assert wish.doors(_project(network={"egress": egress})) == (
+    egress = [
+        {"name": "db", "cidrs": ["10.1.0.0/16"], "ports": [{"port": 5432}]},
+        {"name": "mail", "cidrs": ["192.0.2.0/24"], "untrusted": True},
+    ]
+    project = _project(network={"egress": egress})
+    mail = Door("mail", ("192.0.2.0/24",), ())
+    assert wish.doors(project, trusted=True) == (
         Door("db", ("10.1.0.0/16",), ((5432, "TCP"),)),
+        mail,
     )
-    assert wish.doors(_project()) == ()
+    assert wish.doors(project, trusted=False) == (mail,)
+    assert wish.doors(_project(), trusted=True) == ()

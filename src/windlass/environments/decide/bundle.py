@@ -12,18 +12,18 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from windlass.environments.decide import field_rules, kinds, marking, object_shapes, pods
+from windlass.environments.decide import field_rules, kinds, marking, marks, object_shapes, pods
 from windlass.environments.decide.field_rules import Offence
 from windlass.environments.decide.kinds import Stage
 from windlass.environments.decide.manifests import Manifest
 from windlass.environments.decide.marking import PRUNE, RECREATE
 from windlass.environments.decide.marks import Marks
 from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
+from windlass.objects.json import JSON, Object
 
 __all__ = [
     "APPLIED_HASH",
@@ -38,6 +38,7 @@ __all__ = [
 
 APPLIED_HASH = "catalyst.dev/applied-hash"
 
+_HASH_CHARS = 16
 _NAMED_AT_MOST = 10
 _ORDER = ("KindNotAllowed", "FieldNotAllowed", "NameReserved", "ConfigInvalid")
 
@@ -65,6 +66,8 @@ class Place:
     marks: Marks
     default_limits: Mapping[str, str]
     restricted: bool = True
+    trusted: bool = True
+    placement: Object = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,7 @@ class Member:
 class Bundle:
     """Everything of one revision, in the order in which it is applied.
 
-    `digest` changes with anything that is applied, and with nothing else.
+    `digest` changes with anything that is applied but the team, and with nothing else.
     """
 
     members: tuple[Member, ...]
@@ -108,7 +111,7 @@ class Bundle:
 def assembled(manifests: Iterable[Manifest], place: Place) -> Bundle:
     """The bundle of some objects; BundleRefused names every offender."""
     kept, dropped = _sorted_out(manifests)
-    offences = list(_offences(kept))
+    offences = list(_offences(kept, trusted=place.trusted))
     if offences:
         raise BundleRefused(offences)
     members = [_member(written, place) for written in kept]
@@ -128,7 +131,7 @@ def _sorted_out(manifests: Iterable[Manifest]) -> tuple[list[Manifest], set[str]
     return kept, dropped
 
 
-def _offences(manifests: Sequence[Manifest]) -> Iterator[Offence]:
+def _offences(manifests: Sequence[Manifest], *, trusted: bool) -> Iterator[Offence]:
     objects = [written.object for written in manifests]
     accounts = frozenset(
         field_rules.name_of(obj) for obj in objects if kinds.type_of(obj) == ("", "ServiceAccount")
@@ -136,7 +139,7 @@ def _offences(manifests: Sequence[Manifest]) -> Iterator[Offence]:
     seen: set[tuple[str, str, str]] = set()
     for written in manifests:
         obj = written.object
-        for found in _offences_of(obj, accounts):
+        for found in _offences_of(obj, accounts, trusted=trusted):
             yield replace(found, file=written.file)
         identity = (*kinds.type_of(obj), field_rules.name_of(obj))
         if identity in seen:
@@ -145,21 +148,27 @@ def _offences(manifests: Sequence[Manifest]) -> Iterator[Offence]:
         seen.add(identity)
 
 
-def _offences_of(obj: Object, accounts: frozenset[str]) -> Iterator[Offence]:
+def _offences_of(obj: Object, accounts: frozenset[str], *, trusted: bool) -> Iterator[Offence]:
     where = field_rules.describe(obj)
-    group, kind = kinds.type_of(obj)
-    if kinds.is_reserved(kind, field_rules.name_of(obj)):
+    if kinds.is_reserved(kinds.type_of(obj)[1], field_rules.name_of(obj)):
         yield Offence("NameReserved", where, "the operator keeps an object of this name")
     elif kinds.allowed(obj) is None:
-        text = f"a project may not bring objects of {field_rules.shown(kind)}"
-        yield Offence("KindNotAllowed", where, f"{text} ({field_rules.shown(group or 'core')})")
+        yield _forbidden_kind(obj, "a project")
+    elif not trusted and kinds.type_of(obj) in kinds.TRUSTED_ONLY:
+        yield _forbidden_kind(obj, "an untrusted Environment")
     else:
         wrong = [
             Offence("ConfigInvalid", f"{where} {path}", why)
             for path, why in object_shapes.faults(obj)
         ]
         # The rules rely on the shape.
-        yield from wrong or field_rules.offences(obj, accounts)
+        yield from wrong or field_rules.offences(obj, accounts, trusted=trusted)
+
+
+def _forbidden_kind(obj: Object, who: str) -> Offence:
+    group, kind = (field_rules.shown(word) for word in kinds.type_of(obj))
+    text = f"{who} may not bring objects of {kind} ({group or 'core'})"
+    return Offence("KindNotAllowed", field_rules.describe(obj), text)
 
 
 def _notes(manifests: Iterable[Manifest], namespace: str) -> Iterator[str]:
@@ -175,7 +184,7 @@ def _member(written: Manifest, place: Place) -> Member:
     allowed = kinds.ALLOWED[kinds.type_of(obj)]
     wanted = marking.marked(_secured(_encoded(obj), place), place.marks, place.namespace)
     wanted.pop("status", None)
-    wanted["metadata"]["annotations"][APPLIED_HASH] = _hash(wanted)
+    wanted["metadata"]["annotations"][APPLIED_HASH] = _hash(_teamless(wanted))[:_HASH_CHARS]
     return Member(allowed.gvr, allowed.stage, wanted, written.file)
 
 
@@ -198,15 +207,23 @@ def _secured(obj: Object, place: Place) -> Object:
     secured: Object = marking.changed(
         obj,
         (*found.template, "spec"),
-        lambda spec: pods.secured(spec, place.default_limits, restricted=place.restricted),
+        lambda spec: pods.secured(
+            spec, place.default_limits, restricted=place.restricted, placement=place.placement
+        ),
     )
     return secured
 
 
 def _digest(members: Sequence[Member]) -> str:
-    text = msgspec.json.encode([member.object for member in members], order="sorted")
-    return hashlib.sha256(text).hexdigest()
+    return _hash([_teamless(member.object) for member in members])
 
 
-def _hash(obj: Object) -> str:
-    return hashlib.sha256(msgspec.json.encode(obj, order="sorted")).hexdigest()[:16]
+def _hash(value: JSON) -> str:
+    return hashlib.sha256(msgspec.json.encode(value, order="sorted")).hexdigest()
+
+
+def _teamless(obj: Object) -> Object:
+    """Who is told to own an object makes it no other object: nothing runs anew for that."""
+    metadata = obj["metadata"]
+    labels = {name: value for name, value in metadata["labels"].items() if name != marks.TEAM}
+    return {**obj, "metadata": {**metadata, "labels": labels}}

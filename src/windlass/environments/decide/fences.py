@@ -63,6 +63,7 @@ class Surroundings:
     cluster_cidrs: tuple[str, ...] = ()
     extra_except: tuple[str, ...] = ()
     egress_ceiling: tuple[str, ...] = ()
+    is_enforced: bool = True
 
 
 def policies(

@@ -30,6 +30,10 @@ _POD_FIELDS = {
     "automountServiceAccountToken": _NO_CREDENTIAL,
     "ephemeralContainers": "they are for a look into a running pod, not for manifests",
 }
+_CHOSEN = "where the pods of an untrusted Environment run is the administrator's to say"
+_CHOICES = (("tolerations",), ("nodeSelector",), ("affinity", "nodeAffinity"))
+"""How a pod says on which nodes it may run."""
+
 _VOLUMES = frozenset(
     {
         "configMap",
@@ -65,10 +69,11 @@ class Offence:
         return f"{where}: {self.why}"
 
 
-def offences(obj: Object, accounts: frozenset[str]) -> Iterator[Offence]:
+def offences(obj: Object, accounts: frozenset[str], *, trusted: bool = True) -> Iterator[Offence]:
     """Every refused field of one allowed object; `accounts` are those the bundle brings."""
     name = describe(obj)
-    for path, why in _found(obj, accounts):
+    faults = _found(obj, accounts)
+    for path, why in faults if trusted else (*faults, *_choices(obj)):
         yield Offence("FieldNotAllowed", f"{name} {path}", why)
 
 
@@ -135,6 +140,15 @@ def _pod(spec: Object, accounts: frozenset[str]) -> Iterator[Fault]:
         for inner, why in _volume(volume):
             yield f"volumes[{index}].{inner}", why
     yield from _containers(spec)
+
+
+def _choices(obj: Object) -> Iterator[Fault]:
+    """Nodes that pods of an untrusted Environment would choose."""
+    spec = kinds.pod_spec(obj) or {}
+    for path in _CHOICES:
+        holder = kinds.at(spec, path[:-1]) or {}
+        if holder.get(path[-1]):
+            yield ".".join((kinds.pod_path(obj), *path)), _CHOSEN
 
 
 def _volume(volume: Object) -> Iterator[Fault]:

@@ -69,6 +69,9 @@ ALLOWED: dict[tuple[str, str], Allowed] = {
     ),
 }
 
+TRUSTED_ONLY = frozenset({("apps", "DaemonSet")})
+"""Kinds that only a trusted Environment may bring: they run on every node there is."""
+
 _MATCHED = ("spec", "selector", "matchLabels")
 
 SELECTORS: dict[str, tuple[str, ...]] = {

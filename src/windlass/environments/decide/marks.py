@@ -20,6 +20,7 @@ NAMESPACE = "catalyst.dev/environment-namespace"
 NAME = "catalyst.dev/environment-name"
 TYPE = "catalyst.dev/namespace-type"
 MANAGED_BY = "app.kubernetes.io/managed-by"
+TEAM = "catalyst.dev/team"
 ENVIRONMENT_TYPE = "environment"
 
 OPERATORS = ("catalyst.dev/", "windlass.dev/", "pod-security.")
@@ -27,13 +28,15 @@ OPERATORS = ("catalyst.dev/", "windlass.dev/", "pod-security.")
 
 SELECTOR = f"{MANAGED_BY}=windlass"
 
+TEAM_SELECTOR = f"{TEAM},!{UID}"
+"""Namespaces for which the administrator names a team: those that we made carry one too."""
+
 SELECTING = frozenset(
     {
         MANAGED_BY,
         UID,
         "catalyst.dev/environment",
         "catalyst.dev/project",
-        "catalyst.dev/team",
     }
 )
 """The labels of `Marks.selecting`, by which pods can be told apart."""
@@ -44,13 +47,17 @@ _HASH_CHARS = 8
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What everything made for one Environment carries."""
+    """What everything made for one Environment carries.
+
+    Its team is its namespace, unless the administrator names another.
+    """
 
     uid: str
     namespace: str
     name: str
     project: str
     branch: str = ""
+    team: str = ""
 
     @property
     def annotations(self) -> dict[str, str]:
@@ -64,13 +71,16 @@ class Marks:
             UID: self.uid,
             "catalyst.dev/environment": label_value(self.name),
             "catalyst.dev/project": label_value(self.project),
-            "catalyst.dev/team": label_value(self.namespace),
         }
 
     @property
     def labels(self) -> dict[str, str]:
         branch = label_value(self.branch)
-        return {**self.selecting, **({"catalyst.dev/branch": branch} if branch else {})}
+        return {
+            **self.selecting,
+            TEAM: label_value(self.team or self.namespace),
+            **({"catalyst.dev/branch": branch} if branch else {}),
+        }
 
 
 @functools.lru_cache(maxsize=1024)

@@ -4,6 +4,7 @@
 |---|---|
 | NamespaceCreated | the namespace is another than the status knows |
 | PoliciesApplied | its fence is in force, and was not |
+| EnforcementAbsent | it is warned that nobody enforces its policies, and was not |
 | Deployed | a revision is ready that never was; one of its own, as no condition need change |
 | Recovered | a revision is ready again |
 | Degraded | a revision that was ready no longer is |
@@ -34,6 +35,8 @@ def grounds(
     fence = found.get("policies")
     if fence is not None and not fence.ends and not _stood(status):
         yield Notice("Normal", "PoliciesApplied", fence.condition.message)
+    if fence is not None and fence.warning and fence.warning not in _said(status):
+        yield Notice("Warning", "EnforcementAbsent", fence.warning, stands_alone=True)
 
 
 def rollout(finding: Finding, status: Object, number: int) -> Iterator[Notice]:
@@ -48,6 +51,11 @@ def rollout(finding: Finding, status: Object, number: int) -> Iterator[Notice]:
         yield Notice("Warning", "Degraded", finding.condition.message)
     elif finding.ends and not served and phase.is_terminal(finding.condition, was_ready=False):
         yield Notice("Warning", "RolloutStuck", finding.condition.message)
+
+
+def _said(status: Object) -> str:
+    rows = {row.type: row.message for row in conditions_of(status)}
+    return rows.get(phase.POLICIES, "")
 
 
 def _stood(status: Object) -> bool:

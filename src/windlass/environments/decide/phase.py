@@ -49,7 +49,7 @@ _FOUNDATIONS = (NAMESPACE, POLICIES, SECRETS)
 
 TERMINAL: Mapping[str, frozenset[str]] = {
     NAMESPACE: frozenset({"NamespaceNotOwned", "NamespaceReserved"}),
-    POLICIES: frozenset({"QuotaAboveMaximum", "EgressNotAllowed"}),
+    POLICIES: frozenset({"QuotaAboveMaximum", "EgressNotAllowed", "EnforcementAbsent"}),
     BUILD: frozenset(
         {
             "SourceUnknown",

@@ -19,9 +19,18 @@ _NO_CAPABILITIES: Object = {"drop": ["ALL"]}
 _GROUPS = ("initContainers", "containers")
 
 
-def secured(spec: Object, default_limits: Mapping[str, str], *, restricted: bool) -> Object:
-    """The pod spec with defaults filled in; `restricted` adds what that level demands."""
-    filled = _filled(_POD, spec)
+def secured(
+    spec: Object,
+    default_limits: Mapping[str, str],
+    *,
+    restricted: bool,
+    placement: Object | None = None,
+) -> Object:
+    """The pod spec with defaults filled in; `restricted` adds what that level demands.
+
+    `placement` is no default: it says where the pod runs, whatever its manifest says.
+    """
+    filled = {**_filled(_POD, spec), **(placement or {})}
     if restricted:
         filled["securityContext"] = _filled(_POD_CONTEXT, spec.get("securityContext"))
     for group in _GROUPS:

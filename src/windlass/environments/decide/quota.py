@@ -8,6 +8,7 @@ namespace never stops its own housekeeping.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -43,6 +44,7 @@ _KEYS = {
     "secrets": "count/secrets",
     "configMaps": "count/configmaps",
 }
+_OF_CPU = frozenset({"cpu", "limitsCpu"})
 _RESERVED = {"secrets": OWN_SECRETS, "configMaps": OWN_CONFIG_MAPS, "jobs": OWN_JOBS}
 _REQUEST = {"cpu": "50m", "memory": "64Mi", "ephemeral-storage": "256Mi"}
 _LIMIT = {"cpu": "500m", "memory": "512Mi", "ephemeral-storage": "2Gi"}
@@ -66,14 +68,37 @@ def amounts(
 ) -> dict[str, str]:
     """What an Environment may use, by the Project's words; AboveMaximum names the field."""
     bounds = _completed({**_DEFAULTS, **project, **maximum})
-    for name in sorted(environment):
-        bound = bounds.get(name)
-        if bound is not None and quantity.parse(environment[name]) > quantity.parse(bound):
-            raise AboveMaximum(
-                f"spec.quota.{name} is {environment[name]}, the Project allows {bound}; lower it "
-                f"or raise spec.resources.maxQuota.{name} of the Project"
-            )
+    for name in _above(environment, bounds):
+        raise AboveMaximum(
+            f"spec.quota.{name} is {environment[name]}, the Project allows {bounds[name]}; lower "
+            f"it or raise spec.resources.maxQuota.{name} of the Project"
+        )
     return _completed({**_DEFAULTS, **project, **environment})
+
+
+def untrusted(
+    project: Mapping[str, str], environment: Mapping[str, str], granted: Mapping[str, str]
+) -> dict[str, str]:
+    """What an Environment may use that nobody vouches for; AboveMaximum names the field.
+
+    Half of what the Project gives to others, or what is `granted`, and never more than they get.
+    """
+    given = {**_DEFAULTS, **project}
+    halves = {name: _half(name, amount) for name, amount in given.items()}
+    most = _clamped({**halves, **granted}, _completed({**given}))
+    bounds = _completed({**most})
+    for name in _above(environment, bounds):
+        raise AboveMaximum(
+            f"spec.quota.{name} is {environment[name]}, an untrusted Environment of this Project "
+            f"may use {bounds[name]}; lower it"
+        )
+    return _completed({**most, **environment})
+
+
+def _above(asked: Mapping[str, str], bounds: Mapping[str, str]) -> Iterator[str]:
+    for name in sorted(asked.keys() & bounds.keys()):
+        if quantity.parse(asked[name]) > quantity.parse(bounds[name]):
+            yield name
 
 
 def _completed(named: dict[str, str]) -> dict[str, str]:
@@ -131,3 +156,11 @@ def _twice(amount: str) -> str:
     if digits.isdecimal():
         return f"{int(digits) * 2}{amount[len(digits) :]}"
     return str(int(quantity.parse(amount) * 2))
+
+
+def _half(name: str, amount: str) -> str:
+    digits = amount.rstrip("KMGTPEimunk")
+    if digits.isdecimal() and int(digits) % 2 == 0:
+        return f"{int(digits) // 2}{amount[len(digits) :]}"
+    half = quantity.parse(amount) / 2
+    return f"{math.ceil(half * 1000)}m" if name in _OF_CPU else str(math.ceil(half))

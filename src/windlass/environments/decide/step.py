@@ -6,25 +6,36 @@ The first step that does not go on ends the pass. Its finding becomes a conditio
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from windlass.objects.condition import Condition
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one step; `ends` stops the pass here, `failed` until inputs change."""
+    """The result of one step; `ends` stops the pass here, `failed` until inputs change.
+
+    A `warning` is part of the condition's message, and worth an event.
+    """
 
     condition: Condition
     ends: bool = False
     after: float | None = None
     retry: bool = False
     failed: bool = False
+    warning: str = ""
 
 
 def done(kind: str, reason: str, message: str) -> Finding:
     """The step holds; the next one may be looked at."""
     return Finding(Condition(kind, "True", reason, message))
+
+
+def warned(finding: Finding, warning: str) -> Finding:
+    """The same, with something that somebody should know."""
+    row = finding.condition
+    text = f"{row.message}; {warning}"
+    return replace(finding, condition=replace(row, message=text), warning=warning)
 
 
 def waiting(kind: str, reason: str, message: str, *, after: float | None = None) -> Finding:

@@ -109,11 +109,12 @@ def limits(project: Project) -> Limits:
     )
 
 
-def doors(project: Project) -> tuple[Door, ...]:
-    """The ways out that the Project asks for."""
+def doors(project: Project, *, trusted: bool) -> tuple[Door, ...]:
+    """The ways out that the Project asks for, for those it trusts or for all."""
     return tuple(
         Door(row.name, row.cidrs, tuple((port.port, port.protocol) for port in row.ports))
         for row in project.spec.network.egress
+        if trusted or row.untrusted
     )
 
 

@@ -1,0 +1,116 @@
+"""What the trust in an Environment decides."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.support import manifests as written
+from tests.support.manifests import PLACE, pod_spec
+from windlass.api.environment import Environment
+from windlass.api.project import Project
+from windlass.environments.decide import field_rules, quota, trust
+from windlass.environments.decide.bundle import BundleRefused
+from windlass.environments.decide.quota import AboveMaximum
+from windlass.environments.decide.trust import Untrusted
+from windlass.objects.json import Object
+
+_SANDBOX = Untrusted(
+    pod_security="baseline", runtime_class_name="sandbox", node_selector={"pool": "forks"}
+)
+_AFFINITY = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {}}}
+
+
+def _project(**spec: Any) -> Project:
+    spec = {"sources": [{"name": "app", "repositoryUrl": "https://h/x.git"}], **spec}
+    metadata = {"name": "shop", "namespace": "team-a"}
+    return Project.decode(json.dumps({"metadata": metadata, "spec": spec}).encode())
+
+
+def _environment(**spec: Any) -> Environment:
+    spec = {"projectRef": {"name": "shop"}, "type": "staging", "sources": [], **spec}
+    metadata = {"name": "pr-1", "namespace": "team-a"}
+    return Environment.decode(json.dumps({"metadata": metadata, "spec": spec}).encode())
+
+
+_TRUSTED, _UNTRUSTED = _environment(), _environment(trust="untrusted")
+
+
+def test_the_project_speaks_for_those_it_trusts_only() -> None:
+    """The level, the nodes and the runtime class of others are the administrator's."""
+    project = _project(security={"podSecurity": "baseline"})
+    assert trust.pod_security(project, _TRUSTED, Untrusted()) == "baseline"
+    assert trust.pod_security(project, _UNTRUSTED, Untrusted()) == "restricted"
+    assert trust.pod_security(_project(), _UNTRUSTED, _SANDBOX) == "baseline"
+    assert trust.placement(_TRUSTED, _SANDBOX) == {}
+    assert trust.placement(_UNTRUSTED, Untrusted()) == {}
+    assert trust.placement(_UNTRUSTED, _SANDBOX) == {
+        "runtimeClassName": "sandbox",
+        "nodeSelector": {"pool": "forks"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "granted", "wanted"),
+    [
+        ({}, {}, {"cpu": "1", "memory": "2Gi", "limitsMemory": "4Gi", "pods": "10"}),
+        ({"cpu": 3, "memory": "5Gi"}, {}, {"cpu": "1500m", "memory": str(5 << 29)}),
+        ({"pods": 1, "cpu": "1m", "jobs": 7}, {}, {"pods": "1", "cpu": "1m", "jobs": "4"}),
+        ({"limitsCpu": "1", "limitsMemory": "6Gi"}, {}, {"limitsCpu": "500m"}),
+        ({}, {"cpu": "1500m", "memory": "1Gi"}, {"cpu": "1500m", "limitsMemory": "2Gi"}),
+        ({"cpu": "2"}, {"cpu": "64", "limitsMemory": "99Gi"}, {"cpu": "2", "limitsMemory": "8Gi"}),
+    ],
+)
+def test_half_of_what_others_get_or_what_is_granted(
+    given: dict[str, Any], granted: dict[str, str], wanted: dict[str, str]
+) -> None:
+    """Rounded up where it must be whole, and never more than a trusted one has."""
+    project = _project(resources={"defaultQuota": given})
+    found = trust.amounts(project, _UNTRUSTED, Untrusted(quota=granted))
+    assert wanted.items() <= found.items()
+    most = quota.hard(trust.amounts(project, _TRUSTED, Untrusted()))
+    assert quota.hard(found).keys() == most.keys()
+
+
+def test_whoever_is_untrusted_may_only_ask_for_less() -> None:
+    """Whatever maximum the Project has."""
+    project = _project(resources={"maxQuota": {"cpu": "9"}})
+    less = _environment(trust="untrusted", quota={"memory": "1Gi"})
+    assert trust.amounts(project, less, Untrusted())["limitsMemory"] == "2Gi"
+    more = _environment(trust="untrusted", quota={"cpu": "2"})
+    with pytest.raises(AboveMaximum, match=r"spec\.quota\.cpu is 2, .* may use 1; lower it"):
+        trust.amounts(project, more, Untrusted())
+
+
+@pytest.mark.parametrize(
+    ("path", "pod"),
+    [
+        ("tolerations", pod_spec(tolerations=[{"operator": "Exists"}])),
+        ("nodeSelector", pod_spec(nodeSelector={"pool": "gpu"})),
+        ("affinity.nodeAffinity", pod_spec(affinity=_AFFINITY)),
+    ],
+)
+def test_an_untrusted_bundle_chooses_no_nodes(path: str, pod: Object) -> None:
+    """Neither by taints, nor by labels, nor in the other words for labels."""
+    obj = written.deployment("x", pod)
+    assert list(field_rules.offences(obj, frozenset())) == []
+    [found] = field_rules.offences(obj, frozenset(), trusted=False)
+    assert found.where == f"Deployment/x spec.template.spec.{path}"
+    harmless = pod_spec(tolerations=[], nodeSelector=None, affinity={"podAffinity": {"x": 1}})
+    assert not [*field_rules.offences(written.job("x", harmless), frozenset(), trusted=False)]
+
+
+def test_an_untrusted_bundle_runs_where_it_is_put() -> None:
+    """Not on every node, but on the administrator's, in the runtime class it names."""
+    place = replace(PLACE, trusted=False, placement=trust.placement(_UNTRUSTED, _SANDBOX))
+    everywhere: Object = {**written.deployment("x"), "kind": "DaemonSet"}
+    assert written.assembled([everywhere]).members
+    with pytest.raises(BundleRefused, match="an untrusted Environment may not bring") as caught:
+        written.assembled([everywhere], place)
+    assert caught.value.reason == "KindNotAllowed"
+    [member] = written.assembled([written.cron_job()], place).members
+    spec = member.object["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    assert (spec["runtimeClassName"], spec["nodeSelector"]) == ("sandbox", {"pool": "forks"})
