@@ -116,6 +116,8 @@ class AgentRun:
         self._environment = environment
         self._kubeconfig = kubeconfig
         self._process: subprocess.Popen[bytes] | None = None
+        self.program: tuple[str, ...] = ()
+        """What to run in place of `windlass`."""
         self.health_port = _free_port()
         self.metrics_port = _free_port()
         self.plan_port = _free_port()
@@ -124,7 +126,7 @@ class AgentRun:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [
-                    str(Path(sys.executable).with_name("windlass")),
+                    *(self.program or (str(Path(sys.executable).with_name("windlass")),)),
                     "agent",
                     f"--kubeconfig={self._kubeconfig}",
                     f"--health-probe-bind-address=127.0.0.1:{self.health_port}",
@@ -145,9 +147,12 @@ class AgentRun:
 
     def signal(self, number: int) -> int:
         """Send a signal and wait for the end."""
+        self.send(number)
+        return self.wait(20)
+
+    def send(self, number: int) -> None:
         assert self._process is not None
         self._process.send_signal(number)
-        return self._process.wait(20)
 
     def wait(self, seconds: float = 30.0) -> int:
         assert self._process is not None

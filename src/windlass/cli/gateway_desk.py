@@ -174,9 +174,9 @@ def _owner() -> Owner:
 async def _commit(git: Git, source: Source, ref: str) -> str:
     if resolution.is_sha(ref):
         return ref.lower()
-    wants = resolution.asks(ref)
-    found = await listing.read(git, source.remote, source.credentials, wants)
     try:
+        wants = resolution.asks(ref)
+        found = await listing.read(git, source.remote, source.credentials, wants)
         return resolution.resolve(found, ref).commit
     except resolution.RefUnknown as error:
         raise WindlassError("RefNotFound", str(error)) from error

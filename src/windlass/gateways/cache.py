@@ -9,7 +9,8 @@ namespace.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 import orjson
 
@@ -38,6 +39,14 @@ OWNED = (CONFIG_MAPS, ROLES, ROLE_BINDINGS)
 _Place = tuple[GVR, Key]
 
 
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """Which repository an IgnitionSync uses; `ref` is empty while it asks for none."""
+
+    remote: Remote
+    ref: str
+
+
 class Cache:
     """What the passes look at; `wake` gets the key of every IgnitionSync to look at again."""
 
@@ -52,7 +61,7 @@ class Cache:
         self._wake = wake
         self._recent: Recent[_Place] = Recent(self._cached)
         self._claims: defaultdict[str, dict[str, Claim | None]] = defaultdict(dict)
-        self._remotes: dict[Key, str] = {}
+        self._uses: dict[Key, _Use] = {}
         self._pods: defaultdict[str, set[str]] = defaultdict(set)
         self._owner: dict[_Place, str] = {}
         self._kept: defaultdict[tuple[GVR, Key], set[str]] = defaultdict(set)
@@ -108,8 +117,14 @@ class Cache:
 
     def crowd(self, remote: str) -> int:
         """How many pods there are in all namespaces whose IgnitionSyncs use a repository."""
-        places = {key.namespace for key, other in self._remotes.items() if other == remote}
+        places = {key.namespace for key, use in self._uses.items() if use.remote.identity == remote}
         return sum(len(self._pods.get(place, ())) for place in places)
+
+    def refs(self, remote: Remote) -> Iterator[str]:
+        """The ref texts of all IgnitionSyncs that ask one repository."""
+        for use in self._uses.values():
+            if use.ref and use.remote.fetch_key == remote.fetch_key:
+                yield use.ref
 
     def get(self, gvr: GVR, namespace: str, name: str) -> Object | None:
         """An owned object, our newest write included."""
@@ -148,13 +163,18 @@ class Cache:
         before, now = known.get(key.name), _claim(found)
         if raw is None:
             known.pop(key.name, None)
-            self._remotes.pop(key, None)
         else:
             known[key.name] = now
-            self._remotes[key] = _remote(found)
+        self._note_use(key, _use(found))
         self._wake(key)
         if before != now:
             self._wake_all(key.namespace)
+
+    def _note_use(self, key: Key, use: _Use | None) -> None:
+        if use is None:
+            self._uses.pop(key, None)
+        else:
+            self._uses[key] = use
 
     def _pod_changed(self, key: Key) -> None:
         names = self._pods[key.namespace]
@@ -200,12 +220,15 @@ def _claim(found: IgnitionSync | None) -> Claim | None:
     return Claim(found.metadata.name, found.spec.pod_selector) if found is not None else None
 
 
-def _remote(found: IgnitionSync | None) -> str:
-    """Which repository is used; empty where none can be."""
+def _use(found: IgnitionSync | None) -> _Use | None:
+    """Which repository is used; None where none can be."""
+    if found is None:
+        return None
     try:
-        return Remote.parse(found.spec.git.repo).identity if found is not None else ""
+        remote = Remote.parse(found.spec.git.repo)
     except RemoteRefused:
-        return ""
+        return None
+    return _Use(remote, "" if found.spec.paused else found.spec.git.ref)
 
 
 def _cr_of(raw: bytes) -> str:

@@ -24,12 +24,15 @@ from windlass.gateways.asking import (
     Asking,
 )
 from windlass.gateways.cache import Cache
+from windlass.gateways.crashes import Crashes
 from windlass.gateways.farewell import Farewells
 from windlass.gateways.measures import Measured, Measures
 from windlass.gateways.pace import Pace
 from windlass.gateways.passes import Parts, Passes
 from windlass.gateways.seeking import Seeking
 from windlass.git.child import Git
+from windlass.git.format import resolution
+from windlass.git.format.remote import Remote
 from windlass.git.listing import Listings
 from windlass.git.settings import GitSettings
 from windlass.git.turns import Turns
@@ -91,7 +94,9 @@ class GatewaysController:
         measures = Measures(metrics)
         turns = Turns(settings.git_children, settings.git_children_per_host)
         git = Git(settings.git, turns=turns)
-        self._listings = Listings(git, clock, on_shared=measures.shared)
+        self._listings = Listings(
+            git, clock, on_shared=measures.shared, expected=self._wanted_names
+        )
         self._resolver = Resolver(git, self._listings, settings.work_directory / "proofs", clock)
         asking = Asking(self._resolver, clock, on_answer=measures.answered)
         hands = Hands(api, self.cache)
@@ -115,21 +120,19 @@ class GatewaysController:
             protected_paths=settings.protected_paths,
             operator_version=settings.operator_version,
         )
+        reporter = Reporter(
+            pace,
+            IGNITION_SYNCS,
+            self.cache.syncs.get,
+            field_manager=STATUS_MANAGER,
+            recorder=recorder,
+            clock=clock,
+        )
         self._controller = Controller(
             "ignitionsync",
             self._queue,
             passes.reconcile,
-            reporter=Measured(
-                Reporter(
-                    pace,
-                    IGNITION_SYNCS,
-                    self.cache.syncs.get,
-                    field_manager=STATUS_MANAGER,
-                    recorder=recorder,
-                    clock=clock,
-                ),
-                measures,
-            ),
+            reporter=Crashes(Measured(reporter, measures), recorder, self.cache.syncs.get),
             workers=settings.workers,
             on_pass=measures.passed,
         )
@@ -150,6 +153,10 @@ class GatewaysController:
         finally:
             await self._resolver.close()
             await self._listings.close()
+
+    def _wanted_names(self, remote: Remote) -> frozenset[str]:
+        """What the IgnitionSyncs of a repository want to know, whoever of them asks."""
+        return resolution.asks_of_all(self.cache.refs(remote))
 
     def _revision(self, about: ObjectRef) -> dict[str, str]:
         commit = self.cache.told(Key(about.namespace, about.name)).get("commit", "")

@@ -158,6 +158,11 @@ class ExactStore:
         with self._trusting():
             return self._store.committed_at(commit)
 
+    def author_of(self, commit: str) -> str:
+        """The name of who wrote a commit, as the commit says it."""
+        with self._trusting():
+            return self._store.author_of(commit)
+
     def listing(self, commit: str, folder: str = "") -> dict[str, Entry]:
         """Every file below `folder` by its path from the root."""
         with self._trusting():

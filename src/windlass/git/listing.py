@@ -6,26 +6,26 @@ too late for that waits for the next question, one for all; it waits `gather_sec
 more to come. Without that patience an asker takes the answer that is under way, however
 old, as long as it holds what is wanted.
 
-Branches are always asked for; tags and other refs as long as somebody wanted them within
-the last hour, so that askers with different wants do not take turns. A failure is told to
-those who waited and is not kept. One asker who gives up does not take the answer from
-the others.
+Refs are named to git, so that it prints no others (REF-2). A question holds the names of all
+who wait for it, and those that are expected of others, so that askers with different wants
+do not take turns. A name that it does not hold goes into the next one. Too many names become
+all branches and all tags. A failure is told to those who waited and is not kept. One asker
+who gives up does not take the answer from the others.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from windlass.base.clock import Clock, SystemClock
 from windlass.git.child import Git
 from windlass.git.credentials import ANONYMOUS, Credentials
 from windlass.git.errors import GitError
 from windlass.git.format import listing
-from windlass.git.format.listing import PEELED, Listing
+from windlass.git.format.listing import BRANCH_PREFIX, EVERY_BRANCH, PEELED, Listing
 from windlass.git.format.remote import Remote
 from windlass.git.question import Question
 
@@ -33,14 +33,13 @@ __all__ = ["Listing", "Listings", "read"]
 
 ADVERTISEMENT_BYTES = 16 * 1024 * 1024
 MOST_NAMES = 64
+"""A short name is two of them: the branch and the tag."""
 
 _LISTING_MEMORY_BYTES = 1024 * 1024 * 1024
 _MOST_KEPT = 1024
-_INTEREST_SECONDS = 3600.0
-_NOTHING: frozenset[str] = frozenset()
 
 _Key = tuple[str, str, str]
-_Value = TypeVar("_Value")
+Expected = Callable[[Remote], Iterable[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +53,7 @@ class Listings:
     """One listing per repository and credential.
 
     `on_shared` is called for each asker that is served by somebody else's question.
+    `expected` says what is asked for whoever asks: patterns and full names.
     """
 
     def __init__(
@@ -62,12 +62,13 @@ class Listings:
         clock: Clock | None = None,
         *,
         on_shared: Callable[[], object] = lambda: None,
+        expected: Expected = lambda _: EVERY_BRANCH,
     ) -> None:
         self._git = git
         self._on_shared = on_shared
+        self._expected = expected
         self._clock = clock if clock is not None else SystemClock()
         self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
-        self._interest: OrderedDict[_Key, dict[str, float]] = OrderedDict()
         self._gathering: dict[_Key, Question] = {}
         self._under_way: dict[_Key, Question] = {}
 
@@ -77,18 +78,18 @@ class Listings:
         credentials: Credentials = ANONYMOUS,
         *,
         max_age_seconds: float,
-        wants: frozenset[str] = _NOTHING,
+        wants: frozenset[str] = EVERY_BRANCH,
         gather_seconds: float = 0.0,
     ) -> Listing:
         """A listing not older than `max_age_seconds`, counted from when it was asked for.
 
-        `wants` names what is needed beyond branches: `TAGS`, full names of other refs.
+        `wants` are full names of refs, or the patterns for all branches and all tags.
         """
         key = (remote.fetch_key, remote.user, credentials.fingerprint)
         now = self._clock.monotonic()
-        self._note_interest(key, wants, now)
         kept = self._kept.get(key)
-        if kept is not None and now - kept.at < max_age_seconds and wants <= kept.asked:
+        is_young = kept is not None and now - kept.at < max_age_seconds
+        if kept is not None and is_young and listing.covers(kept.asked, wants):
             self._on_shared()
             return kept.listing
         after = now - max_age_seconds if gather_seconds > 0 else float("-inf")
@@ -126,17 +127,17 @@ class Listings:
         del self._gathering[key]
         self._under_way[key] = question
         now = self._clock.monotonic()
-        asked = question.ask(self._interest.get(key, ()), now)
+        asked = question.ask(self._expected(remote), MOST_NAMES, now)
         answer = await read(self._git, remote, credentials, asked)
-        _keep(self._kept, key, _Kept(answer, asked, now))
+        self._keep(key, _Kept(answer, asked, now))
         return answer
 
-    def _note_interest(self, key: _Key, wants: frozenset[str], now: float) -> None:
-        if not wants:
-            return
-        found = self._interest.get(key, {})
-        recent = {name: at for name, at in found.items() if now - at < _INTEREST_SECONDS}
-        _keep(self._interest, key, recent | dict.fromkeys(wants, now))
+    def _keep(self, key: _Key, newest: _Kept) -> None:
+        """Note the newest; what was not renewed for the longest time goes first."""
+        self._kept[key] = newest
+        self._kept.move_to_end(key)
+        while len(self._kept) > _MOST_KEPT:
+            self._kept.popitem(last=False)
 
     def _finished(self, key: _Key, question: Question) -> None:
         for questions in (self._gathering, self._under_way):
@@ -147,19 +148,11 @@ class Listings:
             question.task.exception()
 
 
-def _keep(kept: OrderedDict[_Key, _Value], key: _Key, value: _Value) -> None:
-    """Note the newest; what was not renewed for the longest time goes first."""
-    kept[key] = value
-    kept.move_to_end(key)
-    while len(kept) > _MOST_KEPT:
-        kept.popitem(last=False)
-
-
 async def read(
     git: Git,
     remote: Remote,
     credentials: Credentials = ANONYMOUS,
-    wants: frozenset[str] = _NOTHING,
+    wants: frozenset[str] = EVERY_BRANCH,
 ) -> Listing:
     """Ask the remote now, not sharing with anybody."""
     limits = replace(
@@ -180,11 +173,14 @@ async def read(
 
 
 def _patterns(wants: frozenset[str]) -> Iterator[str]:
-    """What git shall print; nothing = every ref, where naming them would take too long."""
+    """What git shall print; nothing = every ref, where naming them would take too long.
+
+    Beside our own two patterns only full names: none is an option or holds a wildcard.
+    """
     if len(wants) > MOST_NAMES:
         return
-    yield from ("HEAD", "refs/heads/*")
+    yield "HEAD"
     for name in sorted(wants):
         yield name
-        if not name.endswith("*"):
+        if not name.startswith(BRANCH_PREFIX) and not name.endswith("*"):
             yield name + PEELED

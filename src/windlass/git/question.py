@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
+from windlass.git.format import listing
 from windlass.git.format.listing import Listing
 
 
@@ -45,11 +46,13 @@ class Question:
         if before is not None and not before.task.done():
             await asyncio.wait([before.task])
 
-    def ask(self, interest: Iterable[str], now: float) -> frozenset[str]:
-        """What is asked for now: what was wanted, and what others want regularly."""
-        self.asked, self.asked_at = frozenset(self.wants).union(interest), now
+    def ask(self, expected: Iterable[str], most: int, now: float) -> frozenset[str]:
+        """What is asked for now: what was wanted, and what others are going to want."""
+        self.asked = listing.folded(frozenset(self.wants).union(expected), most)
+        self.asked_at = now
         return self.asked
 
     def serves(self, wants: frozenset[str], after: float) -> bool:
         """Whether the answer under way holds what is wanted and was asked for after a moment."""
-        return self.asked_at is not None and self.asked_at > after and wants <= self.asked
+        is_young = self.asked_at is not None and self.asked_at > after
+        return is_young and listing.covers(self.asked, wants)

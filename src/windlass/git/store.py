@@ -183,6 +183,10 @@ class Store:
         """When a commit was made, in seconds since 1970."""
         return self._header(commit_id).committed
 
+    def author_of(self, commit_id: str) -> str:
+        """The name of who wrote a commit, as the commit says it."""
+        return self._header(commit_id).author
+
     def tree_entries(self, commit_id: str, folder: str = "") -> dict[str, Entry]:
         """All files below `folder` by their path from the root; bounded, no blob is read."""
         start = self._subtree(self.tree_of(commit_id), folder)

@@ -156,7 +156,7 @@ def _say(error: BaseException) -> None:
 
 def _result(outcome: Outcome) -> Result:
     if outcome.is_gone:
-        return "gone" if outcome.requeue_after is None else "postponed"
+        return "postponed" if outcome.is_postponed else "gone"
     if outcome.stalled:
         return "stalled"
     if outcome.backoff:

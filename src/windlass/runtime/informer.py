@@ -7,14 +7,14 @@
 | DELETED           | drops it                                     | if it was held       |
 | SnapshotComplete  | drops, in one step, what did not arrive      | each dropped key     |
 | SnapshotAbandoned | forgets what arrived, drops nothing          | -                    |
-| Interrupted       | stays as it is, and is stale                 | -                    |
-| Resumed           | is current again                             | -                    |
+| Interrupted       | stays as it is                               | -                    |
+| Resumed           | stays as it is                               | -                    |
 
 An object that `keeps` does not want counts as deleted, and costs no memory.
 
 So an absence is believed only after a complete snapshot, and not even then if the
 snapshot held an object whose name could not be read. Before `synced` the cache is
-partial; afterwards it is whole, if perhaps stale.
+partial; afterwards it is whole, if perhaps behind.
 """
 
 from __future__ import annotations
@@ -81,15 +81,10 @@ class Informer:
         self._settings = settings or FollowSettings()
         self._clock = clock or SystemClock()
         self._source = source
-        self._interrupted_at: float | None = None
         self._marks: dict[Key, bytes] = {}
         self._objects: dict[Key, bytes] | None = {} if keep == "bytes" else None
         self._arriving: set[Key] | None = None
         self._arriving_unreadable = 0
-
-    @property
-    def stale(self) -> bool:
-        return self._interrupted_at is not None
 
     def get(self, key: Key) -> bytes | None:
         """The object's bytes, or its mark where only digests are kept."""
@@ -125,10 +120,8 @@ class Informer:
             case SnapshotAbandoned():
                 self._arriving = None
                 _log.info("snapshot abandoned", scope=str(self.scope), cause=item.cause)
-            case Interrupted():
-                self._interrupt(item)
-            case Resumed():
-                self._interrupted_at = None
+            case Interrupted() | Resumed():
+                pass
 
     def _observe(self, item: Observed) -> None:
         try:
@@ -163,7 +156,6 @@ class Informer:
 
     def _complete(self) -> None:
         arrived, self._arriving = self._arriving, None
-        self._interrupted_at = None
         if arrived is not None and not self._arriving_unreadable:
             self._sweep([key for key in self._marks if key not in arrived])
         self.synced.set()
@@ -176,12 +168,6 @@ class Informer:
                 del self._objects[key]
         for key in missing:
             self._tell(key)
-
-    def _interrupt(self, item: Interrupted) -> None:
-        # Every stream ends sometimes; one that is taken up at once misses nothing.
-        is_routine = item.reason == "closed" and item.retry_seconds <= 0
-        if self._interrupted_at is None and not is_routine:
-            self._interrupted_at = self._clock.monotonic()
 
     def _pass_over(self, error: metadata.Unreadable) -> None:
         self.unreadable += 1

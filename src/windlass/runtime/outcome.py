@@ -53,6 +53,7 @@ class Outcome:
     `transient` will pass by itself; it is not written over a Ready that is True, so that a
     restart leaves no trace. `because` is the reason of Stalled or Reconciling where it says
     more than that of Ready. What `warns` is told as a warning although it comes again by itself.
+    What `is_quiet` changes Ready without an event.
     """
 
     ready: Verdict | None
@@ -67,6 +68,7 @@ class Outcome:
     events: tuple[Notice, ...] = ()
     because: str = ""
     warns: bool = False
+    is_quiet: bool = False
 
     def __post_init__(self) -> None:
         types = [condition.type for condition in self.conditions]
@@ -96,6 +98,10 @@ class Outcome:
     def is_gone(self) -> bool:
         return self.ready is None
 
+    @property
+    def is_postponed(self) -> bool:
+        return self.ready is None and self.requeue_after is not None
+
 
 def joined(first: Outcome, *later: Outcome) -> Outcome:
     """One outcome out of several gates: the gravest speaks, of equals the first.
@@ -120,6 +126,7 @@ def joined(first: Outcome, *later: Outcome) -> Outcome:
         events=tuple(event for gate in gates for event in gate.events),
         because=gravest.because,
         warns=gravest.warns,
+        is_quiet=gravest.is_quiet,
     )
 
 

@@ -159,7 +159,8 @@ def notices(old: Object, new: Object, outcome: Outcome) -> tuple[Notice, ...]:
     acknowledged = old.get(requests.ACKNOWLEDGEMENT) != new.get(requests.ACKNOWLEDGEMENT)
     if not changed and not acknowledged:
         return tuple(notice for notice in outcome.events if notice.stands_alone)
-    ready = [row for row in summary.conditions_of(new) if row.type == READY]
+    rows = () if outcome.is_quiet else summary.conditions_of(new)
+    ready = [row for row in rows if row.type == READY]
     spoken = {notice.reason for notice in outcome.events}
     said = [
         Notice(_weight(outcome, row.status), row.reason, row.message)

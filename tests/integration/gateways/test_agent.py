@@ -77,9 +77,13 @@ def test_a_push_becomes_files_a_scan_and_a_status(bench: AgentBench) -> None:
         assert bench.agent.metric(f"windlass_agent_{name}") > 0
     assert bench.agent.plan["digest"] == second.plan_digest
     lines = [json.loads(line) for line in bench.agent.log.read_text().splitlines()]
-    (_, audit) = [line for line in lines if line["message"] == "files synced"]
+    (started, audit) = [line for line in lines if line["message"] == "files synced"]
     assert (audit["role"], audit["cr"], audit["commit"]) == ("agent", "site", commit)
     assert {"namespace", "pod", "gateway", "ref", "tx", "duration_ms"} <= audit.keys()
+    assert (started["trigger"], audit["trigger"]) == ("start", "poll")
+    assert (audit["commit_author"], audit["pod_uid"]) == ("Someone Else", bench.pod_uid)
+    assert (audit["scan_result"], audit["result"]) == ("projects=200", "Synced")
+    assert audit["tree_digest"] == second.tree_digest
 
 
 def test_an_idle_agent_writes_nothing(bench: AgentBench) -> None:

@@ -26,6 +26,7 @@ from windlass.git import listing
 from windlass.git.child import Git
 from windlass.git.credentials import ANONYMOUS, Credentials
 from windlass.git.errors import GitError
+from windlass.git.format import resolution
 from windlass.git.format.remote import Remote
 from windlass.git.listing import Listings
 from windlass.sources import proofs
@@ -39,7 +40,8 @@ class Desk:
         self.served = served
         self.git = Git(git_settings(tmp_path))
         self.scratch = tmp_path / "scratch"
-        self.listings = Listings(self.git)
+        self.expected: set[str] = set()
+        self.listings = Listings(self.git, expected=lambda _: resolution.asks_of_all(self.expected))
         self.resolver = Resolver(self.git, self.listings, self.scratch, SystemClock())
         self.repository = served.create("a", {"x": "1"})
         self.first = tips(self.repository)["main"]
@@ -85,6 +87,7 @@ async def desk(tmp_path: Path, served: Served) -> AsyncIterator[Desk]:
 async def test_every_kind_of_ref(desk: Desk) -> None:
     """Branch, three kinds of tag, other refs by their full name."""
     wanted = ("main", "refs/heads/main", "light", "heavy", "nested", "refs/tags/nested")
+    desk.expected.update(wanted)
     for each in wanted:
         assert (await desk.resolve(each)).commit == desk.tip
     found = await desk.resolve("refs/pull/7/head")
@@ -168,6 +171,18 @@ async def test_twenty_askers_three_spellings_one_call(desk: Desk) -> None:
         assert desk.exchanges == count
 
 
+async def test_only_the_named_refs_are_printed(desk: Desk) -> None:
+    """Names that end alike are not taken for each other, and odd ones are no wildcards."""
+    git(desk.repository, "update-ref", "refs/heads/x/refs/heads/main", desk.first)
+    git(desk.repository, "update-ref", "refs/heads/deep/main", desk.first)
+    git(desk.repository, "update-ref", "refs/heads/-dash", desk.first)
+    found = await listing.read(desk.git, desk.served.remote("a"), wants=resolution.asks("main"))
+    assert (dict(found.refs), found.default_branch) == ({"refs/heads/main": desk.tip}, "main")
+    assert (await desk.resolve("refs/heads/-dash")).commit == desk.first
+    for wanted in ("-dash", "ma*", "mai?", "[m]ain"):
+        assert (await desk.refused(wanted)).reason == "RefNotFound"
+
+
 async def test_pokes_see_what_was_pushed_before(desk: Desk) -> None:
     """A hundred at once cost one call or two, and none gets an old answer."""
     await desk.resolve("main")
@@ -184,6 +199,7 @@ async def test_more_names_than_can_be_asked_for(
 ) -> None:
     """Then everything is listed, and matched by whole names all the same."""
     monkeypatch.setattr(listing, "MOST_NAMES", 3)
+    desk.expected.update(f"refs/pull/{number}/head" for number in range(1, 6))
     for number in range(1, 6):
         git(desk.repository, "update-ref", f"refs/pull/{number}/head", desk.first)
     for number in range(1, 6):
@@ -195,7 +211,11 @@ async def test_more_names_than_can_be_asked_for(
 async def test_too_many_refs(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer beyond the cap is refused, not held in memory."""
     monkeypatch.setattr(listing, "ADVERTISEMENT_BYTES", 200)
-    error = await desk.refused("main")
+    assert (await desk.resolve("main")).commit == desk.tip
+    desk.expected.update(f"v{number}" for number in range(40))
+    for number in range(9):
+        git(desk.repository, "tag", f"unasked-{number}", "main")
+    error = await desk.refused("main", max_age=0)
     assert isinstance(error, Retryable)
     assert error.reason == "TooLarge"
 

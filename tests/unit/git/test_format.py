@@ -98,7 +98,11 @@ def test_commit_bytes_have_gits_form() -> None:
         "author A U Thor <a@example.org> 1700000000 +0000\n"
         "committer A U Thor <a@example.org> 1700000000 +0000\n\nsubject\n\nbody\n"
     )
-    assert commit.header(data) == commit.CommitHeader(objects.EMPTY_TREE, ("1" * 40,), 1700000000)
+    assert commit.header(data) == commit.CommitHeader(
+        objects.EMPTY_TREE, ("1" * 40,), 1700000000, "A U Thor"
+    )
+    assert commit.header(b"tree x\nauthor \x07\xff <b@x> 1 +0000\n\nm").author == "\ufffd"
+    assert commit.header(b"tree x\n\nauthor Not Me <a@x>").author == "unknown"
 
 
 def test_a_signature_is_the_last_header_and_folded() -> None:

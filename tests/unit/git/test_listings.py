@@ -11,7 +11,7 @@ from windlass.git import listing
 from windlass.git.child import Git
 from windlass.git.credentials import ANONYMOUS, Credentials
 from windlass.git.errors import GitError
-from windlass.git.format.listing import TAGS
+from windlass.git.format.listing import BRANCHES, EVERY_BRANCH, TAGS
 from windlass.git.format.remote import Remote
 from windlass.git.listing import Listing, Listings
 
@@ -198,22 +198,62 @@ async def test_a_young_answer_under_way_is_enough(
     assert asked.count == 1
 
 
-async def test_different_wants_do_not_take_turns(
-    listings: Listings, asked: Asked, clock: HandClock
+async def test_what_others_want_is_asked_for_by_whoever_asks(
+    asked: Asked, clock: HandClock
 ) -> None:
-    """What was wanted within the last hour is asked for by whoever asks next."""
-    pull = frozenset({"refs/pull/7/head"})
-    for wants in (frozenset[str](), frozenset({TAGS}), pull):
-        await listings.get(REMOTE, max_age_seconds=60, wants=wants)
-    assert [len(each) for each in asked.wants] == [0, 1, 2]
-    for wants in (frozenset[str](), frozenset({TAGS}), pull):
-        await listings.get(REMOTE, max_age_seconds=60, wants=wants)
+    """Askers with different wants do not take turns; a name nobody expected costs a question."""
+    expected = {"refs/heads/a", "refs/heads/b", "refs/tags/b"}
+    listings = Listings(Git(), clock, expected=lambda _: expected)
+
+    async def get(*names: str) -> None:
+        await listings.get(REMOTE, max_age_seconds=60, wants=frozenset(names))
+
+    for name in sorted(expected):
+        await get(name)
+    assert asked.wants == [expected]
+    await get("refs/pull/7/head", "refs/heads/a")
+    assert asked.wants[1:] == [{*expected, "refs/pull/7/head"}]
+    await get(BRANCHES)
+    assert asked.wants[2:] == [{BRANCHES, "refs/tags/b"}]
+    await get("refs/heads/never-named")
     assert asked.count == 3
-    clock.seconds = 3000
-    await listings.get(REMOTE, max_age_seconds=60, wants=pull)
-    clock.seconds = 4000
-    await listings.get(REMOTE, max_age_seconds=60, wants=pull)
-    assert asked.wants[3:] == [{TAGS, *pull}, pull]
+
+
+async def test_a_name_that_is_not_asked_for_joins_the_next_question(
+    asked: Asked, clock: HandClock
+) -> None:
+    """Those who come meanwhile share one follow-up with all of their names (REF-3)."""
+    listings = Listings(Git(), clock, expected=lambda _: ())
+    asked.gate.clear()
+
+    def asker(name: str) -> asyncio.Task[Listing]:
+        wants = frozenset({f"refs/heads/{name}"})
+        return asyncio.create_task(listings.get(REMOTE, max_age_seconds=60, wants=wants))
+
+    askers = [asker("a")]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    askers += [asker(name) for name in "abca"]
+    await asyncio.sleep(0)
+    asked.gate.set()
+    await asyncio.gather(*askers)
+    assert asked.wants == [{"refs/heads/a"}, {"refs/heads/b", "refs/heads/c"}]
+
+
+async def test_many_names_ask_for_all_branches_and_tags(asked: Asked, clock: HandClock) -> None:
+    """Then everybody is served by that answer, whatever the name."""
+    names = frozenset(f"refs/{kind}/{n}" for kind in ("heads", "tags") for n in range(33))
+    listings = Listings(Git(), clock, expected=lambda _: names)
+    await listings.get(REMOTE, max_age_seconds=60, wants=frozenset({"refs/heads/1"}))
+    await listings.get(REMOTE, max_age_seconds=60, wants=frozenset({"refs/tags/new"}))
+    assert asked.wants == [{BRANCHES, TAGS}]
+
+
+async def test_without_expectations_branches_are_listed(listings: Listings, asked: Asked) -> None:
+    """Whoever names nothing gets all branches."""
+    await listings.get(REMOTE, max_age_seconds=60, wants=frozenset({"refs/heads/x"}))
+    await listings.get(REMOTE, max_age_seconds=60)
+    assert asked.wants == [EVERY_BRANCH]
 
 
 async def test_spellings_of_one_repository_share(listings: Listings, asked: Asked) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from windlass.git.format import listing, refs, resolution
-from windlass.git.format.listing import TAGS
+from windlass.git.format.listing import BRANCHES, TAGS, covers, folded
 from windlass.git.format.resolution import RefUnknown, Resolution
 
 A, B, C, D = ("a" * 40, "b" * 40, "c" * 40, "d" * 40)
@@ -95,10 +95,35 @@ def test_texts_that_may_be_refs(text: str) -> None:
 
 
 def test_only_what_is_wanted_is_asked_for() -> None:
-    """Branches need nothing more; other refs are named."""
-    assert resolution.asks("refs/heads/x") == resolution.asks(A) == frozenset()
-    assert resolution.asks("x") == resolution.asks("refs/tags/x") == {TAGS}
+    """By full names; an id needs no listing, and what is no ref is never asked for."""
+    assert resolution.asks(A) == frozenset()
+    assert resolution.asks("x") == {"refs/heads/x", "refs/tags/x"}
+    assert resolution.asks("refs/tags/x") == {"refs/tags/x"}
     assert resolution.asks(PULL) == {PULL}
+    for text in ("a*", "--upload-pack=x", "refs/heads/[a]"):
+        with pytest.raises(RefUnknown):
+            resolution.asks(text)
+    assert resolution.asks_of_all([A, "x", "a*", PULL]) == {"refs/heads/x", "refs/tags/x", PULL}
+
+
+def test_names_match_whole() -> None:
+    """Git prints what ends like a name; that is not what was asked for."""
+    asked = frozenset({"refs/heads/main", PULL})
+    found = listing.parse(PRINTED, asked)
+    assert (found.refs, found.tags, found.others) == ({"refs/heads/main": A}, {}, {PULL: C})
+    assert found.default_branch == "main"
+
+
+def test_many_names_become_all_of_their_kind() -> None:
+    """Other refs stay names; what a pattern covers is not named beside it."""
+    names = frozenset({"refs/heads/a", "refs/tags/a", PULL})
+    assert folded(names, 3) == names
+    assert folded(names, 2) == {BRANCHES, TAGS, PULL}
+    assert folded(names | {BRANCHES}, 9) == {BRANCHES, "refs/tags/a", PULL}
+    assert covers(folded(names, 2), names)
+    assert covers(frozenset({BRANCHES}), frozenset({"refs/heads/x"}))
+    assert not covers(frozenset({BRANCHES}), names)
+    assert not covers(names, frozenset({BRANCHES}))
 
 
 def test_who_asks_for_branches_sees_branches() -> None:

@@ -176,28 +176,13 @@ def test_an_unreadable_object_harms_nobody() -> None:
 
 
 @pytest.mark.parametrize("end", [(Resumed(),), snapshot(initial("a"))], ids=["resumed", "snapshot"])
-def test_staleness_is_readable(end: tuple[FollowItem, ...]) -> None:
-    """An interruption makes the cache stale, from its first on, until it follows again."""
+def test_an_interruption_takes_nothing_away(end: tuple[FollowItem, ...]) -> None:
+    """The cache stays as it is until it follows again, and tells nobody."""
     told = Told()
     told.feed(*snapshot(initial("a")))
-    assert not told.informer.stale
-    told.feed(Interrupted("error", "reset", 1.0))
-    told.clock.seconds = 3
-    told.feed(Interrupted("expired", "gone", 1.0), SnapshotStarted(), SnapshotAbandoned("broke"))
-    told.clock.seconds = 7
-    assert told.informer.stale
+    broken = (Interrupted("expired", "gone", 1.0), SnapshotStarted(), SnapshotAbandoned("broke"))
+    assert told.feed(Interrupted("error", "reset", 1.0), *broken, *end) == []
     assert told.names == {"a"}
-    told.feed(*end)
-    assert not told.informer.stale
-
-
-def test_a_stream_taken_up_at_once_is_not_stale() -> None:
-    """The ordinary end of a stream is no interruption; one that waits is."""
-    told = Told()
-    told.feed(*snapshot(initial("a")), Interrupted("closed", "m", 0.0))
-    assert not told.informer.stale
-    told.feed(Interrupted("closed", "m", 0.5))
-    assert told.informer.stale
 
 
 async def test_run_takes_everything_and_closes_its_source() -> None:

@@ -33,6 +33,7 @@ from windlass.gateways.agent.view import View
 from windlass.gateways.agent.work import Work
 from windlass.gateways.decide import gateway_reasons, next_step
 from windlass.gateways.decide import metadata as metadatas
+from windlass.gateways.decide import occasion as occasions
 from windlass.gateways.decide import plan as plans
 from windlass.gateways.decide.gateway_state import GatewayState
 from windlass.gateways.decide.metadata import Access, Metadata, NotMetadata
@@ -230,7 +231,10 @@ class AgentLoop:
         self._say(Condition("Syncing", "Planning"))
         self._work.allow(metadata.policy.fetch_seconds)
         order = await to_its_end(views.order, view, self._identity, self._places)
-        done = await self._work.sync(order, interrupt, trigger=metadata.trigger)
+        occasion = occasions.occasion(
+            self._facts(view), ref=self._work.memory.ref, is_starting=not self._gate.is_open
+        )
+        done = await self._work.sync(order, interrupt, trigger=metadata.trigger, occasion=occasion)
         self.latest_plan = plans.to_json(done.planned.plan)
         self._has_repaired = self._drift.repairs
         self._drift.synced()
@@ -285,21 +289,13 @@ class AgentLoop:
             profile_paused=chosen is not None and chosen.paused,
             dry_run=chosen is not None and chosen.dry_run,
             on_disk=holding.version if holding is not None else None,
-            owes_scan=self._owes_scan(),
+            owes_scan=not self._work.is_read,
             trigger=known.trigger,
             rollback=known.rollback,
             rolled_back=Version(back.commit, back.profile_hash) if back is not None else None,
             planned=self._looked_at,
             repairs=self._drift.repairs,
         )
-
-    def _owes_scan(self) -> bool:
-        """Whether the gateway has yet to read what is on the disk, or nobody noted that it has."""
-        known, holding = self._work.memory, self._work.holding
-        if known.pending or holding is None:
-            return bool(known.pending)
-        read = known.read
-        return read is None or Version(read.commit, read.profile_hash) != holding.version
 
     def _is_stopped(self, view: View) -> bool:
         metadata, chosen = view.metadata, view.selection

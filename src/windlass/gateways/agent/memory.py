@@ -14,6 +14,7 @@ import msgspec
 
 from windlass.base import failpoint
 from windlass.gateways.agent import state_directory, volume
+from windlass.gateways.agent.audit import Audit
 from windlass.gateways.agent.state_directory import MEMORY
 from windlass.gateways.agent.tree import Tree
 from windlass.gateways.decide.status_report import PastSync
@@ -50,7 +51,8 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
 
     `pending` are kinds of scans. `hashed` is when all files were last compared by content,
     or first synced: a restart must not put the next time off (DRF-1). `boots` says that the
-    gateway's first boot, which may rewrite files, is still to come (STA-8).
+    gateway's first boot, which may rewrite files, is still to come (STA-8). `audit` is the
+    record of the last sync until it is said.
     """
 
     schema: int = state_directory.SCHEMA
@@ -67,6 +69,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     rolled_back: Mark | None = None
     boots: bool = False
     hashed: datetime | None = None
+    audit: Audit | None = None
 
 
 class MemoryFile:

@@ -124,7 +124,7 @@ class AgentProcess:
             # The kubelet evicts the whole pod when the volume is full; stay well below.
             cap_bytes=settings.store_bytes * 3 // 4,
         )
-        work = Work(applier, store, self._scanner, self._clock, self._metrics)
+        work = Work(applier, store, self._scanner, self._clock, self._metrics, pod_uid=who.pod_uid)
         reporter = Reporter(who.namespace, who.pod_name, who.pod_uid)
         loop = AgentLoop(who, settings.places, work, reporter, self._gate, self._clock)
         self._loop = loop

@@ -19,6 +19,7 @@ from windlass.base.clock import Clock
 from windlass.base.errors import Retryable, Stalled, WindlassError
 from windlass.gateways.agent import holding
 from windlass.gateways.agent.apply import Applier
+from windlass.gateways.agent.audit import Audit
 from windlass.gateways.agent.engine import Engine, Planned, Synced
 from windlass.gateways.agent.holding import Holding
 from windlass.gateways.agent.interrupt import GivenUp, Interrupt, to_its_end
@@ -26,6 +27,7 @@ from windlass.gateways.agent.lock import VolumeLocked
 from windlass.gateways.agent.memory import LastSync, Mark, Memory, MemoryFile, Undoing
 from windlass.gateways.agent.order import Order
 from windlass.gateways.agent.phases import Phases
+from windlass.gateways.agent.recording import NO_SCAN, NOT_SCANNED, Recording
 from windlass.gateways.agent.scans import Scanner
 from windlass.gateways.agent.state_directory import JOURNAL
 from windlass.gateways.decide import scans
@@ -33,6 +35,8 @@ from windlass.gateways.decide.drift import Drift
 from windlass.gateways.decide.gateway_state import GatewayState
 from windlass.gateways.decide.globs import Globs
 from windlass.gateways.decide.metadata import Access, Policy
+from windlass.gateways.decide.next_step import Version
+from windlass.gateways.decide.occasion import Occasion
 from windlass.gateways.decide.scans import (
     ScanKind,
     ScanMode,
@@ -69,6 +73,8 @@ class Work:
         scanner_of: ScannerOf,
         clock: Clock,
         metrics: AgentMetrics,
+        *,
+        pod_uid: str = "",
     ) -> None:
         self._applier = applier
         self._phases = Phases(lambda phase, s: metrics.sync_seconds.observe(s, phase), clock)
@@ -79,11 +85,21 @@ class Work:
         self._scanners: dict[Access, Scanner] = {}
         self._clock = clock
         self._metrics = metrics
+        self._recording = Recording(store, clock, pod_uid)
         self.memory = Memory()
         self.holding: Holding | None = None
         self.is_whole = False
         self.is_sound = False
         """Whether a gateway may start on the tree: nothing of it is half done."""
+
+    @property
+    def is_read(self) -> bool:
+        """Whether it is noted that the gateway has read all that is on the disk."""
+        known, holding = self.memory, self.holding
+        if known.pending or holding is None:
+            return not known.pending
+        read = known.read
+        return read is not None and Version(read.commit, read.profile_hash) == holding.version
 
     async def recall(self) -> None:
         """Read what is remembered, before the volume is ours."""
@@ -104,6 +120,9 @@ class Work:
             self._metrics.journal_resumes.inc()
             _log.info("interrupted sync ended", tx=resumed.record.tx, tree=resumed.tree)
         await self.recall()
+        if resumed is not None and resumed.tree == "new" and self.memory.undoing is None:
+            record = await self._recording.resumed(resumed.record, self.holding)
+            await self.remember(audit=self._succeeding(record))
         self._metrics.lock_held.set(1)
         self.is_whole = self.is_sound = True
 
@@ -127,8 +146,18 @@ class Work:
         """What a sync would do."""
         return await self._engine.plan(order, interrupt)
 
-    async def sync(self, order: Order, interrupt: Interrupt, *, trigger: str) -> Synced:
-        """Bring the order onto the disk; the scans that it needs are owed afterwards."""
+    async def sync(
+        self,
+        order: Order,
+        interrupt: Interrupt,
+        *,
+        trigger: str,
+        occasion: Occasion = "manual",
+    ) -> Synced:
+        """Bring the order onto the disk; the scans that it needs are owed afterwards.
+
+        `trigger` is the request that counts as heeded then, `occasion` is for the record.
+        """
         began, before = self._clock.monotonic(), self.memory
         held = await to_its_end(byte_watch.size, self._store.directory)
         try:
@@ -143,7 +172,7 @@ class Work:
             raise
         finally:
             await to_its_end(self._weigh, held)
-        await self._succeeded(order, done, began, trigger)
+        await self._succeeded(order, done, began, trigger, occasion)
         return done
 
     async def rollback(self, value: str, trigger: str) -> None:
@@ -152,15 +181,19 @@ class Work:
         What was begun is noted first: a fault or a crash delays it and never loses or doubles
         it. What cannot be undone for good counts as heeded, or nothing would ever come after.
         """
-        owed = frozenset(ScanKind)
+        owed, applied = frozenset(ScanKind), None
         try:
             begun = await self._begun(value)
             if begun.tx == await to_its_end(self._applier.newest):
-                owed = (await self._engine.rollback()).scans
+                back = await self._engine.rollback()
+                owed, applied = back.scans, back.applied
         except Stalled:
             await self.remember(rollback=value, undoing=None)
             raise
         self.holding = holding.of(await to_its_end(self._applier.manifest))
+        undone = begun.of.commit if begun.of is not None else ""
+        record = await self._recording.rollback(applied, self.holding, undone)
+        self._recording.say(self.memory.audit, NOT_SCANNED)
         await self.remember(
             rollback=value,
             undoing=None,
@@ -168,9 +201,9 @@ class Work:
             pending=tuple(sorted(owed)),
             trigger=trigger,
             read=None,
+            audit=record,
         )
         self._metrics.rollbacks.inc("request")
-        _log.info("rolled back", commit=begun.of.commit if begun.of is not None else "")
 
     async def _begun(self, value: str) -> Undoing:
         """The rollback for `value`, noted together with the scans that it will need."""
@@ -244,7 +277,10 @@ class Work:
             read = Mark(version.commit, version.profile_hash)
             self._metrics.last_success.set(self._clock.now().timestamp())
         text = result.text or self.memory.scan_result
-        await self.remember(pending=tuple(sorted(result.pending)), read=read, scan_result=text)
+        self._recording.say(self.memory.audit, result.text or NO_SCAN, result.reason)
+        await self.remember(
+            pending=tuple(sorted(result.pending)), read=read, scan_result=text, audit=None
+        )
 
     async def _failed(self, order: Order, error: WindlassError, began: float) -> None:
         """Note a failure once; the same one again is no news and no write."""
@@ -255,26 +291,19 @@ class Work:
             past = self._past(order, error.reason, began)
             await self.remember(history=(past, *self.memory.history)[:_KEPT_HISTORY])
 
-    async def _succeeded(self, order: Order, done: Synced, began: float, trigger: str) -> None:
+    async def _succeeded(
+        self, order: Order, done: Synced, began: float, trigger: str, occasion: Occasion
+    ) -> None:
         seconds = self._clock.monotonic() - began
-        plan, applied = done.planned.plan, done.applied
         self.holding = holding.of(done.planned.manifest)
         self._metrics.plan_files.set(len(done.planned.manifest.files))
-        if plan.ops:
+        history = self.memory.history
+        last = self.memory.last_sync or LastSync(time=self._clock.now(), seconds=seconds)
+        if done.planned.plan.ops:
             self._count(done)
-            last = LastSync(
-                time=self._clock.now(),
-                seconds=seconds,
-                plan_digest=plan.digest,
-                added=done.planned.added,
-                modified=applied.put - done.planned.added,
-                deleted=applied.deleted,
-            )
-            past = self._past(order, "Synced", began)
-            history = (past, *self.memory.history)[:_KEPT_HISTORY]
-        else:
-            last = self.memory.last_sync or LastSync(time=self._clock.now(), seconds=seconds)
-            history = self.memory.history
+            last = self._last(done, seconds)
+            history = (self._past(order, "Synced", began), *history)[:_KEPT_HISTORY]
+        record = await self._recording.sync(order, done, self.holding, seconds, occasion)
         await self.remember(
             ref=order.ref,
             trigger=trigger,
@@ -283,8 +312,26 @@ class Work:
             last_sync=last,
             history=history,
             hashed=self.memory.hashed or self._clock.now(),
+            audit=self._succeeding(record),
         )
-        _log_sync(order, done, seconds)
+
+    def _last(self, done: Synced, seconds: float) -> LastSync:
+        return LastSync(
+            time=self._clock.now(),
+            seconds=seconds,
+            plan_digest=done.planned.plan.digest,
+            added=done.planned.added,
+            modified=done.applied.put - done.planned.added,
+            deleted=done.applied.deleted,
+        )
+
+    def _succeeding(self, record: Audit) -> Audit | None:
+        """What waits to be said from now on: `record`, unless there is nothing to wait for."""
+        self._recording.say(self.memory.audit, NOT_SCANNED)
+        if self.is_read:
+            self._recording.say(record, NO_SCAN)
+            return None
+        return record
 
     def _past(self, order: Order, result: str, began: float) -> PastSync:
         seconds = self._clock.monotonic() - began
@@ -320,24 +367,4 @@ def scan_policy(policy: Policy) -> ScanPolicy:
         order=ScanOrder(policy.scan_order),
         request_timeout=policy.scan_request_seconds,
         completion_timeout=policy.scan_completion_seconds,
-    )
-
-
-def _log_sync(order: Order, done: Synced, seconds: float) -> None:
-    """The audit record of a sync."""
-    plan, applied = done.planned.plan, done.applied
-    _log.info(
-        "files synced",
-        gateway=plan.gateway,
-        ref=order.ref,
-        commit=plan.to_commit,
-        previous=plan.from_commit,
-        profile_hash=plan.profile_hash,
-        added=done.planned.added,
-        modified=applied.put - done.planned.added,
-        deleted=applied.deleted,
-        plan_digest=plan.digest,
-        tx=applied.tx,
-        duration_ms=round(seconds * 1000),
-        warnings=[*plan.warnings, *done.planned.warnings, *applied.warnings][:20],
     )

@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from windlass.git.format.person import Person
+from windlass.git.format.person import Person, cleaned
 
 
 @dataclass(frozen=True, slots=True)
 class CommitHeader:
-    """Where a commit points, and when it was made, in seconds since 1970."""
+    """Where a commit points, whose it is, and when it was made, in seconds since 1970."""
 
     tree: str
     parents: tuple[str, ...]
     committed: int
+    author: str = ""
 
 
 def encode(
@@ -49,7 +50,13 @@ def header(data: bytes) -> CommitHeader:
     if not lines[0].startswith("tree "):
         raise ValueError("the commit object is malformed")
     parents = [line[7:] for line in lines[1:] if line.startswith("parent ")]
-    return CommitHeader(lines[0][5:], tuple(parents), _committed(lines))
+    return CommitHeader(lines[0][5:], tuple(parents), _committed(lines), _author(lines))
+
+
+def _author(lines: Sequence[str]) -> str:
+    """The author's name, without what no header can hold."""
+    row = next((line for line in lines if line.startswith("author ")), "author ")
+    return cleaned(row.removeprefix("author ").partition("<")[0], "").name
 
 
 def _committed(lines: Sequence[str]) -> int:

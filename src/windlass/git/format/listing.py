@@ -1,8 +1,8 @@
 """What a remote answers when asked for its refs.
 
-`refs` are the branches and only they. Tags and other refs are there as far as they were
-asked for; each stands for what it leads to in the end, so a tag of a tag of a commit is
-that commit.
+Refs are asked for by their full names, or all branches or all tags at once. A listing holds
+what was asked for and nothing else; each ref stands for what it leads to in the end, so a
+tag of a tag of a commit is that commit.
 """
 
 from __future__ import annotations
@@ -10,19 +10,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-TAGS = "refs/tags/*"
-"""The pattern that asks for every tag."""
-
 BRANCH_PREFIX = "refs/heads/"
 TAG_PREFIX = "refs/tags/"
 PEELED = "^{}"
+
+BRANCHES = f"{BRANCH_PREFIX}*"
+TAGS = f"{TAG_PREFIX}*"
+"""The patterns that ask for every branch and for every tag; no ref can have such a name."""
+
+EVERY_BRANCH = frozenset({BRANCHES})
 
 _SHA256_CHARS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The refs of a remote at one moment; no branches = an empty repository."""
+    """Refs of a remote at one moment; none although all were asked for = an empty repository.
+
+    `refs` are branches and only they.
+    """
 
     refs: Mapping[str, str]
     default_branch: str | None
@@ -43,11 +49,33 @@ class Listing:
         return self.refs.get(name) or self.tags.get(name) or self.others.get(name)
 
 
-def parse(output: bytes, asked: frozenset[str] = frozenset()) -> Listing:
+def covers(asked: frozenset[str], wants: frozenset[str]) -> bool:
+    """Whether the answer to `asked` says all there is to say about `wants`."""
+    return all(name in asked or _kind(name) in asked for name in wants)
+
+
+def folded(wants: frozenset[str], most: int) -> frozenset[str]:
+    """The same with fewer words: more than `most` become all branches and all tags.
+
+    Other refs stay what they are; a name that a pattern covers anyway goes.
+    """
+    is_long = len(wants) > most
+    kinds = frozenset(map(_kind, wants)) if is_long else wants & {BRANCHES, TAGS}
+    return kinds | {name for name in wants if _kind(name) not in kinds}
+
+
+def _kind(name: str) -> str:
+    """The pattern for all of the kind of `name`; other refs have no kind."""
+    if name.startswith(BRANCH_PREFIX):
+        return BRANCHES
+    return TAGS if name.startswith(TAG_PREFIX) else name
+
+
+def parse(output: bytes, asked: frozenset[str] = EVERY_BRANCH) -> Listing:
     """The listing that `ls-remote --symref` printed; ValueError where it is none.
 
-    `asked` are the patterns beyond branches: `TAGS` and full names. Patterns of git match
-    by their end; here a name counts only if it was asked for as it is.
+    Patterns of git match by their end; here a name counts only if it was asked for as it
+    is, or all of its kind were.
     """
     found: dict[str, str] = {}
     default: str | None = None
@@ -58,18 +86,19 @@ def parse(output: bytes, asked: frozenset[str] = frozenset()) -> Listing:
             raise ValueError("the remote's list of refs is malformed")
         if name == "HEAD" and value.startswith(f"ref: {BRANCH_PREFIX}"):
             default = value.removeprefix(f"ref: {BRANCH_PREFIX}")
-        elif name.startswith("refs/"):
+        elif name.startswith("refs/") or name == "HEAD":
             # The line of what a tag leads to follows the line of the tag.
             found[name.removesuffix(PEELED)] = value
     return _sorted_out(found, default, asked)
 
 
 def _sorted_out(found: Mapping[str, str], default: str | None, asked: frozenset[str]) -> Listing:
-    branches = {name: value for name, value in found.items() if name.startswith(BRANCH_PREFIX)}
-    tags: dict[str, str] = {}
-    if TAGS in asked:
-        tags = {name: value for name, value in found.items() if name.startswith(TAG_PREFIX)}
-    others = {name: found[name] for name in asked if name in found}
-    ids = (*branches.values(), *tags.values(), *others.values())
-    sha256 = any(len(value) == _SHA256_CHARS for value in ids)
-    return Listing(branches, default, "sha256" if sha256 else "sha1", tags, others)
+    sha256 = any(len(value) == _SHA256_CHARS for value in found.values())
+    kinds: dict[str, dict[str, str]] = {BRANCHES: {}, TAGS: {}}
+    others: dict[str, str] = {}
+    for name, value in found.items():
+        kind = _kind(name)
+        if name in asked or kind in asked:
+            kinds.get(kind, others)[name] = value
+    object_format = "sha256" if sha256 else "sha1"
+    return Listing(kinds[BRANCHES], default, object_format, kinds[TAGS], others)

@@ -8,11 +8,13 @@ its word here: only a fetch proves that it exists.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from windlass.git.format import refs
-from windlass.git.format.listing import BRANCH_PREFIX, TAG_PREFIX, TAGS, Listing
+from windlass.git.format.listing import BRANCH_PREFIX, TAG_PREFIX, Listing
 
 Kind = Literal["branch", "tag", "ref", "sha"]
 
@@ -38,12 +40,25 @@ class Resolution:
 
 
 def asks(wanted: str) -> frozenset[str]:
-    """What a listing must be asked for beyond branches, so that `wanted` can be resolved."""
-    if wanted.startswith(BRANCH_PREFIX) or is_sha(wanted):
-        return frozenset()
-    if wanted.startswith("refs/") and not wanted.startswith(TAG_PREFIX):
+    """The refs that a listing must be asked for, by their full names, to resolve `wanted`.
+
+    RefUnknown for what no ref can be called: it would mean something else to git.
+    """
+    _check(wanted)
+    if wanted.startswith("refs/"):
         return frozenset({wanted})
-    return frozenset({TAGS})
+    if is_sha(wanted):
+        return frozenset()
+    return frozenset({TAG_PREFIX + wanted, BRANCH_PREFIX + wanted})
+
+
+def asks_of_all(texts: Iterable[str]) -> frozenset[str]:
+    """What a listing must be asked for to resolve every one of `texts` that can be a ref."""
+    names: set[str] = set()
+    for text in texts:
+        with contextlib.suppress(RefUnknown):
+            names |= asks(text)
+    return frozenset(names)
 
 
 def is_sha(wanted: str) -> bool:

@@ -1,0 +1,71 @@
+"""SIGTERM while files are being exchanged (STA-7)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.gateways import held_agent
+from tests.support.agent import AgentBench, agent_bench
+from tests.support.engine_site import SERVICE
+from tests.support.operator import eventually
+from windlass.dev.desk import Desk
+
+pytestmark = pytest.mark.cluster
+
+PLACE = "gateways.execute.put.after"
+VIEWS = [f"projects/line/view{number}/view.json" for number in range(4)]
+
+
+@pytest.fixture
+def bench(cluster: Desk, namespace: str, tmp_path: Path) -> Iterator[AgentBench]:
+    """A pod's surroundings, with a running gateway and an agent that was never started."""
+    with agent_bench(cluster, namespace, tmp_path) as made:
+        yield made
+
+
+def _until_stopping(bench: AgentBench, directory: Path, **environment: str) -> None:
+    """An agent that stands between two files of an apply, and has heard the signal."""
+    directory.mkdir()
+    os.mkfifo(directory / "go")
+    bench.agent.program = (sys.executable, str(held_agent.__file__))
+    bench.agent.start(HELD_AT=PLACE, HELD_IN=str(directory), **environment)
+    eventually((directory / "reached").exists, "the execute phase")
+    bench.agent.send(signal.SIGTERM)
+    eventually((directory / "stopping").exists, "the signal heard")
+
+
+def _new(bench: AgentBench, content: str) -> list[bool]:
+    return [bench.files.get(view) == content.encode() for view in VIEWS]
+
+
+def test_what_is_past_its_commit_point_is_finished(bench: AgentBench, tmp_path: Path) -> None:
+    """All files are new, nothing is scanned; past its time the next start does the rest."""
+    bench.push({f"{SERVICE}/{view}": "1" for view in VIEWS})
+    _until_stopping(bench, tmp_path / "first")
+    assert bench.agent.is_alive
+    assert not all(_new(bench, "1"))
+    (tmp_path / "first" / "go").write_bytes(b"x")
+    assert bench.agent.wait() == 0
+    assert all(_new(bench, "1"))
+    journal = bench.data / ".ignition-sync" / "journal"
+    assert not journal.exists()
+    assert bench.gateway.posts == {}
+
+    bench.push({f"{SERVICE}/{view}": "2" for view in VIEWS})
+    _until_stopping(bench, tmp_path / "second", HELD_SECONDS="0.2")
+    assert bench.agent.wait() == 0
+    assert journal.exists()
+    assert sorted(set(_new(bench, "2"))) == [False, True]
+    assert bench.gateway.posts == {}
+
+    bench.agent.program = ()
+    bench.agent.start()
+    bench.await_synced()
+    assert all(_new(bench, "2"))
+    assert bench.gateway.posts["projects"] == 1

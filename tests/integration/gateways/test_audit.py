@@ -1,0 +1,136 @@
+"""The audit record of a sync is said once, when the sync came to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
+
+from tests.support.engine_site import SERVICE, EngineSite, engine_site
+from windlass.base.clock import SystemClock
+from windlass.base.redaction import process
+from windlass.gateways.agent.interrupt import Interrupt
+from windlass.gateways.agent.scans import Scanner
+from windlass.gateways.agent.transaction import Transaction
+from windlass.gateways.agent.work import Work
+from windlass.gateways.decide.metadata import Access, Policy
+from windlass.telemetry.agent_metrics import AgentMetrics
+
+VIEW = "projects/line/view/view.json"
+OFF = Policy(scan_mode="Off")
+
+
+class Killed(Exception):
+    """Stands in for the end of the process."""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[EngineSite]:
+    """A data directory with a repository behind it."""
+    with engine_site(tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+def said() -> Iterator[list[Any]]:
+    """The lines of the log."""
+    with capture_logs() as lines:
+        yield lines
+
+
+async def _hands(site: EngineSite) -> Work:
+    """An agent's hands after a start; nothing listens where the gateway should be."""
+    scanner = Scanner("http://127.0.0.1:9", site.directory / "no-token")
+    metrics = AgentMetrics(CollectorRegistry())
+    work = Work(
+        site.applier, site.store, lambda _: scanner, SystemClock(), metrics, pod_uid="uid-1"
+    )
+    await work.start()
+    return work
+
+
+def _records(said: list[Any]) -> list[Any]:
+    return [line for line in said if line.get("action")]
+
+
+async def _sync(work: Work, site: EngineSite) -> None:
+    await work.sync(site.order(), Interrupt(), trigger="", occasion="poll")
+
+
+async def test_a_record_waits_for_the_scan_also_through_a_restart(
+    site: EngineSite, said: list[Any]
+) -> None:
+    """It names trigger, author, both digests and what became of the scan; then it is gone."""
+    await _sync(await _hands(site), site)
+    assert _records(said) == []
+    work = await _hands(site)
+    await work.scan(Access(), OFF, is_booting=False)
+    (record,) = _records(said)
+    assert (record["event"], record["action"]) == ("files synced", "sync")
+    assert (record["trigger"], record["commit_author"]) == ("poll", "Someone Else")
+    assert (record["commit"], record["previous_commit"]) == (site.tip, "")
+    assert (record["scan_result"], record["result"]) == ("off", "Synced")
+    assert (record["projects"], record["pod_uid"]) == (("line",), "uid-1")
+    assert record["added"] == len(site.files)
+    assert work.holding is not None
+    assert record["tree_digest"] == work.holding.tree_digest
+    assert work.memory.audit is None
+
+
+async def test_the_next_change_says_what_was_never_scanned(
+    site: EngineSite, said: list[Any]
+) -> None:
+    """A sync and a rollback after it; a sync that changes nothing has nothing to wait for."""
+    work = await _hands(site)
+    await _sync(work, site)
+    first = site.tip
+    site.commit({f"{SERVICE}/{VIEW}": "{}"})
+    await _sync(work, site)
+    await work.rollback("site", "")
+    await work.scan(Access(), OFF, is_booting=False)
+    told = [(line["action"], line["commit"], line["scan_result"]) for line in _records(said)]
+    assert told == [
+        ("sync", first, "not scanned"),
+        ("sync", site.tip, "not scanned"),
+        ("rollback", first, "off"),
+    ]
+    await _sync(work, site)
+    await work.scan(Access(), OFF, is_booting=False)
+    await _sync(work, site)
+    assert [line["scan_result"] for line in _records(said)][3:] == ["off", "none needed"]
+
+
+async def test_a_sync_that_a_start_ended_has_a_record(
+    site: EngineSite, said: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its trigger is the start; who wrote the commit is known all the same."""
+
+    def die(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Transaction, "_complete", die)
+        with pytest.raises(Killed):
+            await _sync(await _hands(site), site)
+    work = await _hands(site)
+    await work.scan(Access(), OFF, is_booting=False)
+    (record,) = _records(said)
+    assert (record["trigger"], record["commit"]) == ("start", site.tip)
+    assert record["commit_author"] == "Someone Else"
+    assert (record["added"], record["modified"]) == (len(site.files), 0)
+
+
+async def test_a_foreign_name_is_redacted(site: EngineSite) -> None:
+    """The author is whoever the commit claims; the disk does not get a secret either."""
+    work = await _hands(site)
+    process.add("Someone")
+    try:
+        await _sync(work, site)
+    finally:
+        process.discard("Someone")
+    assert work.memory.audit is not None
+    assert work.memory.audit.commit_author == "[redacted] Else"
