@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
-import subprocess
-import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 from tests.support.operator import Operator
@@ -32,26 +28,17 @@ class Candidate(Operator):
         self.stores = directory / "stores"
         self._kubeconfig = kubeconfig
 
-    def spawn(self, environment: Mapping[str, str] | None = None) -> None:
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [
-                    str(Path(sys.executable).with_name("windlass")),
-                    "controller",
-                    f"--kubeconfig={self._kubeconfig}",
-                    f"--health-probe-bind-address=127.0.0.1:{self._probe_port}",
-                    f"--metrics-bind-address=127.0.0.1:{self.metrics_port}",
-                    f"--webhook-bind-address=127.0.0.1:{_free_port()}",
-                    f"--work-dir={self.stores}",
-                    "--git-insecure-hosts=127.0.0.1",
-                    *self._flags,
-                ],
-                env={**os.environ, **(environment or {})},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+    def _arguments(self) -> list[str]:
+        return [
+            "controller",
+            f"--kubeconfig={self._kubeconfig}",
+            f"--health-probe-bind-address=127.0.0.1:{self._probe_port}",
+            f"--metrics-bind-address=127.0.0.1:{self.metrics_port}",
+            f"--webhook-bind-address=127.0.0.1:{_free_port()}",
+            f"--work-dir={self.stores}",
+            "--git-insecure-hosts=127.0.0.1",
+            *self._flags,
+        ]
 
     @property
     def is_alive(self) -> bool:

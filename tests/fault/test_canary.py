@@ -6,14 +6,15 @@ import base64
 import contextlib
 import subprocess
 import urllib.parse
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.fault.conftest import Mirrors
+from tests.fault.conftest import FLAGS, Mirrors
 from tests.support.gitserver import serving
 from tests.support.mirrored import Mirrored
-from tests.support.operator import Operator, eventually
+from tests.support.operator import Operator, eventually, operating
 from tests.support.people import admin_of
 from windlass.dev.desk import Desk
 from windlass.dev.git_faults import Fault
@@ -36,6 +37,13 @@ FORMS = _forms(PASSWORD, "git:") | _forms(VALUE)
 
 def _sings(text: str) -> set[str]:
     return {form for form in FORMS if form in text}
+
+
+@pytest.fixture
+def operator(desk: Desk, tmp_path: Path) -> Iterator[Operator]:
+    """An operator from a shell: what the kernel shows of a forked one is not its own."""
+    with operating(desk, tmp_path / "operator", *FLAGS, authors=False, forked=False) as found:
+        yield found
 
 
 @pytest.mark.scenario("A111")

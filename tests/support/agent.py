@@ -8,8 +8,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 import urllib.error
@@ -24,7 +22,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from tests.support import gateway as gateways
-from tests.support import gitserver
+from tests.support import gitserver, program
 from tests.support.engine_site import SERVICE, SITE, files_of
 from tests.support.gateway import TOKEN, Gateway
 from tests.support.gitserver import Served, commit_files, tips
@@ -115,31 +113,25 @@ class AgentRun:
         self.log = log
         self._environment = environment
         self._kubeconfig = kubeconfig
-        self._process: subprocess.Popen[bytes] | None = None
-        self.program: tuple[str, ...] = ()
-        """What to run in place of `windlass`."""
+        self._process: program.Started | None = None
+        self.starting: program.Starting = program.start
         self.health_port = _free_port()
         self.metrics_port = _free_port()
         self.plan_port = _free_port()
 
     def start(self, **environment: str) -> None:
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [
-                    *(self.program or (str(Path(sys.executable).with_name("windlass")),)),
-                    "agent",
-                    f"--kubeconfig={self._kubeconfig}",
-                    f"--health-probe-bind-address=127.0.0.1:{self.health_port}",
-                    f"--metrics-bind-address=127.0.0.1:{self.metrics_port}",
-                    f"--plan-port={self.plan_port}",
-                    "--log-format=json",
-                ],
-                env={**os.environ, **self._environment, **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        self._process = self.starting(
+            [
+                "agent",
+                f"--kubeconfig={self._kubeconfig}",
+                f"--health-probe-bind-address=127.0.0.1:{self.health_port}",
+                f"--metrics-bind-address=127.0.0.1:{self.metrics_port}",
+                f"--plan-port={self.plan_port}",
+                "--log-format=json",
+            ],
+            {**os.environ, **self._environment, **environment},
+            self.log,
+        )
 
     @property
     def is_alive(self) -> bool:

@@ -6,8 +6,6 @@ import contextlib
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -15,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from tests.support import program
 from windlass.dev import ports
 from windlass.dev.desk import Desk
 
@@ -39,12 +38,20 @@ class Operator:
     not wait for that.
     """
 
-    def __init__(self, desk: Desk, directory: Path, *flags: str, authors: bool = True) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        directory: Path,
+        *flags: str,
+        authors: bool = True,
+        forked: bool = True,
+    ) -> None:
         self.log = directory / "operator.log"
         self._desk = desk
         self._flags = flags
         self._authors = authors
-        self._process: subprocess.Popen[bytes] | None = None
+        self._is_forked = forked
+        self._process: program.Started | None = None
         self._probe_port = _free_port()
         self.metrics_port = _free_port()
 
@@ -57,23 +64,18 @@ class Operator:
             eventually(lambda: self.metric(proves) == 1.0, "provable authors", seconds=30.0)
 
     def spawn(self, environment: Mapping[str, str] | None = None) -> None:
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [
-                    str(Path(sys.executable).with_name("windlass")),
-                    "run",
-                    "--dev",
-                    f"--kubeconfig={self._desk.admin_kubeconfig}",
-                    f"--health-probe-bind-address=127.0.0.1:{self._probe_port}",
-                    f"--metrics-bind-address=127.0.0.1:{self.metrics_port}",
-                    *self._flags,
-                ],
-                env={**os.environ, **(environment or {})},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        start = program.start if self._is_forked else program.execute
+        self._process = start(self._arguments(), {**os.environ, **(environment or {})}, self.log)
+
+    def _arguments(self) -> list[str]:
+        return [
+            "run",
+            "--dev",
+            f"--kubeconfig={self._desk.admin_kubeconfig}",
+            f"--health-probe-bind-address=127.0.0.1:{self._probe_port}",
+            f"--metrics-bind-address=127.0.0.1:{self.metrics_port}",
+            *self._flags,
+        ]
 
     @property
     def pid(self) -> int:
@@ -132,10 +134,12 @@ def _free_port() -> int:
 
 
 @contextlib.contextmanager
-def operating(desk: Desk, directory: Path, *flags: str, authors: bool = True) -> Iterator[Operator]:
+def operating(
+    desk: Desk, directory: Path, *flags: str, authors: bool = True, forked: bool = True
+) -> Iterator[Operator]:
     """An operator that is gone afterwards."""
     directory.mkdir(parents=True, exist_ok=True)
-    operator = Operator(desk, directory, *flags, authors=authors)
+    operator = Operator(desk, directory, *flags, authors=authors, forked=forked)
     try:
         operator.start()
         yield operator

@@ -8,13 +8,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support import program
 from tests.support.agent import LABELS, POD, AgentBench, agent_bench, unchanged_for
 from tests.support.engine_site import CORE, SERVICE, files_of
 from tests.support.gateway import TOKEN
@@ -464,10 +464,5 @@ def test_the_desk_and_the_agent_agree(bench: AgentBench, tmp_path: Path) -> None
 
 
 def _desk(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(Path(sys.executable).with_name("windlass")), "gateway", *arguments],
-        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    return program.run(["gateway", *arguments], environment)

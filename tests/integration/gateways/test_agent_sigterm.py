@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.gateways import held_agent
+from tests.support import program
 from tests.support.agent import AgentBench, agent_bench
 from tests.support.engine_site import SERVICE
 from tests.support.operator import eventually
@@ -33,7 +35,8 @@ def _until_stopping(bench: AgentBench, directory: Path, **environment: str) -> N
     """An agent that stands between two files of an apply, and has heard the signal."""
     directory.mkdir()
     os.mkfifo(directory / "go")
-    bench.agent.program = (sys.executable, str(held_agent.__file__))
+    command = (sys.executable, str(held_agent.__file__))
+    bench.agent.starting = functools.partial(program.execute, command=command)
     bench.agent.start(HELD_AT=PLACE, HELD_IN=str(directory), **environment)
     eventually((directory / "reached").exists, "the execute phase")
     bench.agent.send(signal.SIGTERM)
@@ -64,7 +67,7 @@ def test_what_is_past_its_commit_point_is_finished(bench: AgentBench, tmp_path: 
     assert sorted(set(_new(bench, "2"))) == [False, True]
     assert bench.gateway.posts == {}
 
-    bench.agent.program = ()
+    bench.agent.starting = program.start
     bench.agent.start()
     bench.await_synced()
     assert all(_new(bench, "2"))

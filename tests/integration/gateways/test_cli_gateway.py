@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.support import program
 from tests.support.engine_site import CORE, SERVICE, SITE, files_of
 from tests.support.gateway import TOKEN
 from tests.support.gateway import serving as gateway_serving
@@ -37,14 +37,7 @@ class Shell:
 
     def windlass(self, *args: str) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "XDG_CACHE_HOME": str(self.directory / "cache")}
-        return subprocess.run(
-            [str(Path(sys.executable).with_name("windlass")), "gateway", *args],
-            env=environment,
-            cwd=self.data,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        return program.run(["gateway", *args], environment, cwd=self.data)
 
     def run(self, command: str, *more: str) -> subprocess.CompletedProcess[str]:
         """One of the commands that ask the repository."""

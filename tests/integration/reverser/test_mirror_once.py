@@ -6,13 +6,12 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.support import program
 from tests.support.people import Swift
 from tests.support.watch_proxy import WatchProxy
 from windlass.dev.desk import Desk
@@ -34,11 +33,7 @@ class Dumper:
         self.admin = Swift(self.desk, "admin", self.namespace)
 
     def run(self, *flags: str, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(self.command(*flags, kubeconfig=kubeconfig), **self.surroundings)
-
-    def command(self, *flags: str, kubeconfig: Path | None = None) -> list[str]:
-        return [
-            str(Path(sys.executable).with_name("windlass")),
+        arguments = [
             "mirror",
             "--once",
             f"--to={self.directory}",
@@ -48,11 +43,7 @@ class Dumper:
             "--include=secrets",
             *flags,
         ]
-
-    @property
-    def surroundings(self) -> dict[str, Any]:
-        env = {"HOME": str(self.home), "PATH": os.environ["PATH"]}
-        return {"env": env, "capture_output": True, "text": True, "timeout": 60}
+        return program.run(arguments, {"HOME": str(self.home), "PATH": os.environ["PATH"]})
 
     def config_map(self, name: str, **data: str) -> None:
         metadata = {"name": name, "namespace": self.namespace}
