@@ -7,7 +7,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 # Most tests wait for a cluster or a server, so workers may outnumber cores.
-WORKERS ?= 4
+WORKERS ?= 6
+
+# Every process of a test or a demo would compile the whole product anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo demo-down test test-unit e2e lint fix generate verify bench scenarios lock
 

@@ -51,7 +51,7 @@ async def tenant(
     from tests.support import cluster as support
     from tests.support.previews import previews
 
-    with support.fresh_namespace(node_cluster) as name:
+    with support.fresh_namespace(node_cluster, pods=True) as name:
         async with previews(
             node_cluster, name, preview_host, tmp_path, kubeconfig=node_operator
         ) as found:

@@ -50,7 +50,7 @@ async def site(node_cluster: Desk, node_operator: Path, tmp_path: Path) -> Async
     own_image.load(node_cluster)
     with (
         serving(tmp_path / "git", host=node_cluster.host) as served,
-        support.fresh_namespace(node_cluster) as namespace,
+        support.fresh_namespace(node_cluster, pods=True) as namespace,
     ):
         async with (
             Connection.open(kubeconfig=node_cluster.admin_kubeconfig) as admin,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import socket
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from windlass.dev import install
 from windlass.dev.desk import Desk
 
 
+@functools.cache
 def operator_kubeconfig(desk: Desk) -> Path:
     """Install windlass on the desk; the kubeconfig with exactly the operator's rights."""
     return asyncio.run(install.install(desk, Install("windlass", "windlass-system"))).kubeconfig

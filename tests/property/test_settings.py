@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.app import settings_forms as forms
+from windlass.app import settings_pairs as pairs
 from windlass.app import settings_sources as sources
 from windlass.app.settings import TABLE, Settings
 from windlass.app.settings_forms import Address
@@ -51,6 +52,11 @@ _values_by_form: dict[type, Any] = {
     forms.Several: lambda form: st.lists(values(form.item), max_size=3).map(tuple),
     forms.Commas: lambda form: st.lists(
         values(form.item), min_size=int(form.needs_one), max_size=3
+    ).map(tuple),
+    pairs.Pairs: lambda form: st.lists(
+        st.from_regex(form.pattern, fullmatch=True).map(lambda text: tuple(text.split("=", 1))),
+        max_size=3,
+        unique_by=lambda pair: pair[0],
     ).map(tuple),
 }
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tests.support import program
+from tests.support.waiting import pauses
 from windlass.dev import ports
 from windlass.dev.desk import Desk
 
@@ -23,12 +24,11 @@ T = TypeVar("T")
 def eventually(look: Callable[[], T], what: str, *, seconds: float = 20.0) -> T:
     """The first true answer of `look`; fails with its last answer after `seconds`."""
     end = time.monotonic() + seconds
-    while True:
-        found = look()
-        if found:
-            return found
+    wait = pauses()
+    while not (found := look()):
         assert time.monotonic() < end, f"{what} did not happen in {seconds:g} s; last: {found!r}"
-        time.sleep(0.05)
+        time.sleep(next(wait))
+    return found
 
 
 class Operator:

@@ -1,16 +1,15 @@
 """Spreads a run over several workers, so that no two of them start the same cluster.
 
-A pytest plugin; without `-n` it changes nothing but the order. Files whose tests share a
-cluster stay together on one worker, every other file may go anywhere. What shares a cluster
-comes first, because it takes longest and cannot be divided; its clusters end with it, not
-with the session. A file's own text says which it is, so that the process that hands out the
-work, which collects nothing, knows it too.
+A pytest plugin; without `-n` it changes nothing but the order. Files of one folder whose
+tests share a cluster stay together on one worker, the longest of them apart; every other
+file may go anywhere. What shares a cluster comes first, because it takes longest and cannot
+be divided; its clusters end with it, not with the session. A file's own text says which it
+is, so that the process that hands out the work, which collects nothing, knows it too.
 """
 
 from __future__ import annotations
 
 import functools
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,12 +21,31 @@ if TYPE_CHECKING:
 
 _ROOT = Path(__file__).parents[2]
 _NODE = "node"
-_SLOWEST = (_NODE, "tests/fault")
+_LONG = {
+    "tests/fault/test_git_faults.py": "git faults",
+    "tests/fault/test_kill.py": "kills",
+    "tests/integration/gateways/test_agent.py": "agent",
+}
+"""Files that are worth a cluster of their own, because the run would wait for them."""
+
+_SLOWEST = (
+    _NODE,
+    "tests/integration/environments",
+    "tests/integration/reverser",
+    "tests/fault",
+    "tests/integration/dev",
+    *_LONG.values(),
+    "tests/integration/gateways",
+    "tests/integration/api",
+)
+"""What takes longest comes first."""
 
 
 @functools.cache
 def group(file: str) -> str:
     """What a file's tests share with others: the node, its folder's clusters, or nothing."""
+    if file in _LONG:
+        return _LONG[file]
     text = (_ROOT / file).read_text()
     if "mark.node" in text:
         return _NODE
@@ -37,8 +55,7 @@ def group(file: str) -> str:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the long groups first; all else stays as random as it is."""
-    sizes = Counter(_group_of(item.nodeid) for item in items)
-    items.sort(key=lambda item: _place(_group_of(item.nodeid), sizes))
+    items.sort(key=lambda item: _place(_group_of(item.nodeid)))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -71,9 +88,9 @@ def _shares(name: str) -> bool:
     return not name.endswith(".py")
 
 
-def _place(name: str, sizes: Counter[str]) -> tuple[int, int, str]:
+def _place(name: str) -> tuple[int, str]:
     if name in _SLOWEST:
-        return _SLOWEST.index(name), 0, ""
+        return _SLOWEST.index(name), ""
     if not _shares(name):
-        return len(_SLOWEST) + 1, 0, ""
-    return len(_SLOWEST), -sizes[name], name
+        return len(_SLOWEST) + 1, ""
+    return len(_SLOWEST), name

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+
+def pauses() -> Iterator[float]:
+    """Seconds between two looks: short at first, then a tenth of what was waited already."""
+    waited = 0.0
+    while True:
+        pause = min(max(0.02, waited / 10), 0.25)
+        waited += pause
+        yield pause
 
 
 async def eventually(look: Callable[[], Awaitable[T]], what: str, *, seconds: float = 30.0) -> T:
@@ -14,10 +23,9 @@ async def eventually(look: Callable[[], Awaitable[T]], what: str, *, seconds: fl
     last: Any = None
     try:
         async with asyncio.timeout(seconds):
-            while True:
-                last = await look()
-                if last:
-                    return last
-                await asyncio.sleep(0.03)
+            wait = pauses()
+            while not (last := await look()):  # noqa: ASYNC110 - others answer, without an event
+                await asyncio.sleep(next(wait))
+            return last
     except TimeoutError:
         raise AssertionError(f"not within {seconds:g} s: {what}; last answer {last!r}") from None

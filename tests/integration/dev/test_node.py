@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.node]
 @pytest.fixture
 def place(node_cluster: Desk) -> Iterator[str]:
     """A namespace of the test's own on the shared node."""
-    with support.fresh_namespace(node_cluster) as name:
+    with support.fresh_namespace(node_cluster, pods=True) as name:
         eventually(lambda: _account(node_cluster, name), "the default account")
         yield name
 

@@ -74,7 +74,9 @@ def built(node_cluster: Desk) -> Iterator[Town]:
     """The town, built once."""
     desk = node_cluster
     with contextlib.ExitStack() as stack:
-        here, there = (stack.enter_context(support.fresh_namespace(desk)) for _ in range(2))
+        here, there = (
+            stack.enter_context(support.fresh_namespace(desk, pods=True)) for _ in range(2)
+        )
         for place in (here, there):
             account = f"/api/v1/namespaces/{place}/serviceaccounts/default"
             eventually(partial(_is_there, desk, account), "the default account")
