@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support import program
 from windlass.dev import places
 
 _SCRIPT = "from windlass.cli.dev import app; app(prog_name='windlass dev')"
@@ -28,9 +29,7 @@ def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run `windlass dev` to its end."""
-    child = start(*arguments, **environment)
-    stdout, stderr = child.communicate(timeout=120)
-    return subprocess.CompletedProcess(child.args, child.returncode, stdout, stderr)
+    return program.run(["dev", *arguments], {**os.environ, **environment})
 
 
 def kill(pid: int) -> None:

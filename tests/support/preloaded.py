@@ -8,6 +8,7 @@ lean.load()
 
 import windlass.app.controller  # noqa: E402
 import windlass.cli.main  # noqa: E402
+import windlass.dev.cluster  # noqa: E402
 import windlass.dev.install  # noqa: E402
 import windlass.gateways.agent.process  # noqa: E402
 

@@ -71,6 +71,9 @@ def agent(
     import asyncio
     from typing import cast
 
+    from windlass.telemetry import lean
+
+    lean.load()
     from windlass.gateways.agent import process
     from windlass.gateways.agent.surroundings import Identity, Places
     from windlass.git.settings import GitSettings

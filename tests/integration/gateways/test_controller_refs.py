@@ -225,7 +225,7 @@ async def test_wrong_credentials_are_told_and_heal(
     await fleet.request()
     told = await fleet.until_told("commit", tips(repository)["main"])
     assert told["authType"] == "token"
-    assert (await fleet.condition("SourceTrusted"))["reason"] == "InsecureTransport"
+    await fleet.until("InsecureTransport", "SourceTrusted")
     said = [await fleet.admin.list(gvr, fleet.namespace) for gvr in (*WRITTEN, EVENTS)]
     shown = (json.dumps(said), generate_latest(running.registry).decode(), *capfd.readouterr())
     for secret in (wrong, PASSWORD, API_KEY):

@@ -334,5 +334,5 @@ def _witness(operator: Operator) -> int:
     """The process that answers admission calls for `operator`."""
     pids = Path(f"/proc/{operator.pid}/task/{operator.pid}/children").read_text().split()
     lines = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids}
-    (found,) = (pid for pid, line in lines.items() if b"witness.process" in line)
+    (found,) = (pid for pid, line in lines.items() if b"windlass.reverser.witness" in line)
     return found

@@ -117,7 +117,7 @@ def _oath(configuration: frames.Configure) -> Oath:
 
 
 def main() -> None:
-    """Run as `python -m windlass.reverser.witness.process`, with inherited descriptors."""
+    """Serve with the descriptors that the command line names."""
     parser = argparse.ArgumentParser(description="answers admission calls for the controller")
     parser.add_argument("--listen-fd", type=int, required=True)
     parser.add_argument("--pair-fd", type=int, required=True)
@@ -128,7 +128,3 @@ def main() -> None:
     listening = socket.socket(fileno=arguments.listen_fd)
     pair = socket.socket(fileno=arguments.pair_fd)
     asyncio.run(_serve(listening, pair))
-
-
-if __name__ == "__main__":
-    main()

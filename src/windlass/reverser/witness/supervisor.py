@@ -81,7 +81,7 @@ class WitnessSupervisor:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "windlass.reverser.witness.process",
+            "windlass.reverser.witness",
             f"--listen-fd={self._listening.fileno()}",
             f"--pair-fd={theirs.fileno()}",
             *self._log_arguments,
