@@ -50,12 +50,15 @@ def test_session_is_its_own(sleeper: Process) -> None:
 def test_settings_of_the_caller_do_not_leak_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both etcd and Kubernetes would obey variables that were meant for others."""
+    """Both etcd and Kubernetes would obey variables that were meant for others; Go's may."""
     monkeypatch.setenv("ETCD_DATA_DIR", "/elsewhere")
+    monkeypatch.setenv("GOMAXPROCS", "1")
+    monkeypatch.setenv("GOGC", "77")
     log = tmp_path / "log"
     process = processes.spawn(["/usr/bin/env"], directory=tmp_path, log=log)
     commands.await_end(process.pid)
     assert "ETCD_DATA_DIR" not in log.read_text()
+    assert {"GOMAXPROCS=1", "GOGC=77"} <= set(log.read_text().split())
     assert not processes.is_alive(process, tmp_path)
 
 
