@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pygit2
 import yaml
 
 from tests.support.gitserver import Served
@@ -90,6 +91,8 @@ class Mirrored:
     branch: str = "main"
     admin: Person = field(init=False)
     path: Path = field(init=False)
+    _commits: dict[str, list[Commit]] = field(default_factory=dict, init=False)
+    _files: dict[str, dict[str, str]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.admin = self.person("admin")
@@ -203,19 +206,39 @@ class Mirrored:
 
     def commits(self) -> list[Commit]:
         """Newest first."""
-        text = self.git("log", "--format=%H%x1f%an%x1f%ae%x1f%s%x1f%B%x1e", self.branch)
-        rows = [row.strip("\n").split("\x1f") for row in text.split("\x1e") if row.strip()]
-        return [Commit(*row) for row in rows]
+        tip = self.tip()
+        if not tip:
+            return []
+        known = self._commits.get(tip)
+        if known is None:
+            text = self.git("log", "--format=%H%x1f%an%x1f%ae%x1f%s%x1f%B%x1e", tip)
+            rows = [row.strip("\n").split("\x1f") for row in text.split("\x1e") if row.strip()]
+            known = [Commit(*row) for row in rows]
+            self._commits = {tip: known}
+        return [*known]
+
+    def tip(self) -> str:
+        """The branch's newest commit, read without a child: who waits looks often."""
+        found = pygit2.Repository(str(self.path)).references.get(f"refs/heads/{self.branch}")
+        return "" if found is None else str(found.target)
 
     def subjects(self) -> list[str]:
         return [commit.subject for commit in self.commits()]
 
     def files(self) -> dict[str, str]:
-        """The files of the folder but the claim: path below it, content; one child for all."""
-        if not self.git("rev-parse", "--verify", "--quiet", f"refs/heads/{self.branch}"):
+        """The files of the folder but the claim: path below it, content."""
+        tip = self.tip()
+        if not tip:
             return {}
+        known = self._files.get(tip)
+        if known is None:
+            known = self._archived(tip)
+            self._files = {tip: known}
+        return {**known}
+
+    def _archived(self, commit: str) -> dict[str, str]:
         done = subprocess.run(
-            ["git", "--git-dir", str(self.path), "archive", self.branch],
+            ["git", "--git-dir", str(self.path), "archive", commit],
             check=True,
             capture_output=True,
             timeout=60,
