@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import signal
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 
+from windlass.base import process_group
 from windlass.dev.git_request import ClientGone
 
 _CHUNK = 64 * 1024
@@ -33,14 +32,13 @@ async def answering(
     git: str, variables: Mapping[str, str], body: AsyncIterator[bytes]
 ) -> AsyncIterator[Answer]:
     """Run the backend around the use of its answer."""
-    process = await asyncio.create_subprocess_exec(
+    process = await process_group.started(
         git,
         "http-backend",
         stdin=PIPE,
         stdout=PIPE,
         stderr=DEVNULL,
         env=dict(variables),
-        start_new_session=True,
     )
     feeding = asyncio.create_task(_feed(process, body))
     try:
@@ -50,7 +48,7 @@ async def answering(
     finally:
         feeding.cancel()
         await asyncio.gather(feeding, return_exceptions=True)
-        await _end(process)
+        await process_group.end(process)
 
 
 async def _feed(process: Process, body: AsyncIterator[bytes]) -> None:
@@ -63,7 +61,7 @@ async def _feed(process: Process, body: AsyncIterator[bytes]) -> None:
         await process.stdin.wait_closed()
     except ClientGone:
         # The backend reads a body that ends too early again and again, for ever.
-        _kill(process)
+        process_group.kill(process)
     except (BrokenPipeError, ConnectionResetError):
         return
 
@@ -85,13 +83,3 @@ async def _head(stream: asyncio.StreamReader) -> tuple[int, tuple[tuple[bytes, b
 async def _rest(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
     while chunk := await stream.read(_CHUNK):
         yield chunk
-
-
-async def _end(process: Process) -> None:
-    _kill(process)
-    await process.communicate()
-
-
-def _kill(process: Process) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)

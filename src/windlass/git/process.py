@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import signal
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from windlass.base import process_group
+
 _CHUNK = 64 * 1024
-_DRAIN_SECONDS = 5.0
 _SHELL = "/bin/sh"
 # A limit that cannot be set is one that is already lower. A file that would grow too large
 # is an error that git names, instead of a signal that it dies of without a word.
@@ -62,7 +61,7 @@ async def run(
     With a `sink` the output goes there piece by piece, in a thread, without a limit.
     """
     async with asyncio.timeout(limits.deadline_seconds):
-        process = await asyncio.create_subprocess_exec(
+        process = await process_group.started(
             *_limited(argv, limits),
             stdin=PIPE,
             stdout=PIPE,
@@ -70,12 +69,11 @@ async def run(
             env=dict(environment),
             cwd=cwd,
             pass_fds=tuple(descriptors),
-            start_new_session=True,
         )
         try:
             return await _converse(process, stdin, limits, sink)
         finally:
-            await _end(process)
+            await process_group.end(process)
 
 
 async def _converse(
@@ -112,7 +110,7 @@ async def _read(process: Process, stream: asyncio.StreamReader, cap: int) -> tup
     while chunk := await stream.read(_CHUNK):
         if len(kept) + len(chunk) > cap:
             overflowed = True
-            _kill_group(process.pid)
+            process_group.kill(process)
         else:
             kept += chunk
     return bytes(kept), overflowed
@@ -134,16 +132,3 @@ async def _feed(process: Process, content: bytes) -> None:
             await process.stdin.drain()
         process.stdin.close()
         await process.stdin.wait_closed()
-
-
-async def _end(process: Process) -> None:
-    """No member of the group stays; what is left in the pipes is read, so that they close."""
-    _kill_group(process.pid)
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_DRAIN_SECONDS):
-            await process.communicate()
-
-
-def _kill_group(group: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, signal.SIGKILL)

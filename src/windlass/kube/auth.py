@@ -11,10 +11,8 @@ and a deadline; when it is over, or nobody waits any more, its process group is 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import signal
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncGenerator, Sequence
 
 import httpx2
@@ -22,13 +20,12 @@ import msgspec
 from lightkube.config.client_adapter import ExecAuth, user_auth
 from lightkube.config.models import User, UserExec
 
-from windlass.base import redaction
+from windlass.base import process_group, redaction
 from windlass.base.errors import Retryable, Stalled
 from windlass.kube.errors import clean
 
 PLUGIN_SECONDS = 60.0
 
-_DRAIN_SECONDS = 5.0
 _VERSIONS = frozenset(
     f"client.authentication.k8s.io/{version}" for version in ("v1alpha1", "v1beta1", "v1")
 )
@@ -104,26 +101,17 @@ def authentication(user: User) -> httpx2.Auth | None:
 
 async def _output(command: Sequence[str], environment: dict[str, str]) -> bytes:
     """What the plugin prints; OSError where it says that it failed."""
-    process = await asyncio.create_subprocess_exec(
-        *command, env=environment, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True
+    process = await process_group.started(
+        *command, env=environment, stdin=DEVNULL, stdout=PIPE, stderr=PIPE
     )
     try:
         printed, said = await process.communicate()
     finally:
-        await _end(process)
+        await process_group.end(process)
     if process.returncode != 0:
         words = said.decode("utf-8", "replace").strip()
         raise OSError(f"exit status {process.returncode}: {words}")
     return printed
-
-
-async def _end(process: Process) -> None:
-    """No member of the group stays; what is left in the pipes is read, so that they close."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_DRAIN_SECONDS):
-            await process.communicate()
 
 
 def _failed(plugin: UserExec, how: str) -> Retryable:

@@ -1,0 +1,56 @@
+"""Groups of processes that end as a whole, whenever nobody wants them any more."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio.subprocess import DEVNULL, PIPE
+from pathlib import Path
+
+import pytest
+
+from tests.support.waiting import eventually
+from windlass.base import process_group
+
+
+async def test_a_start_that_is_cancelled_leaves_no_descendant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a child started before its own start was known to us goes with it."""
+    noted = tmp_path / "pid"
+    begin = asyncio.create_subprocess_exec
+    held = asyncio.Event()
+
+    async def slow(*command: str, **how: object) -> asyncio.subprocess.Process:
+        process = await begin(*command, **how)  # type: ignore[arg-type]
+        await held.wait()
+        return process
+
+    async def pid() -> str:
+        return await asyncio.to_thread(_read, noted)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", slow)
+    script = f"sleep 600 & echo $! > {noted}; wait"
+    starting = asyncio.ensure_future(
+        process_group.started("/bin/sh", "-c", script, stdin=DEVNULL, stdout=PIPE, stderr=PIPE)
+    )
+    found = (await eventually(pid, "the child runs")).strip()
+    starting.cancel()
+    held.set()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+
+    async def gone() -> bool:
+        return _state(found) in ("", "Z")
+
+    await eventually(gone, "the child's child has ended")
+
+
+def _read(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
+def _state(pid: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
