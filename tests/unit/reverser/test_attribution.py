@@ -214,6 +214,13 @@ def test_deletes_of_one_moment_are_weighed_together() -> None:
     assert verdict(observation, *both) == ("unresolved", "Ambiguous")
 
 
+def test_an_attempt_after_the_change_hides_none_of_before() -> None:
+    """P6: a delete tried long after the change is not the only one that fits."""
+    observation = seen(operation="DELETE", content=None)
+    both = delete("alice", time=100.0), delete("bob", time=110.1)
+    assert verdict(observation, *both) == ("unresolved", "Ambiguous")
+
+
 def test_delete_is_credited_at_intent() -> None:
     """ATT-8: whoever deletes again while it terminates has another predecessor."""
     observation = seen(operation="DELETE", content=None)

@@ -106,12 +106,14 @@ def _judged_by_time(observation: Observation, found: Sequence[Record]) -> Verdic
     """Deletes: the newest attempt must be fresh, and nobody else have tried just before it.
 
     The window of candidates hangs on the newest one, so two deletes of the same moment
-    are weighed together however late the change arrives.
+    are weighed together however late the change arrives; an attempt after the change hides
+    none of before it.
     """
     newest = max(record.time for record in found)
     if observation.received - newest > FRESH_SECONDS:
         return _unresolved("NoRecord")
-    return _verdict("exact", [one for one in found if newest - one.time <= FRESH_SECONDS])
+    moment = min(newest, observation.received)
+    return _verdict("exact", [one for one in found if moment - one.time <= FRESH_SECONDS])
 
 
 def _judged_by_content(observation: Observation, found: Sequence[Record]) -> Verdict:
