@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import http.client
 import json
 import ssl
 import tempfile
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,15 +52,21 @@ class Swift(Person):
         **query: str,
     ) -> Reply:
         target = f"{path}?{urlencode(query)}" if query else path
-        host = urlsplit(self.desk.server).netloc
-        line = http.client.HTTPSConnection(host, timeout=20, context=_context(self.desk, self.name))
         content = None if body is None else json.dumps(body).encode()
+        request = (method, target, content, {"Content-Type": content_type})
+        if threading.current_thread() is not threading.main_thread():
+            # Nobody would hang up for a thread that ends.
+            with contextlib.closing(_opened(self.desk, self.name)) as line:
+                return _reply(line, request)
+        line = _line(self.desk, self.name)
+        was_open = line.sock is not None
         try:
-            line.request(method, target, content, {"Content-Type": content_type})
-            answer = line.getresponse()
-            return Reply(answer.status, answer.read().decode())
-        finally:
-            line.close()
+            return _reply(line, request)
+        except (OSError, http.client.HTTPException):
+            # A server that started anew has hung up on every line of before.
+            if not was_open:
+                raise
+            return _reply(line, request)
 
     def path(self, kind: str, name: str = "", *, api_version: str = "", namespace: str = "") -> str:
         """Where a type, or one object of it, is served; `kind` may be a plural or a kind."""
@@ -133,6 +141,29 @@ def await_streams(mirrored: Mirrored, rule: str = "rule") -> None:
         return {row["state"] for row in rows}
 
     eventually(lambda: states() == {"synced"}, f"the streams of {rule} synced")
+
+
+def _reply(
+    line: http.client.HTTPSConnection, request: tuple[str, str, bytes | None, dict[str, str]]
+) -> Reply:
+    try:
+        line.request(*request)
+        answer = line.getresponse()
+        return Reply(answer.status, answer.read().decode())
+    except BaseException:
+        line.close()
+        raise
+
+
+@functools.cache
+def _line(desk: Desk, name: str) -> http.client.HTTPSConnection:
+    """The connection that is kept for a person: a handshake costs more than most requests."""
+    return _opened(desk, name)
+
+
+def _opened(desk: Desk, name: str) -> http.client.HTTPSConnection:
+    host = urlsplit(desk.server).netloc
+    return http.client.HTTPSConnection(host, timeout=20, context=_context(desk, name))
 
 
 @functools.cache
