@@ -21,8 +21,10 @@ from windlass.dev import kubeconfig, ports
 from windlass.dev.desk import Desk
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
+from windlass.kube.errors import NotFound
 from windlass.objects.gvr import GVR
 from windlass.objects.json import Object
+from windlass.runtime.owned import Owned
 
 OPERATOR = "windlass-operator"
 
@@ -80,11 +82,21 @@ async def install(
     ]
     async with Connection.open(kubeconfig=desk.admin_kubeconfig) as connection:
         api = Api(connection)
+        owned = Owned(api, _FIELD_MANAGER)
         for document in documents:
-            await api.apply(_PLURALS[document["kind"]], document, field_manager=_FIELD_MANAGER)
+            await _ensured(api, owned, document)
         await _established(api)
     user = await asyncio.to_thread(desk.user_kubeconfig, OPERATOR)
     return Installed(user, mark.webhook_host, port, desk.directory / "stores")
+
+
+async def _ensured(api: Api, owned: Owned, document: Object) -> None:
+    gvr, metadata = _PLURALS[document["kind"]], document["metadata"]
+    try:
+        live = await api.get(gvr, metadata["name"], metadata.get("namespace", ""))
+    except NotFound:
+        live = None
+    await owned.ensure(gvr, document, live)
 
 
 async def _established(api: Api) -> None:

@@ -54,7 +54,7 @@ def _kubectl(desk: Desk, config: Path, *arguments: str) -> str:
 
 
 def test_up_use_down_leaves_nothing(doomed: str) -> None:
-    """A whole life, by the commands a person types."""
+    """A whole life, by the commands a person types; half an end is finished by the next one."""
     up = commands.run("up", "--name", doomed)
     assert up.returncode == 0, up.stderr
     assert up.stdout.startswith("https://127.0.0.1:")
@@ -65,11 +65,18 @@ def test_up_use_down_leaves_nothing(doomed: str) -> None:
     assert [row["state"] for row in rows] == ["running"] * 3
     assert all(row["rssBytes"] > 10**6 and row["port"] > 1024 for row in rows)
     assert len(commands.pids_naming(places.directory(doomed))) == 3
+    _end_half(doomed)
     assert commands.run("down", "--name", doomed).returncode == 0
     assert commands.remains(doomed) == []
     again = commands.run("down", "--name", doomed)
     assert (again.returncode, commands.remains(doomed)) == (0, [])
     assert "there is no cluster" in again.stderr
+
+
+def _end_half(name: str) -> None:
+    for place in ("dev.end.kube-apiserver.after", "dev.remove.before"):
+        killed = commands.run("down", "--name", name, WINDLASS_FAILPOINTS=f"{place}=kill")
+        assert killed.returncode == -signal.SIGKILL
 
 
 def test_up_again_changes_nothing(victim: Desk) -> None:
@@ -120,15 +127,6 @@ def test_up_repairs_what_died(victim: Desk, component: str) -> None:
     assert not seen.ready
 
 
-@pytest.mark.parametrize("component", components.START_ORDER)
-def test_down_after_a_component_was_killed(doomed: str, component: str) -> None:
-    """What is dead already does not keep the rest alive."""
-    control_plane.up(doomed)
-    commands.kill(_pids(doomed)[component])
-    assert commands.run("down", "--name", doomed).returncode == 0
-    assert commands.remains(doomed) == []
-
-
 @pytest.mark.parametrize(
     "place",
     [
@@ -149,22 +147,26 @@ def test_down_after_up_was_killed(doomed: str, place: str) -> None:
     assert commands.remains(doomed) == []
 
 
-@pytest.mark.parametrize("place", ["dev.found.after", "dev.spawn.kube-apiserver.after"])
-def test_up_after_up_was_killed(doomed: str, place: str) -> None:
+@pytest.mark.parametrize(
+    ("place", "component"),
+    [
+        ("dev.found.after", components.ETCD),
+        ("dev.spawn.kube-apiserver.after", components.CONTROLLER_MANAGER),
+    ],
+)
+def test_up_after_up_was_killed(doomed: str, place: str, component: str) -> None:
     """The second attempt goes on and leaves no twin of what the first one started."""
     commands.run("up", "--name", doomed, WINDLASS_FAILPOINTS=f"{place}=kill")
     assert commands.run("up", "--name", doomed).returncode == 0
     assert sorted(commands.pids_naming(places.directory(doomed))) == sorted(_pids(doomed).values())
+    _down_without(doomed, component)
 
 
-def test_down_after_down_was_killed(doomed: str) -> None:
-    """Half an end is finished by the next one."""
-    control_plane.up(doomed)
-    for place in ("dev.end.kube-apiserver.after", "dev.remove.before"):
-        killed = commands.run("down", "--name", doomed, WINDLASS_FAILPOINTS=f"{place}=kill")
-        assert killed.returncode == -signal.SIGKILL
-    assert commands.run("down", "--name", doomed).returncode == 0
-    assert commands.remains(doomed) == []
+def _down_without(name: str, component: str) -> None:
+    """What is dead already does not keep the rest alive."""
+    commands.kill(_pids(name)[component])
+    assert commands.run("down", "--name", name).returncode == 0
+    assert commands.remains(name) == []
 
 
 def test_directory_without_state_is_leftovers(doomed: str) -> None:
@@ -183,6 +185,7 @@ def test_two_ups_of_one_name_take_turns(doomed: str) -> None:
     assert outputs[0][0] == outputs[1][0]
     assert sum("is running at" in stderr for _, stderr in outputs) == 1
     assert len(commands.pids_naming(places.directory(doomed))) == 3
+    _down_without(doomed, components.API_SERVER)
 
 
 def test_bystanders_survive_down(doomed: str) -> None:
@@ -266,8 +269,15 @@ def test_api_server_comes_back_on_its_port(victim: Desk) -> None:
 
 
 def test_etcd_may_be_shared(cluster: Desk, doomed: str) -> None:
-    """Another API server under its own prefix sees its own objects and leaves no key."""
-    guest = control_plane.up(doomed, etcd_url=cluster.etcd_url)
+    """Another API server under its own prefix sees its own objects and leaves no key.
+
+    What a test adds to its command line is there, also after a repair.
+    """
+    added = "--max-mutating-requests-inflight=7"
+    guest = control_plane.up(doomed, etcd_url=cluster.etcd_url, extra_api_server_args=[added])
+    guest.restart_api_server()
+    line = Path(f"/proc/{_pids(doomed)['kube-apiserver']}/cmdline").read_bytes()
+    assert line.split(b"\0")[-2] == added.encode()
     with support.fresh_namespace(cluster) as namespace:
         assert guest.api.ask(f"/api/v1/namespaces/{namespace}").status == 404
     assert set(_pids(doomed)) == {"kube-apiserver", "kube-controller-manager"}
@@ -278,14 +288,6 @@ def test_etcd_may_be_shared(cluster: Desk, doomed: str) -> None:
     fresh = control_plane.up(doomed, etcd_url=cluster.etcd_url)
     namespaces = json.loads(fresh.api.ask("/api/v1/namespaces").text)["items"]
     assert all(item["metadata"]["name"].startswith(("kube-", "default")) for item in namespaces)
-
-
-def test_extra_arguments_reach_the_api_server(doomed: str) -> None:
-    """What a test adds is on the command line, also after a repair."""
-    desk = control_plane.up(doomed, extra_api_server_args=["--max-mutating-requests-inflight=7"])
-    desk.restart_api_server()
-    line = Path(f"/proc/{_pids(doomed)['kube-apiserver']}/cmdline").read_bytes()
-    assert line.split(b"\0")[-2] == b"--max-mutating-requests-inflight=7"
 
 
 def test_logs_show_every_component(victim: Desk) -> None:
