@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -64,9 +65,10 @@ def test_settings_of_the_caller_do_not_leak_in(
 
 def test_only_our_programs_are_found(sleeper: Process, tmp_path: Path) -> None:
     """A process is the cluster's only if it names the directory and runs such a program."""
-    named = processes.spawn(
-        ["/bin/sh", "-c", "sleep 60; :", f"{tmp_path}/x"], directory=tmp_path, log=tmp_path / "log"
-    )
+    # Not a shell: for a moment its own child would look just like it.
+    script = "import time; time.sleep(60)"
+    command = [sys.executable, "-c", script, f"{tmp_path}/x"]
+    named = processes.spawn(command, directory=tmp_path, log=tmp_path / "log")
     programs = {Path(processes.executable(named.pid)).name}
     try:
         assert [one.pid for one in processes.find(tmp_path, programs)] == [named.pid]
