@@ -55,7 +55,7 @@ def test_the_example_is_valid() -> None:
 def test_every_command_of_the_readme_answers_help(command: str) -> None:
     """Commands that the README names can be run."""
     words = command.split()
-    known = {"agent", "controller", "dev", "gateway", "mirror", "run"}
+    known = {"agent", "check", "controller", "dev", "gateway", "mirror", "run"}
     if words[0] not in known:
         return
     program = Path(sys.executable).with_name("windlass")

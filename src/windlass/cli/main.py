@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from windlass.cli import agent, demo, dev, dev_gateway, gateway, mirror, run
+from windlass.cli import agent, check, demo, dev, dev_gateway, gateway, mirror, run
 
 __all__ = ["app", "demo", "dev_gateway", "main"]
 
@@ -25,6 +25,7 @@ app = typer.Typer(
 app.add_typer(dev.app, name="dev")
 app.add_typer(gateway.app, name="gateway")
 app.command("mirror")(mirror.mirror)
+app.command("check")(check.check)
 app.command("run")(run.run)
 app.command("controller")(run.controller)
 app.command("agent")(agent.agent)

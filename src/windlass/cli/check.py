@@ -1,0 +1,150 @@
+"""`windlass check`: measures what windlass relies on, with the rights of whoever asks.
+
+Exit codes: 0 means that it holds, 1 that it does not, that nothing is known, or an error, 2
+that the command line is wrong. Results go to stdout, everything else to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from windlass.environments.probe import Measured
+
+_MOST_SECONDS = 600
+
+
+def check(
+    network_probe: Annotated[
+        bool,
+        typer.Option(
+            "--network-probe",
+            help="Whether this cluster's network keeps the fence of an Environment.",
+        ),
+    ] = False,
+    image: Annotated[
+        str,
+        typer.Option(
+            metavar="IMAGE", help="What the probe's pods run: an image with sh, nc and timeout."
+        ),
+    ] = "",
+    kubeconfig: Annotated[Path | None, typer.Option(help="Which cluster.")] = None,
+    context: Annotated[str | None, typer.Option(help="Which context of the kubeconfig.")] = None,
+    timeout: Annotated[
+        str,
+        typer.Option(metavar="DURATION", help="How long to wait for pods, and for each change."),
+    ] = "60s",
+    output: Annotated[str, typer.Option("--output", "-o", help="text or json.")] = "text",
+) -> None:
+    """Measure what a cluster does, in namespaces made for it and removed again."""
+    if not network_probe:
+        raise typer.BadParameter(
+            "say what to check: --network-probe measures whether network policies are enforced"
+        )
+    if not image:
+        raise typer.BadParameter(
+            "name an image that this cluster can pull and that holds sh, nc and timeout, as "
+            "busybox does; windlass brings none",
+            param_hint="--image",
+        )
+    if output not in ("text", "json"):
+        raise typer.BadParameter("text or json", param_hint="--output")
+    measured = _ended(_probe(image, _seconds(timeout), kubeconfig, context))
+    from windlass.environments.decide import enforcement
+
+    typer.echo(_as_json(measured) if output == "json" else _as_text(measured))
+    sys.exit(0 if enforcement.overall(measured.findings) == "Enforced" else 1)
+
+
+def _seconds(timeout: str) -> float:
+    from windlass.base import duration
+
+    try:
+        seconds = duration.seconds(timeout)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--timeout") from error
+    if not 1 <= seconds <= _MOST_SECONDS:
+        raise typer.BadParameter("between 1s and 10m", param_hint="--timeout")
+    return seconds
+
+
+def _ended(work: Coroutine[None, None, Measured]) -> Measured:
+    """The result of `work`; who interrupts it waits until it has cleaned up."""
+    import asyncio
+    import signal
+
+    async def interruptible() -> Measured:
+        task = asyncio.ensure_future(work)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        return await task
+
+    try:
+        return asyncio.run(interruptible())
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        typer.echo("interrupted; nothing was found out", err=True)
+        sys.exit(1)
+
+
+async def _probe(
+    image: str, seconds: float, kubeconfig: Path | None, context: str | None
+) -> Measured:
+    from windlass.base.clock import SystemClock
+    from windlass.environments.probe import NetworkProbe
+    from windlass.kube.api import Api
+    from windlass.kube.connection import Connection
+
+    async with Connection.open(kubeconfig=kubeconfig, context=context) as connection:
+        probe = NetworkProbe(
+            Api(connection),
+            SystemClock(),
+            image=image,
+            seconds=seconds,
+            tell=lambda text: typer.echo(text, err=True),
+        )
+        return await probe.run()
+
+
+def _as_text(measured: Measured) -> str:
+    from windlass.environments.decide import enforcement
+
+    lines = [f"{row.direction}: {row.verdict}, {row.message}" for row in measured.findings]
+    lines.append(_where(measured))
+    lines.append(enforcement.advice(enforcement.overall(measured.findings)))
+    return "\n".join(lines)
+
+
+def _where(measured: Measured) -> str:
+    nodes = measured.nodes
+    if len(set(nodes.values())) == 1:
+        return f"all pods ran on node {nodes['server']}; traffic between nodes was not measured"
+    return "measured with " + ", ".join(f"the {name} on {node}" for name, node in nodes.items())
+
+
+def _as_json(measured: Measured) -> str:
+    from windlass.environments.decide import enforcement
+
+    verdict = enforcement.overall(measured.findings)
+    directions = {
+        row.direction: {
+            "verdict": row.verdict,
+            "seconds": None if row.seconds is None else round(row.seconds, 1),
+            "message": row.message,
+        }
+        for row in measured.findings
+    }
+    return json.dumps(
+        {
+            "verdict": verdict,
+            **directions,
+            "nodes": dict(measured.nodes),
+            "advice": enforcement.advice(verdict),
+            "left": list(measured.left),
+        },
+        indent=2,
+    )

@@ -1,0 +1,153 @@
+"""Whether a cluster's network keeps a fence, judged from who reached whom.
+
+A `server` listens. A `neighbour` from its own namespace and a `stranger` from another call
+it again and again. For each direction the fence of an Environment is put up, for ingress
+around the server, for egress around the stranger, and taken down again.
+
+| Before | Fenced: stranger | Fenced: neighbour | After | Verdict |
+|---|---|---|---|---|
+| not open | | | | Inconclusive: a fence could shut nothing |
+| open | open | | | NotEnforced |
+| open | neither | | | Inconclusive |
+| open | shut | not open | | Inconclusive: more is shut than the fence says |
+| open | shut | open | not open | Inconclusive: something else may have shut it |
+| open | shut | open | open | Enforced |
+
+Silence is never taken for a shut way: only calls count that were made and told. A cluster
+counts as enforcing only if it does so in both directions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Direction = Literal["ingress", "egress"]
+Verdict = Literal["Enforced", "NotEnforced", "Inconclusive"]
+Way = Literal["open", "shut", "unsteady", "silent"]
+
+DIRECTIONS: tuple[Direction, ...] = ("ingress", "egress")
+STEADY_CALLS = 3
+"""So many calls in a row have to end alike; a single one may be lost on any network."""
+
+_LINE = re.compile(r"([0-9]{1,9}) (open|shut)")
+_SETTING = "--environments-network-enforcement"
+_ADVICE: dict[Verdict, str] = {
+    "Enforced": f"this cluster enforces network policies: {_SETTING}=assume, the default, is right",
+    "NotEnforced": "this cluster does not enforce network policies, so nothing fences previews "
+    f"in: set {_SETTING}=absent, which refuses untrusted Environments",
+    "Inconclusive": "nothing is known about this cluster: repeat the measurement, and until it "
+    f"says Enforced set {_SETTING}=absent",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call, as its caller told it."""
+
+    number: int
+    reached: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """How both callers fared at the end of a wait.
+
+    `seconds` is how long it took until the stranger fared as was waited for, or the whole
+    wait. `trouble` says why a caller could not be heard.
+    """
+
+    stranger: Way
+    neighbour: Way
+    seconds: float
+    trouble: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        return self.stranger == self.neighbour == "open"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found out about one direction; `seconds` until the fence was in force."""
+
+    direction: Direction
+    verdict: Verdict
+    message: str
+    seconds: float | None = None
+
+
+def calls(log: str) -> tuple[Call, ...]:
+    """The calls in a caller's log; a line that is cut off is none."""
+    found = (_LINE.fullmatch(line.strip()) for line in log.splitlines())
+    return tuple(Call(int(row[1]), row[2] == "open") for row in found if row)
+
+
+def way(made: Sequence[Call], *, after: int) -> Way:
+    """How the last calls ended among those with a number above `after`."""
+    last = [call.reached for call in made if call.number > after][-STEADY_CALLS:]
+    if len(last) < STEADY_CALLS:
+        return "silent"
+    if all(last):
+        return "open"
+    return "unsteady" if any(last) else "shut"
+
+
+def has_turned(made: Sequence[Call], wanted: Way, *, after: int) -> bool:
+    """Whether the very last of those calls ended as wanted, steady or not yet."""
+    last = [call.reached for call in made if call.number > after][-1:]
+    return last == [wanted == "open"]
+
+
+def judged(
+    direction: Direction, before: Sight, fenced: Sight | None = None, after: Sight | None = None
+) -> Finding:
+    """The verdict of the table above."""
+    if not before.is_open or fenced is None:
+        return _unclear(direction, before, f"without the fence {_told(before)}")
+    if fenced.stranger == "open":
+        text = f"a stranger still gets through {fenced.seconds:.1f} s after the fence was put up"
+        return Finding(direction, "NotEnforced", text)
+    if fenced.stranger != "shut" or fenced.neighbour != "open":
+        return _unclear(direction, fenced, f"with the fence {_told(fenced)}")
+    if after is None or not after.is_open:
+        told = _told(after) if after else "nobody looked"
+        return _unclear(direction, after, f"after the fence was taken down {told}")
+    text = f"a stranger is kept out, in force within {fenced.seconds:.1f} s"
+    return Finding(direction, "Enforced", text, fenced.seconds)
+
+
+def overall(findings: Iterable[Finding]) -> Verdict:
+    """One word for the cluster: a hole in one direction is a hole."""
+    verdicts = {finding.direction: finding.verdict for finding in findings}
+    if "NotEnforced" in verdicts.values():
+        return "NotEnforced"
+    enforced = all(verdicts.get(direction) == "Enforced" for direction in DIRECTIONS)
+    return "Enforced" if enforced else "Inconclusive"
+
+
+def advice(verdict: Verdict) -> str:
+    """What to set."""
+    return _ADVICE[verdict]
+
+
+def _unclear(direction: Direction, sight: Sight | None, text: str) -> Finding:
+    trouble = f" ({sight.trouble})" if sight is not None and sight.trouble else ""
+    return Finding(direction, "Inconclusive", f"{text}{trouble}")
+
+
+_FARED: dict[Way, str] = {
+    "open": "gets through",
+    "shut": "does not get through",
+    "unsteady": "gets through at times",
+    "silent": "says nothing",
+}
+
+
+def _told(sight: Sight) -> str:
+    return (
+        f"the stranger {_FARED[sight.stranger]} and the neighbour {_FARED[sight.neighbour]} "
+        f"after {sight.seconds:.1f} s"
+    )

@@ -1,0 +1,193 @@
+"""Measures whether the network of a cluster keeps the fence of an Environment.
+
+A server, a neighbour in its namespace, a stranger in another one. Both callers call all the
+time; the fence goes up and down, and the verdict comes from what they tell.
+
+They tell by their logs, a numbered line per call. Whether a pod is Ready would be cheaper to
+read, but a pod also stops being so when its node is lost or its program is missing, and that
+would pass for a fence that holds. A line says that a call was made, and how it ended; where
+the lines stop coming, nothing is concluded.
+
+Callers come after the server, because they are given its pod address: Services are left out
+on purpose, since whether policies see their address or the pod's is each plugin's own choice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from windlass.base.clock import Clock
+from windlass.base.errors import Stalled
+from windlass.environments.decide import enforcement, probe_places, probe_pods
+from windlass.environments.decide.enforcement import Call, Direction, Finding, Sight, Way
+from windlass.environments.decide.probe_pods import PORTS, Caller, Standing
+from windlass.environments.holdings import NETWORK_POLICIES
+from windlass.environments.probe_places import FIELD_MANAGER, PlaceKeeper, Places, refused
+from windlass.kube import paths
+from windlass.kube.api import Api
+from windlass.kube.errors import ApiError, Forbidden, NotFound, clean
+from windlass.objects.gvr import GVR
+from windlass.objects.json import Object
+
+_PODS = GVR("", "v1", "pods")
+_LOOK_AGAIN_SECONDS = 0.3
+_TAIL = "tailLines=20"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a probe found, on which nodes, and which namespaces it could not remove."""
+
+    findings: tuple[Finding, ...]
+    nodes: Mapping[str, str]
+    left: tuple[str, ...]
+
+
+class NetworkProbe:
+    """One measurement; `seconds` is how long it waits for pods, and for each change."""
+
+    def __init__(
+        self, api: Api, clock: Clock, *, image: str, seconds: float, tell: Callable[[str], None]
+    ) -> None:
+        self._api = api
+        self._clock = clock
+        self._image = image
+        self._seconds = seconds
+        self._tell = tell
+
+    async def run(self) -> Measured:
+        """Measure both directions; afterwards the namespaces are gone."""
+        keeper = PlaceKeeper(self._api, self._clock, self._tell)
+        async with keeper.held(secrets.token_hex(4)) as places:
+            nodes = await self._settle(places)
+            self._tell("the pods run; waiting until the server is reached without a fence")
+            around: dict[Direction, str] = {"ingress": places.server, "egress": places.stranger}
+            listening = _Listening(self._api, self._clock, places, self._seconds)
+            findings = [
+                await self._measure(listening, direction, place)
+                for direction, place in around.items()
+            ]
+        return Measured(tuple(findings), nodes, tuple(places.left))
+
+    async def _settle(self, places: Places) -> dict[str, str]:
+        """Run all three pods; the node of each."""
+        word = secrets.token_hex(8)
+        self._tell(f"starting pods in namespaces {places.server} and {places.stranger}")
+        server = probe_pods.server(places.server, self._image, word)
+        found = {probe_pods.SERVER: (await self._run([server]))[0]}
+        callers = [
+            probe_pods.caller(name, place, self._image, word, found[probe_pods.SERVER].address)
+            for name, place in _callers(places).items()
+        ]
+        found |= zip(_callers(places), await self._run(callers), strict=True)
+        return {name: standing.node for name, standing in found.items()}
+
+    async def _run(self, pods: list[Object]) -> list[Standing]:
+        for pod in pods:
+            try:
+                await self._api.create(_PODS, pod, field_manager=FIELD_MANAGER)
+            except Forbidden as error:
+                raise refused("create pods in namespaces of its own", error) from error
+        deadline = self._clock.monotonic() + self._seconds
+        return [await self._running(pod["metadata"], deadline) for pod in pods]
+
+    async def _running(self, metadata: Object, deadline: float) -> Standing:
+        name = metadata["name"]
+        while True:
+            pod = await self._api.get(_PODS, name, metadata["namespace"])
+            found = probe_pods.standing(pod)
+            if found is not None:
+                return found
+            trouble = probe_pods.trouble(pod)
+            if trouble is not None and not trouble.passes:
+                raise Stalled(trouble.reason, clean(trouble.message))
+            if self._clock.monotonic() >= deadline:
+                text = clean(trouble.message) if trouble else f"pod {name}: no node has taken it up"
+                reason = trouble.reason if trouble else "PodNotRunning"
+                raise Stalled(reason, f"no pod ran within {self._seconds:g} s: {text}")
+            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+
+    async def _measure(self, listening: _Listening, direction: Direction, place: str) -> Finding:
+        """Open, fenced, open again; what cannot be judged any more is not waited for."""
+        before = await listening.until("open")
+        if not before.is_open:
+            return enforcement.judged(direction, before)
+        fence = probe_places.fence(place)
+        await self._put_up(fence)
+        self._tell(f"{direction}: the fence is up; waiting until it is in force")
+        fenced = await listening.until("shut")
+        await self._take_down(fence)
+        after = await listening.until("open") if fenced.stranger == "shut" else None
+        return enforcement.judged(direction, before, fenced, after)
+
+    async def _put_up(self, fence: list[Object]) -> None:
+        try:
+            for policy in fence:
+                await self._api.create(NETWORK_POLICIES, policy, field_manager=FIELD_MANAGER)
+        except Forbidden as error:
+            raise refused("create networkpolicies in namespaces of its own", error) from error
+
+    async def _take_down(self, fence: list[Object]) -> None:
+        try:
+            for policy in fence:
+                metadata = policy["metadata"]
+                with contextlib.suppress(NotFound):
+                    await self._api.delete(
+                        NETWORK_POLICIES, metadata["name"], metadata["namespace"]
+                    )
+        except Forbidden as error:
+            raise refused("delete networkpolicies in namespaces of its own", error) from error
+
+
+class _Listening:
+    """What the callers tell, and how long until they tell what is waited for."""
+
+    def __init__(self, api: Api, clock: Clock, places: Places, seconds: float) -> None:
+        self._api = api
+        self._clock = clock
+        self._places = _callers(places)
+        self._seconds = seconds
+        self._trouble = ""
+
+    async def until(self, wanted: Way) -> Sight:
+        """Wait until the stranger fares so and the neighbour gets through, or give up."""
+        begun = self._clock.monotonic()
+        marks = {name: _last(await self._calls(name)) for name in PORTS}
+        turned: float | None = None
+        while True:
+            made = {name: await self._calls(name) for name in PORTS}
+            elapsed = self._clock.monotonic() - begun
+            ways = {name: enforcement.way(made[name], after=marks[name]) for name in PORTS}
+            if not enforcement.has_turned(made["stranger"], wanted, after=marks["stranger"]):
+                turned = None
+            elif turned is None:
+                turned = elapsed
+            is_so = ways == {"stranger": wanted, "neighbour": "open"}
+            if is_so or elapsed >= self._seconds:
+                seconds = turned if is_so and turned is not None else elapsed
+                return Sight(ways["stranger"], ways["neighbour"], seconds, self._trouble)
+            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+
+    async def _calls(self, name: Caller) -> tuple[Call, ...]:
+        path = paths.item(_PODS, name, self._places[name], "log")
+        try:
+            text = await self._api.text(f"{path}?{_TAIL}")
+        except Forbidden as error:
+            raise refused("read the logs of its pods (get pods/log)", error) from error
+        except ApiError as error:
+            self._trouble = f"the log of {name} could not be read: {error.message}"
+            return ()
+        self._trouble = ""
+        return enforcement.calls(text)
+
+
+def _callers(places: Places) -> dict[Caller, str]:
+    return {"stranger": places.stranger, "neighbour": places.server}
+
+
+def _last(made: tuple[Call, ...]) -> int:
+    return made[-1].number if made else 0

@@ -1,0 +1,142 @@
+"""Makes the two namespaces of a network probe, and removes them whatever happens.
+
+Rules
+1. Names are chosen here, and known before the call that makes them: a call whose answer was
+   lost is cleaned up after like any other.
+2. A namespace goes only if its labels and its name say that a probe made it: this run's own
+   at its end, another run's once it is older than any probe may become. Deletion names its
+   uid.
+3. Cleaning up never raises what the API server says, so that it hides no other error; what
+   stays behind is told by name.
+4. A killed run removes nothing; its namespaces are named by the next runs and go by rule 2.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from windlass.base import failpoint
+from windlass.base.clock import Clock
+from windlass.base.errors import Stalled
+from windlass.environments.decide import probe_places as places
+from windlass.environments.holdings import NAMESPACES, SERVICE_ACCOUNTS
+from windlass.kube.api import Api
+from windlass.kube.errors import ApiError, Conflict, Forbidden, NotFound
+from windlass.objects.json import Object
+
+FIELD_MANAGER = "windlass-check"
+
+_REMOVAL_SECONDS = 60.0
+_LOOK_AGAIN_SECONDS = 0.5
+
+
+@dataclass(slots=True)
+class Places:
+    """The two namespaces; after the end `left` names those that could not be removed."""
+
+    run: str
+    left: list[str] = field(default_factory=list)
+
+    @property
+    def server(self) -> str:
+        return places.names(self.run)[0]
+
+    @property
+    def stranger(self) -> str:
+        return places.names(self.run)[1]
+
+
+class PlaceKeeper:
+    """Makes and removes the namespaces of one run; `tell` is what a person reads meanwhile."""
+
+    def __init__(self, api: Api, clock: Clock, tell: Callable[[str], None]) -> None:
+        self._api = api
+        self._clock = clock
+        self._tell = tell
+
+    @asynccontextmanager
+    async def held(self, run: str) -> AsyncIterator[Places]:
+        """Both namespaces, for as long as the block runs."""
+        held = Places(run)
+        begun: list[str] = []
+        try:
+            for name in (held.server, held.stranger):
+                begun.append(name)
+                own = await self._made(name, run, begun)
+            await self._tidy(own)
+            yield held
+        finally:
+            gone = await asyncio.gather(*(self._removed(name, run) for name in begun))
+            held.left.extend(name for name, is_gone in zip(begun, gone, strict=True) if not is_gone)
+
+    async def _made(self, name: str, run: str, begun: list[str]) -> Object:
+        failpoint.reach("environments.probe.namespace.before")
+        try:
+            wanted = places.namespace(name, run)
+            made = await self._api.create(NAMESPACES, wanted, field_manager=FIELD_MANAGER)
+        except ApiError as error:
+            if 400 <= error.status < 500:
+                begun.remove(name)
+            if isinstance(error, Forbidden):
+                raise refused("create namespaces", error) from error
+            raise
+        failpoint.reach("environments.probe.namespace.after")
+        try:
+            account = places.account(name)
+            await self._api.create(SERVICE_ACCOUNTS, account, field_manager=FIELD_MANAGER)
+        except Forbidden as error:
+            raise refused("create serviceaccounts in namespaces of its own", error) from error
+        return made
+
+    async def _tidy(self, own: Object) -> None:
+        """Remove what killed runs left behind; whether that works decides nothing."""
+        try:
+            found = await self._api.list(NAMESPACES, label_selector=places.SELECTOR)
+            left, fresh = places.others(found, own)
+            for live in left:
+                self._tell(f"removing namespace {live['metadata']['name']} of a probe that died")
+                await self._delete(live)
+        except ApiError as error:
+            self._tell(f"namespaces of earlier probes were not looked for: {error.message}")
+            return
+        for live in fresh:
+            name = live["metadata"]["name"]
+            self._tell(f"namespace {name} belongs to another probe and is left alone")
+
+    async def _removed(self, name: str, run: str) -> bool:
+        """Delete one of our namespaces and wait until it is gone; False if it stays."""
+        deadline = self._clock.monotonic() + _REMOVAL_SECONDS
+        why = "it is still being deleted"
+        while self._clock.monotonic() < deadline:
+            try:
+                live = await self._api.get(NAMESPACES, name)
+                if places.run_of(live) != run:
+                    return True
+                if not live["metadata"].get("deletionTimestamp"):
+                    await self._delete(live)
+            except NotFound:
+                return True
+            except ApiError as error:
+                why = error.message
+                if isinstance(error, Forbidden):
+                    break
+            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+        self._tell(f"namespace {name} is left behind: {why}; kubectl delete namespace {name}")
+        return False
+
+    async def _delete(self, live: Object) -> None:
+        failpoint.reach("environments.probe.delete.before")
+        metadata = live["metadata"]
+        try:
+            await self._api.delete(NAMESPACES, metadata["name"], uid=metadata["uid"])
+        except (NotFound, Conflict):
+            return
+        failpoint.reach("environments.probe.delete.after")
+
+
+def refused(what: str, error: Forbidden) -> Stalled:
+    """The error of a right that is missing, or of a policy of the cluster that says no."""
+    return Stalled("Forbidden", f"the probe has to {what}, and may not: {error.message}")

@@ -1,0 +1,86 @@
+"""`windlass check --network-probe` where no pod ever runs: it says so, and leaves nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import program
+from tests.support.waiting import eventually
+from windlass.base.clock import SystemClock
+from windlass.base.errors import Stalled
+from windlass.dev.desk import Desk
+from windlass.environments.decide import probe_places
+from windlass.environments.holdings import NAMESPACES
+from windlass.environments.probe import NetworkProbe
+from windlass.kube.api import Api
+from windlass.kube.connection import Connection
+from windlass.objects.json import Object
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture
+async def api(cluster: Desk) -> AsyncIterator[Api]:
+    """The administrator's hands."""
+    async with Connection.open(kubeconfig=cluster.admin_kubeconfig) as opened:
+        yield Api(opened)
+
+
+async def _places(api: Api) -> list[Object]:
+    return await api.list(NAMESPACES, label_selector=probe_places.SELECTOR)
+
+
+async def test_a_cluster_that_runs_no_pod_is_told(api: Api) -> None:
+    """No verdict is made up; the namespaces go, and those of another probe stay."""
+    busy = probe_places.namespace("windlass-probe-busy-server", "busy")
+    other = await api.create(NAMESPACES, busy, field_manager="test")
+    told: list[str] = []
+    probe = NetworkProbe(api, SystemClock(), image="any", seconds=1.0, tell=told.append)
+    try:
+        with pytest.raises(Stalled, match="no pod ran within 1 s: pod server") as caught:
+            await probe.run()
+        assert caught.value.reason == "PodNotRunning"
+        assert any("windlass-probe-busy-server" in text for text in told)
+        left = [live["metadata"]["uid"] for live in await _places(api)]
+        assert left == [other["metadata"]["uid"]]
+    finally:
+        await api.delete(NAMESPACES, "windlass-probe-busy-server")
+
+
+async def test_an_interrupted_probe_cleans_up(cluster: Desk, api: Api, tmp_path: Path) -> None:
+    """Who interrupts it, one way or the other, gets the cluster back as it was."""
+    before = {live["metadata"]["uid"] for live in await _places(api)}
+
+    async def begun() -> set[str]:
+        found = {live["metadata"]["uid"] for live in await _places(api)} - before
+        return found if len(found) == 4 else set()
+
+    flags = ["--network-probe", "--image=any", f"--kubeconfig={cluster.admin_kubeconfig}"]
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    running = [
+        program.start(["check", *flags], os.environ, tmp_path / number.name) for number in numbers
+    ]
+    made = await eventually(begun, "two namespaces of each")
+    for process, number in zip(running, numbers, strict=True):
+        process.send_signal(number)
+    for process, number in zip(running, numbers, strict=True):
+        assert await asyncio.to_thread(process.wait, 60) == 1
+        assert "interrupted" in (tmp_path / number.name).read_text()
+    assert not made & {live["metadata"]["uid"] for live in await _places(api)}
+
+
+def test_a_right_that_is_missing_is_named(cluster: Desk) -> None:
+    """Before anything is made."""
+    kubeconfig = cluster.user_kubeconfig("nobody-much")
+    flags = ["--network-probe", "--image=any", f"--kubeconfig={kubeconfig}"]
+    done = program.run(["check", *flags], os.environ)
+    assert done.returncode == 1
+    assert "create namespaces" in done.stderr
+    assert "nobody-much" in done.stderr
+    assert "left behind" not in done.stderr

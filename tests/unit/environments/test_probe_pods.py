@@ -1,0 +1,56 @@
+"""Tests of the pods of a network probe, and of why one does not run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windlass.environments.decide import probe_pods
+from windlass.environments.decide.probe_pods import Standing
+
+
+def _with(**status: Any) -> dict[str, Any]:
+    pod = probe_pods.server("place", "image", "word")
+    return {**pod, "spec": {**pod["spec"], "nodeName": "one"}, "status": status}
+
+
+def _container(**state: Any) -> dict[str, Any]:
+    return {"phase": "Pending", "containerStatuses": [{"name": "main", "state": state}]}
+
+
+def test_addresses_are_no_part_of_the_script() -> None:
+    """What the cluster says is handed over as a variable."""
+    pod = probe_pods.caller("stranger", "place", "image", "word", "10.0.0.7")
+    container = pod["spec"]["containers"][0]
+    assert {"name": "ADDRESS", "value": "10.0.0.7"} in container["env"]
+    assert "10.0.0.7" not in container["command"][-1]
+    assert pod["spec"]["automountServiceAccountToken"] is False
+
+
+def test_a_pod_that_runs() -> None:
+    """It has an address and a node."""
+    assert probe_pods.standing(_with(phase="Running", podIP="10.0.0.7")) == Standing(
+        "10.0.0.7", "one"
+    )
+    assert probe_pods.standing(_with(phase="Running")) is None
+    assert probe_pods.standing(_with(phase="Pending", podIP="10.0.0.7")) is None
+
+
+def test_why_a_pod_does_not_run() -> None:
+    """In the words of the kubelet or the scheduler; only a node may still come."""
+    pull = {"reason": "ErrImagePull", "message": "no such image"}
+    found = probe_pods.trouble(_with(**_container(waiting=pull)))
+    assert found is not None
+    assert (found.reason, found.passes) == ("ImagePullFailed", False)
+    assert "no such image" in found.message
+    row = {"type": "PodScheduled", "reason": "Unschedulable", "message": "0/3 nodes"}
+    found = probe_pods.trouble(_with(phase="Pending", conditions=[row]))
+    assert found is not None
+    assert found.passes
+    ended = {"exitCode": 127, "message": "the image holds no nc\n"}
+    found = probe_pods.trouble(_with(**_container(terminated=ended)))
+    assert found is not None
+    assert found.message == "pod server ended with code 127: the image holds no nc"
+    found = probe_pods.trouble(_with(phase="Failed", reason="Evicted"))
+    assert found is not None
+    assert "Evicted" in found.message
+    assert probe_pods.trouble(_with(phase="Pending")) is None
