@@ -14,7 +14,7 @@ ONE_EACH := GOMAXPROCS=1
 # Every process of a test or a demo would compile the whole product anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo demo-down test test-unit e2e lint fix generate verify bench scenarios lock
+.PHONY: help setup demo demo-down test lint-and-verify suite test-unit e2e lint fix generate verify bench scenarios lock
 
 help: ## list the verbs
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -36,9 +36,15 @@ demo-down: setup ## end what the demo left running
 	@$(BIN)/windlass dev demo --down
 
 test: setup ## all that CI runs
-# Reading the tests once while the types are checked spares every worker the same work.
-	@$(BIN)/pytest --collect-only -qq >/dev/null & $(MAKE) --no-print-directory lint verify && wait
-	@$(BIN)/windlass dev binaries --node
+	@$(BIN)/windlass dev binaries --node --helm
+# Checking types keeps one core busy, and tests wait at times: together they end sooner.
+	@$(MAKE) --no-print-directory -j2 lint-and-verify suite
+
+lint-and-verify: lint verify
+
+suite: setup
+# Reading the tests once spares every worker the same work.
+	@$(BIN)/pytest --collect-only -qq >/dev/null 2>&1 || true
 	@$(ONE_EACH) $(BIN)/pytest -n $(WORKERS)
 
 e2e: setup ## what needs a node with real pods; as root on Linux
@@ -68,7 +74,7 @@ bench: setup ## ratios, side by side in one run
 	@$(BIN)/python -m bench
 
 scenarios: setup ## acceptance scenarios: id, test, result
-	@$(BIN)/windlass dev binaries --node
+	@$(BIN)/windlass dev binaries --node --helm
 	@$(ONE_EACH) $(BIN)/pytest -n $(WORKERS) -q -m scenario --scenarios
 
 lock: setup ## pin the requirements anew
