@@ -8,7 +8,9 @@ an undisturbed run makes.
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import gzip
 import os
 import signal
 import sys
@@ -19,6 +21,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support import cluster as clusters
+from tests.support import helm
+from tests.support.charts import JOBS, chart, job, job_ends
 from tests.support.gitserver import Served, serving
 from tests.support.preview_state import state
 from tests.support.previews import (
@@ -26,6 +30,7 @@ from tests.support.previews import (
     CONFIG_MAPS,
     ENVIRONMENTS,
     NAMESPACES,
+    SECRETS,
     SERVICE,
     Previews,
     previews,
@@ -68,6 +73,10 @@ ENDING = (
     "runtime.finalizer.after",
 )
 _DOOR = {"name": "mail", "cidrs": ["192.0.2.0/24"]}
+_DRAWN = (
+    "apiVersion: v1\nkind: Secret\nmetadata: {name: drawn}\n"
+    "stringData: {password: {{ randAlphaNum 24 }}}\n"
+)
 _FIRST = "---\n".join((CONFIG_MAP, SERVICE))
 _SECOND = "---\n".join((CONFIG_MAP.replace("blue", "red"), CONFIG_MAP.replace("settings", "new")))
 
@@ -139,7 +148,11 @@ async def mortal(tenant: Previews, tmp_path: Path) -> AsyncIterator[Mortal]:
         str(tmp_path),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, "WINDLASS_FAILPOINT_LOG": str(tmp_path / "visited")},
+        env={
+            **os.environ,
+            "PATH": f"{Path(helm.program()).parent}:{os.environ['PATH']}",
+            "WINDLASS_FAILPOINT_LOG": str(tmp_path / "visited"),
+        },
     )
     found = Mortal(process)
     yield found
@@ -189,6 +202,44 @@ async def test_killed_anywhere_the_end_is_the_same(
         survivor = await tenant.place("reference")
         await tenant.api.get(CONFIG_MAPS, "new", survivor)
     _nothing_was_left_out(tmp_path / "visited")
+
+
+@pytest.mark.scenario("E29", "E65")
+async def test_killed_around_a_render_the_lot_is_drawn_once(
+    tenant: Previews, mortal: Mortal
+) -> None:
+    """What was drawn before a death is what runs, and a hook that ended does not run again."""
+    hook = job("once", "pre-install,pre-upgrade")
+    tenant.commit(chart({"drawn.yaml": _DRAWN, "once.yaml": hook}))
+    templates = {"default": {"type": "helm", "path": "chart"}}
+    await tenant.apply(tenant.project(templates=templates), tenant.environment())
+    await mortal.dies_at("environments.chart.before")
+    await mortal.dies_at("environments.chart.after")
+    uid = (await tenant.get())["metadata"]["uid"]
+    mine = await tenant.api.list(NAMESPACES, label_selector=f"catalyst.dev/environment-uid={uid}")
+    (place,) = (row["metadata"]["name"] for row in mine)
+    kept = await tenant.api.get(SECRETS, "windlass-release-chart", place)
+    await mortal.dies_at("environments.apply.after")
+    async with mortal.alive():
+        await tenant.condition("DeploymentReady", "HookRunning")
+        await eventually(lambda: _has_job(tenant, place), "the hook is there")
+    await job_ends(tenant, place, "once")
+    await mortal.dies_at("environments.ledger.after")
+    await tenant.api.delete(JOBS, "once", place, propagation="Background")
+    async with mortal.alive():
+        ready = await tenant.phase("Ready")
+        assert ready["status"]["revision"] == 1
+        assert not await _has_job(tenant, place)
+        assert await tenant.api.get(SECRETS, "windlass-release-chart", place) == kept
+        drawn = await tenant.api.get(SECRETS, "drawn", place)
+        await tenant.api.delete(ENVIRONMENTS, "one", tenant.namespace)
+        await tenant.gone(ENVIRONMENTS, "one", tenant.namespace)
+    printed = gzip.decompress(base64.b64decode(kept["data"]["output"]))
+    assert base64.b64decode(drawn["data"]["password"]) in printed
+
+
+async def _has_job(tenant: Previews, place: str) -> bool:
+    return bool(await tenant.api.list(JOBS, place))
 
 
 async def _serves(tenant: Previews, revision: int) -> bool:

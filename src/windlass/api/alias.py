@@ -34,8 +34,9 @@ def project_templates(
     """The templates of a Project; the older way knows one, for every type."""
     if single is None:
         return several or {}
+    template = Template(type=single.type, path=single.path, values=single.values)
     # Without a source: the first is the only one there is, whatever it is called.
-    return {DEFAULT_TEMPLATE: Template(type=single.type, path=single.path)}
+    return {DEFAULT_TEMPLATE: template}
 
 
 def environment_sources(

@@ -18,6 +18,7 @@ from windlass.api.constraint import (
     unchanging,
 )
 from windlass.api.environment_source import EnvironmentSource, SingleCommit
+from windlass.api.free_object import FreeObject
 from windlass.api.group import CATALYST, Group
 from windlass.api.kind import AGE, READY, Column, Kind
 from windlass.api.project_source import TypeName
@@ -29,7 +30,7 @@ FINALIZER = "catalyst.dev/finalizer"
 RETRY_ANNOTATION = "windlass.dev/retryAt"
 """Whoever changes it asks a failed Environment to try again."""
 
-DeploymentMode = Literal["manifest"]
+DeploymentMode = Literal["manifest", "helm"]
 Trust = Literal["trusted", "untrusted"]
 Phase = Literal[
     "Pending", "Initializing", "Building", "Deploying", "Ready", "Degraded", "Failed", "Deleting"
@@ -91,6 +92,13 @@ class EnvironmentSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_de
         Meta(
             description="Which commits; a repository that is not listed follows the branch that "
             "the Project names."
+        ),
+    ] = None
+    values: Annotated[
+        FreeObject | None,
+        Meta(
+            description="Values for the chart, at most 64 KiB; they win over those of a template "
+            "of type helm. Any keys, kept as they are."
         ),
     ] = None
     quota: Annotated[

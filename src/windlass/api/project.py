@@ -202,7 +202,16 @@ KIND = Kind(
                     "secretRef": {"name": "shop-git"},
                 }
             ],
-            "templates": {"default": {"type": "manifest", "sourceRef": "app", "path": "deploy"}},
+            "templates": {
+                "default": {"type": "manifest", "sourceRef": "app", "path": "deploy"},
+                "preview": {
+                    "type": "helm",
+                    "sourceRef": "app",
+                    "path": "chart",
+                    "valuesFiles": ["values/preview.yaml"],
+                    "values": {"web": {"replicas": 1}},
+                },
+            },
         },
     },
 )

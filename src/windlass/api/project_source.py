@@ -7,11 +7,12 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta, Struct
 
 from windlass.api import remote_url
-from windlass.api.constraint import Constraint
+from windlass.api.constraint import Constraint, camel, declared
+from windlass.api.free_object import FreeObject
 from windlass.api.references import SecretRef
 from windlass.api.remote_url import RemoteUrl
 from windlass.api.scalar import LabelName, LabelNameOrNone, RefOrDefault
-from windlass.api.tree_path import TreePathOrRoot
+from windlass.api.tree_path import TreePath, TreePathOrRoot
 
 PRIMARY = "primary"
 """The name of the only source of a Project that writes `source`."""
@@ -19,7 +20,7 @@ PRIMARY = "primary"
 DEFAULT_TEMPLATE = "default"
 """The template of every type that has none of its own."""
 
-TemplateType = Literal["manifest"]
+TemplateType = Literal["manifest", "helm"]
 
 TypeName = Annotated[str, Meta(min_length=1, max_length=30, pattern="^[a-z][a-z0-9-]{0,29}$")]
 """The type of an Environment, which chooses its template."""
@@ -30,8 +31,26 @@ _URL_TEXT = (
     "administrator listed as insecure, file:/// only at the desk."
 )
 _BRANCH_TEXT = "The branch to follow; left out, the default branch of the remote."
-_PATH_TEXT = "File or directory in the repository; left out, its root."
-_TYPE_TEXT = "How the files become objects: manifest takes them as they are."
+_PATH_TEXT = (
+    "Where it lies in the repository: for manifest a file or directory, for helm the directory "
+    "with Chart.yaml; left out, the root."
+)
+_TYPE_TEXT = (
+    "How the files become objects: manifest takes them as they are, helm renders the chart, "
+    "whose dependencies lie in its charts directory."
+)
+_VALUES_TEXT = (
+    "Values for the chart, at most 256 KiB; they win over valuesFiles. Any keys, kept as they are."
+)
+
+
+def _only_helm(field: str) -> Constraint:
+    return Constraint(
+        f"self.type == 'helm' || !has(self.{camel(field)})",
+        f"{camel(field)} are for a template of type helm; leave them out",
+        lambda template: template.type == "helm" or getattr(template, field) is None,
+        field,
+    )
 
 
 class ProjectSource(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -68,15 +87,33 @@ class SingleSource(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
 class Template(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """How an Environment of one type is made."""
 
+    CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = (
+        _only_helm("values"),
+        _only_helm("values_files"),
+    )
+
     type: Annotated[TemplateType, Meta(description=_TYPE_TEXT)]
     source_ref: Annotated[
         LabelNameOrNone, Meta(description="Name of the source; left out, the first.")
     ] = ""
     path: Annotated[TreePathOrRoot, Meta(description=_PATH_TEXT)] = ""
+    values: Annotated[FreeObject | None, Meta(description=_VALUES_TEXT)] = None
+    values_files: Annotated[
+        Annotated[tuple[TreePath, ...], Meta(max_length=8, extra=declared(list_type="atomic"))]
+        | None,
+        Meta(
+            description="Files with values for the chart, by their path from the root of the "
+            "repository, not of the chart; they win over the chart's own values, later ones "
+            "over earlier ones."
+        ),
+    ] = None
 
 
 class SingleTemplate(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """The only template of a Project, in the older way to write it."""
 
+    CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = (_only_helm("values"),)
+
     type: Annotated[TemplateType, Meta(description=_TYPE_TEXT)]
     path: Annotated[TreePathOrRoot, Meta(description=_PATH_TEXT)] = ""
+    values: Annotated[FreeObject | None, Meta(description=_VALUES_TEXT)] = None

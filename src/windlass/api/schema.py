@@ -106,6 +106,8 @@ def _list(kind: inspect.VarTupleType) -> Object:
 
 
 def _map(kind: inspect.DictType) -> Object:
+    if isinstance(kind.value_type, inspect.AnyType):
+        return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     bounds = {"minProperties": kind.min_length, "maxProperties": kind.max_length}
     values = {"additionalProperties": _schema(kind.value_type)}
     return {"type": "object"} | _given(bounds) | values | _key_rules(kind.key_type)

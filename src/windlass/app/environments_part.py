@@ -91,5 +91,6 @@ def _of(settings: Settings, operator: str, at_desk: bool) -> EnvironmentsSetting
         ),
         poll_seconds=settings.environments_poll_interval,
         rollout_seconds=settings.environments_rollout_timeout,
+        helm=settings.environments_helm,
         suspended=settings.environments_suspend,
     )

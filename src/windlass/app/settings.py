@@ -186,7 +186,7 @@ class Settings:
         _ENFORCEMENTS,
         "assume",
         "Whether this cluster enforces network policies; absent refuses untrusted Environments "
-        "and warns of the others.",
+        "and warns of the others. `windlass check --network-probe` measures it.",
     )
     environments_untrusted_pod_security: PodSecurity = _declare(
         _LEVELS, "restricted", "Pod Security level of untrusted Environments."
@@ -202,6 +202,11 @@ class Settings:
         "",
         "What untrusted Environments may use, never more than the Project's default quota; half "
         "of that where nothing is said.",
+    )
+    environments_helm: str = _declare(
+        forms.PROGRAM,
+        "helm",
+        "The program that renders charts; empty refuses them.",
     )
     environments_suspend: bool = _declare(
         forms.Bool(),

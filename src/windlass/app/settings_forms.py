@@ -226,3 +226,7 @@ BELOW = Text(
     r"(?!\.{1,2}(/|$))[A-Za-z0-9_.-]+(/(?!\.{1,2}(/|$))[A-Za-z0-9_.-]+)*",
     "a relative path like config/resources/plant",
 )
+PROGRAM = Text(
+    r"(/[^\x00]+|[A-Za-z0-9][A-Za-z0-9_.-]*)?",
+    "the absolute path of a program, its name on PATH, or nothing",
+)

@@ -77,17 +77,24 @@ def _machine_as_seen_by(name: str) -> str:
 @dev.app.command()
 def binaries(
     node: Annotated[bool, typer.Option("--node", help="Also those that run pods.")] = False,
+    helm: Annotated[bool, typer.Option("--helm", help="Also the one that renders charts.")] = False,
 ) -> None:
     """Find a cluster's programs, or build or unpack them once; print where they are."""
-    from windlass.dev import programs, progress
+    from windlass.dev import binaries as searching
+    from windlass.dev import programs, progress, tools
     from windlass.dev.node import precondition
 
     problem = precondition.why_not() if node else None
     if problem is not None:
         typer.echo(f"a node cannot run here: {problem}; going on without its programs", err=True)
     wanted = node and problem is None
-    found = programs.search(None, progress.for_stream(sys.stderr), node=wanted)
-    for path in found.binaries.values():
+    lines = progress.for_stream(sys.stderr)
+    found = dict(programs.search(None, lines, node=wanted).binaries)
+    if helm:
+        found |= {
+            name: str(path) for name, path in searching.locate(None, lines, (tools.HELM,)).items()
+        }
+    for path in found.values():
         typer.echo(path)
 
 

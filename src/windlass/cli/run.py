@@ -93,12 +93,14 @@ def _desk(kubeconfig: Path | None, name: str) -> Desk:
 def _at_desk(settings: Settings, installed: Installed) -> Settings:
     """For this machine and the cluster only, on ports that disturb nobody, unless told."""
     from windlass.app.settings_forms import Address
+    from windlass.dev import binaries, tools
 
     defaults = Settings()
     at_desk = {
         "metrics_bind_address": Address("127.0.0.1", 0),
         "health_probe_bind_address": Address("127.0.0.1", 0),
         "work_dir": installed.work_directory,
+        "environments_helm": str(binaries.at_hand(tools.HELM) or settings.environments_helm),
     }
     changes: dict[str, Any] = {
         name: value

@@ -1,4 +1,4 @@
-"""Finds the programs of the control plane, or has them built.
+"""Finds the programs of the control plane, and helm, or has them built.
 
 In this order, and always saying which: a directory somebody named, PATH, our cache, a
 build with Go. What somebody named must be right, else that is an error; what merely
@@ -47,21 +47,33 @@ def locate(
     explicit: Path | None, progress: Progress, wanted: Sequence[tools.Tool] = tools.TOOLS
 ) -> dict[str, Path]:
     """Every program of `wanted` by name; builds what is nowhere else."""
-    named = _named(explicit)
-    found = _from_named(named, wanted) if named else {}
-    for search in (_from_path, _from_cache):
-        found |= search([tool for tool in wanted if tool.name not in found])
+    found = _at_hand(explicit, wanted)
     missing = [tool for tool in wanted if tool.name not in found]
-    if missing:
-        built = build.build(missing, cached_directory(), progress)
+    for bundle in dict.fromkeys(tool.bundle for tool in missing):
+        together = [tool for tool in missing if tool.bundle == bundle]
+        built = build.build(together, cached_directory(bundle), progress)
         found |= {name: Found(path, f"{path.parent} (built)") for name, path in built.items()}
     _tell(found, progress)
     return {tool.name: found[tool.name].path for tool in wanted}
 
 
-def cached_directory() -> Path:
+def cached_directory(bundle: str = tools.BUNDLE) -> Path:
     """Where finished builds of exactly our versions lie."""
-    return places.cache_root() / tools.BUNDLE
+    return places.cache_root() / bundle
+
+
+def at_hand(tool: tools.Tool) -> Path | None:
+    """A program that is there already."""
+    found = _at_hand(None, (tool,)).get(tool.name)
+    return found.path if found is not None else None
+
+
+def _at_hand(explicit: Path | None, wanted: Sequence[tools.Tool]) -> dict[str, Found]:
+    named = _named(explicit)
+    found = _from_named(named, wanted) if named else {}
+    for search in (_from_path, _from_cache):
+        found |= search([tool for tool in wanted if tool.name not in found])
+    return found
 
 
 def _named(explicit: Path | None) -> Named | None:
@@ -87,7 +99,8 @@ def _from_named(named: Named, wanted: Sequence[tools.Tool]) -> dict[str, Found]:
         if versions[tool] != tool.version
     ]
     if named.complete:
-        faults += [f"{tool.name} is missing" for tool in tools.TOOLS if tool not in present]
+        needed = [tool for tool in tools.TOOLS if tool in wanted]
+        faults += [f"{tool.name} is missing" for tool in needed if tool not in present]
     if faults:
         raise WindlassError(
             "BinariesWrong",
@@ -110,12 +123,8 @@ def _from_path(wanted: list[tools.Tool]) -> dict[str, Found]:
 
 
 def _from_cache(wanted: list[tools.Tool]) -> dict[str, Found]:
-    directory = cached_directory()
-    return {
-        tool.name: Found(directory / tool.name, f"{directory} (cache)")
-        for tool in wanted
-        if (directory / tool.name).is_file()
-    }
+    paths = [cached_directory(tool.bundle) / tool.name for tool in wanted]
+    return {path.name: Found(path, f"{path.parent} (cache)") for path in paths if path.is_file()}
 
 
 def _versions(paths: dict[tools.Tool, Path]) -> dict[tools.Tool, str | None]:

@@ -1,4 +1,4 @@
-"""The programs a control plane is made of, and the one version of each we accept.
+"""The programs a control plane is made of, helm, and the one version of each we accept.
 
 Pure: the table, how each program is asked for its version, how it is built.
 """
@@ -10,10 +10,15 @@ from dataclasses import dataclass
 
 KUBERNETES_VERSION = "v1.35.4"
 ETCD_VERSION = "3.6.16"
+HELM_VERSION = "v3.20.2"
+
+BUNDLE = f"kubernetes-{KUBERNETES_VERSION}-etcd-{ETCD_VERSION}"
+"""The name under which a set of these exact versions is cached."""
 
 _VERSION_PACKAGE = "k8s.io/component-base/version"
+_HELM_VERSION_NAME = "helm.sh/helm/v3/internal/version.version"
 _ANSWER = re.compile(
-    r"^(?:etcd Version|Client Version|Kubernetes):?\s+(?P<version>v?\d+\.\d+\.\d+\S*)",
+    r"^(?:etcd Version|Client Version|Kubernetes|Helm):?\s+(?P<version>v?\d+\.\d+\.\d+\S*)",
     re.MULTILINE,
 )
 
@@ -27,6 +32,8 @@ class Tool:
     module: str
     package: str
     version_arguments: tuple[str, ...] = ("--version",)
+    bundle: str = BUNDLE
+    """The directory of the cache it is kept in."""
 
     @property
     def is_our_own(self) -> bool:
@@ -58,13 +65,19 @@ SCHEDULER = Tool(
 KUBELET = Tool("kubelet", KUBERNETES_VERSION, "kubernetes", "k8s.io/kubernetes/cmd/kubelet")
 PROXY = Tool("kube-proxy", KUBERNETES_VERSION, "kubernetes", "k8s.io/kubernetes/cmd/kube-proxy")
 PAUSE = Tool("pause", "1", "pause", "windlass.dev/pause", ())
+HELM = Tool(
+    "helm",
+    HELM_VERSION,
+    "helm",
+    "helm.sh/helm/v3/cmd/helm",
+    ("version", "--template", "Helm {{.Version}}"),
+    bundle=f"helm-{HELM_VERSION}",
+)
+"""What renders charts; no cluster needs it, so none waits for its build."""
 
 TOOLS = (ETCD, API_SERVER, CONTROLLER_MANAGER, KUBECTL)
 NODE_TOOLS = (SCHEDULER, KUBELET, PROXY, PAUSE)
 """What a cluster with a node needs as well."""
-
-BUNDLE = f"kubernetes-{KUBERNETES_VERSION}-etcd-{ETCD_VERSION}"
-"""The name under which a set of these exact versions is cached."""
 
 
 def version_in(answer: str) -> str | None:
@@ -74,7 +87,9 @@ def version_in(answer: str) -> str | None:
 
 
 def link_flags(tool: Tool) -> str:
-    """What the linker is told; a Kubernetes without it calls itself v0.0.0."""
+    """What the linker is told; without it Kubernetes calls itself v0.0.0, helm v3.20."""
+    if tool is HELM:
+        return f"-s -w -X {_HELM_VERSION_NAME}={tool.version}"
     if tool.module != "kubernetes":
         return "-s -w"
     major, minor, _ = tool.version.removeprefix("v").split(".")

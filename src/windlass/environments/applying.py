@@ -1,32 +1,38 @@
 """Applies a bundle, stage by stage, as an account that may do nothing else.
 
-    widen the ledger ─▶ apply stage 0 … 5 ─▶ delete what is stale ─▶ narrow the ledger
+    widen the ledger ─▶ what workloads need ─▶ hooks ─▶ workloads and what scales them
+                                                                      │
+    hooks ◀─ once it is ready ◀─ narrow the ledger ◀─ delete what is stale ◀─┘
 
-A failed object ends the pass after its stage, and then nothing is deleted. An object that
-is as wanted is not written, so a converged pass writes nothing.
+A failed object ends the pass after its stage, and then nothing is deleted. Hooks run one
+after the other, and what comes later waits for them; one that is complete is noted before
+anything else happens, and then it is done for good in its revision. An object that is as
+wanted is not written, so a converged pass writes nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from windlass.base import failpoint
 from windlass.base.clock import Clock
-from windlass.environments import refusals
+from windlass.environments import progress, refusals
 from windlass.environments.decide import inventory as listed
 from windlass.environments.decide import ledger as ledgers
 from windlass.environments.decide import marks, owned_objects, phase, scaling, step
 from windlass.environments.decide.bundle import APPLIED_HASH, Bundle, Member
+from windlass.environments.decide.hooks import When
 from windlass.environments.decide.inventory import FIELD_MANAGER, Entry, Identity
-from windlass.environments.decide.kinds import Stage
 from windlass.environments.decide.ledger import Ledger
 from windlass.environments.decide.marks import Marks
 from windlass.environments.decide.step import Finding
 from windlass.environments.hand import Hand, Leaving, Unchangeable
 from windlass.environments.holdings import CONFIG_MAPS, SECRETS, Holdings
+from windlass.environments.hook_runs import HookRuns
+from windlass.environments.progress import Applied, Done, Reached, Work
 from windlass.environments.refusals import Refusal
 from windlass.kube.connection import Connection
 from windlass.kube.errors import ApiError
@@ -39,20 +45,6 @@ _RIGHTS_TAKE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
-    """What came of applying: the kinds that were written, who was put right, who went.
-
-    `is_prepared` says that everything workloads need is there.
-    """
-
-    finding: Finding | None
-    written: tuple[str, ...] = ()
-    corrected: tuple[str, ...] = ()
-    pruned: tuple[str, ...] = ()
-    is_prepared: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class _Seen:
     """A Secret as the server answered when we wrote it, for one revision."""
 
@@ -61,44 +53,21 @@ class _Seen:
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Done:
-    """One object of a stage: there, or refused."""
-
-    member: Member
-    live: Object | None = None
-    refusal: Refusal | None = None
-    is_written: bool = False
-    is_drift: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """One bundle on its way into one namespace; `known` is the ledger before it."""
-
-    hand: Hand
-    bundle: Bundle
-    digest: str
-    known: Ledger
-    begun: Ledger
-    driven: frozenset[tuple[str, str]]
-
-    def was_there(self, member: Member) -> bool:
-        """Whether this very wish had been applied in this revision before."""
-        identity = (member.gvr.group, member.kind, member.name)
-        is_listed = any(row.uid and row.identity == identity for row in self.known.inventory)
-        return is_listed and self.known.revision.digest == self.digest
-
-
 class Applying:
     """Bundles of all Environments on their way into the cluster."""
 
     def __init__(
-        self, connection: Connection, holdings: Holdings, owned: Owned, clock: Clock
+        self,
+        connection: Connection,
+        holdings: Holdings,
+        owned: Owned,
+        hook_runs: HookRuns,
+        clock: Clock,
     ) -> None:
         self._connection = connection
         self._holdings = holdings
         self._owned = owned
+        self._hook_runs = hook_runs
         self._clock = clock
         self._hands: dict[str, Hand] = {}
         self._secrets: dict[tuple[str, str], _Seen] = {}
@@ -108,36 +77,38 @@ class Applying:
         """What is remembered of the Environment in `place`."""
         return ledgers.decoded(self._holdings.get(CONFIG_MAPS, place, ledgers.CONFIG_MAP))
 
-    async def apply(self, place: str, owner: Marks, bundle: Bundle) -> Applied:
-        """Bring `place` to what the bundle says; a finding says why it did not get there."""
+    async def apply(
+        self, place: str, owner: Marks, bundle: Bundle, *, is_retried: bool = False
+    ) -> Applied:
+        """Bring `place` to what the bundle says; a finding says why it did not get there.
+
+        `is_retried` lets hooks that failed run once more.
+        """
         known = ledgers.recovered(self.ledger(place), self._holdings.brought(place), owner.uid)
         begun = ledgers.begun(known, bundle, self._clock.now())
         await self._remember(place, owner, begun)
-        work = _Work(
-            self._hand(place),
-            bundle,
-            begun.revision.digest,
-            known,
-            begun,
-            scaling.autoscaled(bundle),
-        )
-        done = await self._stages(work)
-        written = tuple(one.member.kind for one in done if one.is_written)
-        corrected = tuple(str(one.member) for one in done if one.is_drift)
-        refused = [one for one in done if one.refusal is not None]
-        finding = self._finding(place, [one.refusal for one in refused if one.refusal])
-        if finding is not None:
-            is_prepared = all(one.member.stage >= Stage.WORKLOADS for one in refused)
-            return Applied(finding, written, corrected, is_prepared=is_prepared)
+        work = self._work(place, owner, bundle, known, begun, is_retried=is_retried)
+        reached = await self._stages(work)
+        applied = self._told(place, reached)
+        if applied.finding is not None:
+            return replace(applied, step=progress.step(reached))
         try:
             gone, pruned = await self._prune(work, owner)
         except ApiError as error:
             text = f"what the source no longer has could not be deleted: {error.reason}"
-            finding = step.retrying(phase.DEPLOYMENT, "PruneFailed", text)
-            return Applied(finding, written, corrected)
-        present = [one.live for one in done if one.live is not None]
-        await self._remember(place, owner, ledgers.applied(begun, present, gone))
-        return Applied(None, written, corrected, pruned)
+            return replace(applied, finding=step.retrying(phase.DEPLOYMENT, "PruneFailed", text))
+        present = [one.live for one in reached.done if one.live is not None]
+        await self._remember(place, owner, ledgers.applied(reached.ledger, present, gone))
+        return replace(applied, pruned=pruned)
+
+    async def conclude(
+        self, place: str, owner: Marks, bundle: Bundle, *, is_retried: bool = False
+    ) -> Applied:
+        """Run the hooks that come after the rollout; without a finding all are complete."""
+        known = self.ledger(place)
+        work = self._work(place, owner, bundle, known, known, is_retried=is_retried)
+        applied = self._told(place, await self._hooks(work, "postDeploy"))
+        return replace(applied, step="postDeploy")
 
     async def begin_again(self, place: str, owner: Marks) -> None:
         """Give the wished revision all of its time again."""
@@ -177,49 +148,122 @@ class Applying:
         await self._holdings.written(CONFIG_MAPS, place, ledgers.CONFIG_MAP, ensure)
         failpoint.reach("environments.ledger.after")
 
-    async def _stages(self, work: _Work) -> list[_Done]:
-        done: list[_Done] = []
-        for _, members in groupby(work.bundle.members, key=lambda member: member.stage):
-            due = [one for one in members if not listed.is_finished(work.begun.inventory, one)]
+    def _work(
+        self,
+        place: str,
+        owner: Marks,
+        bundle: Bundle,
+        known: Ledger,
+        begun: Ledger,
+        *,
+        is_retried: bool,
+    ) -> Work:
+        return Work(
+            self._hand(place),
+            owner,
+            bundle,
+            begun.revision.digest,
+            known,
+            begun,
+            scaling.autoscaled(bundle),
+            is_retried,
+        )
+
+    def _told(self, place: str, reached: Reached) -> Applied:
+        refusals_of = [one.refusal for one in reached.refused if one.refusal is not None]
+        return Applied(
+            self._finding(place, refusals_of) or reached.held,
+            tuple(one.member.kind for one in reached.done if one.is_written),
+            tuple(str(one.member) for one in reached.done if one.is_drift),
+        )
+
+    async def _stages(self, work: Work) -> Reached:
+        before, after = progress.parted(work.bundle.members)
+        prepared = await self._members(work, before)
+        if prepared.ends:
+            return prepared
+        hooked = await self._hooks(work, "preDeploy")
+        if hooked.ends:
+            return replace(hooked, done=(*prepared.done, *hooked.done))
+        brought = await self._members(work, after)
+        return Reached(hooked.ledger, (*prepared.done, *hooked.done, *brought.done))
+
+    async def _members(self, work: Work, members: Iterable[Member]) -> Reached:
+        done: list[Done] = []
+        for _, stage in groupby(members, key=lambda member: member.stage):
+            due = [one for one in stage if not listed.is_finished(work.begun.inventory, one)]
             results = await self._stage(work, due)
             done += results
             if any(one.refusal is not None for one in results):
                 break
+        return Reached(work.begun, tuple(done))
+
+    async def _hooks(self, work: Work, when: When) -> Reached:
+        """Run the hooks of a moment one after the other, as far as they are complete."""
+        ledger, place = work.begun, work.hand.place
+        done: list[Done] = []
+        for hook in work.bundle.due(when, is_upgrade=ledger.revision.is_upgrade):
+            if listed.is_finished(ledger.inventory, hook):
+                continue
+            run = await self._hook(work, hook)
+            done.append(run)
+            if run.live is None:
+                break
+            held = self._hook_runs.holding(place, hook, run.live)
+            if held is not None:
+                return Reached(ledger, tuple(done), held)
+            ended = {(hook.gvr.group, hook.kind, hook.name): hook.applied_hash}
+            ledger = ledgers.hook_ended(ledger, run.live, ended)
+            if when == "preDeploy":
+                # What they took is not taken from the rollout's time.
+                ledger = ledgers.begun_again(ledger, self._clock.now())
+            await self._remember(place, work.owner, ledger)
+        return Reached(ledger, tuple(done))
+
+    async def _hook(self, work: Work, hook: Member) -> Done:
+        """A hook on the server; one that failed is made anew where somebody asks for it."""
+        live = self._live(work.hand.place, hook, work.digest)
+        if work.is_retried and live is not None and _is_of(live, hook):
+            held = self._hook_runs.holding(work.hand.place, hook, live)
+            if held is not None and held.failed:
+                removal = work.hand.remove(hook.gvr, live)
+                await self._holdings.deleted(hook.gvr, work.hand.place, hook.name, removal)
+        (done,) = await self._stage(work, [hook])
         return done
 
-    async def _stage(self, work: _Work, members: Sequence[Member]) -> list[_Done]:
+    async def _stage(self, work: Work, members: Sequence[Member]) -> list[Done]:
         gate = asyncio.Semaphore(_AT_ONCE)
 
-        async def one(member: Member, live: Object | None, wanted: Object) -> _Done:
+        async def one(member: Member, live: Object | None, wanted: Object) -> Done:
             async with gate:
                 return await self._one(work, member, live, wanted)
 
-        done: list[_Done] = []
+        done: list[Done] = []
         due = []
         for member in members:
             live = self._live(work.hand.place, member, work.digest)
             wanted = scaling.wanted(member, live, work.driven, FIELD_MANAGER)
             if live is not None and work.hand.owned.is_as_wanted(wanted, live):
-                done.append(_Done(member, live))
+                done.append(Done(member, live))
             else:
                 due.append((member, live, wanted))
         return [*done, *await asyncio.gather(*(one(*task) for task in due))]
 
-    async def _one(self, work: _Work, member: Member, live: Object | None, wanted: Object) -> _Done:
+    async def _one(self, work: Work, member: Member, live: Object | None, wanted: Object) -> Done:
         """One object on the server, and whether it had to be written."""
         place = work.hand.place
         try:
             write = work.hand.write(member, wanted, live)
             applied = await self._noted(place, member, work.digest, write)
         except Leaving:
-            return _Done(member, refusal=refusals.leaving(member))
+            return Done(member, refusal=refusals.leaving(member))
         except Unchangeable as error:
-            return _Done(member, refusal=refusals.unchangeable(member, error.fields))
+            return Done(member, refusal=refusals.unchangeable(member, error.fields))
         except ApiError as error:
-            return _Done(member, refusal=refusals.of(member, error))
+            return Done(member, refusal=refusals.of(member, error))
         is_written = live is None or _version(live) != _version(applied)
         is_drift = is_written and _is_drift(member, live, work)
-        return _Done(member, applied, is_written=is_written, is_drift=is_drift)
+        return Done(member, applied, is_written=is_written, is_drift=is_drift)
 
     def _live(self, place: str, member: Member, digest: str) -> Object | None:
         if member.gvr == SECRETS:
@@ -252,7 +296,7 @@ class Applying:
         since = self._denied_since.setdefault(place, now)
         return refusals.finding(refused, is_new=now - since < _RIGHTS_TAKE_SECONDS)
 
-    async def _prune(self, work: _Work, owner: Marks) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
+    async def _prune(self, work: Work, owner: Marks) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
         """Delete what is stale; the entries to list no longer, and what really went."""
         stale = listed.stale(work.begun.inventory, work.bundle)
         pruned: list[str] = []
@@ -267,7 +311,7 @@ class Applying:
         return stale, tuple(pruned)
 
 
-def _is_drift(member: Member, live: Object | None, work: _Work) -> bool:
+def _is_drift(member: Member, live: Object | None, work: Work) -> bool:
     """Whether somebody changed or deleted what had been as wished."""
     if member.gvr == SECRETS:
         return False
@@ -277,7 +321,13 @@ def _is_drift(member: Member, live: Object | None, work: _Work) -> bool:
     if (found.get("labels") or {}).get(marks.TEAM) != wished["labels"][marks.TEAM]:
         # The administrator may have named another team; the hash does not tell.
         return False
-    return bool((found.get("annotations") or {}).get(APPLIED_HASH) == member.applied_hash)
+    return _is_of(live, member)
+
+
+def _is_of(live: Object, member: Member) -> bool:
+    """Whether a live object is that of this very wish."""
+    said = live["metadata"].get("annotations") or {}
+    return bool(said.get(APPLIED_HASH) == member.applied_hash)
 
 
 def _is_marked(live: Object, owner: Marks) -> bool:

@@ -20,6 +20,7 @@ from windlass.api.install import Install
 from windlass.base.clock import Clock
 from windlass.environments import applying, fencing, rollout, spaces
 from windlass.environments.cache import Cache
+from windlass.environments.charts import Charts
 from windlass.environments.commits import Commits
 from windlass.environments.corrections import Corrections
 from windlass.environments.decide import marks
@@ -30,8 +31,12 @@ from windlass.environments.decide.trust import Untrusted
 from windlass.environments.departures import Departures
 from windlass.environments.environments import Environments, Hands, Terms
 from windlass.environments.guard import Guard
+from windlass.environments.helm import Helm, Limits
 from windlass.environments.holdings import NAMESPACES, Holdings
+from windlass.environments.hook_runs import HookRuns
+from windlass.environments.kept_charts import KeptCharts
 from windlass.environments.measures import Measures
+from windlass.environments.offers import Offers
 from windlass.environments.projects import Projects
 from windlass.environments.rendering import Rendering
 from windlass.environments.source import Sources
@@ -78,6 +83,7 @@ class EnvironmentsSettings:
     poll_seconds: float = 60.0
     rollout_seconds: float = rollout.DEADLINE_SECONDS
     sweep_seconds: float = 600.0
+    helm: str = "helm"
     suspended: bool = False
 
 
@@ -153,7 +159,10 @@ class EnvironmentsController:
 
     def _make_hands(self, api: Api, sources: Sources) -> Hands:
         owned = Owned(api, FIELD_MANAGER)
-        applier = applying.Applying(self._connection, self.holdings, owned, self._clock)
+        hook_runs = HookRuns(
+            self.holdings, self._clock, deadline_seconds=self._settings.rollout_seconds
+        )
+        applier = applying.Applying(self._connection, self.holdings, owned, hook_runs, self._clock)
         made = spaces.Spaces(
             api, self.holdings, owned, self._settings.naming, field_manager=FIELD_MANAGER
         )
@@ -168,7 +177,7 @@ class EnvironmentsController:
                 install=self._settings.install,
             ),
             commits=Commits(sources, self._clock, poll_seconds=self._settings.poll_seconds),
-            rendering=Rendering(sources, self._measures, self._clock),
+            rendering=Rendering(sources, self._make_charts(api), self._measures, self._clock),
             applying=applier,
             rollouts=rollout.Rollouts(
                 self.holdings, applier, deadline_seconds=self._settings.rollout_seconds
@@ -182,6 +191,11 @@ class EnvironmentsController:
                 field_manager=FIELD_MANAGER,
             ),
         )
+
+    def _make_charts(self, api: Api) -> Charts:
+        directory = self._settings.work_directory / "charts"
+        helm = Helm(self._settings.helm, Limits(), directory)
+        return Charts(helm, Offers(api, self._clock), KeptCharts(api, field_manager=FIELD_MANAGER))
 
     def _make_controllers(self, api: Api, sources: Sources) -> tuple[Controller[Key], ...]:
         environments = Environments(
@@ -259,6 +273,7 @@ class EnvironmentsController:
     def _namespace_left(self, name: str) -> None:
         self._hands.fencing.forget(name)
         self._hands.applying.forget(name)
+        self._hands.rendering.leave(name)
 
     # ---- running
 

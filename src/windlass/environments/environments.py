@@ -2,9 +2,10 @@
 
     namespace ─▶ policies ─▶ source ─▶ render ─▶ prepare ─▶ workloads ─▶ rollout
 
-The first step that does not hold ends the pass, and everything found so far is reported
-once. Before the first namespace is made the phase is seen as Initializing, and the
-finalizer is on: nothing is ever made that nobody would remove.
+Hooks of a chart come before the workloads and after the rollout. The first step that does
+not hold ends the pass, and everything found so far is reported once. Before the first
+namespace is made the phase is seen as Initializing, and the finalizer is on: nothing is
+ever made that nobody would remove.
 """
 
 from __future__ import annotations
@@ -15,25 +16,27 @@ from dataclasses import dataclass, replace
 from windlass.api import environment
 from windlass.api.project_network import PodSecurity
 from windlass.base.clock import Clock
-from windlass.base.errors import Stalled, Waiting, WindlassError
-from windlass.environments import acceptance, chronicle, departures
+from windlass.base.errors import WindlassError
+from windlass.environments import acceptance, chronicle, departures, troubles
 from windlass.environments.acceptance import Subject
-from windlass.environments.applying import Applied, Applying
+from windlass.environments.applying import Applying
 from windlass.environments.cache import Cache
 from windlass.environments.commits import Commits
 from windlass.environments.decide import news, phase, report, step, trust, wish
 from windlass.environments.decide.bundle import Bundle, Place
 from windlass.environments.decide.fences import Surroundings
+from windlass.environments.decide.hooks import When
 from windlass.environments.decide.kinds import Stage
 from windlass.environments.decide.ledger import Revision
 from windlass.environments.decide.phase import Circumstances
-from windlass.environments.decide.report import Account
+from windlass.environments.decide.report import HOOKED, Account
 from windlass.environments.decide.step import Finding
 from windlass.environments.decide.trust import Untrusted
 from windlass.environments.decide.wish import WishRefused
 from windlass.environments.departures import Departures
 from windlass.environments.fencing import Fence, Fencing
 from windlass.environments.measures import Measures, moment
+from windlass.environments.progress import Applied
 from windlass.environments.rendering import REFUSALS, Rendering
 from windlass.environments.rollout import Rollouts
 from windlass.environments.spaces import Spaces
@@ -50,17 +53,6 @@ _UNENFORCED = (
     "nothing here enforces the network policies (setting environments-network-enforcement is "
     "absent), so its pods can be reached and can reach others"
 )
-_SOURCE_REASONS = {
-    "AuthFailed": "GitAuthFailed",
-    "SecretMissing": "GitAuthFailed",
-    "SecretKeyMissing": "GitAuthFailed",
-    "HostKeyMismatch": "HostKeyMismatch",
-    "RefNotFound": "RefNotFound",
-    "CommitNotOnRef": "CommitNotOnRef",
-    "UnsafePath": "UnsafePath",
-    "SourceTooLarge": "SourceTooLarge",
-    "TooLarge": "SourceTooLarge",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,10 +212,10 @@ class Environments:
         except WishRefused as error:
             return _with(account, "source", step.failed(error.kind, error.reason, str(error)))
         except WindlassError as error:
-            return _with(account, "source", _git_trouble(error))
+            return _with(account, "source", troubles.of_source(error))
         if not any(one.follows for one in wishes):
             account = replace(account, poll_seconds=None)
-        text, trouble = "manifests are taken as they are; there is nothing to build", ""
+        text, trouble = "images are taken as they are named; there is nothing to build", ""
         if settled.trouble is not None:
             trouble = f"newer commits cannot be looked for: {settled.trouble}"
             text = f"{text}; {trouble}"
@@ -234,6 +226,7 @@ class Environments:
         """Whether somebody wants a look at the repositories now."""
         if _is_retried(subject):
             self._hands.commits.forget(subject.key)
+            self._hands.rendering.forget(subject.key)
         asked = requests.pending(subject.status, requests.annotations_of(subject.object))
         return asked is not None or _is_retried(subject)
 
@@ -254,8 +247,8 @@ class Environments:
             kind = error.kind if isinstance(error, WishRefused) else phase.DEPLOYMENT
             return _with(account, "render", step.failed(kind, error.reason, str(error))), None
         except WindlassError as error:
-            return _with(account, "render", _git_trouble(error)), None
-        text = f"{len(made.members)} objects"
+            return _with(account, "render", troubles.of_render(error)), None
+        text = f"{len(made.everything)} objects"
         account = _with(account, "render", step.done(phase.DEPLOYMENT, "Rendering", text))
         left_out = tuple(f"{name} is not applied" for name in made.dropped)
         return replace(account, unsupported=(*left_out, *made.notes)), made
@@ -264,36 +257,53 @@ class Environments:
         self, subject: Subject, account: Account, made: Bundle, known_at: float
     ) -> Account:
         """Apply, and look how far it is."""
-        place, before = account.namespace, account.revision
-        if _is_retried(subject):
+        place, before, is_retried = account.namespace, account.revision, _is_retried(subject)
+        if is_retried:
             await self._hands.applying.begin_again(place, subject.marks)
-        applied = await self._hands.applying.apply(place, subject.marks, made)
+        applied = await self._hands.applying.apply(
+            place, subject.marks, made, is_retried=is_retried
+        )
         account = _revised(account, self._hands.applying.ledger(place).revision)
-        self._measures.applied(applied.written)
-        self._measures.pruned(applied.pruned)
-        for name in applied.corrected:
-            self._corrected(subject.object, name)
+        account = replace(account, hooks=_moments(account, made))
+        self._count(subject, applied)
         account = _applied(account, applied, made)
         if applied.finding is not None:
             return account
         if before.number != account.revision.number:
-            self._measures.rolled_out(self._clock.monotonic() - known_at)
+            self._measures.rolled_out(self._clock.monotonic() - known_at, _mode(subject))
         return await self._looked(subject, account, made)
+
+    def _count(self, subject: Subject, applied: Applied) -> None:
+        self._measures.applied(applied.written)
+        self._measures.pruned(applied.pruned)
+        for name in applied.corrected:
+            self._corrected(subject.object, name)
 
     async def _looked(self, subject: Subject, account: Account, made: Bundle) -> Account:
         place, now = account.namespace, self._clock.now()
         waited = (now - (account.revision.began or now)).total_seconds()
         rollout = self._hands.rollouts.look(place, made, waited)
+        account = _with(account, "rollout", rollout.finding)
+        if not rollout.finding.ends and "postDeploy" in (account.hooks or ()):
+            account = _with(account, "postDeploy", await self._concluded(subject, account, made))
+        last = account.findings[-1][1]
         ledger = await self._hands.applying.note(
-            place, subject.marks, rollout.ended, is_ready=not rollout.finding.ends
+            place, subject.marks, rollout.ended, is_ready=not last.ends
         )
-        events = tuple(news.rollout(rollout.finding, subject.status, ledger.revision.number))
+        events = tuple(news.rollout(last, subject.status, ledger.revision.number))
         if ledger.revision.ready is not None and not subject.status.get("serving"):
             created = moment(subject.object["metadata"]["creationTimestamp"])
-            self._measures.ready_at_last(created, now)
-        account = _with(account, "rollout", rollout.finding)
+            self._measures.ready_at_last(created, now, _mode(subject))
         # Whether it *was* ready is the state before this look: that of `account`.
         return replace(account, revision=ledger.revision, events=events)
+
+    async def _concluded(self, subject: Subject, account: Account, made: Bundle) -> Finding:
+        """The hooks after the rollout."""
+        applied = await self._hands.applying.conclude(
+            account.namespace, subject.marks, made, is_retried=_is_retried(subject)
+        )
+        self._count(subject, applied)
+        return applied.finding or account.findings[-1][1]
 
 
 def _announced() -> Outcome:
@@ -331,25 +341,28 @@ def _ends(account: Account) -> bool:
     return account.findings[-1][1].ends
 
 
-def _git_trouble(error: WindlassError) -> Finding:
-    """What keeps the commits from us, as a condition says it."""
-    reason = _SOURCE_REASONS.get(error.reason, "GitUnavailable")
-    text = f"{error.reason}: {error.message}"
-    after = error.after if isinstance(error, Stalled | Waiting) else None
-    if reason in phase.TERMINAL[phase.BUILD]:
-        return replace(step.failed(phase.BUILD, reason, text), after=after)
-    if after is not None:
-        return step.waiting(phase.BUILD, reason, text, after=after)
-    return step.retrying(phase.BUILD, reason, text)
+def _mode(subject: Subject) -> str:
+    return wish.template(subject.project, subject.environment).type
+
+
+def _moments(account: Account, made: Bundle) -> frozenset[When]:
+    """At which moments the wished revision has hooks."""
+    is_upgrade = account.revision.is_upgrade
+    return frozenset(when for when in HOOKED if made.due(when, is_upgrade=is_upgrade))
 
 
 def _applied(account: Account, applied: Applied, made: Bundle) -> Account:
     """How far applying came: what workloads need, then they themselves."""
-    if applied.finding is not None and not applied.is_prepared:
+    if applied.finding is not None and applied.step == "prepare":
         return _with(account, "prepare", applied.finding)
     count = sum(member.stage < Stage.WORKLOADS for member in made.members)
     text = f"{count} objects that workloads need are applied"
     account = _with(account, "prepare", step.done(phase.DEPLOYMENT, "Applying", text))
+    if applied.finding is not None and applied.step == "preDeploy":
+        return _with(account, "preDeploy", applied.finding)
+    if "preDeploy" in (account.hooks or ()):
+        text = "the hooks before the workloads are complete"
+        account = _with(account, "preDeploy", step.done(phase.DEPLOYMENT, "Applying", text))
     text = f"{len(made.members) - count} workloads and what scales them are applied"
     done = step.done(phase.DEPLOYMENT, "Applying", text)
     return _with(account, "workloads", applied.finding or done)

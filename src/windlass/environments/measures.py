@@ -10,8 +10,6 @@ from windlass.objects.key import Key
 from windlass.runtime.outcome import Outcome
 from windlass.telemetry.environment_metrics import EnvironmentMetrics
 
-MODE = "manifest"
-
 _ENDED = frozenset({"Succeeded", "Failed"})
 
 
@@ -36,19 +34,19 @@ class Measures:
             self.metrics.phase.set(1, key.namespace, key.name, project, str(phase))
         self._steps(status.get("steps") or [], fields.get("steps") or [])
 
-    def ready_at_last(self, created: datetime, ready: datetime) -> None:
+    def ready_at_last(self, created: datetime, ready: datetime, mode: str) -> None:
         """An Environment is ready for the first time."""
-        self.metrics.time_to_ready.observe(max(0.0, (ready - created).total_seconds()), MODE)
+        self.metrics.time_to_ready.observe(max(0.0, (ready - created).total_seconds()), mode)
 
-    def rendered(self, seconds: float) -> None:
-        self.metrics.render_seconds.observe(seconds, MODE)
+    def rendered(self, seconds: float, mode: str) -> None:
+        self.metrics.render_seconds.observe(seconds, mode)
 
     def render_rejected(self, reason: str) -> None:
         self.metrics.render_rejected.inc(reason)
 
-    def rolled_out(self, seconds: float) -> None:
+    def rolled_out(self, seconds: float, mode: str) -> None:
         """All objects of a new revision are applied, so long after its commit was known."""
-        self.metrics.overhead_seconds.observe(seconds, MODE)
+        self.metrics.overhead_seconds.observe(seconds, mode)
 
     def applied(self, kinds: Iterable[str]) -> None:
         for kind in kinds:

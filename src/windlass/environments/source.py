@@ -2,21 +2,21 @@
 
 A branch is resolved through the listing that everybody shares; a commit that was named is
 believed only if it lies on its branch. From then on only the commit is used. Files are
-read from a bare store and never written to a disk: what is no plain file is refused by
-name before a byte of it is used.
+read from a bare store and never written to a disk here: what is no plain file is refused
+by name before a byte of it is used.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from windlass.base.clock import Clock
 from windlass.base.errors import Stalled
+from windlass.environments import chosen_files
 from windlass.environments.decide import manifests
-from windlass.environments.decide.manifests import RenderRefused
 from windlass.environments.decide.report import Source
 from windlass.environments.decide.wish import SourceWish
 from windlass.git.child import Git, check_transport
@@ -38,8 +38,8 @@ MOST_FILE_BYTES = manifests.MOST_BYTES
 BELIEVED_SECONDS = 60.0
 """How long credentials that were just used to find a commit are good to fetch it."""
 
-_PLAIN_MODES = frozenset({0o100644, 0o100755})
-_WHAT = {0o120000: "a symbolic link", 0o160000: "a submodule"}
+Choice = Callable[[dict[str, Entry]], dict[str, Entry]]
+"""Which files of a whole commit are needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class _Refused:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The manifests at a path; `contents` is None where `tree` is the one already known."""
+    """Some files of a commit; `contents` is None where `tree` is the one already known."""
 
     tree: str
     contents: dict[str, bytes] | None
@@ -114,9 +114,9 @@ class Sources:
         return Source(wanted.name, branch, commit, ref)
 
     async def files(
-        self, namespace: str, wanted: SourceWish, settled: Source, path: str, *, known: str = ""
+        self, namespace: str, wanted: SourceWish, settled: Source, choice: Choice, *, known: str
     ) -> Files:
-        """The manifests at `path` of a settled commit; they are not read if they are `known`."""
+        """The files of a settled commit that `choice` takes; they are not read if `known`."""
         remote, proof = await self._origin(namespace, wanted, BELIEVED_SECONDS)
         here = place.name(remote, proof)
         # A store serves one commit at a time.
@@ -124,8 +124,8 @@ class Sources:
             try:
                 store = await self._store(here)
                 commit = await store.fetch(Origin(remote, proof), settled.commit, ref=settled.ref)
-                entries = _chosen(await asyncio.to_thread(store.listing, commit), path)
-                tree = _tree(entries)
+                entries = choice(await asyncio.to_thread(store.listing, commit))
+                tree = chosen_files.tree(entries)
                 if tree == known:
                     return Files(tree, None)
                 await store.need([entry.blob for entry in entries.values()])
@@ -189,47 +189,10 @@ class Sources:
         return self._stores[name]
 
 
-def _chosen(listing: dict[str, Entry], path: str) -> dict[str, Entry]:
-    """The manifests at `path`: the file itself, or those below the directory."""
-    if path in listing:
-        found = {path: listing[path]}
-    else:
-        below = f"{path.rstrip('/')}/" if path else ""
-        inside = {name: entry for name, entry in listing.items() if name.startswith(below)}
-        if not inside:
-            raise RenderRefused("RenderFailed", _missing(listing, path))
-        found = {name: entry for name, entry in inside.items() if manifests.is_manifest(name)}
-        if not found:
-            raise RenderRefused(
-                "RenderFailed", f"no YAML or JSON file lies below {path or 'the root'}"
-            )
-    for name, entry in sorted(found.items()):
-        if entry.mode not in _PLAIN_MODES:
-            what = _WHAT.get(entry.mode, "no plain file")
-            raise Stalled("UnsafePath", f"{name} is {what}; manifests are plain files")
-    return found
-
-
-def _tree(entries: dict[str, Entry]) -> str:
-    """What changes with any path and any content, and with nothing else."""
-    rows = sorted((path, str(entry.blob)) for path, entry in entries.items())
-    return hashlib.sha256(repr(rows).encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def _missing(listing: dict[str, Entry], path: str) -> str:
-    parent = path.rpartition("/")[0]
-    inside = f"{parent}/" if parent else ""
-    beside = sorted(
-        {name[len(inside) :].partition("/")[0] for name in listing if name.startswith(inside)}
-    )
-    where = parent or "the root"
-    return f"{path} is not in the commit; {where} holds {', '.join(beside[:20]) or 'nothing'}"
-
-
 def _contents(store: ExactStore, entries: dict[str, Entry]) -> dict[str, bytes]:
     if sum(store.size(entry.blob) for entry in entries.values()) > MOST_FILE_BYTES:
         raise Stalled(
             "SourceTooLarge",
-            f"the manifests are larger than {MOST_FILE_BYTES >> 20} MiB; name a smaller path",
+            f"the files are larger than {MOST_FILE_BYTES >> 20} MiB; name a smaller path",
         )
     return {name: store.read(entry.blob) for name, entry in entries.items()}

@@ -13,12 +13,12 @@ import contextlib
 import copy
 import os
 import shutil
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from windlass.base import redaction, unnamed
+from windlass.base import redaction, threads, unnamed
 from windlass.git import address, environment, private, process, ssh
 from windlass.git.credentials import ANONYMOUS, Credentials
 from windlass.git.errors import GitError, InsecureTransport
@@ -96,8 +96,8 @@ class Git:
         addresses = await self._addresses(remote, credentials)
         turn = await self._turn(remote)
         with turn, self._counted(args[0]), credentials.in_use(), contextlib.ExitStack() as stack:
-            prepared = await _to_its_end(
-                asyncio.to_thread(self._prepare, stack, remote, credentials, addresses, config)
+            prepared = await threads.to_its_end(
+                self._prepare, stack, remote, credentials, addresses, config
             )
             try:
                 ended = await process.run(
@@ -197,16 +197,6 @@ class Git:
             memory_bytes=self.settings.memory_limit_bytes,
             file_bytes=self.settings.file_limit_bytes,
         )
-
-
-async def _to_its_end(work: Coroutine[None, None, _Prepared]) -> _Prepared:
-    """Also when cancelled, wait for the thread: it may be just making what must be removed."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise
 
 
 def check_transport(remote: Remote, settings: GitSettings) -> None:

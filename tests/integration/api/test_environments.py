@@ -151,6 +151,47 @@ def test_trust_only_falls(server: Server, kubectl: Any, namespace: str) -> None:
         assert "trust may only fall" in refused.stderr
 
 
+@pytest.mark.scenario("E7")
+def test_values_are_kept_as_they_are(server: Server, namespace: str) -> None:
+    """Keys that nobody declared come back unchanged, in either shape, whatever they hold."""
+    values = {
+        "replicas": 3,
+        "ratio": 0.25,
+        "on": True,
+        "off": False,
+        "image": {"tag": "1.0", "pullPolicy": None, "x-Any_Key.at/all": {"deep": {"er": ["~"]}}},
+        "list": [1, "two", {"three": [None, {}, []]}, False],
+        "empty": {},
+        "large": 9007199254740993,
+        "text": "2001-01-01",
+    }
+    template = {"type": "helm", "path": "chart", "values": values, "valuesFiles": ["a/b.yaml"]}
+    later = GOOD["Project"] | {"templates": {"default": template}}
+    older = OLD_PROJECT | {"deployment": {"type": "helm", "path": "chart", "values": values}}
+    for name, spec in (("later", later), ("older", older)):
+        made = _post(server, namespace, "Project", spec, name=name)
+        assert made.accepted, made.message
+        stored = server.get(f"/apis/{API}/namespaces/{namespace}/projects/{name}").body
+        kept = stored["spec"].get("deployment") or stored["spec"]["templates"]["default"]
+        assert kept["values"] == values
+        decoded = Project.decode(json.dumps(stored).encode())
+        assert (decoded.spec.templates or {})["default"].values == values
+    wish = GOOD["Environment"] | {"values": values}
+    made = _post(server, namespace, "Environment", wish)
+    assert made.accepted, made.message
+    assert made.body["spec"]["values"] == values
+
+
+def test_values_for_manifests_are_refused(server: Server, namespace: str) -> None:
+    """A field that would do nothing is named."""
+    for field, value in (("values", {"a": 1}), ("valuesFiles", ["a.yaml"])):
+        template = {"type": "manifest", field: value}
+        spec = GOOD["Project"] | {"templates": {"default": template}}
+        refused = _post(server, namespace, "Project", spec, query="?dryRun=All")
+        assert refused.status == 422
+        assert f"spec.templates[default].{field}" in refused.message
+
+
 @pytest.mark.scenario("E8")
 @pytest.mark.parametrize("kind", ["Project", "Environment"])
 def test_spec_and_status_have_a_door_each(

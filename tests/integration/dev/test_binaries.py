@@ -80,3 +80,14 @@ def test_other_versions_on_path_are_passed_over(tmp_path: Path) -> None:
     found = binaries.locate(None, Silent())
     assert found["etcd"].parent == tmp_path / "path"
     assert found["kubectl"].parent == binaries.cached_directory()
+
+
+def test_helm_is_kept_apart_from_the_programs_of_a_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its version is no part of their name, and a directory named for them need not hold it."""
+    monkeypatch.setenv(binaries.SETTING, str(_write_all(tmp_path / "named")))
+    assert binaries.at_hand(tools.HELM) is None
+    kept = write_script(binaries.cached_directory(tools.HELM.bundle) / "helm", "exit 0")
+    assert kept.parent != binaries.cached_directory()
+    assert binaries.at_hand(tools.HELM) == kept

@@ -173,6 +173,7 @@ def _write_wheel(directory: Path, version: str, root: str) -> None:
     [
         ("kubernetes", f"k8s.io/kubernetes {tools.KUBERNETES_VERSION}"),
         ("etcd", f"go.etcd.io/etcd/server/v3 v{tools.ETCD_VERSION}"),
+        ("helm", f"helm.sh/helm/v3 {tools.HELM_VERSION}"),
     ],
 )
 def test_pins_and_table_agree(module: str, requirement: str) -> None:

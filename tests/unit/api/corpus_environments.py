@@ -69,9 +69,16 @@ def _aliases() -> Iterator[Case]:
     for url in BAD_URLS:
         yield Case(PROJECT, "source", bare | {"source": {"repositoryUrl": url}}, False)
     yield case(PROJECT, "deployment", {"type": "manifest"}, False)
-    wrong = [{"type": "helm"}, {"path": "x"}, {"type": "manifest", "path": "../x"}]
+    wrong = [
+        {"type": "kustomize"},
+        {"path": "x"},
+        {"type": "manifest", "path": "../x"},
+        {"type": "manifest", "values": {"a": 1}},
+    ]
     for deployment in wrong:
         yield Case(PROJECT, "deployment", bare | {"deployment": deployment}, False)
+    chart = {"type": "helm", "path": "chart", "values": {"a": {"b": [1, None, "x"]}}}
+    yield Case(PROJECT, "deployment", bare | {"deployment": chart}, True)
     primary = {"default": {"type": "manifest", "sourceRef": "primary"}}
     named = {"default": {"type": "manifest", "sourceRef": "app"}}
     yield Case(PROJECT, "templates", {"source": both, "templates": primary}, True)
@@ -106,8 +113,27 @@ def _templates() -> Iterator[Case]:
         [{"a": plain | {"sourceRef": name}} for name in ("", "app")],
         [{"a": plain | {"sourceRef": name}} for name in ("other", "primary", "A", 1)],
     )
-    modes = ["helm", "kustomize", "managed", "docker-compose", "foo", ""]
+    modes = ["kustomize", "managed", "docker-compose", "foo", ""]
     yield from values(PROJECT, "templates", [], [{"a": {"type": mode}} for mode in modes])
+    chart: dict[str, Any] = {"type": "helm"}
+    paths = [*([path] for path in GOOD_PATHS), [], [f"{n}.yaml" for n in range(8)]]
+    crooked = [*([path] for path in BAD_PATHS), [""], [f"{n}.yaml" for n in range(9)], "a.yaml"]
+    yield from values(
+        PROJECT,
+        "templates",
+        [
+            {"a": chart},
+            {"a": chart | {"values": {}}},
+            {"a": chart | {"values": {"A b": {"c": [None, 1.5, True, {}]}}}},
+            *({"a": chart | {"valuesFiles": files}} for files in paths),
+        ],
+        [
+            *({"a": chart | {"values": wrong}} for wrong in ("a: 1", 1, [], True)),
+            *({"a": chart | {"valuesFiles": files}} for files in crooked),
+            {"a": plain | {"values": {}}},
+            {"a": plain | {"valuesFiles": []}},
+        ],
+    )
     yield from values(PROJECT, "templates", [], [{"a": {}}])
 
 
@@ -185,8 +211,9 @@ def _environment() -> Iterator[Case]:
     yield from values(kind, "projectRef.namespace", [*GOOD_LABELS, "", ABSENT], [*BAD_LABELS, "*"])
     types = ["a", "staging", "pr-1", "x" * 30]
     yield from values(kind, "type", types, ["", "A", "1", "a_b", "x" * 31, 1, ABSENT])
-    modes = ["foo", "helm", "production", "workspace", "kustomize", ""]
-    yield from values(kind, "deploymentMode", ["manifest", ABSENT], modes)
+    modes = ["foo", "production", "workspace", "kustomize", ""]
+    yield from values(kind, "deploymentMode", ["manifest", "helm", ABSENT], modes)
+    yield from values(kind, "values", [{}, {"a": {"b": [1, {}]}}], ["a", 1, [], True])
     commits = ["", "HEAD", "abcdef0", "a" * 40, "0" * 64]
     wrong = ["xyz", "abc", "A" * 40, "a" * 41, "a" * 65, "head", "--x", 1]
     yield from values(kind, "sources.0.commitSha", commits, wrong)

@@ -14,6 +14,7 @@ from windlass.dev import tools
         ("Kubernetes v1.35.4\n", "v1.35.4"),
         ("Client Version: v1.35.4\nKustomize Version: v5.7.1\n", "v1.35.4"),
         ("Kubernetes v1.35.4-rc.1+dirty\n", "v1.35.4-rc.1+dirty"),
+        ("Helm v3.20.2", "v3.20.2"),
         ("some wrapper, warming up\nKubernetes v1.35.4\n", "v1.35.4"),
         ("Kubernetes\n", None),
         ("", None),
@@ -35,6 +36,11 @@ def test_kubernetes_is_told_its_version_when_linked() -> None:
 def test_etcd_is_linked_without_kubernetes_flags() -> None:
     """The version package exists only in Kubernetes."""
     assert tools.link_flags(tools.ETCD) == "-s -w"
+
+
+def test_helm_is_told_its_version_when_linked() -> None:
+    """Without it a build knows its minor version only."""
+    assert tools.link_flags(tools.HELM).endswith("version.version=v3.20.2")
 
 
 def test_build_is_reproducible_and_named() -> None:

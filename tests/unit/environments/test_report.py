@@ -59,6 +59,28 @@ def _states(status: Object) -> dict[str, str]:
 CONVERGED = _status(READY, {})
 
 
+def test_hooks_are_steps_where_there_are_some() -> None:
+    """Ready waits for those after the rollout; while they run, it is the new one that serves."""
+    waits = step.waiting(phase.DEPLOYMENT, "HookRunning", "Job/a runs")
+    before = ("preDeploy", step.done(phase.DEPLOYMENT, "Applying", "complete"))
+    account = replace(
+        READY,
+        findings=(*DONE[:5], before, *DONE[5:], ("postDeploy", waits)),
+        around=Circumstances(),
+        revision=Revision(4, "new", NOW),
+        hooks=frozenset({"preDeploy", "postDeploy"}),
+    )
+    status = _status(account, CONVERGED)
+    assert (status["phase"], status["progress"]) == ("Deploying", "8/9")
+    assert status["serving"] == CONVERGED["serving"]
+    assert status["message"] == "Job/a runs"
+    assert list(_states(status))[5:] == ["preDeploy", "workloads", "rollout", "postDeploy"]
+    unknown = _status(_until("source", waits), status)
+    assert _states(unknown)["postDeploy"] == "Pending"
+    without = _status(replace(READY, hooks=frozenset()), status)
+    assert without["progress"] == "7/7"
+
+
 def test_a_pass_that_went_through() -> None:
     """Everything is said once, and everything agrees."""
     assert CONVERGED["phase"] == "Ready"

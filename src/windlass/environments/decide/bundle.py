@@ -2,6 +2,11 @@
 
     objects ─▶ allowed kinds ─▶ shape ─▶ field rules ─▶ defaults ─▶ our namespace, marks ─▶ order
 
+A hook is a Job that runs at its moment in every revision: its pods carry the digest of
+everything that it runs for, so with anything new it is a new Job, and else the same. It
+stays until then, also where it asks to be cleaned up: one that is gone before anybody saw
+it end would run again and again.
+
 Pure and deterministic: equal objects give equal bytes, in whatever order they come. All
 offenders are found before anything is applied, and then nothing is: a bundle is taken
 whole or not at all.
@@ -18,6 +23,7 @@ import msgspec
 
 from windlass.environments.decide import field_rules, kinds, marking, marks, object_shapes, pods
 from windlass.environments.decide.field_rules import Offence
+from windlass.environments.decide.hooks import Hook, When
 from windlass.environments.decide.kinds import Stage
 from windlass.environments.decide.manifests import Manifest
 from windlass.environments.decide.marking import PRUNE, RECREATE
@@ -27,6 +33,7 @@ from windlass.objects.json import JSON, Object
 
 __all__ = [
     "APPLIED_HASH",
+    "HOOK_OF",
     "PRUNE",
     "RECREATE",
     "Bundle",
@@ -37,7 +44,11 @@ __all__ = [
 ]
 
 APPLIED_HASH = "catalyst.dev/applied-hash"
+HOOK_OF = "catalyst.dev/hook-of"
+"""On the pods of a hook: the digest of the bundle that it runs for."""
 
+
+_CLEANED_UP = "ttlSecondsAfterFinished"
 _HASH_CHARS = 16
 _NAMED_AT_MOST = 10
 _ORDER = ("KindNotAllowed", "FieldNotAllowed", "NameReserved", "ConfigInvalid")
@@ -72,12 +83,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One object to apply, and the file that it comes from."""
+    """One object to apply, the file that it comes from, and when it runs if it is a hook."""
 
     gvr: GVR
     stage: Stage
     object: Object
     file: str = ""
+    hook: Hook | None = None
 
     @property
     def kind(self) -> str:
@@ -97,7 +109,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """Everything of one revision, in the order in which it is applied.
+    """Everything of one revision, in the order in which it is applied; hooks by themselves.
 
     `digest` changes with anything that is applied but the team, and with nothing else.
     """
@@ -106,18 +118,42 @@ class Bundle:
     digest: str
     dropped: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    hooks: tuple[Member, ...] = ()
+
+    @property
+    def everything(self) -> tuple[Member, ...]:
+        """Members and hooks."""
+        return (*self.members, *self.hooks)
+
+    def due(self, when: When, *, is_upgrade: bool) -> tuple[Member, ...]:
+        """The hooks of one moment of a revision, in the order in which they run."""
+        return tuple(
+            hook
+            for hook in self.hooks
+            if hook.hook is not None and hook.hook.when(is_upgrade=is_upgrade) == when
+        )
 
 
-def assembled(manifests: Iterable[Manifest], place: Place) -> Bundle:
+def assembled(
+    manifests: Iterable[Manifest], place: Place, *, left_out: Iterable[str] = ()
+) -> Bundle:
     """The bundle of some objects; BundleRefused names every offender."""
     kept, dropped = _sorted_out(manifests)
     offences = list(_offences(kept, trusted=place.trusted))
     if offences:
         raise BundleRefused(offences)
-    members = [_member(written, place) for written in kept]
+    members = [_member(written, place) for written in kept if written.hook is None]
     members.sort(key=lambda member: (member.stage, member.kind, member.name))
-    notes = sorted(_notes(kept, place.namespace))
-    return Bundle(tuple(members), _digest(members), tuple(sorted(dropped)), tuple(notes))
+    hooks = [_member(written, place) for written in kept if written.hook is not None]
+    hooks.sort(key=lambda member: (member.hook.weight if member.hook else 0, member.name))
+    digest = _digest((*members, *hooks))
+    return Bundle(
+        tuple(members),
+        digest,
+        tuple(sorted({*dropped, *left_out})),
+        tuple(sorted(_notes(kept, place.namespace))),
+        tuple(_run_for(hook, digest) for hook in hooks),
+    )
 
 
 def _sorted_out(manifests: Iterable[Manifest]) -> tuple[list[Manifest], set[str]]:
@@ -184,8 +220,24 @@ def _member(written: Manifest, place: Place) -> Member:
     allowed = kinds.ALLOWED[kinds.type_of(obj)]
     wanted = marking.marked(_secured(_encoded(obj), place), place.marks, place.namespace)
     wanted.pop("status", None)
-    wanted["metadata"]["annotations"][APPLIED_HASH] = _hash(_teamless(wanted))[:_HASH_CHARS]
-    return Member(allowed.gvr, allowed.stage, wanted, written.file)
+    return Member(allowed.gvr, allowed.stage, _hashed(wanted), written.file, written.hook)
+
+
+def _run_for(hook: Member, digest: str) -> Member:
+    """A hook that is another one in every other bundle; pods of a Job cannot be changed."""
+    told = {HOOK_OF: digest[:_HASH_CHARS]}
+    path = ("spec", "template", "metadata", "annotations")
+    spec = {name: value for name, value in hook.object["spec"].items() if name != _CLEANED_UP}
+    kept = {**hook.object, "spec": spec}
+    return replace(hook, object=_hashed(marking.changed(kept, path, lambda said: {**said, **told})))
+
+
+def _hashed(obj: Object) -> Object:
+    metadata = obj["metadata"]
+    said = {name: text for name, text in metadata["annotations"].items() if name != APPLIED_HASH}
+    plain = {**obj, "metadata": {**metadata, "annotations": said}}
+    applied = {**said, APPLIED_HASH: _hash(_teamless(plain))[:_HASH_CHARS]}
+    return {**obj, "metadata": {**metadata, "annotations": applied}}
 
 
 def _encoded(obj: Object) -> Object:

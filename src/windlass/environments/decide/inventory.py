@@ -53,7 +53,7 @@ Inventory = tuple[Entry, ...]
 def widened(inventory: Inventory, bundle: Bundle) -> Inventory:
     """With everything that is about to be applied."""
     known = {entry.identity: entry for entry in inventory}
-    for member in bundle.members:
+    for member in bundle.everything:
         entry = Entry(member.gvr.group, member.kind, member.name)
         known.setdefault(entry.identity, entry)
     return tuple(sorted(known.values()))
@@ -95,6 +95,15 @@ def finished(inventory: Inventory, ended: Mapping[Identity, str]) -> Inventory:
     )
 
 
+def unfinished(inventory: Inventory, hooks: Iterable[Member]) -> Inventory:
+    """With all hooks before them again: a revision runs its own, whatever ran for others."""
+    names = {(member.gvr.group, member.kind, member.name) for member in hooks}
+    return tuple(
+        msgspec.structs.replace(entry, done="") if entry.identity in names else entry
+        for entry in inventory
+    )
+
+
 def is_finished(inventory: Inventory, member: Member) -> bool:
     """Whether this very Job or Pod has already run to its end."""
     identity = (member.gvr.group, member.kind, member.name)
@@ -111,7 +120,7 @@ def without(inventory: Inventory, gone: Iterable[Entry]) -> Inventory:
 
 def stale(inventory: Inventory, bundle: Bundle) -> Inventory:
     """What is listed and no longer wanted."""
-    wanted = {(member.gvr.group, member.kind, member.name) for member in bundle.members}
+    wanted = {(member.gvr.group, member.kind, member.name) for member in bundle.everything}
     return tuple(entry for entry in inventory if entry.identity not in wanted)
 
 

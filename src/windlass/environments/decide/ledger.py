@@ -30,12 +30,16 @@ _REVISION = "revision"
 
 
 class Revision(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One wished state; `digest` is that of its bundle."""
+    """One wished state; `digest` is that of its bundle.
+
+    It is an upgrade if a revision before it was ready, and stays so.
+    """
 
     number: int = 0
     digest: str = ""
     began: datetime | None = None
     ready: datetime | None = None
+    is_upgrade: bool = False
 
 
 class Ledger(msgspec.Struct, frozen=True):
@@ -74,16 +78,26 @@ def recovered(ledger: Ledger, present: Iterable[Object], owner_uid: str) -> Ledg
 
 def begun(ledger: Ledger, bundle: Bundle, now: datetime) -> Ledger:
     """Before anything of `bundle` is applied: all of it listed, its revision numbered."""
-    revision = ledger.revision
+    revision, listed = ledger.revision, ledger.inventory
     if revision.digest != bundle.digest:
-        revision = Revision(revision.number + 1, bundle.digest, _whole_seconds(now))
-    return Ledger(inventory.widened(ledger.inventory, bundle), revision)
+        listed = inventory.unfinished(listed, bundle.hooks)
+        is_upgrade = revision.is_upgrade or revision.ready is not None
+        revision = Revision(
+            revision.number + 1, bundle.digest, _whole_seconds(now), is_upgrade=is_upgrade
+        )
+    return Ledger(inventory.widened(listed, bundle), revision)
 
 
 def begun_again(ledger: Ledger, now: datetime) -> Ledger:
     """The same revision with all of its time before it."""
     revision = msgspec.structs.replace(ledger.revision, began=_whole_seconds(now))
     return Ledger(ledger.inventory, revision)
+
+
+def hook_ended(ledger: Ledger, live: Object, ended: Mapping[Identity, str]) -> Ledger:
+    """After a hook ran to its end: it is done for good in this revision."""
+    named = inventory.with_uids(ledger.inventory, (live,))
+    return Ledger(inventory.finished(named, ended), ledger.revision)
 
 
 def applied(ledger: Ledger, present: Iterable[Object], gone: Iterable[Entry]) -> Ledger:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from windlass.environments.decide.hooks import Hook
 from windlass.objects import yaml_reader
 from windlass.objects.json import JSON, Object
 
@@ -30,10 +31,11 @@ class RenderRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """An object as a project wrote it, and the file in which it stands."""
+    """An object as a project wrote it, the file in which it stands, and when it runs."""
 
     object: Object
     file: str
+    hook: Hook | None = None
 
 
 def is_manifest(path: str) -> bool:

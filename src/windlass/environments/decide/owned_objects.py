@@ -6,6 +6,7 @@
     LimitRange               default-limits, before the quota that needs it
     ResourceQuota            default-quota
     NetworkPolicy            one per door
+    Secret                   windlass-release-chart, what helm made of a chart
 
 The names are the operator's for ever; a project that brings one of them is refused.
 """
@@ -23,6 +24,7 @@ APPLIER = "windlass-applier"
 MANAGER = "windlass-manager"
 QUOTA = "default-quota"
 LIMITS = "default-limits"
+RELEASE_TYPE = "catalyst.dev/release.v1"
 
 _RBAC = "rbac.authorization.k8s.io"
 _LEVELS = ("enforce", "warn", "audit")
@@ -99,6 +101,15 @@ def network_policy(place: str, owner: Marks, name: str, spec: Object) -> Object:
 def config_map(place: str, owner: Marks, name: str, data: Mapping[str, str]) -> Object:
     """Something to remember."""
     return {**_object("v1", "ConfigMap", name, place, owner), "data": dict(data)}
+
+
+def release(place: str, owner: Marks, name: str, data: Mapping[str, str]) -> Object:
+    """What was rendered, for as long as it is wished; `data` is in base64."""
+    return {
+        **_object("v1", "Secret", name, place, owner),
+        "type": RELEASE_TYPE,
+        "data": dict(data),
+    }
 
 
 def _binding(name: str, place: str, owner: Marks, role: str, subject: Object) -> Object:

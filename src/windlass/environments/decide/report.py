@@ -7,11 +7,12 @@ yields the same status.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from windlass.environments.decide import news, phase
+from windlass.environments.decide.hooks import When
 from windlass.environments.decide.ledger import Revision
 from windlass.environments.decide.phase import Circumstances, Standing
 from windlass.environments.decide.step import Finding
@@ -20,7 +21,19 @@ from windlass.objects.json import JSON, Object
 from windlass.runtime.outcome import Notice, Outcome, Verdict
 from windlass.runtime.summary import conditions_of, timestamp
 
-STEPS = ("namespace", "policies", "source", "render", "prepare", "workloads", "rollout")
+STEPS = (
+    "namespace",
+    "policies",
+    "source",
+    "render",
+    "prepare",
+    "preDeploy",
+    "workloads",
+    "rollout",
+    "postDeploy",
+)
+HOOKED: tuple[When, ...] = ("preDeploy", "postDeploy")
+"""Steps of revisions alone that have hooks for them."""
 
 _MOST_CHARS = 1024
 _MOST_CHARS_SERVING = 200
@@ -53,7 +66,8 @@ class Account:
 
     `unsupported` is None as long as no bundle was looked at. `generation` is that of the
     Environment; what was said about an older one is no longer a reason to have failed.
-    `unknown` says why nobody knows whether there are newer commits.
+    `unknown` says why nobody knows whether there are newer commits. `hooks` are the moments
+    at which the revision has some; None as long as nobody knows.
     """
 
     findings: tuple[tuple[str, Finding], ...] = ()
@@ -68,13 +82,14 @@ class Account:
     events: tuple[Notice, ...] = ()
     generation: int = 0
     unknown: str = ""
+    hooks: frozenset[When] | None = None
 
 
 def outcome(account: Account, status: Object, now: datetime) -> Outcome:
     """The outcome of a pass that started from `status`."""
     conditions = _conditions(account, status)
     standing = phase.standing(conditions, account.around)
-    steps = _steps(account.findings, status, now)
+    steps = _steps(account, status, now)
     ready = Verdict(
         "True" if standing.phase == "Ready" else "False", standing.reason, standing.message
     )
@@ -116,10 +131,12 @@ def _said(account: Account) -> dict[str, Condition]:
     return {**{row.type: row for row in _NOTHING_TO_DO}, **found}
 
 
-def _steps(findings: Sequence[tuple[str, Finding]], status: Object, now: datetime) -> list[Object]:
+def _steps(account: Account, status: Object, now: datetime) -> list[Object]:
     before = {row["name"]: row for row in status.get("steps") or []}
-    found = dict(findings)
-    return [_step(name, found.get(name), before.get(name, {}), now) for name in STEPS]
+    found = dict(account.findings)
+    hooked: Collection[str] = before if account.hooks is None else account.hooks
+    names = [name for name in STEPS if name not in HOOKED or name in hooked]
+    return [_step(name, found.get(name), before.get(name, {}), now) for name in names]
 
 
 def _step(name: str, finding: Finding | None, before: Object, now: datetime) -> Object:
@@ -171,8 +188,9 @@ def _facts(account: Account, status: Object) -> dict[str, JSON]:
 
 def _is_complete(account: Account) -> bool:
     """Whether this pass saw the wished revision run; only then commits and revision match."""
-    rollout = dict(account.findings).get(STEPS[-1])
-    return rollout is not None and not rollout.ends
+    last = "postDeploy" if "postDeploy" in (account.hooks or ()) else "rollout"
+    finding = dict(account.findings).get(last)
+    return finding is not None and not finding.ends
 
 
 def _serving(account: Account) -> Object:
@@ -191,11 +209,13 @@ def _message(standing: Standing, account: Account, status: Object) -> str:
 
 def _sentence(standing: Standing, account: Account, status: Object) -> str:
     """Cause and fix; and what still runs, while something else is wished."""
-    serving = status.get("serving") or {}
-    grounds = dict(account.findings).get("namespace")
+    serving, found = status.get("serving") or {}, dict(account.findings)
+    grounds = found.get("namespace")
     if (
         standing.phase not in ("Failed", "Building", "Deploying")
         or not serving.get("revision")
+        # Behind a whole rollout it is the new revision that serves.
+        or "postDeploy" in found
         or (grounds is not None and grounds.ends)
     ):
         return standing.message[:_MOST_CHARS]

@@ -1,0 +1,97 @@
+"""Which files of a commit a template needs.
+
+| Type | Files |
+|---|---|
+| manifest | the file at the path, or every YAML and JSON file below it |
+| helm | everything below the path, where Chart.yaml lies, and the files with values |
+
+What is no plain file is refused by name: it could lead anywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from windlass.base.errors import Stalled
+from windlass.environments.decide import manifests
+from windlass.environments.decide.manifests import RenderRefused
+from windlass.git.store import Entry
+
+MOST_FILES = 5000
+
+_CHART = "Chart.yaml"
+_PLAIN_MODES = frozenset({0o100644, 0o100755})
+_WHAT = {0o120000: "a symbolic link", 0o160000: "a submodule"}
+
+Listing = Mapping[str, Entry]
+
+
+def manifests_at(listing: Listing, path: str) -> dict[str, Entry]:
+    """The manifests at `path`: the file itself, or those below the directory."""
+    if path in listing:
+        return _plain({path: listing[path]})
+    inside = _inside(listing, path)
+    found = {name: entry for name, entry in inside.items() if manifests.is_manifest(name)}
+    if not found:
+        raise RenderRefused("RenderFailed", f"no YAML or JSON file lies below {path or 'the root'}")
+    return _plain(found)
+
+
+def chart_at(listing: Listing, path: str, values_files: Sequence[str]) -> dict[str, Entry]:
+    """All files of the chart at `path`, and those with values, wherever they lie."""
+    inside = _inside(listing, path)
+    if folder(path) + _CHART not in inside:
+        raise RenderRefused(
+            "RenderFailed",
+            f"{path or 'the root'} holds no {_CHART}; a template of type helm needs the path of "
+            "the directory where it lies",
+        )
+    absent = next((name for name in values_files if name not in listing), None)
+    if absent is not None:
+        raise RenderRefused("RenderFailed", f"valuesFiles: {_missing(listing, absent)}")
+    return _plain({**inside, **{name: listing[name] for name in values_files}})
+
+
+def folder(path: str) -> str:
+    """What the names of all files below `path` begin with."""
+    return f"{path.rstrip('/')}/" if path else ""
+
+
+def tree(entries: Listing) -> str:
+    """What changes with any path and any content, and with nothing else."""
+    rows = sorted((path, str(entry.blob)) for path, entry in entries.items())
+    return hashlib.sha256(repr(rows).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _inside(listing: Listing, path: str) -> dict[str, Entry]:
+    below = folder(path)
+    inside = {name: entry for name, entry in listing.items() if name.startswith(below)}
+    if not inside:
+        raise RenderRefused("RenderFailed", _missing(listing, path))
+    return inside
+
+
+def _plain(found: dict[str, Entry]) -> dict[str, Entry]:
+    if len(found) > MOST_FILES:
+        raise Stalled(
+            "SourceTooLarge",
+            f"{len(found)} files lie there, at most {MOST_FILES} are read; name a smaller path",
+        )
+    for name, entry in sorted(found.items()):
+        if entry.mode not in _PLAIN_MODES:
+            what = _WHAT.get(entry.mode, "no plain file")
+            raise Stalled("UnsafePath", f"{name} is {what}; only plain files are read")
+    return found
+
+
+def _missing(listing: Listing, path: str) -> str:
+    if path in listing:
+        return f"{path} is a file, not a directory"
+    parent = path.rpartition("/")[0]
+    inside = folder(parent)
+    beside = sorted(
+        {name[len(inside) :].partition("/")[0] for name in listing if name.startswith(inside)}
+    )
+    where = parent or "the root"
+    return f"{path} is not in the commit; {where} holds {', '.join(beside[:20]) or 'nothing'}"

@@ -1,0 +1,139 @@
+"""Renders a chart with `helm template`, in a confined child and a directory for it alone.
+
+The child has no network, no cluster, no plugins, no repositories: `lookup` and
+`getHostByName` find nothing, dependencies are those in `charts/`. Hooks are part of what
+comes back, with their annotations; tests (`helm.sh/hook: test`) and the directory `crds/` are
+not. The same input gives the same output as far as the chart's own functions allow it.
+The directory is gone afterwards; one that a killed operator left is removed at the start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import shutil
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+
+from windlass.base import redaction, threads
+from windlass.base.below import Below
+from windlass.base.errors import Retryable, Stalled
+from windlass.environments.decide import helm_words
+from windlass.environments.decide.helm_words import Release
+from windlass.environments.decide.manifests import RenderRefused
+from windlass.environments.sandbox import child
+from windlass.environments.sandbox.limits import Limits
+from windlass.git import private
+from windlass.git.private import PrivateDirectory
+
+__all__ = ["Helm", "Limits", "Release"]
+
+_CHART = "chart"
+_OF_THE_PATH = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP)
+
+
+class Helm:
+    """One helm program, and how much each of its renders may take.
+
+    `program` is a path, or a name on PATH; empty where charts shall not be rendered.
+    `directory` is where the directories of renders are made; it is ours alone.
+    """
+
+    def __init__(self, program: str, limits: Limits, directory: Path) -> None:
+        self._program = program
+        self._limits = limits
+        self._directory = private.base_directory(directory)
+        private.sweep(self._directory)
+        # More at once would only wait for each other, while their deadlines run.
+        self._turns = asyncio.Semaphore(os.cpu_count() or 1)
+
+    async def template(
+        self, chart: Mapping[str, bytes], values: Sequence[bytes], release: Release
+    ) -> bytes:
+        """The objects of a chart, as YAML.
+
+        `chart` maps paths relative to the chart's root to contents; `values` are YAML or JSON
+        files, later ones win. Raises RenderRefused("RenderFailed" | "RenderTooLarge") for what
+        the project did wrong, Stalled("SandboxUnavailable") where the child cannot be confined
+        or helm is not there, Retryable of the same reason where there is no room
+        for files or a process.
+        """
+        program = await asyncio.to_thread(self._found_program)
+        names = [f"values-{number}.yaml" for number in range(len(values))]
+        files = {f"{_CHART}/{path}": content for path, content in chart.items()}
+        files |= dict(zip(names, values, strict=True))
+        async with self._turns, self._written(files) as directory:
+            ended = await child.run(
+                [program, *helm_words.arguments(release, chart=_CHART, values=names)],
+                directory=directory,
+                limits=self._limits,
+                environment=_environment(directory),
+            )
+        if ended.returncode == 0:
+            return ended.stdout
+        said = ended.stderr.decode("utf-8", "replace")
+        # Cleaned before it is cut: half a secret would not be recognised.
+        said = redaction.process.clean(said, limit=len(said) * 2 + 1)
+        words = helm_words.complaint(said, directory=str(directory))
+        raise RenderRefused("RenderFailed", f"helm: {words or f'exit status {ended.returncode}'}")
+
+    def _found_program(self) -> str:
+        found = shutil.which(self._program) if self._program else None
+        if found is None:
+            missing = f"there is no program {self._program}" if self._program else "it is empty"
+            raise Stalled(
+                "SandboxUnavailable",
+                "charts are rendered by the program that the operator's setting environments-helm "
+                f"names, and {missing}; install helm and name it there, or use type manifest",
+            )
+        return str(Path(found).absolute())
+
+    @contextlib.asynccontextmanager
+    async def _written(self, files: Mapping[str, bytes]) -> AsyncIterator[Path]:
+        """A directory of mode 0700 with these files, and nothing of it afterwards."""
+        stack = contextlib.ExitStack()
+        try:
+            yield await threads.to_its_end(_filled, stack, self._directory, files)
+        finally:
+            await threads.to_its_end(stack.close)
+
+
+def _environment(directory: Path) -> dict[str, str]:
+    """Where helm would look for plugins, repositories and registries: nowhere."""
+    home = directory / child.HOME
+    return {
+        "HELM_NO_PLUGINS": "1",
+        "HELM_PLUGINS": str(home / "plugins"),
+        "HELM_REPOSITORY_CACHE": str(home / "repository"),
+        "HELM_REPOSITORY_CONFIG": str(home / "repositories.yaml"),
+        "HELM_REGISTRY_CONFIG": str(home / "registry.json"),
+        "KUBECONFIG": os.devnull,
+    }
+
+
+def _filled(stack: contextlib.ExitStack, base: Path, files: Mapping[str, bytes]) -> Path:
+    try:
+        made = stack.enter_context(PrivateDirectory(base))
+        made.make_empty(child.HOME)
+        below = Below(made.path)
+        for path, content in files.items():
+            if "\\" in path:
+                raise ValueError(path)
+            below.write(path, content, mode=0o600)
+    except ValueError as error:
+        raise _unsafe() from error
+    except OSError as error:
+        if error.errno in _OF_THE_PATH:
+            raise _unsafe() from error
+        raise Retryable(
+            "SandboxUnavailable", f"the chart cannot be written to disk: {error.strerror}"
+        ) from error
+    return made.path
+
+
+def _unsafe() -> RenderRefused:
+    return RenderRefused(
+        "RenderFailed", "a file of the chart has a path that cannot be made below the chart"
+    )

@@ -1,0 +1,1 @@
+"""Runs a foreign program where it reaches nothing but what it was given."""

@@ -1,0 +1,88 @@
+"""The system calls that a confined program is refused, by number.
+
+Numbers are (x86_64, aarch64); None where an architecture has no such call. Calls that did
+not exist before 2019 have the same number everywhere. What is not in these tables is
+allowed: the filter closes ways out of the process, it does not describe a program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+Numbers = tuple[int | None, int | None]
+
+_NAMESPACES_AND_MOUNTS: Mapping[str, Numbers] = {
+    "mount": (165, 40),
+    "umount2": (166, 39),
+    "pivot_root": (155, 41),
+    "chroot": (161, 51),
+    "open_tree": (428, 428),
+    "open_tree_attr": (467, 467),
+    "move_mount": (429, 429),
+    "fsopen": (430, 430),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fspick": (433, 433),
+    "mount_setattr": (442, 442),
+    "unshare": (272, 97),
+    "setns": (308, 268),
+}
+_OTHER_PROCESSES: Mapping[str, Numbers] = {
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "kcmp": (312, 272),
+    "pidfd_getfd": (438, 438),
+    # Who leaves the group would outlive the deadline, which kills the group.
+    "setsid": (112, 157),
+    "setpgid": (109, 154),
+}
+_KERNEL: Mapping[str, Numbers] = {
+    "bpf": (321, 280),
+    "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282),
+    "keyctl": (250, 219),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "kexec_load": (246, 104),
+    "kexec_file_load": (320, 294),
+    "init_module": (175, 105),
+    "finit_module": (313, 273),
+    "delete_module": (176, 106),
+    "reboot": (169, 142),
+    "swapon": (167, 224),
+    "swapoff": (168, 225),
+    "acct": (163, 89),
+    "syslog": (103, 116),
+    "settimeofday": (164, 170),
+    "clock_settime": (227, 112),
+    "open_by_handle_at": (304, 265),
+    "iopl": (172, None),
+    "ioperm": (173, None),
+    "modify_ldt": (154, None),
+}
+_CONNECTIONS: Mapping[str, Numbers] = {
+    # A render talks to nobody, so not to a daemon behind a path either.
+    "connect": (42, 203),
+    # A ring would open and use sockets past every filter.
+    "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+}
+
+DENIED: Mapping[str, Numbers] = {
+    **_NAMESPACES_AND_MOUNTS,
+    **_OTHER_PROCESSES,
+    **_KERNEL,
+    **_CONNECTIONS,
+}
+"""Always refused with EPERM."""
+
+ONLY_UNIX: Mapping[str, Numbers] = {"socket": (41, 198), "socketpair": (53, 199)}
+"""Refused with EPERM unless the first argument is AF_UNIX."""
+
+NO_NEW_NAMESPACE: Mapping[str, Numbers] = {"clone": (56, 220)}
+"""Refused with EPERM where the first argument asks for a namespace."""
+
+UNKNOWN: Mapping[str, Numbers] = {"clone3": (435, 435)}
+"""Answered with ENOSYS: flags behind a pointer cannot be judged, and callers fall back to clone."""

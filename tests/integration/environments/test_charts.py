@@ -1,0 +1,188 @@
+"""A chart in a repository, rendered by helm and run in the cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support import helm
+from tests.support.charts import JOBS, chart, job, job_ends
+from tests.support.previews import (
+    CONFIG_MAP,
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    ENVIRONMENTS,
+    SECRETS,
+    Previews,
+    deployment,
+)
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.cluster
+
+_TEMPLATE = {
+    "type": "helm",
+    "path": "chart",
+    "valuesFiles": ["values/a.yaml", "values/b.yaml"],
+    "values": {"order": {"template": "template", "environment": "template"}},
+}
+_SEEN = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: "{{ .Release.Name }}-seen", namespace: somewhere}
+data:
+{{- range $key, $value := .Values.order }}
+  {{ $key }}: {{ $value | quote }}
+{{- end }}
+  place: {{ .Release.Namespace }}
+  version: {{ .Capabilities.KubeVersion.Version }}
+  kinds: '{{ .Capabilities.APIVersions.Has "catalyst.catalyst.dev/v1alpha1/Environment" }}'
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: drawn}
+stringData: {password: {{ randAlphaNum 24 }}}
+"""
+_ORDER = ("chart", "first", "second", "template", "environment")
+
+
+@pytest.mark.scenario("E65")
+async def test_a_chart_runs_with_values_in_their_order(tenant: Previews) -> None:
+    """What is drawn by lot stays, also after a restart; only other inputs are rendered anew."""
+    order = "".join(f"  {name}: chart\n" for name in _ORDER)
+    tenant.commit(
+        {
+            **chart({"seen.yaml": _SEEN}, f"order:\n{order}"),
+            "values/a.yaml": "order: {first: first, second: first, template: first}\n",
+            "values/b.yaml": "order: {second: second, template: second}\n",
+        }
+    )
+    wish = tenant.environment(values={"order": {"environment": "environment"}})
+    async with tenant.running(helm=helm.program()) as controller:
+        await tenant.apply(tenant.project(templates={"default": _TEMPLATE}), wish)
+        found = await tenant.phase("Ready")
+        place = await tenant.place()
+        seen = (await tenant.api.get(CONFIG_MAPS, "one-seen", place))["data"]
+        assert {name: seen[name] for name in _ORDER} == {name: name for name in _ORDER}
+        assert seen["place"] == place
+        assert (seen["version"][:3], seen["kinds"]) == ("v1.", "true")
+        assert "somewhere" in str(found["status"]["unsupported"])
+        drawn = (await tenant.api.get(SECRETS, "drawn", place))["data"]
+        tenant.commit({"README": "nothing of the chart"})
+        await tenant.poke()
+        await tenant.passes(controller, 10)
+        assert (await tenant.get())["status"]["revision"] == 1
+    async with tenant.running(helm=helm.program()):
+        await tenant.poke()
+        assert (await tenant.api.get(SECRETS, "drawn", place))["data"] == drawn
+        assert (await tenant.get())["status"]["revision"] == 1
+        wish["spec"]["values"]["order"]["environment"] = "again"
+        await tenant.apply(wish)
+
+        async def again() -> bool:
+            live = await tenant.api.get(CONFIG_MAPS, "one-seen", place)
+            return bool(live["data"]["environment"] == "again")
+
+        await eventually(again, "the new value is there")
+        assert (await tenant.api.get(SECRETS, "drawn", place))["data"] != drawn
+
+
+async def test_a_chart_that_cannot_be_rendered_fails_alone(tenant: Previews) -> None:
+    """The missing dependency is named; what a chart may not bring keeps all of it out."""
+    needs = "dependencies: [{name: database, version: 1.0.0, repository: 'https://x.invalid'}]\n"
+    role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: all}\n"
+    tenant.commit(
+        {
+            **chart({"a.yaml": CONFIG_MAP}, more=needs),
+            "second/Chart.yaml": "apiVersion: v2\nname: second\nversion: 0.1.0\n",
+            "second/templates/role.yaml": f"{role}---\n{CONFIG_MAP}",
+        }
+    )
+    templates = {
+        "staging": {"type": "helm", "path": "chart"},
+        "roles": {"type": "helm", "path": "second"},
+        "none": {"type": "helm", "path": "deploy"},
+        "plain": {"type": "manifest", "path": "deploy"},
+    }
+    async with tenant.running(helm=helm.program()):
+        wishes = [tenant.environment(name, type=name) for name in ("roles", "none", "plain")]
+        await tenant.apply(tenant.project(templates=templates), tenant.environment(), *wishes)
+        await tenant.phase("Ready", "plain")
+        broken = await tenant.condition("DeploymentReady", "RenderFailed")
+        refused = await tenant.condition("DeploymentReady", "KindNotAllowed", "roles")
+        nowhere = await tenant.condition("DeploymentReady", "RenderFailed", "none")
+        place = await tenant.place("roles")
+        names = {row["metadata"]["name"] for row in await tenant.api.list(CONFIG_MAPS, place)}
+    assert broken["status"]["phase"] == "Failed"
+    assert "database" in broken["status"]["message"]
+    assert "second/templates/role.yaml, ClusterRole/all" in refused["status"]["message"]
+    assert names <= {"kube-root-ca.crt"}
+    assert "deploy holds no Chart.yaml" in nowhere["status"]["message"]
+
+
+async def test_without_helm_a_chart_says_so(tenant: Previews) -> None:
+    """Nothing is rendered by anything else."""
+    tenant.commit(chart({"a.yaml": CONFIG_MAP}))
+    templates = {"default": {"type": "helm", "path": "chart"}}
+    async with tenant.running(helm=""):
+        await tenant.apply(tenant.project(templates=templates), tenant.environment())
+        found = await tenant.condition("DeploymentReady", "SandboxUnavailable")
+    assert found["status"]["phase"] == "Failed"
+
+
+@pytest.mark.scenario("E79")
+async def test_hooks_run_in_their_turn_and_once_in_a_revision(tenant: Previews) -> None:
+    """Workloads wait for those before them, Ready for those after; a new revision runs anew."""
+    jobs = {
+        "first.yaml": job("first", "pre-install,pre-upgrade", -1),
+        "second.yaml": job("second", "pre-install"),
+        "after.yaml": job("after", "post-install,post-upgrade"),
+        "last.yaml": job("last", "pre-delete"),
+    }
+    tenant.commit(chart({"web.yaml": deployment(replicas=0), **jobs}))
+    templates = {"default": {"type": "helm", "path": "chart"}}
+    async with tenant.running(helm=helm.program()) as controller:
+        await tenant.apply(tenant.project(templates=templates), tenant.environment())
+        await tenant.condition("DeploymentReady", "HookRunning")
+        place = await tenant.place()
+        assert await _names(tenant, place) == {"first"}
+        uid = await job_ends(tenant, place, "first")
+        await job_ends(tenant, place, "second")
+        await eventually(lambda: _has(tenant, place, "after"), "the rollout is complete")
+        assert (await tenant.get())["status"]["phase"] == "Deploying"
+        await tenant.api.get(DEPLOYMENTS, "web", place)
+        await job_ends(tenant, place, "after")
+        found = await tenant.phase("Ready")
+        steps = [row["name"] for row in found["status"]["steps"] if row["state"] == "Succeeded"]
+        assert steps[-4:] == ["preDeploy", "workloads", "rollout", "postDeploy"]
+        assert found["status"]["progress"] == "9/9"
+        assert "Job/last as a pre-delete hook" in str(found["status"]["unsupported"])
+        await tenant.api.delete(JOBS, "second", place, propagation="Background")
+        writes = _writes(tenant, place)
+        await tenant.passes(controller, 2)
+        assert _writes(tenant, place) == writes
+        tenant.commit(chart({"web.yaml": deployment(replicas=0, image="x"), **jobs}))
+        assert await job_ends(tenant, place, "first", "Failed") != uid
+        failed = await tenant.condition("DeploymentReady", "HookFailed")
+        assert failed["status"]["phase"] == "Failed"
+        assert "Job/first, a hook, failed: so it was" in failed["status"]["message"]
+        assert "still serving" in failed["status"]["message"]
+        web = await tenant.api.get(DEPLOYMENTS, "web", place)
+        assert web["metadata"]["generation"] == 1
+        patch = {"metadata": {"annotations": {"windlass.dev/retryAt": "now"}}}
+        await tenant.patch(ENVIRONMENTS, "one", patch, tenant.namespace)
+        await job_ends(tenant, place, "first")
+        await job_ends(tenant, place, "after")
+        await tenant.phase("Ready")
+        assert await _names(tenant, place) == {"first", "after"}
+
+
+def _writes(tenant: Previews, place: str) -> int:
+    return sum(one.is_write for one in tenant.connection.about(f"/{place}/"))
+
+
+async def _names(tenant: Previews, place: str) -> set[str]:
+    return {row["metadata"]["name"] for row in await tenant.api.list(JOBS, place)}
+
+
+async def _has(tenant: Previews, place: str, name: str) -> bool:
+    return name in await _names(tenant, place)

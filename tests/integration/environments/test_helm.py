@@ -1,0 +1,191 @@
+"""Charts, rendered by the real helm in its sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.helm import RELEASE, chart, helm
+from tests.support.waiting import eventually
+from windlass.base.errors import Stalled
+from windlass.environments.decide.manifests import RenderRefused
+from windlass.environments.helm import Helm, Limits
+
+_SEEN = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: seen, namespace: "{{ .Release.Namespace }}"}
+data:
+  release: "{{ .Release.Name }}"
+  kube: "{{ .Capabilities.KubeVersion }}"
+  widgets: "{{ .Capabilities.APIVersions.Has "example.com/v1/Widget" }}"
+  first: "{{ .Values.first }}"
+  second: "{{ .Values.second }}"
+  third: "{{ .Values.third }}"
+  lookup: "{{ lookup "v1" "Namespace" "" "" }}"
+  host: "{{ getHostByName "localhost" }}"
+  above: "{{ .Files.Get "../../../../etc/hostname" }}"
+"""
+
+
+def _hook(name: str, kind: str) -> str:
+    return (
+        "apiVersion: batch/v1\nkind: Job\n"
+        f"metadata: {{name: {name}, annotations: {{helm.sh/hook: {kind}}}}}\n"
+    )
+
+
+@pytest.mark.scenario("E64")
+async def test_a_chart_becomes_its_objects(tmp_path: Path) -> None:
+    """It sees its release and values, later ones win; it sees no cluster, no host, no file."""
+    files = chart(
+        {
+            "seen.yaml": _SEEN,
+            "migrate.yaml": _hook("migrate", "pre-install"),
+            "try.yaml": _hook("try", "test"),
+        }
+    )
+    files["values.yaml"] = b"first: chart\nsecond: chart\nthird: chart\n"
+    files["crds/widget.yaml"] = b"apiVersion: v1\nkind: Never\nmetadata: {name: x}\n"
+    values = [b"second: a\nthird: a\n", json.dumps({"third": "b"}).encode()]
+    rendered = await helm(tmp_path).template(files, values, RELEASE)
+    found = {one["metadata"]["name"]: one for one in yaml.safe_load_all(rendered)}
+    assert set(found) == {"seen", "migrate"}
+    assert found["migrate"]["metadata"]["annotations"] == {"helm.sh/hook": "pre-install"}
+    assert found["seen"]["metadata"]["namespace"] == "demo-ns"
+    assert found["seen"]["data"] == {
+        "release": "demo",
+        "kube": "v1.35.4",
+        "widgets": "true",
+        "first": "chart",
+        "second": "a",
+        "third": "b",
+        "lookup": "map[]",
+        "host": "",
+        "above": "",
+    }
+    assert not list((tmp_path / "renders").iterdir())
+
+
+_DEPENDENCY = (
+    "dependencies: [{name: redis, version: 1.0.0, repository: 'https://charts.invalid'}]\n"
+)
+
+
+@pytest.mark.scenario("E64")
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        (chart({}, more=_DEPENDENCY), r"redis; commit the dependencies"),
+        (chart({"a.yaml": '{{ fail "no colour" }}'}), r"sample/templates/a.yaml:1:3.*no colour"),
+        (chart({"a.yaml": '{{ fail "out of memory" }}'}), r"a.yaml:1:3.*out of memory"),
+        (chart({"a.yaml": "a: {{ .Values.x.y }}"}), r"sample/templates/a.yaml:1:\d+.*nil pointer"),
+        (chart({"a.yaml": "a: [1"}), r"YAML parse error on sample/templates/a.yaml"),
+        (
+            chart({"a.yaml": '{{ define "x" }}{{ include "x" . }}{{ end }}{{ include "x" . }}'}),
+            "nested",
+        ),
+        (
+            chart({}) | {"values.schema.json": b'{"$ref": "https://schemas.invalid/x.json"}'},
+            "schemas.invalid",
+        ),
+        (
+            chart({}) | {"values.schema.json": b'{"$ref": "file:///etc/passwd"}'},
+            "file:///etc/passwd",
+        ),
+        ({"README.md": b"no chart"}, r"Chart.yaml file is missing"),
+        (chart({"../../../up.yaml": "a: 1"}), "cannot be made below the chart"),
+        (chart({"x\\y.yaml": "a: 1"}), "cannot be made below the chart"),
+        (chart({"x" * 300: "a: 1"}), "cannot be made below the chart"),
+    ],
+    ids=[
+        "dependency",
+        "fail",
+        "fail with words of a runtime",
+        "missing value",
+        "no YAML",
+        "recursion",
+        "schema from the network",
+        "schema from the disk",
+        "no chart",
+        "path above",
+        "backslash",
+        "long name",
+    ],
+)
+async def test_what_is_wrong_with_a_chart_is_said(
+    tmp_path: Path, files: dict[str, bytes], words: str
+) -> None:
+    """Helm's own last lines, without a word about where we put the chart."""
+    with pytest.raises(RenderRefused, match=f"(?s){words}") as refused:
+        await helm(tmp_path).template(files, [], RELEASE)
+    assert refused.value.reason == "RenderFailed"
+    assert str(tmp_path) not in str(refused.value)
+    assert not list((tmp_path / "renders").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("template", "limits"),
+    [
+        ("{{ range until 100000000000 }}x{{ end }}", {"memory_bytes": 1 << 20}),
+        ("# {{ repeat 3000000 `x` }}", {"output_bytes": 1 << 20}),
+        (
+            "{{ range until 30000 }}{{ range until 30000 }}{{ end }}{{ end }}",
+            {"seconds": 0.5},
+        ),
+    ],
+)
+async def test_a_bomb_is_too_large(tmp_path: Path, template: str, limits: dict[str, float]) -> None:
+    """Memory, output and time have an end, and nothing is left of them."""
+    with pytest.raises(RenderRefused) as refused:
+        await helm(tmp_path, **limits).template(chart({"a.yaml": template}), [], RELEASE)
+    assert refused.value.reason == "RenderTooLarge", str(refused.value)
+    assert not list((tmp_path / "renders").iterdir())
+
+
+@pytest.mark.parametrize(("program", "words"), [("", "it is empty"), ("no-helm", "no-helm")])
+async def test_without_helm_charts_are_refused(tmp_path: Path, program: str, words: str) -> None:
+    """The message names the setting."""
+    with pytest.raises(Stalled, match=f"environments-helm.*{words}") as stalled:
+        await Helm(program, Limits(), tmp_path).template(chart({}), [], RELEASE)
+    assert stalled.value.reason == "SandboxUnavailable"
+
+
+async def test_a_cancelled_render_leaves_nothing(tmp_path: Path) -> None:
+    """Neither a directory nor a process."""
+    renders = tmp_path / "renders"
+    slow = chart({"a.yaml": "{{ range until 30000 }}{{ range until 30000 }}{{ end }}{{ end }}"})
+    rendering = asyncio.create_task(helm(tmp_path).template(slow, [], RELEASE))
+
+    async def begun() -> bool:
+        return "helm" in _working_below(renders)
+
+    await eventually(begun, "helm runs")
+    rendering.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await rendering
+    assert not _working_below(renders)
+    assert not list(renders.iterdir())
+
+
+def _working_below(directory: Path) -> list[str]:
+    """The names of processes that work in `directory`."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (process / "cwd").readlink().is_relative_to(directory):
+                found.append((process / "comm").read_text().strip())
+    return found
+
+
+def test_what_a_killed_operator_left_is_removed(tmp_path: Path) -> None:
+    """The next one begins with an empty directory."""
+    left = tmp_path / "renders" / "windlass-git-4194305-x" / "chart"
+    left.mkdir(parents=True)
+    Helm("helm", Limits(), tmp_path / "renders")
+    assert not list((tmp_path / "renders").iterdir())

@@ -1,0 +1,203 @@
+"""What a confined program can do, tried by one that tries."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.desk import is_alive
+from tests.support.waiting import eventually
+from windlass.base.errors import Stalled
+from windlass.environments.decide.manifests import RenderRefused
+from windlass.environments.sandbox import child
+from windlass.environments.sandbox.limits import Limits
+
+_PYTHON = f"{sys.base_prefix}/bin/python3"
+_MIB = 1 << 20
+
+
+async def _run(directory: Path, script: str, limits: Limits | None = None) -> str:
+    (directory / child.HOME).mkdir(exist_ok=True)
+    ended = await child.run(
+        [_PYTHON, "-I", "-S", "-c", script],
+        directory=directory,
+        limits=limits or Limits(seconds=20),
+        environment={},
+        readable=(sys.base_prefix,),
+    )
+    assert ended.returncode == 0, ended.stderr.decode()
+    return ended.stdout.decode()
+
+
+_ATTEMPTS = """
+import ctypes, errno, json, os, socket
+libc = ctypes.CDLL(None, use_errno=True)
+def tried(work):
+    try:
+        work()
+    except OSError as error:
+        return errno.errorcode[error.errno]
+    return "done"
+def call(number, *arguments):
+    def work():
+        if libc.syscall(number, *map(ctypes.c_long, arguments)) < 0:
+            raise OSError(ctypes.get_errno(), "")
+    return tried(work)
+X86 = os.uname().machine == "x86_64"
+print(json.dumps({
+    "inet": tried(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)),
+    "inet6": tried(lambda: socket.socket(socket.AF_INET6)),
+    "netlink": tried(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)),
+    "unix": tried(lambda: socket.socket(socket.AF_UNIX).close()),
+    "pair": tried(lambda: [end.close() for end in socket.socketpair()]),
+    "connect": tried(lambda: socket.socket(socket.AF_UNIX).connect("home/x")),
+    "ptrace": call(101 if X86 else 117, 0, 0, 0, 0),
+    "unshare": call(272 if X86 else 97, 0x10000000),
+    "mount": call(165 if X86 else 40, 0, 0, 0, 0, 0),
+    "io_uring": call(425, 1, 0),
+    "clone3": call(435, 0, 0),
+    "bpf": call(321 if X86 else 280, 0, 0, 0),
+    "setsid": tried(os.setsid),
+    "fork": tried(lambda: os.waitpid(os.fork() or os._exit(0), 0)),
+    "chown": tried(lambda: os.chown("home", 12345, 12345)),
+    "environment": dict(os.environ),
+    "descriptors": [n for n in range(3, 200) if tried(lambda: os.fstat(n)) != "EBADF"],
+    "session": os.getsid(0) == os.getpid(),
+}))
+"""
+
+
+@pytest.mark.scenario("E121")
+async def test_ways_out_of_the_process_are_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No network, no kernel doors, no capabilities, nothing of our environment or files."""
+    monkeypatch.setenv("WINDLASS_CANARY", "seen")
+    inherited = os.open(tmp_path, os.O_RDONLY)
+    os.set_inheritable(inherited, True)
+    try:
+        seen: dict[str, Any] = json.loads(await _run(tmp_path, _ATTEMPTS))
+    finally:
+        os.close(inherited)
+    environment = seen.pop("environment")
+    assert seen.pop("session") is True
+    assert seen.pop("descriptors") == []
+    assert seen.pop("clone3") == "ENOSYS"
+    assert {name: seen.pop(name) for name in ("unix", "pair", "fork")} == {
+        "unix": "done",
+        "pair": "done",
+        "fork": "done",
+    }
+    assert set(seen.values()) == {"EPERM"}, seen
+    places = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
+    assert {environment[name] for name in places} == {str(tmp_path / child.HOME)}
+    assert "WINDLASS_CANARY" not in environment
+    assert "PATH" not in environment
+
+
+_FILES = """
+import json, os, sys
+def tried(work):
+    try:
+        work()
+    except OSError as error:
+        return type(error).__name__
+    return "done"
+print(json.dumps([
+    tried(lambda: open("given").read()),
+    tried(lambda: open("home/new", "w").write("x")),
+    tried(lambda: open("given", "w")),
+    tried(lambda: open("../token").read()),
+    tried(lambda: os.listdir("/proc")),
+    tried(lambda: os.execv("/bin/sh", ["sh"])),
+    tried(lambda: os.kill(os.getppid(), 0)),
+]))
+"""
+
+
+def _has_landlock() -> bool:
+    import ctypes
+
+    return ctypes.CDLL(None).syscall(444, None, 0, 1) >= 6
+
+
+@pytest.mark.scenario("E121")
+@pytest.mark.skipif(not _has_landlock(), reason="this kernel has no Landlock of version 6")
+async def test_only_given_files_are_seen(tmp_path: Path) -> None:
+    """A token beside the render is out of reach, as are other programs and their processes."""
+    place = tmp_path / "render"
+    place.mkdir()
+    (place / "given").write_text("x")
+    (tmp_path / "token").write_text("secret")
+    seen = json.loads(await _run(place, _FILES))
+    assert seen == ["done", "done", *["PermissionError"] * 5]
+
+
+@pytest.mark.parametrize(
+    ("script", "limits", "words"),
+    [
+        ("import time; time.sleep(60)", Limits(seconds=0.5), "longer than 0.5 s"),
+        (
+            "while True: print('x' * 100000)",
+            Limits(seconds=20, output_bytes=_MIB),
+            "more than 1 MiB of objects",
+        ),
+        ("x = b'x' * (4 << 30)", Limits(seconds=20, memory_bytes=64 * _MIB), "64 MiB of memory"),
+        ("import os; os.kill(os.getpid(), 9)", Limits(seconds=20), "1024 MiB of memory"),
+        ("import os; os.kill(os.getpid(), 24)", Limits(seconds=20), "longer than 20 s"),
+    ],
+)
+async def test_bombs_end_at_their_limit(
+    tmp_path: Path, script: str, limits: Limits, words: str
+) -> None:
+    """Time, output, memory, and what the kernel ends for one of them."""
+    with pytest.raises(RenderRefused, match=words) as refused:
+        await _run(tmp_path, script, limits)
+    assert refused.value.reason == "RenderTooLarge"
+
+
+async def test_descendants_end_with_the_deadline(tmp_path: Path) -> None:
+    """A child of the child holds the output open and is killed with the group."""
+    script = "import os, time; os.fork(); open(f'home/{os.getpid()}', 'w'); time.sleep(60)"
+    with pytest.raises(RenderRefused):
+        await _run(tmp_path, script, Limits(seconds=1.0))
+    pids = [int(path.name) for path in (tmp_path / child.HOME).iterdir()]
+    assert len(pids) == 2
+
+    async def ended() -> bool:
+        return not any(is_alive(pid) for pid in pids)
+
+    await eventually(ended, "both processes are gone")
+
+
+async def test_what_cannot_be_started_says_so(tmp_path: Path) -> None:
+    """A program of another machine, or a wrapper that needs a shell, is no render's fault."""
+    (tmp_path / child.HOME).mkdir()
+    broken = tmp_path / "helm"
+    broken.write_bytes(b"\x7fELF and nothing else")
+    broken.chmod(0o755)
+    with pytest.raises(Stalled, match="environments-helm") as stalled:
+        await child.run([str(broken)], directory=tmp_path, limits=Limits(), environment={})
+    assert stalled.value.reason == "SandboxUnavailable"
+
+
+async def test_without_a_filter_nothing_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A filter that the kernel does not take ends in SandboxUnavailable, not in a free child."""
+    monkeypatch.setattr(child.seccomp, "program", lambda _: b"\0" * 8)
+    with pytest.raises(Stalled, match="could not be confined"):
+        await _run(tmp_path, "open('home/started', 'w')")
+    assert not (tmp_path / child.HOME / "started").exists()
+
+
+async def test_other_machines_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a table of its calls there is no filter."""
+    monkeypatch.setattr(child.platform, "machine", lambda: "riscv64")
+    with pytest.raises(Stalled, match="x86_64 or aarch64"):
+        await _run(tmp_path, "")

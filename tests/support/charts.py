@@ -1,0 +1,54 @@
+"""Charts in a repository, and the ends of their hooks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support import helm
+from tests.support.previews import Previews
+from tests.support.waiting import eventually
+from windlass.objects.gvr import GVR
+
+JOBS = GVR("batch", "v1", "jobs")
+
+
+def chart(templates: dict[str, str], values: str = "", more: str = "") -> dict[str, str]:
+    """The files of a chart in the directory chart of a repository."""
+    files = helm.chart(templates, more=more)
+    found = {f"chart/{path}": content.decode() for path, content in files.items()}
+    return {**found, "chart/values.yaml": values}
+
+
+def job(name: str, events: str, weight: int = 0) -> str:
+    """A Job that a chart calls a hook."""
+    return (
+        f"apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {name}\n  annotations:\n"
+        f"    helm.sh/hook: {events}\n    helm.sh/hook-weight: '{weight}'\n"
+        "spec:\n  backoffLimit: 0\n  template:\n    spec:\n      restartPolicy: Never\n"
+        "      containers: [{name: main, image: registry.invalid/job}]\n"
+    )
+
+
+async def job_ends(tenant: Previews, place: str, name: str, how: str = "Complete") -> str:
+    """Say what a job controller says at the end of a Job that is there; its uid."""
+
+    async def there() -> Any:
+        listed = await tenant.api.list(JOBS, place)
+        rows = [row for row in listed if row["metadata"]["name"] == name]
+        return next((row for row in rows if not (row.get("status") or {}).get("conditions")), None)
+
+    found = await eventually(there, f"Job {name} is there and has not ended")
+    stamp = found["metadata"]["creationTimestamp"]
+    before = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}[how]
+    row = {"status": "True", "reason": "Told", "message": "so it was", "lastTransitionTime": stamp}
+    status: dict[str, Any] = {
+        "conditions": [{"type": before, **row}, {"type": how, **row}],
+        "startTime": stamp,
+        "uncountedTerminatedPods": {},
+        "ready": 0,
+        "active": 0,
+    }
+    if how == "Complete":
+        status |= {"completionTime": stamp, "succeeded": 1}
+    await tenant.patch(JOBS, name, {"status": status}, place, subresource="status")
+    return str(found["metadata"]["uid"])

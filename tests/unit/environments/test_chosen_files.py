@@ -1,0 +1,60 @@
+"""Which files of a commit a template needs."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.base.errors import Stalled
+from windlass.environments import chosen_files
+from windlass.environments.decide.manifests import RenderRefused
+from windlass.git.store import Entry
+
+FILES = ("chart/Chart.yaml", "chart/templates/a.yaml", "chart/logo.png", "values/x.yaml", "README")
+LISTING = {name: Entry(0o100644, f"{number:040x}") for number, name in enumerate(FILES)}
+
+
+def test_a_chart_is_everything_below_its_path_and_the_values() -> None:
+    """The files with values may lie elsewhere; the tree stands for all of them."""
+    found = chosen_files.chart_at(LISTING, "chart", ["values/x.yaml"])
+    assert sorted(found) == sorted(FILES[:4])
+    assert chosen_files.chart_at(LISTING, "chart/", ["values/x.yaml"]) == found
+    changed = {**LISTING, "values/x.yaml": Entry(0o100644, "f" * 40)}
+    other = chosen_files.chart_at(changed, "chart", ["values/x.yaml"])
+    assert chosen_files.tree(other) != chosen_files.tree(found)
+    unrelated = {**LISTING, "README": Entry(0o100644, "f" * 40)}
+    same = chosen_files.chart_at(unrelated, "chart", ["values/x.yaml"])
+    assert chosen_files.tree(same) == chosen_files.tree(found)
+
+
+@pytest.mark.parametrize(
+    ("path", "values", "told"),
+    [
+        ("", [], "the root holds no Chart.yaml"),
+        ("values", [], "values holds no Chart.yaml"),
+        ("gone", [], "gone is not in the commit; the root holds README, chart, values"),
+        ("chart/Chart.yaml", [], "chart/Chart.yaml is a file, not a directory"),
+        ("chart", ["values/y.yaml"], "valuesFiles: values/y.yaml is not in the commit"),
+    ],
+)
+def test_what_is_missing_is_named(path: str, values: list[str], told: str) -> None:
+    """And what lies there instead."""
+    with pytest.raises(RenderRefused, match=told) as caught:
+        chosen_files.chart_at(LISTING, path, values)
+    assert caught.value.reason == "RenderFailed"
+
+
+@pytest.mark.parametrize(("mode", "told"), [(0o120000, "symbolic link"), (0o160000, "submodule")])
+def test_only_plain_files_are_read(mode: int, told: str) -> None:
+    """Wherever in the chart, or among the files with values, it stands."""
+    for name in ("chart/charts/dep", "values/x.yaml"):
+        listing = {**LISTING, name: Entry(mode, "0" * 40)}
+        with pytest.raises(Stalled, match=told) as caught:
+            chosen_files.chart_at(listing, "chart", ["values/x.yaml"])
+        assert caught.value.reason == "UnsafePath"
+
+
+def test_a_chart_of_too_many_files_is_refused() -> None:
+    """So that a path to everything is told before it is read."""
+    many = {f"chart/{n}": Entry(0o100644, "0" * 40) for n in range(chosen_files.MOST_FILES)}
+    with pytest.raises(Stalled, match="at most 5000"):
+        chosen_files.chart_at({**LISTING, **many}, "chart", [])

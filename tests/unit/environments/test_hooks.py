@@ -1,0 +1,127 @@
+"""When a Job that a chart calls a hook runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.support import manifests as written
+from tests.support.manifests import OWNER, PLACE
+from windlass.environments.decide import bundle as bundles
+from windlass.environments.decide import hooks
+from windlass.environments.decide import ledger as ledgers
+from windlass.environments.decide.bundle import HOOK_OF, Bundle
+from windlass.environments.decide.inventory import is_finished
+from windlass.environments.decide.ledger import Ledger
+from windlass.environments.decide.manifests import Manifest
+from windlass.objects.json import Object
+
+NOW = datetime(2026, 5, 4, 3, 2, 1, tzinfo=UTC)
+
+
+def _hook(name: str, events: str, weight: str = "0") -> Object:
+    found = written.job(name)
+    found["metadata"]["annotations"] = {hooks.EVENTS: events, hooks.WEIGHT: weight}
+    return found
+
+
+def _bundle(*objects: Object, team: str = "") -> Bundle:
+    place = replace(PLACE, marks=replace(OWNER, team=team or OWNER.team))
+    return bundles.assembled([Manifest(obj, "x", hooks.of(obj)) for obj in objects], place)
+
+
+def _names(bundle: Bundle, when: hooks.When, *, is_upgrade: bool) -> list[str]:
+    return [member.name for member in bundle.due(when, is_upgrade=is_upgrade)]
+
+
+@pytest.mark.parametrize(
+    ("events", "install", "upgrade"),
+    [
+        ("pre-install", "preDeploy", None),
+        ("pre-install,pre-upgrade", "preDeploy", "preDeploy"),
+        (" Post-Install , pre-upgrade", "postDeploy", "preDeploy"),
+        ("post-upgrade", None, "postDeploy"),
+        ("pre-delete,post-install", "postDeploy", None),
+    ],
+)
+def test_a_job_runs_at_its_moment(events: str, install: str | None, upgrade: str | None) -> None:
+    """Install is the first revision, upgrade every later one."""
+    found = hooks.of(_hook("a", events))
+    assert found is not None
+    assert (found.at_install, found.at_upgrade) == (install, upgrade)
+
+
+def test_hooks_run_by_weight_then_by_name() -> None:
+    """A weight that is no number counts as none, as helm has it."""
+    rows = [("d", "1"), ("c", "x"), ("b", "-5"), ("a", "10"), ("e", "0")]
+    made = _bundle(written.deployment(), *(_hook(name, "pre-install", w) for name, w in rows))
+    assert _names(made, "preDeploy", is_upgrade=False) == ["b", "c", "e", "d", "a"]
+    assert _names(made, "preDeploy", is_upgrade=True) == []
+    assert _names(made, "postDeploy", is_upgrade=False) == []
+    assert [member.name for member in made.members] == ["web"]
+
+
+def test_what_never_runs_is_left_out_and_named() -> None:
+    """Tests, deletions and rollbacks; and one Job cannot run twice in one revision."""
+    for event in ("test", "pre-delete", "post-rollback", "test-success", "made-up"):
+        obj = _hook("a", event)
+        assert hooks.is_left_out(obj)
+        assert list(hooks.unserved(obj)) == [f"Job/a as a {event} hook"]
+    both = _hook("a", "pre-install,pre-delete")
+    assert not hooks.is_left_out(both)
+    assert list(hooks.unserved(both)) == ["Job/a as a pre-delete hook"]
+    twice = list(hooks.unserved(_hook("a", "post-install,pre-install")))
+    assert twice == ["Job/a as a post-install hook beside pre-install"]
+    plain = written.deployment()
+    assert not hooks.is_left_out(plain)
+    assert list(hooks.unserved(plain)) == []
+
+
+def test_other_kinds_are_applied_with_the_rest() -> None:
+    """A ConfigMap for a hook is an object like all others."""
+    obj = written.of("v1", "ConfigMap", "a", data={})
+    obj["metadata"]["annotations"] = {hooks.EVENTS: "pre-install"}
+    assert hooks.of(obj) is None
+    assert not hooks.is_left_out(obj)
+    broken = written.of("v1", "ConfigMap", "a", metadata={"name": "a", "annotations": [1]})
+    assert hooks.of(broken) is None
+
+
+def test_a_hook_is_another_job_in_every_other_bundle() -> None:
+    """Anything new runs it anew; another team, or the same once more, does not."""
+    hook = _hook("a", "pre-install,pre-upgrade")
+    hook["spec"]["ttlSecondsAfterFinished"] = 0
+    first, same = _bundle(hook, written.deployment()), _bundle(hook, written.deployment())
+    moved, new = _bundle(hook, written.deployment(), team="b"), _bundle(hook, written.service())
+    (one,) = first.hooks
+    assert one.object["spec"]["template"]["metadata"]["annotations"][HOOK_OF] == first.digest[:16]
+    assert "ttlSecondsAfterFinished" not in one.object["spec"]
+    assert same == first
+    assert moved.digest == first.digest
+    assert moved.hooks[0].applied_hash == one.applied_hash
+    assert new.hooks[0].applied_hash != one.applied_hash
+
+
+def test_a_hook_that_ended_is_done_in_its_revision_alone() -> None:
+    """The ledger knows it, with its uid; the next revision is an upgrade once one was ready."""
+    hook = _hook("a", "pre-install,pre-upgrade")
+    first, second = _bundle(hook, written.deployment()), _bundle(hook, written.service())
+    begun = ledgers.begun(Ledger(), first, NOW)
+    (member,) = first.hooks
+    live = {**member.object, "metadata": {**member.object["metadata"], "uid": "u"}}
+    ended = {(member.gvr.group, member.kind, member.name): member.applied_hash}
+    noted = ledgers.hook_ended(begun, live, ended)
+    assert is_finished(noted.inventory, member)
+    assert ("a", "u") in {(entry.name, entry.uid) for entry in noted.inventory}
+    assert not is_finished(noted.inventory, second.hooks[0])
+    assert not ledgers.begun(noted, second, NOW).revision.is_upgrade
+    ready = ledgers.looked_at(noted, {}, is_ready=True, now=NOW)
+    assert not ready.revision.is_upgrade
+    later = ledgers.begun(ready, second, NOW)
+    assert later.revision.is_upgrade
+    back = ledgers.begun(later, first, NOW)
+    assert back.revision.is_upgrade
+    assert not is_finished(back.inventory, member)
+    assert is_finished(ledgers.begun(ready, first, NOW).inventory, member)

@@ -1,0 +1,81 @@
+"""What helm made of charts, kept so that the same inputs give the same objects."""
+
+from __future__ import annotations
+
+import base64
+import random
+from typing import Any
+
+import pytest
+
+from tests.support.manifests import OWNER
+from windlass.environments import kept_charts
+from windlass.environments.kept_charts import KeptCharts
+from windlass.kube.errors import NotFound
+from windlass.objects.gvr import GVR
+from windlass.objects.json import Object
+
+PLACE = "env-shop-pr-1"
+
+
+class Server:
+    """One Secret, or none."""
+
+    def __init__(self) -> None:
+        self.stored: Object | None = None
+        self.reads = 0
+
+    async def get(self, gvr: GVR, name: str, namespace: str) -> Object:
+        self.reads += 1
+        if self.stored is None:
+            raise NotFound(404, "NotFound", "no such Secret")
+        return self.stored
+
+    async def apply(self, gvr: GVR, obj: Object, *, field_manager: str) -> Object:
+        self.stored = obj
+        return obj
+
+
+def _kept(server: Any) -> KeptCharts:
+    return KeptCharts(server, field_manager="us")
+
+
+async def test_another_operator_finds_what_the_first_made() -> None:
+    """It is asked for once; other inputs are not what was made."""
+    server = Server()
+    assert await _kept(server).get(PLACE, OWNER, "one") is None
+    assert await _kept(server).keep(PLACE, OWNER, "one", b"kind: A")
+    other = _kept(server)
+    assert await other.get(PLACE, OWNER, "two") is None
+    assert await other.get(PLACE, OWNER, "one") == b"kind: A"
+    reads = server.reads
+    assert await other.get(PLACE, OWNER, "one") == b"kind: A"
+    assert server.reads == reads
+    other.forget(PLACE)
+    server.stored = None
+    assert await other.get(PLACE, OWNER, "one") is None
+
+
+async def test_what_is_too_large_is_kept_in_memory_alone() -> None:
+    """And it is told that a restart will not find it."""
+    server = Server()
+    kept = _kept(server)
+    large = random.Random(1).randbytes(kept_charts.MOST_BYTES + 1)
+    assert not await kept.keep(PLACE, OWNER, "one", large)
+    assert server.stored is None
+    assert await kept.get(PLACE, OWNER, "one") == large
+
+
+@pytest.mark.parametrize("spoiled", ["", "!", base64.b64encode(b"no gzip").decode(), "cut"])
+async def test_what_somebody_spoiled_counts_as_nothing(spoiled: str) -> None:
+    """So does what carries the mark of another Environment."""
+    server = Server()
+    await _kept(server).keep(PLACE, OWNER, "one", b"kind: A" * 99)
+    assert server.stored is not None
+    whole = server.stored["data"]["output"]
+    server.stored["data"]["output"] = whole[:-8] if spoiled == "cut" else spoiled
+    assert await _kept(server).get(PLACE, OWNER, "one") is None
+    server.stored["data"]["output"] = whole
+    assert await _kept(server).get(PLACE, OWNER, "one") is not None
+    server.stored["metadata"]["annotations"] = {}
+    assert await _kept(server).get(PLACE, OWNER, "one") is None
