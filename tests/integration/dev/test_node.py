@@ -247,6 +247,8 @@ def test_two_side_by_side_and_the_end_of_one(
     first = node_cluster
     nodes.run_pod(first, place, "bystander", "httpd -f -p 8080")
     before = nodes.traces(places.directory(doomed))
+    up = commands.run("up", "--node", "--name", doomed)
+    assert up.returncode == 0, up.stderr
     second = _lived(doomed, before)
     assert second.host != first.host
     assert second.server != first.server
@@ -258,20 +260,8 @@ def test_two_side_by_side_and_the_end_of_one(
     assert found.ready
 
 
-def test_down_after_everything_was_killed(doomed: str, decoy: subprocess.Popen[bytes]) -> None:
-    """No process, mount, link, namespace, cgroup, setting or file is left."""
-    directory = places.directory(doomed)
-    before = nodes.traces(directory)
-    _lived(doomed, before)
-    nodes.kill_all([*_pids(doomed).values(), *namespaces.members(directory)])
-    _end(doomed, before)
-    assert decoy.poll() is None
-
-
 def _lived(name: str, before: nodes.Traces) -> Desk:
-    """A cluster that ran a pod, and could be seen on the machine."""
-    up = commands.run("up", "--node", "--name", name)
-    assert up.returncode == 0, up.stderr
+    """A cluster that is up and ran a pod, and could be seen on the machine."""
     desk = _loaded(name)
     nodes.run_pod(desk, "default", "victim", "sleep 600")
     during = nodes.traces(desk.directory).more_than(before)
@@ -330,12 +320,17 @@ def test_down_after_down_was_killed(doomed: str, place_of_death: str) -> None:
     assert nodes.traces(directory).more_than(before) == {}
 
 
-def test_up_goes_on_where_up_was_killed(doomed: str, tmp_path: Path) -> None:
+def test_up_goes_on_where_up_was_killed(
+    doomed: str, tmp_path: Path, decoy: subprocess.Popen[bytes]
+) -> None:
     """Half a ground is not built upon, a part nobody recorded is ended, slow ones are not.
 
     On a busy machine a part may still be entering the cluster's namespaces when the next one
-    is started.
+    is started. After SIGKILL of everything no process, mount, link, namespace, cgroup, setting
+    or file is left.
     """
+    directory = places.directory(doomed)
+    before = nodes.traces(directory)
     write_script(tmp_path / "nsenter", f'sleep 0.2; exec {shutil.which("nsenter")} "$@"')
     busy = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     for half in ("dev.node.network.after", f"dev.spawn.{components.POLICIES}.after"):
@@ -343,7 +338,6 @@ def test_up_goes_on_where_up_was_killed(doomed: str, tmp_path: Path) -> None:
             "up", "--node", "--name", doomed, WINDLASS_FAILPOINTS=f"{half}=kill", PATH=busy
         )
         assert killed.returncode == -signal.SIGKILL, killed.stderr
-    directory = places.directory(doomed)
     assert len(launch.strays(components.POLICIES, directory)) == 1
     again = commands.run("up", "--name", doomed, PATH=busy)
     assert again.returncode == 0, again.stderr
@@ -353,6 +347,10 @@ def test_up_goes_on_where_up_was_killed(doomed: str, tmp_path: Path) -> None:
     assert len(found.components) == len(components.names())
     (enforcer,) = launch.strays(components.POLICIES, directory)
     assert enforcer.pid == _pids(doomed)[components.POLICIES]
+    _lived(doomed, before)
+    nodes.kill_all([*_pids(doomed).values(), *namespaces.members(directory)])
+    _end(doomed, before)
+    assert decoy.poll() is None
 
 
 def _loaded(name: str) -> Desk:
