@@ -6,6 +6,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+BENCH_STAMP := $(VENV)/.ready-bench
+# The files name everything, and what is used is compiled when it is first used.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+  --require-hashes --no-deps --no-compile
+COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
+  --no-emit-index-url --no-emit-find-links
 # Most tests wait for a cluster or a server, so workers may outnumber cores.
 WORKERS ?= 5
 # Several control planes share the cores then; one that spreads over them only waits for itself.
@@ -25,9 +31,14 @@ $(STAMP): pyproject.toml requirements/dev.txt
 	@echo "setup: creating $(VENV) from requirements/dev.txt"
 	@rm -f $(STAMP)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(INSTALL) -r requirements/dev.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
+
+$(BENCH_STAMP): $(STAMP) requirements/bench.txt
+	@echo "setup: adding what the benchmarks compare with from requirements/bench.txt"
+	@$(INSTALL) -r requirements/bench.txt
+	@touch $(BENCH_STAMP)
 
 demo: setup ## three stories on one cluster: mirror, gateway, environment
 	@$(BIN)/windlass dev demo
@@ -70,7 +81,7 @@ generate: setup ## CRDs, RBAC, samples, reference pages
 verify: setup ## fail where generated files differ from their declarations
 	@$(BIN)/windlass dev generate --check
 
-bench: setup ## ratios, side by side in one run
+bench: $(BENCH_STAMP) ## ratios, side by side in one run
 	@$(BIN)/python -m bench
 
 scenarios: setup ## acceptance scenarios: id, test, result
@@ -78,6 +89,5 @@ scenarios: setup ## acceptance scenarios: id, test, result
 	@$(ONE_EACH) $(BIN)/pytest -n $(WORKERS) -q -m scenario --scenarios
 
 lock: setup ## pin the requirements anew
-	@$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
-	  --no-emit-index-url --no-emit-find-links --extra dev --extra bench \
-	  --output-file requirements/dev.txt pyproject.toml
+	@$(COMPILE) --extra dev --output-file requirements/dev.txt pyproject.toml
+	@$(COMPILE) --constraint requirements/dev.txt --output-file requirements/bench.txt requirements/bench.in
