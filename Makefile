@@ -21,7 +21,7 @@ ONE_EACH := GOMAXPROCS=1 GOGC=1000
 # Every process of a test or a demo would compile the whole product anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo demo-down test lint-and-verify suite test-unit e2e lint fix generate verify bench scenarios lock
+.PHONY: help setup demo demo-down test lint-and-verify suite test-unit e2e lint fix generate manifests verify bench scenarios lock
 
 help: ## list the verbs
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -78,6 +78,8 @@ fix: setup ## repair what a tool can repair
 
 generate: setup ## CRDs, RBAC, samples, reference pages
 	@$(BIN)/windlass dev generate
+
+manifests: generate ## the same, by the name that operators often give it
 
 verify: setup ## fail where generated files differ from their declarations
 	@$(BIN)/windlass dev generate --check

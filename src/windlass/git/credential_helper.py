@@ -1,5 +1,8 @@
 """The program git asks for a password: answers from a descriptor it inherited.
 
+On Linux credential_helper.sh does the same in a tenth of the time; this one serves where
+a descriptor cannot be opened anew.
+
 It runs alone (`python -I -S credential_helper.py FD get`), so it imports nothing of
 ours. The descriptor holds blocks of `key=value` lines, one block per place. A block is
 printed only if protocol and host, port included, are exactly those git asks for, so a

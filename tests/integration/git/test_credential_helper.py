@@ -1,0 +1,88 @@
+"""Both programs that git may ask for a password, asked as git asks them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from windlass.base import unnamed
+from windlass.git import environment
+from windlass.git.credentials import Credentials, Proxy
+from windlass.git.format.remote import Remote
+
+REMOTE = Remote.parse("https://h:8443/a")
+# Nothing in it means anything to whoever hands it on.
+PASSWORD = r"-n p=w \t %s $(id) 'é\\"
+KNOWN = environment.helper_content(
+    REMOTE, Credentials("u", PASSWORD, proxy=Proxy("http://p:3128", "pu", "proxied"))
+)
+
+Ask = Callable[..., list[str]]
+
+
+@pytest.fixture(params=["sh", "python"])
+def ask(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """What the helper answers to questions of one call, one after the other."""
+    if request.param == "python":
+        monkeypatch.setattr(environment, "_DESCRIPTORS", Path("/nonexistent"))
+
+    def asked(*questions: str, operation: str = "get") -> list[str]:
+        descriptor = unnamed.descriptor(KNOWN)
+        try:
+            command = environment._helper_command(descriptor).removeprefix("!")
+            return [
+                subprocess.run(
+                    ["/bin/sh", "-c", f"{command} {operation}"],
+                    input=question.encode(),
+                    pass_fds=(descriptor,),
+                    stdout=subprocess.PIPE,
+                    check=True,
+                ).stdout.decode()
+                for question in questions
+            ]
+        finally:
+            os.close(descriptor)
+
+    return asked
+
+
+def test_one_exact_place_is_answered_as_often_as_it_is_asked(ask: Ask) -> None:
+    """Scheme, host and port must be the very ones; every byte of a password arrives."""
+    place = "protocol=https\nhost=h:8443\n"
+    right = f"username=u\npassword={PASSWORD}\n"
+    questions = (place, f"{place}username=u\npath=a\n", f"{place}capability[]=authtype\n")
+    assert ask(*questions) == [right, right, right]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "protocol=https\nhost=h:8443\nusername=other\n",
+        "protocol=http\nhost=h:8443\n",
+        "protocol=https\nhost=h\n",
+        "protocol=https\nhost=h:8443.evil\n",
+        "protocol=https\nhost=H:8443\n",
+        "protocol=https\nhost=*\n",
+        "protocol=https\n",
+        "",
+    ],
+)
+def test_no_other_place_learns_anything(ask: Ask, question: str) -> None:
+    """A server that sends git elsewhere gets no password."""
+    assert ask(question) == [""]
+
+
+def test_the_proxy_has_its_own_password(ask: Ask) -> None:
+    """The remote's password never goes to the proxy, nor the reverse."""
+    proxied = "protocol=http\nhost=p:3128\nusername=pu\n"
+    assert ask(proxied) == ["username=pu\npassword=proxied\n"]
+
+
+@pytest.mark.parametrize("operation", ["store", "erase"])
+def test_nothing_is_kept(ask: Ask, operation: str) -> None:
+    """What git wants stored or forgotten is neither."""
+    assert ask("protocol=https\nhost=h:8443\n", operation=operation) == [""]
