@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import pygit2
+
 from windlass.dev.git_repositories import child_environment
 from windlass.dev.git_server import GitServer, GitServerSettings
 from windlass.git.credentials import Credentials
@@ -122,17 +124,33 @@ def commit_files(
 
 
 def tips(repository: Path) -> dict[str, str]:
-    """Branches and their commits."""
-    out = git(
-        repository, "for-each-ref", "--format=%(refname:lstrip=2) %(objectname)", "refs/heads/"
-    )
-    return dict(line.split() for line in out.splitlines())
+    """Branches and their commits, read without a child: who waits looks often."""
+    try:
+        found = pygit2.Repository(str(repository)).references
+    except pygit2.GitError:
+        # libgit2 reads no repository with long ids.
+        form = "--format=%(refname) %(objectname)"
+        rows = [line.split() for line in git(repository, "for-each-ref", form).splitlines()]
+    else:
+        rows = [[one.name, str(one.target)] for one in found.iterator()]
+    heads = "refs/heads/"
+    return {ref.removeprefix(heads): commit for ref, commit in rows if ref.startswith(heads)}
 
 
 def files_at(repository: Path, branch: str = "main") -> dict[str, str]:
     """Every file of a branch with its content."""
-    names = git(repository, "ls-tree", "-r", "--name-only", "-z", branch).split("\0")
-    return {name: git(repository, "cat-file", "blob", f"{branch}:{name}") for name in names if name}
+    opened = pygit2.Repository(str(repository))
+    tree = opened.references[f"refs/heads/{branch}"].peel(pygit2.Tree)
+    return dict(texts(tree))
+
+
+def texts(tree: pygit2.Tree, above: str = "") -> Iterator[tuple[str, str]]:
+    """Every file below a tree with its content, a link with where it leads."""
+    for entry in tree:
+        if isinstance(entry, pygit2.Tree):
+            yield from texts(entry, f"{above}{entry.name}/")
+        elif isinstance(entry, pygit2.Blob):
+            yield f"{above}{entry.name}", entry.data.decode("utf-8", "replace")
 
 
 def wait_until(condition: object, seconds: float = 10.0) -> None:

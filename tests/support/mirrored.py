@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 import os
 import subprocess
-import tarfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pygit2
+import pygit2.enums
 import yaml
 
+from tests.support import gitserver
 from tests.support.gitserver import Served
 from tests.support.operator import eventually
 from windlass.dev.desk import Desk
 
 GROUP = "configbutler.ai/v1alpha1"
+
+_CLAIM = ".windlass-claim"
+_TOPOLOGICAL = pygit2.enums.SortMode.TOPOLOGICAL
 
 
 @dataclass(frozen=True)
@@ -211,9 +214,8 @@ class Mirrored:
             return []
         known = self._commits.get(tip)
         if known is None:
-            text = self.git("log", "--format=%H%x1f%an%x1f%ae%x1f%s%x1f%B%x1e", tip)
-            rows = [row.strip("\n").split("\x1f") for row in text.split("\x1e") if row.strip()]
-            known = [Commit(*row) for row in rows]
+            walk = pygit2.Repository(str(self.path)).walk(pygit2.Oid(hex=tip), _TOPOLOGICAL)
+            known = [_commit(one) for one in walk]
             self._commits = {tip: known}
         return [*known]
 
@@ -232,25 +234,18 @@ class Mirrored:
             return {}
         known = self._files.get(tip)
         if known is None:
-            known = self._archived(tip)
+            known = self._below_folder(tip)
             self._files = {tip: known}
         return {**known}
 
-    def _archived(self, commit: str) -> dict[str, str]:
-        done = subprocess.run(
-            ["git", "--git-dir", str(self.path), "archive", commit],
-            check=True,
-            capture_output=True,
-            timeout=60,
-        )
-        below = f"{self.folder}/"
-        with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-            return {
-                member.name.removeprefix(below): _text(archive, member)
-                for member in archive
-                if member.name.startswith(below) and (member.isfile() or member.issym())
-                if not member.name.endswith("/.windlass-claim")
-            }
+    def _below_folder(self, commit: str) -> dict[str, str]:
+        tree = pygit2.Repository(str(self.path))[commit].peel(pygit2.Tree)
+        if self.folder not in tree:
+            return {}
+        folder = tree[self.folder]
+        assert isinstance(folder, pygit2.Tree)
+        found = gitserver.texts(folder)
+        return {path: text for path, text in found if path.rpartition("/")[2] != _CLAIM}
 
     def file(self, path: str) -> str:
         return self.git("show", f"{self.branch}:{self.folder}/{path}")
@@ -271,9 +266,7 @@ class Mirrored:
         }
 
 
-def _text(archive: tarfile.TarFile, member: tarfile.TarInfo) -> str:
-    if member.issym():
-        return member.linkname
-    content = archive.extractfile(member)
-    assert content is not None
-    return content.read().decode("utf-8", "replace")
+def _commit(found: pygit2.Commit) -> Commit:
+    subject = found.message.partition("\n\n")[0].replace("\n", " ").strip()
+    author = found.author
+    return Commit(str(found.id), author.name, author.email, subject, found.message.strip("\n"))
