@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -148,8 +149,13 @@ def run_pod(desk: Desk, namespace: str, name: str, script: str) -> None:
     path = f"/api/v1/namespaces/{namespace}/pods"
     made = desk.api.ask(path, method="POST", body=pod(name, script))
     assert made.ok, made
-    phase = ("get", "pod", name, "-n", namespace, "-o", "jsonpath={.status.phase}")
-    eventually(lambda: kubectl(desk, *phase) == "Running", f"pod {name} running", seconds=60)
+    api = desk.api
+
+    def phase() -> str:
+        found: str = json.loads(api.ask(f"{path}/{name}").text)["status"].get("phase", "")
+        return found
+
+    eventually(lambda: phase() == "Running", f"pod {name} running", seconds=60)
 
 
 def inside(desk: Desk, namespace: str, name: str, script: str) -> str:
