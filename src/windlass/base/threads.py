@@ -12,9 +12,12 @@ T = TypeVar("T")
 
 async def to_its_end(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Also when cancelled, wait for the thread: it may be just making what must be removed."""
-    task = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
+    running = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
     try:
-        return await asyncio.shield(task)
+        return await asyncio.shield(running)
     except asyncio.CancelledError:
-        await asyncio.wait([task])
+        await asyncio.wait({running})
+        if not running.cancelled():
+            # Looked at, so that a failure that nobody waits for any more is no warning.
+            running.exception()
         raise

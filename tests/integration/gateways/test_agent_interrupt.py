@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 
 import pytest
 
-from windlass.gateways.agent.interrupt import GivenUp, Interrupt, to_its_end
+from windlass.gateways.agent.interrupt import GivenUp, Interrupt
 from windlass.gateways.agent.pipe import BrokenPipe, Pipe
 
 
@@ -51,26 +50,6 @@ async def test_whoever_can_end_it_is_told() -> None:
     assert told == [1]
     with pytest.raises(GivenUp):
         await interrupt.pause(60.0)
-
-
-async def test_a_thread_is_waited_for() -> None:
-    """Cancelling does not leave it running behind our back."""
-    begun, go, ended = threading.Event(), threading.Event(), threading.Event()
-
-    def work() -> None:
-        begun.set()
-        go.wait(10)
-        ended.set()
-
-    running = asyncio.create_task(to_its_end(work))
-    await asyncio.to_thread(begun.wait, 10)
-    running.cancel()
-    await asyncio.sleep(0)
-    assert not running.done()
-    go.set()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-    assert ended.is_set()
 
 
 async def test_pieces_pass_in_order() -> None:

@@ -15,9 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from windlass.base.errors import Retryable
+from windlass.base.threads import to_its_end
 from windlass.gateways.agent import comparing
 from windlass.gateways.agent.apply import Applier
-from windlass.gateways.agent.interrupt import GivenUp, Interrupt, ended, to_its_end
+from windlass.gateways.agent.interrupt import GivenUp, Interrupt, ended
 from windlass.gateways.agent.laying import Laying
 from windlass.gateways.agent.looking import Looking
 from windlass.gateways.agent.making import Making, Scales, Sink

@@ -10,12 +10,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Iterator
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 from windlass.base.errors import Retryable
 
 T = TypeVar("T")
-P = ParamSpec("P")
 
 
 class GivenUp(Retryable):
@@ -75,18 +74,6 @@ class Interrupt:
             async with asyncio.timeout(seconds):
                 await self._asked.wait()
         self.check()
-
-
-async def to_its_end(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """`work` in a thread; whoever is cancelled meanwhile still waits until it has ended."""
-    running = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        await asyncio.wait({running})
-        if not running.cancelled():
-            running.exception()
-        raise
 
 
 async def ended(task: asyncio.Future[T]) -> None:

@@ -20,10 +20,11 @@ from windlass.base.clock import Clock
 from windlass.base.error_id import error_id
 from windlass.base.errors import WindlassError
 from windlass.base.redaction import process as redactor
+from windlass.base.threads import to_its_end
 from windlass.gateways.agent import startup, surroundings, telling
 from windlass.gateways.agent import view as views
 from windlass.gateways.agent.drift_watch import DriftWatch
-from windlass.gateways.agent.interrupt import GivenUp, Interrupt, to_its_end
+from windlass.gateways.agent.interrupt import GivenUp, Interrupt
 from windlass.gateways.agent.reporting import Reporter
 from windlass.gateways.agent.retries import Retries
 from windlass.gateways.agent.startup import Gate

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from windlass.gateways.agent.interrupt import Interrupt, to_its_end
+from windlass.base.threads import to_its_end
+from windlass.gateways.agent.interrupt import Interrupt
 from windlass.gateways.agent.pipe import BrokenPipe, Pipe
 from windlass.gateways.decide import policing, rendering, validation
 from windlass.gateways.decide.changes import Changes, Digest

@@ -33,9 +33,9 @@ from structlog.contextvars import bound_contextvars
 from windlass.base import memory
 from windlass.base.clock import Clock, SystemClock
 from windlass.base.errors import WindlassError
+from windlass.base.threads import to_its_end
 from windlass.gateways.agent import surroundings
 from windlass.gateways.agent.apply import Applier
-from windlass.gateways.agent.interrupt import to_its_end
 from windlass.gateways.agent.lock import Owner
 from windlass.gateways.agent.loop import AgentLoop
 from windlass.gateways.agent.reporting import Reporter

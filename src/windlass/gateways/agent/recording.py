@@ -13,11 +13,11 @@ from msgspec import structs
 
 from windlass.base.clock import Clock
 from windlass.base.redaction import process
+from windlass.base.threads import to_its_end
 from windlass.gateways.agent import audit
 from windlass.gateways.agent.audit import Audit
 from windlass.gateways.agent.engine import Synced
 from windlass.gateways.agent.holding import Holding
-from windlass.gateways.agent.interrupt import to_its_end
 from windlass.gateways.agent.journal import Record
 from windlass.gateways.agent.order import Order
 from windlass.gateways.agent.transaction import Applied

@@ -17,12 +17,13 @@ from msgspec import structs
 from windlass.base import memory as memories
 from windlass.base.clock import Clock
 from windlass.base.errors import Retryable, Stalled, WindlassError
+from windlass.base.threads import to_its_end
 from windlass.gateways.agent import holding
 from windlass.gateways.agent.apply import Applier
 from windlass.gateways.agent.audit import Audit
 from windlass.gateways.agent.engine import Engine, Planned, Synced
 from windlass.gateways.agent.holding import Holding
-from windlass.gateways.agent.interrupt import GivenUp, Interrupt, to_its_end
+from windlass.gateways.agent.interrupt import GivenUp, Interrupt
 from windlass.gateways.agent.lock import VolumeLocked
 from windlass.gateways.agent.memory import LastSync, Mark, Memory, MemoryFile, Undoing
 from windlass.gateways.agent.order import Order
