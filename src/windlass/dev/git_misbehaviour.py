@@ -85,11 +85,18 @@ async def _endless(request: GitRequest) -> None:
         service = f"# service=git-{request.service}\n"
         await request.part(packet(service.encode()) + b"0000")
     number = 0
-    while True:
-        lines = b"".join(_noise(request, number + each) for each in range(_NOISE_LINES))
-        number += _NOISE_LINES
-        await request.part(lines)
-        await asyncio.sleep(0)
+    # Nothing else says that nobody listens: what is sent then is swallowed.
+    gone = asyncio.ensure_future(_hang(request))
+    try:
+        while not gone.done():
+            lines = b"".join(_noise(request, number + each) for each in range(_NOISE_LINES))
+            number += _NOISE_LINES
+            await request.part(lines)
+            await asyncio.sleep(0)
+        await gone
+    finally:
+        gone.cancel()
+        await asyncio.wait([gone])
 
 
 def _noise(request: GitRequest, number: int) -> bytes:

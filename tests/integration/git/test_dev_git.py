@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import signal
 import subprocess
 import sys
+import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.gitserver import TOKEN, commit_files, tips
+from tests.support.gitserver import TOKEN, commit_files, serving, tips, wait_until
+from windlass.dev import git_misbehaviour
+from windlass.dev.git_faults import Fault
 from windlass.dev.git_repositories import child_environment
+from windlass.dev.git_request import GitRequest
 
 _PROGRAM = """
 import sys
@@ -67,3 +73,30 @@ def test_clone_push_and_faults(tmp_path: Path, url: str) -> None:
     (tmp_path / "fault").write_text('{"mode": "reject", "text": "closed today"}')
     refused = _git("-C", str(copy), "push", other, "HEAD:refs/heads/second")
     assert "closed today" in refused.stderr
+
+
+def test_an_endless_answer_ends_with_its_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is sent anything any more once he has hung up, so the server has time again."""
+    made = itertools.count()
+    noise = git_misbehaviour._noise
+
+    def counted(request: GitRequest, number: int) -> bytes:
+        next(made)
+        return noise(request, number)
+
+    monkeypatch.setattr(git_misbehaviour, "_noise", counted)
+    with serving(tmp_path) as served:
+        served.create("app.git")
+        served.server.faults.set(Fault("endless"))
+        where = f"{served.server.url('app.git')}/info/refs?service=git-upload-pack"
+        with urllib.request.urlopen(where, timeout=10) as answer:  # noqa: S310 - loopback
+            assert answer.read(1 << 20)
+        wait_until(lambda: _is_over(made), 20.0)
+
+
+def _is_over(made: Iterator[int]) -> bool:
+    before = next(made)
+    time.sleep(0.2)
+    return next(made) == before + 1
