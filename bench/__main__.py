@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from bench import (
     admission,
+    agent_memory,
     emitter,
     freshness,
     many_files,
@@ -37,6 +38,7 @@ ROWS: dict[str, Callable[[Ground], Iterator[Figure]]] = {
     "one-file": one_file.measure,
     "many-files": many_files.measure,
     "sync": syncing.measure,
+    "agent-memory": agent_memory.measure,
     "startup": startup.measure,
     "watch": watching.measure,
     "environments": previewing.measure,

@@ -6,16 +6,14 @@ import asyncio
 import hashlib
 import json
 import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support import engine_memory
 from tests.support.engine_site import CORE, SERVICE, EngineSite, engine_site, pod, resource
-from tests.support.gitserver import git, tips
 from windlass.base.errors import Retryable, Stalled
 from windlass.gateways.agent import execution
 from windlass.gateways.agent.apply import Applier
@@ -350,70 +348,7 @@ async def test_warnings_name_what_the_gateway_would_miss(site: EngineSite) -> No
     assert any("gone.bin" in warning for warning in done.planned.warnings)
 
 
-_PEAK = """
-import asyncio, sys
-from pathlib import Path
-from windlass.base import memory
-memory.frugal()
-import windlass.gateways.agent.process
-from windlass.git import windows
-windows.small()
-from windlass.gateways.agent.apply import Applier
-from windlass.gateways.agent.engine import Engine
-from windlass.gateways.agent.lock import Owner
-from windlass.gateways.agent.order import Order
-from windlass.gateways.decide.gateway import Pod
-from windlass.gateways.decide.routing import PREFIX, Routing, routing_hash
-from windlass.git.child import Git
-from windlass.git.exact import ExactStore, Source
-from windlass.git.format.remote import Remote
-from windlass.git.settings import GitSettings
-
-async def main(place, repository, commit):
-    settings = GitSettings(run_directory=place / "run2", allow_file=True)
-    store = ExactStore.open(Git(settings), place / "store2", cap_bytes=1 << 30)
-    applier = Applier(place / "data2", Owner("u", "p", "n"))
-    pod = Pod("site-0", "plant", {PREFIX + "service-path": "."}, {})
-    order = Order(Source(Remote.parse(f"file://{repository}")), commit, "main", Routing(),
-                  routing_hash(Routing()), pod, "site")
-    done = await Engine(applier, store).sync(order)
-    assert done.applied.bytes_written >= 100_000_000, done.applied
-
-place = Path(sys.argv[1])
-(place / "data2").mkdir()
-asyncio.run(main(place, sys.argv[2], sys.argv[3]))
-# Unlike ru_maxrss this begins anew with the program.
-status = Path("/proc/self/status").read_text()
-print(int(status.partition("VmHWM:")[2].split()[0]) // 1024)
-"""
-
-
 @pytest.mark.scenario("G20")
 def test_memory_does_not_grow_with_the_repository(tmp_path: Path) -> None:
     """100 MB of files, small and large, pass through less than 90 MiB."""
-    repository = tmp_path / "big.git"
-    subprocess.run(["git", "init", "-q", "--bare", str(repository)], check=True)
-    _fill(repository)
-    commit = tips(repository)["main"]
-    done = subprocess.run(
-        [sys.executable, "-c", _PEAK, str(tmp_path), str(repository), commit],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) <= 90
-
-
-def _fill(repository: Path) -> None:
-    """400 files of 50 KB and two of 40 MB, none of which compresses."""
-    parts = [b"commit refs/heads/main\ncommitter A <a@example.org> 1700000000 +0000\ndata 1\nx\n"]
-    sizes = [*((f"projects/p/{n}.bin", 50_000) for n in range(400)),
-             *((f"projects/p/large{n}.bin", 40_000_000) for n in range(2))]  # fmt: skip
-    for name, size in sizes:
-        parts.append(f"M 100644 inline {name}\ndata {size}\n".encode() + os.urandom(size))
-        parts.append(b"\n")
-    git(repository, "config", "core.compression", "0")
-    git(repository, "config", "pack.window", "0")
-    git(repository, "config", "uploadpack.allowFilter", "true")
-    git(repository, "config", "uploadpack.allowAnySHA1InWant", "true")
-    git(repository, "fast-import", "--quiet", stdin=b"".join(parts))
+    assert engine_memory.peak_mib(tmp_path, small=400, large=2) <= 90
