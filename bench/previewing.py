@@ -71,9 +71,9 @@ async def _all_at_once(tenant: Previews, controller: EnvironmentsController) -> 
     took = Times()
     # The metric knows ranges only; its source knows each one.
     observed = controller._measures.rolled_out
-    controller._measures.rolled_out = lambda seconds: (  # type: ignore[method-assign]
+    controller._measures.rolled_out = lambda seconds, mode: (  # type: ignore[method-assign]
         took.overhead.append(seconds),
-        observed(seconds),
+        observed(seconds, mode),
     )[1]
     names = [f"copy-{number}" for number in range(COPIES)]
     began = time.perf_counter()
