@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("operator")]
 CONFIG_MAPS = {"resources": ["configmaps"]}
 WRONG = "wrong-horse-8841"
 ACTIVE = "gitopsreverser_repo_branch_active_workers"
+DEPTH = "gitopsreverser_repo_branch_queue_depth"
 
 
 @pytest.fixture
@@ -79,6 +80,7 @@ def test_a_remote_that_was_away_gets_everything_in_one_push(
     eventually(lambda: operator.metric(waiting) >= 1.0, "a commit that waits")
     mirrored.person("alice").delete("configmap", "before")
     _create(mirrored, "four")
+    eventually(lambda: operator.metric(DEPTH) >= 5.0, "five files that wait")
     with serving(tmp_path, username="git", password=PASSWORD, port=port):
         _await_files(mirrored, "one", "two", "three", "four")
         _ready(mirrored, "Ready")
@@ -214,8 +216,7 @@ def test_a_protected_branch_is_said_with_the_servers_words(
     assert "this is a protected branch" in _ready(mirrored, "PushRejected")
     assert mirrored.condition("gitdestination", "destination", "Stalled")["status"] == "True"
     _create(mirrored, "three")
-    waiting = "gitopsreverser_repo_branch_queue_depth"
-    eventually(lambda: operator.metric(waiting) >= 3.0, "three files that wait")
+    eventually(lambda: operator.metric(DEPTH) >= 3.0, "three files that wait")
     faults.clear()
     request = {"metadata": {"annotations": {"windlass.dev/requestedAt": "x"}}}
     admin_of(mirrored).merge("gitdestination", "destination", request)
