@@ -14,9 +14,8 @@ COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-e
   --no-emit-index-url --no-emit-find-links
 # Most tests wait for a cluster or a server, so workers may outnumber cores.
 WORKERS ?= 5
-# Several control planes share the cores then: one that spreads over them only waits for itself,
-# and memory is there in plenty.
-ONE_EACH := GOMAXPROCS=1 GOGC=1000
+# Several control planes share the cores then; one that spreads over them only waits for itself.
+ONE_EACH := GOMAXPROCS=1
 
 # Every process of a test or a demo would compile the whole product anew.
 unexport PYTHONDONTWRITEBYTECODE

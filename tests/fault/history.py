@@ -36,5 +36,4 @@ def moves(mirrored: Mirrored) -> list[tuple[str, str]]:
 
 def tip(mirrored: Mirrored) -> str:
     """Where the branch is now; empty where there is none."""
-    """The commit that the mirrored branch points to."""
     return gitserver.tips(mirrored.path).get(mirrored.branch, "")
