@@ -13,6 +13,8 @@ import signal
 from asyncio.subprocess import Process
 from typing import Any
 
+from windlass.base import patience
+
 _DRAIN_SECONDS = 5.0
 
 
@@ -22,9 +24,8 @@ async def started(*command: str, **how: Any) -> Process:
         asyncio.create_subprocess_exec(*command, start_new_session=True, **how)
     )
     try:
-        return await asyncio.shield(starting)
+        return await patience.result_of(starting)
     except asyncio.CancelledError:
-        await asyncio.wait([starting])
         if not starting.cancelled() and starting.exception() is None:
             await end(starting.result())
         raise

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import functools
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
+
+from windlass.base import patience
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -12,12 +16,6 @@ T = TypeVar("T")
 
 async def to_its_end(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Also when cancelled, wait for the thread: it may be just making what must be removed."""
-    running = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        await asyncio.wait({running})
-        if not running.cancelled():
-            # Looked at, so that a failure that nobody waits for any more is no warning.
-            running.exception()
-        raise
+    call = functools.partial(contextvars.copy_context().run, work, *args, **kwargs)
+    # No task of its own: a loop that ends cancels all tasks, and nobody would wait for it.
+    return await patience.result_of(asyncio.get_running_loop().run_in_executor(None, call))

@@ -58,7 +58,6 @@ class Seen:
     method: str
     path: str
     service: str
-    authorized: bool
     had_authorization: bool
 
 
@@ -123,7 +122,7 @@ class GitServer:
             return
         request = GitRequest(scope, receive, send)
         allowed = self._is_allowed(request)
-        self._note(request, allowed)
+        self._note(request)
         fault = await asyncio.to_thread(
             self.faults.take, request.service, advertisement=request.method == "GET"
         )
@@ -131,9 +130,9 @@ class GitServer:
             async with asyncio.timeout(self.settings.request_seconds):
                 await self._answer(request, fault, allowed)
 
-    def _note(self, request: GitRequest, allowed: bool) -> None:
+    def _note(self, request: GitRequest) -> None:
         has_header = "authorization" in request.headers
-        seen = Seen(request.method, request.path, request.service, allowed, has_header)
+        seen = Seen(request.method, request.path, request.service, has_header)
         self.requests.append(seen)
         del self.requests[:-_KEPT_REQUESTS]
 

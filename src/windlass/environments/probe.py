@@ -121,7 +121,7 @@ class NetworkProbe:
         self._tell(f"{direction}: the fence is up; waiting until it is in force")
         fenced = await listening.until("shut")
         await self._take_down(fence)
-        after = await listening.until("open") if fenced.stranger == "shut" else None
+        after = await listening.until("open") if fenced.is_fenced else None
         return enforcement.judged(direction, before, fenced, after)
 
     async def _put_up(self, fence: list[Object]) -> None:
@@ -151,43 +151,46 @@ class _Listening:
         self._clock = clock
         self._places = _callers(places)
         self._seconds = seconds
-        self._trouble = ""
+        self._troubles: dict[Caller, str] = {}
 
     async def until(self, wanted: Way) -> Sight:
-        """Wait until the stranger fares so and the neighbour gets through, or give up."""
+        """Wait until the stranger fares so and the neighbour gets through, or give up.
+
+        Only calls count that were made after their caller was first heard in this wait.
+        """
         begun = self._clock.monotonic()
-        marks = {name: _last(await self._calls(name)) for name in PORTS}
+        heard: dict[Caller, int] = {}
         turned: float | None = None
         while True:
-            made = {name: await self._calls(name) for name in PORTS}
+            made = {name: await self._calls(name, heard) for name in PORTS}
             elapsed = self._clock.monotonic() - begun
-            ways = {name: enforcement.way(made[name], after=marks[name]) for name in PORTS}
-            if not enforcement.has_turned(made["stranger"], wanted, after=marks["stranger"]):
+            ways = {name: enforcement.way(calls) for name, calls in made.items()}
+            if not enforcement.has_turned(made["stranger"], wanted):
                 turned = None
             elif turned is None:
                 turned = elapsed
             is_so = ways == {"stranger": wanted, "neighbour": "open"}
             if is_so or elapsed >= self._seconds:
                 seconds = turned if is_so and turned is not None else elapsed
-                return Sight(ways["stranger"], ways["neighbour"], seconds, self._trouble)
+                troubles = "; ".join(self._troubles.values())
+                return Sight(ways["stranger"], ways["neighbour"], seconds, troubles)
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
-    async def _calls(self, name: Caller) -> tuple[Call, ...]:
+    async def _calls(self, name: Caller, heard: dict[Caller, int]) -> tuple[Call, ...]:
+        """The calls after the one that is noted in `heard`; the first look notes it."""
         path = paths.item(_PODS, name, self._places[name], "log")
         try:
             text = await self._api.text(f"{path}?{_TAIL}")
         except Forbidden as error:
             raise refused("read the logs of its pods (get pods/log)", error) from error
         except ApiError as error:
-            self._trouble = f"the log of {name} could not be read: {error.message}"
+            self._troubles[name] = f"the log of {name} could not be read: {error.message}"
             return ()
-        self._trouble = ""
-        return enforcement.calls(text)
+        self._troubles.pop(name, None)
+        made = enforcement.calls(text)
+        mark = heard.setdefault(name, made[-1].number if made else 0)
+        return tuple(call for call in made if call.number > mark)
 
 
 def _callers(places: Places) -> dict[Caller, str]:
     return {"stranger": places.stranger, "neighbour": places.server}
-
-
-def _last(made: tuple[Call, ...]) -> int:
-    return made[-1].number if made else 0

@@ -2,12 +2,13 @@
 
 Rules
 1. Names are chosen here, and known before the call that makes them: a call whose answer was
-   lost is cleaned up after like any other.
+   lost is cleaned up after like any other. Who interrupts waits for that answer, because a
+   namespace may come to be after its call was given up.
 2. A namespace goes only if its labels and its name say that a probe made it: this run's own
    at its end, another run's once it is older than any probe may become. Deletion names its
    uid.
-3. Cleaning up never raises what the API server says, so that it hides no other error; what
-   stays behind is told by name.
+3. Cleaning up raises no error of ours, so that it hides no other one; what stays behind is
+   told by name, also where cleaning up is interrupted.
 4. A killed run removes nothing; its namespaces are named by the next runs and go by rule 2.
 """
 
@@ -18,9 +19,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from windlass.base import failpoint
+from windlass.base import failpoint, patience
 from windlass.base.clock import Clock
-from windlass.base.errors import Stalled
+from windlass.base.errors import Stalled, WindlassError
 from windlass.environments.decide import probe_places as places
 from windlass.environments.holdings import NAMESPACES, SERVICE_ACCOUNTS
 from windlass.kube.api import Api
@@ -69,14 +70,14 @@ class PlaceKeeper:
             await self._tidy(own)
             yield held
         finally:
-            gone = await asyncio.gather(*(self._removed(name, run) for name in begun))
-            held.left.extend(name for name, is_gone in zip(begun, gone, strict=True) if not is_gone)
+            await self._clear(held, begun)
 
     async def _made(self, name: str, run: str, begun: list[str]) -> Object:
         failpoint.reach("environments.probe.namespace.before")
         try:
             wanted = places.namespace(name, run)
-            made = await self._api.create(NAMESPACES, wanted, field_manager=FIELD_MANAGER)
+            creating = self._api.create(NAMESPACES, wanted, field_manager=FIELD_MANAGER)
+            made = await patience.result_of(asyncio.ensure_future(creating))
         except ApiError as error:
             if 400 <= error.status < 500:
                 begun.remove(name)
@@ -100,31 +101,53 @@ class PlaceKeeper:
                 self._tell(f"removing namespace {live['metadata']['name']} of a probe that died")
                 await self._delete(live)
         except ApiError as error:
-            self._tell(f"namespaces of earlier probes were not looked for: {error.message}")
+            self._tell(f"namespaces of earlier probes may be left: {error.message}")
             return
         for live in fresh:
             name = live["metadata"]["name"]
-            self._tell(f"namespace {name} belongs to another probe and is left alone")
+            self._tell(
+                f"namespace {name} belongs to another probe and is left alone; "
+                f"if that one was killed: kubectl delete namespace {name}"
+            )
 
-    async def _removed(self, name: str, run: str) -> bool:
-        """Delete one of our namespaces and wait until it is gone; False if it stays."""
+    async def _clear(self, held: Places, begun: list[str]) -> None:
+        """Remove what was begun; what stays is told, whatever happens meanwhile."""
+        stays = dict.fromkeys(begun, "nobody waited until it was gone")
+        if begun:
+            self._tell(f"removing {' and '.join(begun)}")
+        try:
+            await asyncio.gather(*(self._remove(name, held.run, stays) for name in begun))
+        finally:
+            held.left.extend(stays)
+            for name, why in stays.items():
+                text = f"namespace {name} is left behind: {why}; kubectl delete namespace {name}"
+                self._tell(text)
+
+    async def _remove(self, name: str, run: str, stays: dict[str, str]) -> None:
+        """Delete one of our namespaces; `stays` forgets it once it is gone, or says why not."""
         deadline = self._clock.monotonic() + _REMOVAL_SECONDS
-        why = "it is still being deleted"
         while self._clock.monotonic() < deadline:
             try:
-                live = await self._api.get(NAMESPACES, name)
-                if places.run_of(live) != run:
-                    return True
-                if not live["metadata"].get("deletionTimestamp"):
-                    await self._delete(live)
-            except NotFound:
-                return True
-            except ApiError as error:
-                why = error.message
+                if await self._is_gone(name, run):
+                    del stays[name]
+                    return
+                stays[name] = "it is still being deleted"
+            except WindlassError as error:
+                stays[name] = error.message
                 if isinstance(error, Forbidden):
-                    break
+                    return
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
-        self._tell(f"namespace {name} is left behind: {why}; kubectl delete namespace {name}")
+
+    async def _is_gone(self, name: str, run: str) -> bool:
+        """Whether one of our namespaces is not there; one that is there is told to go."""
+        try:
+            live = await self._api.get(NAMESPACES, name)
+        except NotFound:
+            return True
+        if places.run_of(live) != run:
+            return True
+        if not live["metadata"].get("deletionTimestamp"):
+            await self._delete(live)
         return False
 
     async def _delete(self, live: Object) -> None:

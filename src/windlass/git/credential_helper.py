@@ -19,7 +19,7 @@ _LIMIT = 1 << 20
 
 def fields(text: str) -> dict[str, str]:
     """The `key=value` lines of one block."""
-    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    return dict(line.split("=", 1) for line in text.split("\n") if "=" in line)
 
 
 def answer(request: str, known: str) -> str:

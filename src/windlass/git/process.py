@@ -85,12 +85,16 @@ async def _converse(
         listening = _pour(process.stdout, sink)
     else:
         listening = _read(process, process.stdout, limits.stdout_bytes)
-    (stdout, loud), (stderr, noisy), _, returncode = await asyncio.gather(
-        listening,
-        _read(process, process.stderr, limits.stderr_bytes),
-        _feed(process, stdin),
-        process.wait(),
-    )
+    said = asyncio.ensure_future(_read(process, process.stderr, limits.stderr_bytes))
+    fed = asyncio.ensure_future(_feed(process, stdin))
+    try:
+        stdout, loud = await listening
+        (stderr, noisy), _, returncode = await asyncio.gather(said, fed, process.wait())
+    finally:
+        # Where a sink fails they still stand at their pipes, which only one at a time may read.
+        for task in (said, fed):
+            task.cancel()
+        await asyncio.gather(said, fed, return_exceptions=True)
     return Ended(returncode, stdout, stderr, loud or noisy)
 
 

@@ -20,6 +20,7 @@ from tests.support.gitserver import (
 from tests.support.gitwork import Work
 from windlass.dev.git_faults import Fault
 from windlass.git import private
+from windlass.git import process as child_process
 from windlass.git.child import Git
 from windlass.git.credentials import Credentials, Proxy
 from windlass.git.errors import GitError
@@ -307,3 +308,21 @@ async def test_large_files_are_refused(tmp_path: Path) -> None:
             await work.fetch(blobless=False)
         assert caught.value.reason == "TooLarge"
         assert await Work(Git(git_settings(tmp_path)), work.store, work.remote).fetch()
+
+
+async def test_the_failure_of_a_sink_is_told_as_it_is(tmp_path: Path) -> None:
+    """While git still talks on both pipes; a full disk must not look like a fault of ours."""
+
+    def full(piece: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        await child_process.run(
+            ["/bin/sh", "-c", "echo piece; exec sleep 60"],
+            environment={},
+            cwd=tmp_path,
+            stdin=b"",
+            descriptors=(),
+            limits=child_process.Limits(30, 1 << 20, 1 << 20, 1 << 30, 1 << 30),
+            sink=full,
+        )

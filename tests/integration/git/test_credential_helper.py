@@ -16,7 +16,7 @@ from windlass.git.format.remote import Remote
 
 REMOTE = Remote.parse("https://h:8443/a")
 # Nothing in it means anything to whoever hands it on.
-PASSWORD = r"-n p=w \t %s $(id) 'é\\"
+PASSWORD = r"-n p=w \t %s $(id) 'é\\" + "\u2028\x85"
 KNOWN = environment.helper_content(
     REMOTE, Credentials("u", PASSWORD, proxy=Proxy("http://p:3128", "pu", "proxied"))
 )

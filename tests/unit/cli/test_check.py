@@ -16,6 +16,7 @@ from windlass.cli.main import app
         (["--network-probe", "--image=x", "--output=yaml"], "text or json"),
         (["--network-probe", "--image=x", "--timeout=soon"], "90s"),
         (["--network-probe", "--image=x", "--timeout=1h"], "10m"),
+        (["--network-probe", "--image=x", "--timeout=9s"], "10s"),
     ],
 )
 def test_a_wrong_command_line_exits_with_two(flags: list[str], told: str) -> None:

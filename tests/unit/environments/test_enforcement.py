@@ -44,18 +44,16 @@ def test_why_a_caller_was_not_heard_is_told() -> None:
     assert "no route" in enforcement.judged("egress", silent).message
 
 
-def _way(*ends: str, after: int = 0) -> Way:
-    made = [Call(number, end == "open") for number, end in enumerate(ends, start=1)]
-    return enforcement.way(made, after=after)
+def _way(*ends: str) -> Way:
+    return enforcement.way([Call(number, end == "open") for number, end in enumerate(ends)])
 
 
 def test_a_way_is_known_by_its_last_calls() -> None:
-    """One lost call says nothing, and neither does what was said before."""
+    """One lost call says nothing."""
     assert _way("shut", "open", "open", "open") == "open"
     assert _way("open", "shut", "shut", "shut") == "shut"
     assert _way("shut", "shut", "open", "shut") == "unsteady"
     assert _way("shut", "shut") == "silent"
-    assert _way("shut", "shut", "shut", "shut", after=2) == "silent"
 
 
 def test_the_log_of_a_caller() -> None:

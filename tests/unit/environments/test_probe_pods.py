@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from windlass.environments.decide import probe_pods
 from windlass.environments.decide.probe_pods import Standing
@@ -54,3 +58,26 @@ def test_why_a_pod_does_not_run() -> None:
     assert found is not None
     assert "Evicted" in found.message
     assert probe_pods.trouble(_with(phase="Pending")) is None
+
+
+@pytest.mark.parametrize(("answer", "rest"), [("word", "0.3"), ("", "1")])
+def test_the_pace_of_a_caller(answer: str, rest: str, tmp_path: Path) -> None:
+    """A listener is away for a second at most: after a vain call nobody calls again sooner."""
+    for name, script in {
+        "timeout": 'shift; exec "$@"',
+        "nc": f"echo {answer}",
+        "sleep": f"echo $1 > {tmp_path}/rest; kill $PPID",
+    }.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o700)
+    pod = probe_pods.caller("stranger", "place", "image", "word", "10.0.0.7")
+    (container,) = pod["spec"]["containers"]
+    variables = {row["name"]: row["value"] for row in container["env"]}
+    subprocess.run(
+        ["/bin/sh", *container["command"][1:]],
+        env={**variables, "PATH": str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+        timeout=30,
+        check=False,
+    )
+    assert (tmp_path / "rest").read_text().strip() == rest

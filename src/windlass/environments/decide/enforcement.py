@@ -68,6 +68,10 @@ class Sight:
     def is_open(self) -> bool:
         return self.stranger == self.neighbour == "open"
 
+    @property
+    def is_fenced(self) -> bool:
+        return self.stranger == "shut" and self.neighbour == "open"
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -85,9 +89,9 @@ def calls(log: str) -> tuple[Call, ...]:
     return tuple(Call(int(row[1]), row[2] == "open") for row in found if row)
 
 
-def way(made: Sequence[Call], *, after: int) -> Way:
-    """How the last calls ended among those with a number above `after`."""
-    last = [call.reached for call in made if call.number > after][-STEADY_CALLS:]
+def way(made: Sequence[Call]) -> Way:
+    """How the last calls ended."""
+    last = [call.reached for call in made[-STEADY_CALLS:]]
     if len(last) < STEADY_CALLS:
         return "silent"
     if all(last):
@@ -95,10 +99,9 @@ def way(made: Sequence[Call], *, after: int) -> Way:
     return "unsteady" if any(last) else "shut"
 
 
-def has_turned(made: Sequence[Call], wanted: Way, *, after: int) -> bool:
-    """Whether the very last of those calls ended as wanted, steady or not yet."""
-    last = [call.reached for call in made if call.number > after][-1:]
-    return last == [wanted == "open"]
+def has_turned(made: Sequence[Call], wanted: Way) -> bool:
+    """Whether the very last call ended as wanted, steady or not yet."""
+    return bool(made) and made[-1].reached is (wanted == "open")
 
 
 def judged(
@@ -110,7 +113,7 @@ def judged(
     if fenced.stranger == "open":
         text = f"a stranger still gets through {fenced.seconds:.1f} s after the fence was put up"
         return Finding(direction, "NotEnforced", text)
-    if fenced.stranger != "shut" or fenced.neighbour != "open":
+    if not fenced.is_fenced:
         return _unclear(direction, fenced, f"with the fence {_told(fenced)}")
     if after is None or not after.is_open:
         told = _told(after) if after else "nobody looked"
