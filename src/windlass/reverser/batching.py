@@ -16,6 +16,7 @@ from windlass.reverser.folder import Folder, Gathered
 from windlass.reverser.party import Party
 from windlass.reverser.publisher import Batch, Publisher
 from windlass.reverser.surroundings import Surroundings
+from windlass.telemetry.reasons import SkipReason
 
 
 async def recall(folder: Folder, publisher: Publisher, around: Surroundings, clock: Clock) -> None:
@@ -39,8 +40,8 @@ async def batch(
         removals += await sweeping.orphans(folder, branch, sweep, around.gone, received)
     blocked = await sweeping.occupied(folder, branch, gathered.arrivals)
     for path, identity in blocked.items():
-        around.skipped(identity, "PathOccupied")
-        folder.refuse(path, identity, "PathOccupied")
+        around.skipped(identity, SkipReason.PATH_OCCUPIED)
+        folder.refuse(path, identity, SkipReason.PATH_OCCUPIED)
     return Batch(folder, gathered, tuple(removals), frozenset(blocked))
 
 

@@ -12,6 +12,7 @@ from windlass.reverser.arrival import Arrival, Sweep
 from windlass.reverser.decide.plan import Route
 from windlass.reverser.decide.transition import Operation
 from windlass.reverser.folder import Folder
+from windlass.telemetry.reasons import SkipReason
 
 if TYPE_CHECKING:
     from windlass.reverser.stream import Stream
@@ -32,7 +33,7 @@ class Desk(Protocol):
 
     def sweep(self, destination: Key, sweep: Sweep) -> None: ...
 
-    def skipped(self, identity: Identity | None, reason: str) -> None: ...
+    def skipped(self, identity: Identity | None, reason: SkipReason) -> None: ...
 
     def undecodable(self, destination: Key, identity: Identity, why: str) -> None: ...
 

@@ -40,6 +40,7 @@ from windlass.reverser.tally import Tally
 from windlass.reverser.target import Target
 from windlass.reverser.workers import Workers
 from windlass.runtime.outcome import Notice
+from windlass.telemetry.reasons import SkipReason
 
 _log = structlog.get_logger(__name__)
 
@@ -268,7 +269,7 @@ class Mirror:
         if worker is not None and folder is not None:
             worker.sweep(folder, sweep)
 
-    def skipped(self, identity: Identity | None, reason: str) -> None:
+    def skipped(self, identity: Identity | None, reason: SkipReason) -> None:
         self._tally.skipped(identity, reason)
 
     def undecodable(self, destination: Key, identity: Identity, why: str) -> None:
@@ -371,7 +372,7 @@ class Mirror:
             return None
         sighting = self._lens.look(identity.gvr, arrival.kind, msgspec.json.encode(obj))
         if isinstance(sighting, Blurred):
-            self.skipped(identity, "Undecodable")
+            self.skipped(identity, SkipReason.UNDECODABLE)
             return None
         if sighting.terminating or sighting.unwanted(include_owned=route.include_owned):
             return gone

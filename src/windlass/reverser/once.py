@@ -28,6 +28,7 @@ from windlass.reverser.decide import claim, paths, rules, secrets, snapshot
 from windlass.reverser.decide.catalogue import Catalogue
 from windlass.reverser.decide.rules import Resolution, Rule, RuleItem, Selection
 from windlass.reverser.sighting import Blurred, Lens, Sighting
+from windlass.telemetry.reasons import SkipReason
 
 DESTINATION = "local/mirror"
 _LARGEST_FILE = 4 << 20
@@ -58,7 +59,7 @@ class Difference:
     def __bool__(self) -> bool:
         return bool(self.created or self.updated or self.removed)
 
-    def skip(self, reason: str) -> None:
+    def skip(self, reason: SkipReason) -> None:
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
 
 
@@ -199,7 +200,7 @@ class Dump:
         seen.items += 1
         sighting = self._lens.look(selection.gvr, kind, raw)
         if isinstance(sighting, Blurred):
-            self.difference.skip("Undecodable")
+            self.difference.skip(SkipReason.UNDECODABLE)
             if sighting.identity is None:
                 seen.nameless = True
             else:
@@ -207,7 +208,7 @@ class Dump:
             return
         reason = sighting.unwanted(include_owned=selection.include_owned)
         if reason is None and sighting.terminating:
-            reason = "Terminating"
+            reason = SkipReason.TERMINATING
         if reason is not None:
             self.difference.skip(reason)
             return
@@ -223,14 +224,14 @@ class Dump:
         try:
             present = self._below.read(path, limit=_LARGEST_FILE)
         except IsADirectoryError:
-            self.difference.skip("PathOccupied")
+            self.difference.skip(SkipReason.PATH_OCCUPIED)
             return
         if present == content:
             self.difference.unchanged += 1
             return
         foreign = present is not None and not snapshot.same_identity(_read(present), identity, kind)
         if foreign and not self._claimed:
-            self.difference.skip("PathOccupied")
+            self.difference.skip(SkipReason.PATH_OCCUPIED)
             return
         changed = self.difference.created if present is None else self.difference.updated
         changed.append(path)

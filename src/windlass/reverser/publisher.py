@@ -28,6 +28,7 @@ from windlass.reverser.decide.author import Author
 from windlass.reverser.decide.publication import Publication, Wanted
 from windlass.reverser.decide.window import PlannedCommit
 from windlass.reverser.folder import Folder, Gathered
+from windlass.telemetry.reasons import SkipReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class Written:
     folder: Folder
     commits: tuple[PlannedCommit, ...]
     edits: dict[str, str | None]
-    skipped: tuple[tuple[Identity, str], ...]
+    skipped: tuple[tuple[Identity, SkipReason], ...]
     claims: bool
     verdicts: tuple[Verdict, ...]
 

@@ -14,6 +14,7 @@ from windlass.objects.gvr import GVR
 from windlass.objects.identity import Identity
 from windlass.objects.json import Object
 from windlass.reverser.decide import decode, digest, noise, sanitise, secrets
+from windlass.telemetry.reasons import SkipReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +36,13 @@ class Sighting:
         """Whether it is noise or its controller's."""
         return self.controller_owned or self.noise is not None
 
-    def unwanted(self, *, include_owned: bool) -> str | None:
+    def unwanted(self, *, include_owned: bool) -> SkipReason | None:
         """Why the object has no file where owned ones are wanted or not; None if it has one."""
         if self.noise is not None:
-            return "OwnObject" if self.noise == noise.OWN_OBJECT else "Noise"
+            is_own = self.noise == noise.OWN_OBJECT
+            return SkipReason.OWN_OBJECT if is_own else SkipReason.NOISE
         if self.controller_owned and not include_owned:
-            return "ControllerOwned"
+            return SkipReason.CONTROLLER_OWNED
         return None
 
 

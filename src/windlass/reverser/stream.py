@@ -56,6 +56,7 @@ from windlass.reverser.folder import Folder
 from windlass.reverser.presence import Presence
 from windlass.reverser.sighting import Blurred, Lens, Sighting
 from windlass.reverser.tracking import Tracked, Tracking
+from windlass.telemetry.reasons import SkipReason
 
 _log = structlog.get_logger(__name__)
 
@@ -199,7 +200,7 @@ class Stream:
         return self._lens.look(self.scope.gvr, self.kind, raw)
 
     def _keep_as_is(self, blurred: Blurred) -> None:
-        self._desk.skipped(blurred.identity, "Undecodable")
+        self._desk.skipped(blurred.identity, SkipReason.UNDECODABLE)
         self._tell_blurred(blurred)
         if self._snapshot is None:
             return
@@ -323,7 +324,7 @@ class Stream:
         else:
             self.tracking.put(key, _tracked(sighting, credited=True))
         if credited:
-            self._desk.skipped(sighting.identity, "Terminating")
+            self._desk.skipped(sighting.identity, SkipReason.TERMINATING)
         else:
             self._withdraw_everywhere(sighting.identity, observation)
 

@@ -12,6 +12,7 @@ from windlass.reverser.decide.attribution import Verdict
 from windlass.reverser.publisher import Delivery
 from windlass.reverser.target import Target
 from windlass.runtime.outcome import Notice
+from windlass.telemetry.reasons import SkipReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Surroundings:
     seen_again: Callable[[Key], None]
     pushed: Callable[[Delivery], None]
     judged: Callable[[Verdict], None]
-    skipped: Callable[[Identity, str], None]
+    skipped: Callable[[Identity, SkipReason], None]
     raced: Callable[[], None]
     took: Callable[[float], None]
     told: Callable[[Key, Notice, str], None]

@@ -35,9 +35,9 @@ class Tally:
         else:
             self.metrics.events_processed.inc(kind)
 
-    def skipped(self, identity: Identity | None, reason: str) -> None:
-        self.metrics.skips.inc(SkipReason(reason))
-        if reason in ("Undecodable", "PathOccupied"):
+    def skipped(self, identity: Identity | None, reason: SkipReason) -> None:
+        self.metrics.skips.inc(reason)
+        if reason in (SkipReason.UNDECODABLE, SkipReason.PATH_OCCUPIED):
             _log.warning("object left out", identifier=str(identity), reason=reason)
 
     def stream(self, stream: Stream) -> None:

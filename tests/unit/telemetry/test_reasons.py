@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from windlass.telemetry.reasons import TYPE_REASONS, EventReason, SkipReason
+from windlass.telemetry.reasons import EventReason, SkipReason
 
 
 @pytest.mark.parametrize("reason", [*SkipReason, *EventReason])
@@ -14,9 +14,3 @@ def test_reasons_are_camel_case_of_their_name(reason: SkipReason | EventReason) 
     """A reason reads in code as it reads in a metric or an event."""
     assert reason.value == "".join(word.capitalize() for word in reason.name.split("_"))
     assert re.fullmatch(r"[A-Z][A-Za-z]+", reason)
-
-
-def test_type_reasons_are_skip_reasons() -> None:
-    """Exactly eleven reasons refuse a whole type."""
-    assert len(TYPE_REASONS) == 11
-    assert SkipReason.STATUS_ONLY not in TYPE_REASONS

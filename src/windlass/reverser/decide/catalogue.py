@@ -24,13 +24,11 @@ TypeReason = Literal[
     "ScopeMismatch",
     "KindNotUnique",
     "DiscoveryDegraded",
-    "AbsencePending",
-    "Forbidden",
     "ExcludedByDefault",
     "ExcludedByFlag",
     "NeverMirrored",
 ]
-"""DSC-6: why a type is refused. Forbidden and AbsencePending are states of a stream."""
+"""DSC-6: why a type is refused."""
 
 _VERSION = re.compile(r"v([0-9]+)(?:(alpha|beta)([0-9]+))?\Z")
 _STABILITY = {"alpha": 0, "beta": 1, None: 2}

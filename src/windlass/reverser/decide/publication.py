@@ -17,6 +17,7 @@ from windlass.reverser.decide import transition, window
 from windlass.reverser.decide.attribution import Tier
 from windlass.reverser.decide.transition import Operation
 from windlass.reverser.decide.window import Author, Change
+from windlass.telemetry.reasons import SkipReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Publication:
     """The commits, in order, and what was left out."""
 
     commits: tuple[window.PlannedCommit, ...]
-    skipped: tuple[tuple[Identity, str], ...]
+    skipped: tuple[tuple[Identity, SkipReason], ...]
 
 
 def publication(
@@ -50,14 +51,14 @@ def publication(
     With `apart` every event has a commit of its own; what a snapshot found is no event.
     """
     changes: list[Change] = []
-    skipped: list[tuple[Identity, str]] = []
+    skipped: list[tuple[Identity, SkipReason]] = []
     ahead: dict[str, str | None] = {}
     for item in wanted:
         present = ahead[item.path] if item.path in ahead else index.get(item.path)
         operation = transition.between(present, item.blob)
         reason = transition.skip(operation, item.mask)
         if operation is None or reason is not None:
-            skipped.append((item.identity, reason or "StatusOnly"))
+            skipped.append((item.identity, reason or SkipReason.STATUS_ONLY))
             continue
         ahead[item.path] = item.blob
         changes.append(_change(item, operation))

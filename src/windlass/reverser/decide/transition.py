@@ -17,32 +17,10 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from typing import Literal
 
-from windlass.reverser.decide.catalogue import TypeReason
+from windlass.telemetry.reasons import SkipReason
 
 Operation = Literal["CREATE", "UPDATE", "DELETE"]
 OPERATIONS: tuple[Operation, ...] = ("CREATE", "UPDATE", "DELETE")
-ObjectReason = Literal[
-    "NoRuleMatch",
-    "NamespaceNotCovered",
-    "OperationMasked",
-    "StatusOnly",
-    "ControllerOwned",
-    "Noise",
-    "SecretOmitted",
-    "SecretPolicyBlocked",
-    "Terminating",
-    "IgnoredUser",
-    "IgnoredFieldManager",
-    "PathCollision",
-    "PathOccupied",
-    "LayoutAmbiguous",
-    "Undecodable",
-    "OwnObject",
-    "Suspended",
-    "PruneRetained",
-    "Contested",
-]
-SkipReason = ObjectReason | TypeReason
 
 
 def operation(*, index_has: bool, same: bool, live: bool) -> Operation | None:
@@ -59,8 +37,8 @@ def between(before: str | None, after: str | None) -> Operation | None:
     return operation(index_has=before is not None, same=before == after, live=after is not None)
 
 
-def skip(done: Operation | None, mask: AbstractSet[Operation]) -> ObjectReason | None:
+def skip(done: Operation | None, mask: AbstractSet[Operation]) -> SkipReason | None:
     """Why a transition is not written (RUL-7); None means write it."""
     if done is None:
-        return "StatusOnly"
-    return None if done in mask else "OperationMasked"
+        return SkipReason.STATUS_ONLY
+    return None if done in mask else SkipReason.OPERATION_MASKED
