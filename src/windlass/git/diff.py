@@ -25,15 +25,17 @@ def changes(store: Store, old_tree: str, new_tree: str) -> dict[str, Change]:
     """Every file that differs, by its path."""
     found: dict[str, Change] = {}
     pending = [(b"", old_tree, new_tree, 0)]
+    walked = 0
     while pending:
         prefix, old, new, depth = pending.pop()
+        walked += 1
         before, after = store.read_tree(old), store.read_tree(new)
         for name in before.keys() | after.keys():
             left, right = before.get(name), after.get(name)
             if left == right:
                 continue
             path = prefix + b"/" + name if prefix else name
-            check_bounds(path, depth, len(found) + len(pending))
+            check_bounds(path, depth, len(found) + len(pending) + walked)
             if _is_directory(left) or _is_directory(right):
                 pending.append((path, _tree(left), _tree(right), depth + 1))
             _note(found, path, _file(left), _file(right))

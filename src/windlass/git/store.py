@@ -194,11 +194,13 @@ class Store:
         if start is None:
             return found
         pending = [(folder.strip("/").encode("utf-8", "surrogateescape"), start, 0)]
+        walked = 0
         while pending:
             prefix, tree_id, depth = pending.pop()
+            walked += 1
             for name, entry in self.read_tree(tree_id).items():
                 path = prefix + b"/" + name if prefix else name
-                check_bounds(path, depth, len(found) + len(pending))
+                check_bounds(path, depth, len(found) + len(pending) + walked)
                 if entry.is_directory:
                     pending.append((path, entry.id, depth + 1))
                 else:

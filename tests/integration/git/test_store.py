@@ -12,6 +12,7 @@ from tests.support.gitserver import Served, commit_files, git, git_settings, ser
 from tests.support.gitwork import Work
 from windlass.base import failpoint
 from windlass.dev.git_server import GitServer
+from windlass.git import diff
 from windlass.git.child import Git
 from windlass.git.edit import edit_tree
 from windlass.git.errors import GitError, PathOccupied, StoreCorrupt
@@ -257,7 +258,7 @@ def test_links_and_submodules_are_neither_removed_nor_descended_into(tmp_path: P
 
 
 def test_listings_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too many entries and too long paths end the walk."""
+    """Too many entries, also directories that hold nothing, and too long paths end the walk."""
     from windlass.git import store as module
 
     work = Work.at(tmp_path / "store", Git(git_settings(tmp_path)), None)  # type: ignore[arg-type]
@@ -266,7 +267,16 @@ def test_listings_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(GitError) as caught:
         work.store.tree_entries(commit)
     assert caught.value.reason == "TooLarge"
+    tree = objects.EMPTY_TREE
+    for _ in range(5):
+        rows = "".join(f"040000 tree {tree}\td{n}\n" for n in range(10))
+        tree = git(work.store.directory, "mktree", "--missing", stdin=rows.encode()).strip()
+    hollow = git(work.store.directory, "commit-tree", tree, "-m", "x").strip()
     monkeypatch.setattr(module, "MAX_ENTRIES", 100)
+    with pytest.raises(GitError, match="more than 100 entries"):
+        work.store.tree_entries(hollow)
+    with pytest.raises(GitError, match="more than 100 entries"):
+        diff.changes(work.store, objects.EMPTY_TREE, tree)
     monkeypatch.setattr(module, "MAX_PATH_BYTES", 3)
     with pytest.raises(GitError, match="3 bytes"):
         work.store.tree_entries(commit)
