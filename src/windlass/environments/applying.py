@@ -221,15 +221,20 @@ class Applying:
         return Reached(ledger, tuple(done))
 
     async def _hook(self, work: Work, hook: Member) -> Done:
-        """A hook on the server; one that failed is made anew where somebody asks for it."""
+        """A hook on the server; one that is over without being done for us is made anew."""
         live = self._live(work.hand.place, hook, work.digest)
-        if work.is_retried and live is not None and _is_of(live, hook):
-            held = self._hook_runs.holding(work.hand.place, hook, live)
-            if held is not None and held.failed:
-                removal = work.hand.remove(hook.gvr, live)
-                await self._holdings.deleted(hook.gvr, work.hand.place, hook.name, removal)
+        if live is not None and _is_of(live, hook) and self._is_over(work, hook, live):
+            removal = work.hand.remove(hook.gvr, live)
+            await self._holdings.deleted(hook.gvr, work.hand.place, hook.name, removal)
         (done,) = await self._stage(work, [hook])
         return done
+
+    def _is_over(self, work: Work, hook: Member, live: Object) -> bool:
+        """Whether it ran for an earlier revision, or failed and somebody asks for it again."""
+        if listed.ran_earlier(work.begun.inventory, live):
+            return True
+        held = self._hook_runs.holding(work.hand.place, hook, live) if work.is_retried else None
+        return held is not None and held.failed
 
     async def _stage(self, work: Work, members: Sequence[Member]) -> list[Done]:
         gate = asyncio.Semaphore(_AT_ONCE)

@@ -43,10 +43,10 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What helm printed, and what there is to say about it."""
+    """What helm printed, and the hash of what it was made from."""
 
+    inputs: str
     text: bytes
-    notes: tuple[str, ...] = ()
 
 
 class Charts:
@@ -69,11 +69,14 @@ class Charts:
             (recipe.release, place.namespace),
         )
         known = await self._kept.get(place.namespace, place.marks, inputs)
-        if known is not None:
-            return Output(known)
-        text = await self._rendered(recipe, contents, place.namespace)
-        is_kept = await self._kept.keep(place.namespace, place.marks, inputs, text)
-        return Output(text, () if is_kept else (_NOT_KEPT,))
+        if known is None:
+            known = await self._rendered(recipe, contents, place.namespace)
+        return Output(inputs, known)
+
+    async def keep(self, output: Output, place: Place) -> tuple[str, ...]:
+        """Keep what is about to be applied; what there is to say about that."""
+        is_kept = await self._kept.keep(place.namespace, place.marks, output.inputs, output.text)
+        return () if is_kept else (_NOT_KEPT,)
 
     def forget(self, place: str) -> None:
         """The namespace is gone."""

@@ -19,6 +19,8 @@ from windlass.environments.decide.manifests import RenderRefused
 from windlass.git.store import Entry
 
 MOST_FILES = 5000
+MOST_DIRECTORIES = 5000
+"""A chart is written to disk, where empty directories take room too."""
 
 _CHART = "Chart.yaml"
 _PLAIN_MODES = frozenset({0o100644, 0o100755})
@@ -50,6 +52,7 @@ def chart_at(listing: Listing, path: str, values_files: Sequence[str]) -> dict[s
     absent = next((name for name in values_files if name not in listing), None)
     if absent is not None:
         raise RenderRefused("RenderFailed", f"valuesFiles: {_missing(listing, absent)}")
+    _check_directories(inside)
     return _plain({**inside, **{name: listing[name] for name in values_files}})
 
 
@@ -83,6 +86,20 @@ def _plain(found: dict[str, Entry]) -> dict[str, Entry]:
             what = _WHAT.get(entry.mode, "no plain file")
             raise Stalled("UnsafePath", f"{name} is {what}; only plain files are read")
     return found
+
+
+def _check_directories(found: Listing) -> None:
+    seen: set[str] = set()
+    for name in found:
+        above = name.rpartition("/")[0]
+        while above and above not in seen:
+            seen.add(above)
+            above = above.rpartition("/")[0]
+        if len(seen) > MOST_DIRECTORIES:
+            raise Stalled(
+                "SourceTooLarge",
+                f"the chart has more than {MOST_DIRECTORIES} directories; name a smaller path",
+            )
 
 
 def _missing(listing: Listing, path: str) -> str:

@@ -2,9 +2,12 @@
 
 The child has no network, no cluster, no plugins, no repositories: `lookup` and
 `getHostByName` find nothing, dependencies are those in `charts/`. Hooks are part of what
-comes back, with their annotations; tests (`helm.sh/hook: test`) and the directory `crds/` are
-not. The same input gives the same output as far as the chart's own functions allow it.
+comes back, with their annotations; the directory `crds/` is not. The same input gives the
+same output as far as the chart's own functions allow it.
 The directory is gone afterwards; one that a killed operator left is removed at the start.
+
+A few are rendered at a time. Whoever would wait long for that comes again later: a pass that
+waits here serves nobody, and slow charts of one project would soon hold all of them.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from pathlib import Path
 
 from windlass.base import redaction, threads
 from windlass.base.below import Below
-from windlass.base.errors import Retryable, Stalled
+from windlass.base.errors import Retryable, Stalled, Waiting
 from windlass.environments.decide import helm_words
 from windlass.environments.decide.helm_words import Release
 from windlass.environments.decide.manifests import RenderRefused
@@ -31,6 +34,9 @@ from windlass.git.private import PrivateDirectory
 __all__ = ["Helm", "Limits", "Release"]
 
 _CHART = "chart"
+_MOST_AT_ONCE = 4
+_LONGEST_WAIT_SECONDS = 2.0
+_COMES_AGAIN_SECONDS = 5.0
 _OF_THE_PATH = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP)
 
 
@@ -47,7 +53,7 @@ class Helm:
         self._directory = private.base_directory(directory)
         private.sweep(self._directory)
         # More at once would only wait for each other, while their deadlines run.
-        self._turns = asyncio.Semaphore(os.cpu_count() or 1)
+        self._turns = asyncio.Semaphore(min(_MOST_AT_ONCE, os.cpu_count() or 1))
 
     async def template(
         self, chart: Mapping[str, bytes], values: Sequence[bytes], release: Release
@@ -58,13 +64,13 @@ class Helm:
         files, later ones win. Raises RenderRefused("RenderFailed" | "RenderTooLarge") for what
         the project did wrong, Stalled("SandboxUnavailable") where the child cannot be confined
         or helm is not there, Retryable of the same reason where there is no room
-        for files or a process.
+        for files or a process, Waiting("RenderUnavailable") where others come first.
         """
         program = await asyncio.to_thread(self._found_program)
         names = [f"values-{number}.yaml" for number in range(len(values))]
         files = {f"{_CHART}/{path}": content for path, content in chart.items()}
         files |= dict(zip(names, values, strict=True))
-        async with self._turns, self._written(files) as directory:
+        async with self._turn(), self._written(files) as directory:
             ended = await child.run(
                 [program, *helm_words.arguments(release, chart=_CHART, values=names)],
                 directory=directory,
@@ -73,8 +79,8 @@ class Helm:
             )
         if ended.returncode == 0:
             return ended.stdout
-        said = ended.stderr.decode("utf-8", "replace")
-        # Cleaned before it is cut: half a secret would not be recognised.
+        said = helm_words.last_words(ended.stderr)
+        # Cleaned before it is cut to what is shown: half a secret would not be recognised.
         said = redaction.process.clean(said, limit=len(said) * 2 + 1)
         words = helm_words.complaint(said, directory=str(directory))
         raise RenderRefused("RenderFailed", f"helm: {words or f'exit status {ended.returncode}'}")
@@ -89,6 +95,19 @@ class Helm:
                 f"names, and {missing}; install helm and name it there, or use type manifest",
             )
         return str(Path(found).absolute())
+
+    @contextlib.asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(_LONGEST_WAIT_SECONDS):
+                await self._turns.acquire()
+        except TimeoutError as error:
+            text = "other charts are rendered first"
+            raise Waiting("RenderUnavailable", text, after=_COMES_AGAIN_SECONDS) from error
+        try:
+            yield
+        finally:
+            self._turns.release()
 
     @contextlib.asynccontextmanager
     async def _written(self, files: Mapping[str, bytes]) -> AsyncIterator[Path]:

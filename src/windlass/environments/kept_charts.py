@@ -1,9 +1,11 @@
-"""What helm made of charts, kept so that the same inputs give the same objects for ever.
+"""What helm made of charts, kept so that the same inputs give the same objects.
 
 A chart may draw passwords by lot. Rendered again, after a restart say, it would give other
 ones to what already runs with the first. So the output stands in a Secret of the namespace
 it is for, before anything of it is applied, under the hash of its inputs; only other inputs
-are rendered anew. What is too large for a Secret is kept for as long as the operator lives.
+are rendered anew. One output is kept, the last that may be applied: what is refused leaves
+that of what runs where it is. What is too large for a Secret is kept for as long as the
+operator lives.
 """
 
 from __future__ import annotations
@@ -60,7 +62,10 @@ class KeptCharts:
         return output
 
     async def keep(self, place: str, owner: Marks, inputs: str, output: bytes) -> bool:
-        """Keep what was made; whether a restart will find it."""
+        """Keep what was made, if it is not kept yet; whether a restart will find it."""
+        known = self._kept.get(place)
+        if known is not None and known.inputs == inputs:
+            return known.fits
         # No time of packing in it: the same output is the same bytes.
         kept = _Kept(inputs, await asyncio.to_thread(gzip.compress, output, mtime=0))
         if kept.fits:

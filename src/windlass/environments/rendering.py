@@ -117,7 +117,9 @@ class Rendering:
                 return await asyncio.to_thread(_of_manifests, contents, place)
             output = await self._charts.output(recipe, files.tree, contents, place)
             bundle = await asyncio.to_thread(_of_chart, output.text, place)
-            return replace(bundle, notes=(*bundle.notes, *output.notes))
+            # Not sooner: what is refused must not take the place of what runs.
+            notes = await self._charts.keep(output, place)
+            return replace(bundle, notes=(*bundle.notes, *notes))
         except (RenderRefused, BundleRefused) as error:
             return error
 

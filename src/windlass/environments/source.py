@@ -124,8 +124,7 @@ class Sources:
             try:
                 store = await self._store(here)
                 commit = await store.fetch(Origin(remote, proof), settled.commit, ref=settled.ref)
-                entries = choice(await asyncio.to_thread(store.listing, commit))
-                tree = chosen_files.tree(entries)
+                entries, tree = await asyncio.to_thread(_chosen, store, commit, choice)
                 if tree == known:
                     return Files(tree, None)
                 await store.need([entry.blob for entry in entries.values()])
@@ -187,6 +186,11 @@ class Sources:
                 ExactStore.open, self._git, self._directory / name, cap_bytes=STORE_BYTES
             )
         return self._stores[name]
+
+
+def _chosen(store: ExactStore, commit: str, choice: Choice) -> tuple[dict[str, Entry], str]:
+    entries = choice(store.listing(commit))
+    return entries, chosen_files.tree(entries)
 
 
 def _contents(store: ExactStore, entries: dict[str, Entry]) -> dict[str, bytes]:

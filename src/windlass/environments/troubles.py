@@ -9,6 +9,7 @@ from windlass.environments.decide import phase, step
 from windlass.environments.decide.step import Finding
 from windlass.kube.errors import ApiError
 
+_RENDER_REASONS = frozenset({"RenderUnavailable", "SandboxUnavailable"})
 _SOURCE_REASONS = {
     "AuthFailed": "GitAuthFailed",
     "SecretMissing": "GitAuthFailed",
@@ -24,12 +25,17 @@ _SOURCE_REASONS = {
 
 def of_render(error: WindlassError) -> Finding:
     """What keeps the files or the render from us, as a condition says it."""
-    if error.reason == "SandboxUnavailable":
+    if error.reason not in _RENDER_REASONS and not isinstance(error, ApiError):
+        return of_source(error)
+    text = f"{error.reason}: {error.message}"
+    if isinstance(error, Stalled):
         return step.failed(phase.DEPLOYMENT, error.reason, error.message)
-    if error.reason == "RenderUnavailable" or isinstance(error, ApiError):
-        text = f"{error.reason}: {error.message}"
-        return step.retrying(phase.DEPLOYMENT, "Rendering", text)
-    return of_source(error)
+    if isinstance(error, Waiting):
+        finding = step.waiting(phase.DEPLOYMENT, "Rendering", text, after=error.after)
+    else:
+        finding = step.retrying(phase.DEPLOYMENT, "Rendering", text)
+    # Nothing got worse: what ran before runs on.
+    return replace(finding, condition=replace(finding.condition, status="Unknown"))
 
 
 def of_source(error: WindlassError) -> Finding:

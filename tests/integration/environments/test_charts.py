@@ -174,6 +174,14 @@ async def test_hooks_run_in_their_turn_and_once_in_a_revision(tenant: Previews) 
         await job_ends(tenant, place, "after")
         await tenant.phase("Ready")
         assert await _names(tenant, place) == {"first", "after"}
+        # One that is never ready, and back: what ran for the one before runs for this as well.
+        tenant.commit(chart({"web.yaml": deployment(replicas=1, image="x"), **jobs}))
+        await job_ends(tenant, place, "first")
+        await tenant.condition("DeploymentReady", "RolloutProgressing")
+        tenant.commit(chart({"web.yaml": deployment(replicas=0, image="x"), **jobs}))
+        await job_ends(tenant, place, "first")
+        await job_ends(tenant, place, "after")
+        await tenant.phase("Ready")
 
 
 def _writes(tenant: Previews, place: str) -> int:

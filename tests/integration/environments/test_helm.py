@@ -12,9 +12,11 @@ import yaml
 
 from tests.support.helm import RELEASE, chart, helm
 from tests.support.waiting import eventually
-from windlass.base.errors import Stalled
+from windlass.base.errors import Stalled, Waiting
+from windlass.environments import helm as module
 from windlass.environments.decide.manifests import RenderRefused
 from windlass.environments.helm import Helm, Limits
+from windlass.git.process import Ended
 
 _SEEN = """\
 apiVersion: v1
@@ -47,7 +49,7 @@ async def test_a_chart_becomes_its_objects(tmp_path: Path) -> None:
         {
             "seen.yaml": _SEEN,
             "migrate.yaml": _hook("migrate", "pre-install"),
-            "try.yaml": _hook("try", "test"),
+            "try.yaml": _hook("try", "post-install,test"),
         }
     )
     files["values.yaml"] = b"first: chart\nsecond: chart\nthird: chart\n"
@@ -55,7 +57,7 @@ async def test_a_chart_becomes_its_objects(tmp_path: Path) -> None:
     values = [b"second: a\nthird: a\n", json.dumps({"third": "b"}).encode()]
     rendered = await helm(tmp_path).template(files, values, RELEASE)
     found = {one["metadata"]["name"]: one for one in yaml.safe_load_all(rendered)}
-    assert set(found) == {"seen", "migrate"}
+    assert set(found) == {"seen", "migrate", "try"}
     assert found["migrate"]["metadata"]["annotations"] == {"helm.sh/hook": "pre-install"}
     assert found["seen"]["metadata"]["namespace"] == "demo-ns"
     assert found["seen"]["data"] == {
@@ -171,6 +173,32 @@ async def test_a_cancelled_render_leaves_nothing(tmp_path: Path) -> None:
         await rendering
     assert not _working_below(renders)
     assert not list(renders.iterdir())
+
+
+async def test_slow_charts_hold_nobody_up_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who would wait for them is told to come again, and then has a turn."""
+    ended = asyncio.Event()
+
+    async def endless(*_: object, **__: object) -> Ended:
+        await ended.wait()
+        return Ended(0, b"made", b"", overflowed=False)
+
+    monkeypatch.setattr(module.child, "run", endless)
+    monkeypatch.setattr(module, "_LONGEST_WAIT_SECONDS", 0.05)
+    one = helm(tmp_path)
+    slow = [asyncio.create_task(one.template({}, [], RELEASE)) for _ in range(20)]
+
+    async def all_but_four() -> bool:
+        return sum(task.done() for task in slow) >= 16
+
+    await eventually(all_but_four, "most are told to come again")
+    assert all(isinstance(task.exception(), Waiting) for task in slow if task.done())
+    ended.set()
+    found = await asyncio.gather(*slow, return_exceptions=True)
+    assert b"made" in found
+    assert await one.template({}, [], RELEASE) == b"made"
 
 
 def _working_below(directory: Path) -> list[str]:

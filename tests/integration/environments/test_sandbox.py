@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -35,7 +36,7 @@ async def _run(directory: Path, script: str, limits: Limits | None = None) -> st
 
 
 _ATTEMPTS = """
-import ctypes, errno, json, os, socket
+import ctypes, errno, json, os, signal, socket, threading
 libc = ctypes.CDLL(None, use_errno=True)
 def tried(work):
     try:
@@ -53,9 +54,14 @@ print(json.dumps({
     "inet": tried(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)),
     "inet6": tried(lambda: socket.socket(socket.AF_INET6)),
     "netlink": tried(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)),
-    "unix": tried(lambda: socket.socket(socket.AF_UNIX).close()),
+    "unix": tried(lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b"x", "../log")),
     "pair": tried(lambda: [end.close() for end in socket.socketpair()]),
-    "connect": tried(lambda: socket.socket(socket.AF_UNIX).connect("home/x")),
+    "thread": tried(threading.Thread(target=int).start),
+    "own signal": tried(lambda: signal.raise_signal(signal.SIGCONT)),
+    "signal": tried(lambda: os.kill(os.getppid(), 0)),
+    "thread of others": call(234 if X86 else 131, os.getppid(), os.getppid(), 0),
+    "limits of others": call(302 if X86 else 261, os.getppid(), 7, 0, 0),
+    "lasting memory": call(29 if X86 else 194, 0, 4096, 0o1600),
     "ptrace": call(101 if X86 else 117, 0, 0, 0, 0),
     "unshare": call(272 if X86 else 97, 0x10000000),
     "mount": call(165 if X86 else 40, 0, 0, 0, 0, 0),
@@ -76,7 +82,7 @@ print(json.dumps({
 async def test_ways_out_of_the_process_are_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No network, no kernel doors, no capabilities, nothing of our environment or files."""
+    """No network, no other process, no capabilities, nothing of our environment or files."""
     monkeypatch.setenv("WINDLASS_CANARY", "seen")
     inherited = os.open(tmp_path, os.O_RDONLY)
     os.set_inheritable(inherited, True)
@@ -88,11 +94,7 @@ async def test_ways_out_of_the_process_are_closed(
     assert seen.pop("session") is True
     assert seen.pop("descriptors") == []
     assert seen.pop("clone3") == "ENOSYS"
-    assert {name: seen.pop(name) for name in ("unix", "pair", "fork")} == {
-        "unix": "done",
-        "pair": "done",
-        "fork": "done",
-    }
+    assert [seen.pop(name) for name in ("pair", "thread", "own signal")] == ["done"] * 3
     assert set(seen.values()) == {"EPERM"}, seen
     places = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
     assert {environment[name] for name in places} == {str(tmp_path / child.HOME)}
@@ -148,8 +150,8 @@ async def test_only_given_files_are_seen(tmp_path: Path) -> None:
             "more than 1 MiB of objects",
         ),
         ("x = b'x' * (4 << 30)", Limits(seconds=20, memory_bytes=64 * _MIB), "64 MiB of memory"),
-        ("import os; os.kill(os.getpid(), 9)", Limits(seconds=20), "1024 MiB of memory"),
-        ("import os; os.kill(os.getpid(), 24)", Limits(seconds=20), "longer than 20 s"),
+        ("import signal; signal.raise_signal(9)", Limits(seconds=20), "1024 MiB of memory"),
+        ("import signal; signal.raise_signal(24)", Limits(seconds=20), "longer than 20 s"),
     ],
 )
 async def test_bombs_end_at_their_limit(
@@ -161,18 +163,38 @@ async def test_bombs_end_at_their_limit(
     assert refused.value.reason == "RenderTooLarge"
 
 
-async def test_descendants_end_with_the_deadline(tmp_path: Path) -> None:
-    """A child of the child holds the output open and is killed with the group."""
-    script = "import os, time; os.fork(); open(f'home/{os.getpid()}', 'w'); time.sleep(60)"
-    with pytest.raises(RenderRefused):
-        await _run(tmp_path, script, Limits(seconds=1.0))
-    pids = [int(path.name) for path in (tmp_path / child.HOME).iterdir()]
-    assert len(pids) == 2
+_OPERATOR = """
+import asyncio, pathlib, sys
+from windlass.environments.sandbox import child
+from windlass.environments.sandbox.limits import Limits
+script = "import os, time; open(f'home/{os.getpid()}', 'w'); time.sleep(60)"
+directory, python, readable = sys.argv[1:]
+asyncio.run(child.run([python, "-I", "-S", "-c", script], directory=pathlib.Path(directory),
+    limits=Limits(), environment={}, readable=(readable,)))
+"""
+
+
+async def test_a_killed_operator_leaves_no_render(tmp_path: Path) -> None:
+    """The kernel ends what nobody is there to end."""
+    home = tmp_path / child.HOME
+    home.mkdir()
+    given = (str(tmp_path), _PYTHON, sys.base_prefix)
+    operator = await asyncio.create_subprocess_exec(sys.executable, "-c", _OPERATOR, *given)
+    try:
+
+        async def begun() -> str:
+            return next((path.name for path in home.iterdir()), "")
+
+        pid = int(await eventually(begun, "the render runs"))
+        assert is_alive(pid)
+    finally:
+        operator.kill()
+        await operator.wait()
 
     async def ended() -> bool:
-        return not any(is_alive(pid) for pid in pids)
+        return not is_alive(pid)
 
-    await eventually(ended, "both processes are gone")
+    await eventually(ended, "the render is gone")
 
 
 async def test_what_cannot_be_started_says_so(tmp_path: Path) -> None:

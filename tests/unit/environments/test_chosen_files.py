@@ -53,8 +53,11 @@ def test_only_plain_files_are_read(mode: int, told: str) -> None:
         assert caught.value.reason == "UnsafePath"
 
 
-def test_a_chart_of_too_many_files_is_refused() -> None:
-    """So that a path to everything is told before it is read."""
+def test_a_chart_of_too_many_files_or_directories_is_refused() -> None:
+    """So that a path to everything is told before it is read, or written to disk."""
     many = {f"chart/{n}": Entry(0o100644, "0" * 40) for n in range(chosen_files.MOST_FILES)}
     with pytest.raises(Stalled, match="at most 5000"):
         chosen_files.chart_at({**LISTING, **many}, "chart", [])
+    deep = {f"chart/{n}/{'d/' * 60}x": Entry(0o100644, "0" * 40) for n in range(100)}
+    with pytest.raises(Stalled, match="more than 5000 directories"):
+        chosen_files.chart_at({**LISTING, **deep}, "chart", [])

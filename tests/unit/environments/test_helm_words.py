@@ -13,7 +13,6 @@ def test_arguments_name_the_place_and_every_file() -> None:
     release = Release("a1", "ns", "v1.35.4", ("v1", "apps/v1/Deployment"))
     assert helm_words.arguments(release, chart="chart", values=["0.yaml", "1.yaml"]) == [
         "template",
-        "--skip-tests",
         "--namespace=ns",
         "--kube-version=v1.35.4",
         "--api-versions=v1",
@@ -30,7 +29,6 @@ def test_nothing_is_told_of_an_unknown_version() -> None:
     """Helm then takes its own."""
     assert helm_words.arguments(Release("a1", "ns", "", ()), chart="chart", values=[]) == [
         "template",
-        "--skip-tests",
         "--namespace=ns",
         "--",
         "a1",
@@ -63,3 +61,16 @@ def test_long_complaints_are_cut_to_their_end() -> None:
     assert len(shown) == 1500
     assert shown.startswith("…")
     assert shown.endswith("end")
+
+
+def test_words_of_a_chart_are_no_warnings_and_no_commands_to_a_terminal() -> None:
+    """Noise is told by how a line begins; what cannot be printed is not."""
+    said = "coalesce.go:298: warning: x\nError: (a.yaml:1:3): WARNING: set \x1b[2J\u202e it\n"
+    assert helm_words.complaint(said, directory=_DIRECTORY) == "(a.yaml:1:3): WARNING: set ?[2J? it"
+
+
+def test_only_the_end_of_much_is_heard() -> None:
+    """It is far more than what is shown."""
+    heard = helm_words.last_words(b"x" * 100_000 + b"end\xff")
+    assert heard.endswith("end\ufffd")
+    assert 10 * 1500 < len(heard) < 20_000

@@ -13,7 +13,7 @@ from windlass.environments.decide import bundle as bundles
 from windlass.environments.decide import hooks
 from windlass.environments.decide import ledger as ledgers
 from windlass.environments.decide.bundle import HOOK_OF, Bundle
-from windlass.environments.decide.inventory import is_finished
+from windlass.environments.decide.inventory import is_finished, ran_earlier
 from windlass.environments.decide.ledger import Ledger
 from windlass.environments.decide.manifests import Manifest
 from windlass.objects.json import Object
@@ -124,4 +124,9 @@ def test_a_hook_that_ended_is_done_in_its_revision_alone() -> None:
     back = ledgers.begun(later, first, NOW)
     assert back.revision.is_upgrade
     assert not is_finished(back.inventory, member)
+    assert ran_earlier(back.inventory, live)
+    anew = {**live, "metadata": {**live["metadata"], "uid": "v"}}
+    assert not ran_earlier(back.inventory, anew)
+    assert not ran_earlier(ledgers.hook_ended(back, anew, ended).inventory, anew)
+    assert not ran_earlier(noted.inventory, live)
     assert is_finished(ledgers.begun(ready, first, NOW).inventory, member)

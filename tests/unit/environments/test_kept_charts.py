@@ -64,6 +64,7 @@ async def test_what_is_too_large_is_kept_in_memory_alone() -> None:
     assert not await kept.keep(PLACE, OWNER, "one", large)
     assert server.stored is None
     assert await kept.get(PLACE, OWNER, "one") == large
+    assert not await kept.keep(PLACE, OWNER, "one", large)
 
 
 @pytest.mark.parametrize("spoiled", ["", "!", base64.b64encode(b"no gzip").decode(), "cut"])

@@ -62,26 +62,36 @@ def test_ordinary_calls_are_allowed(
     assert {_verdict(architecture, number) for number in calls} == {ALLOW}
 
 
-@pytest.mark.parametrize(("architecture", "call"), [(X86, 41), (X86, 53), (ARM, 198), (ARM, 199)])
-def test_only_unix_sockets_are_made(architecture: seccomp.Architecture, call: int) -> None:
-    """Every other family, also unspecified, inet, inet6, netlink, packet and vsock, is refused."""
-    assert _verdict(architecture, call, 1) == ALLOW
-    assert {_verdict(architecture, call, family) for family in (0, 2, 10, 16, 17, 40)} == {EPERM}
-
-
-def test_the_upper_half_of_a_family_does_not_count() -> None:
-    """The kernel looks at the lower half only, so that is what decides."""
-    assert _verdict(X86, 41, (1 << 32) | 2) == EPERM
-    assert _verdict(X86, 41, (1 << 32) | 1) == ALLOW
+@pytest.mark.parametrize(
+    ("architecture", "call", "only"),
+    [
+        # socketpair of AF_UNIX, prlimit64 of the caller, tgkill of the process itself
+        (X86, 53, 1),
+        (ARM, 199, 1),
+        (X86, 302, 0),
+        (ARM, 261, 0),
+        (X86, 234, seccomp.OWN_ID),
+        (ARM, 131, seccomp.OWN_ID),
+    ],
+)
+def test_some_calls_have_one_argument_that_passes(
+    architecture: seccomp.Architecture, call: int, only: int
+) -> None:
+    """Every other family or process is refused; as in the kernel the lower half decides."""
+    assert _verdict(architecture, call, only) == ALLOW
+    assert _verdict(architecture, call, (1 << 32) | only) == ALLOW
+    others = {0, 1, 2, 10, 16, 17, 40, 0xFFFFFFFF, (1 << 32) | 2} - {only}
+    assert {_verdict(architecture, call, other) for other in others} == {EPERM}
 
 
 @pytest.mark.parametrize(("architecture", "call"), [(X86, 56), (ARM, 220)])
-def test_threads_may_be_made_but_no_namespaces(
+def test_threads_may_be_made_but_no_processes_or_namespaces(
     architecture: seccomp.Architecture, call: int
 ) -> None:
-    """The flags of a thread and of a fork pass; each flag of a namespace alone is refused."""
-    thread, fork = 0x50F00, 0x1200011
-    assert {_verdict(architecture, call, flags) for flags in (thread, fork)} == {ALLOW}
+    """The flags of a thread pass, those of a fork do not, nor does any flag of a namespace."""
+    thread, fork, spawn = 0x50F00, 0x1200011, 0x4111
+    assert _verdict(architecture, call, thread) == ALLOW
+    assert {_verdict(architecture, call, flags) for flags in (0, fork, spawn)} == {EPERM}
     for bit in (0x20000, *(0x2000000 << shift for shift in range(6))):
         assert _verdict(architecture, call, thread | bit) == EPERM, hex(bit)
     assert _verdict(architecture, 435) == ENOSYS
@@ -101,7 +111,9 @@ def test_the_kernel_would_take_the_program(architecture: seccomp.Architecture) -
     tables = (
         syscalls.DENIED,
         syscalls.ONLY_UNIX,
-        syscalls.NO_NEW_NAMESPACE,
+        syscalls.ONLY_CALLER,
+        syscalls.ONLY_OWN_THREADS,
+        syscalls.ONLY_NEW_THREADS,
         syscalls.UNKNOWN,
     )
     numbers = [

@@ -29,13 +29,14 @@ class Chart:
 
 def read(output: bytes) -> Chart:
     """The objects that `helm template` printed; RenderRefused says why there are none."""
-    if not output.strip():
+    documents = _by_template(output)
+    if not documents:
         raise RenderRefused(
             "RenderFailed", "the chart makes no object with these values; check them"
         )
     kept: list[Manifest] = []
     left_out: list[str] = []
-    for written in manifests.objects(_by_template(output)):
+    for written in manifests.objects(documents):
         left_out.extend(hooks.unserved(written.object))
         if not hooks.is_left_out(written.object):
             kept.append(Manifest(written.object, written.file, hooks.of(written.object)))
@@ -47,9 +48,15 @@ def read(output: bytes) -> Chart:
 def _by_template(output: bytes) -> dict[str, bytes]:
     found: defaultdict[str, list[bytes]] = defaultdict(list)
     for document in _DOCUMENT.split(output):
-        if document.strip():
+        if not _is_silent(document):
             found[_template(document)].append(document)
     return {name: b"\n---\n".join(documents) for name, documents in found.items()}
+
+
+def _is_silent(document: bytes) -> bool:
+    """Whether nothing but comments stands in it: a template whose values turn it off."""
+    lines = (line.lstrip() for line in document.splitlines())
+    return all(not line or line.startswith(b"#") for line in lines)
 
 
 def _template(document: bytes) -> str:

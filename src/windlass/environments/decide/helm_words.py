@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 _MOST_LINES = 8
 _MOST_CHARS = 1500
-_NOISE = ("WARNING:", "level=WARN", "walk.go:", "Use --debug flag", "coalesce.go:")
+_HEARD_BYTES = 16 << 10
+# By how they begin: a chart may fail with any words of its own.
+_NOISE = re.compile(r"WARNING:|(?:time=\S+ )?level=WARN|\w+\.go:\d+: |Use --debug flag")
 _MISSING_DEPENDENCY = "missing in charts/ directory"
 _VENDOR = "commit the dependencies in the chart's directory charts/; nothing is downloaded"
 
@@ -25,20 +28,26 @@ class Release:
 def arguments(release: Release, *, chart: str, values: Sequence[str]) -> list[str]:
     """The arguments of helm; `values` are files of which later ones win.
 
-    Hooks are in the output, tests and CRDs are not. Nothing here lets helm speak to a
-    cluster, a resolver or a repository.
+    Hooks are in the output, CRDs are not. Tests are told apart later: helm would also leave
+    out what is a test and another hook as well. Nothing here lets helm speak to a cluster, a
+    resolver or a repository.
     """
     options = {"--namespace": release.namespace, "--kube-version": release.kube_version}
     said = [f"{name}={value}" for name, value in options.items() if value]
     said += [f"--api-versions={version}" for version in release.api_versions]
     said += [f"--values={file}" for file in values]
-    return ["template", "--skip-tests", *said, "--", release.name, chart]
+    return ["template", *said, "--", release.name, chart]
+
+
+def last_words(stderr: bytes) -> str:
+    """The end of what helm said, ten times what is shown of it: all of it takes long to clean."""
+    return stderr[-_HEARD_BYTES:].decode("utf-8", "replace")
 
 
 def complaint(stderr: str, *, directory: str) -> str:
     """The last lines that helm said, without our own paths and without what is no error."""
     shown = stderr.replace(f"{directory}/", "").replace(directory, "")
-    lines = [line.rstrip() for line in shown.splitlines() if not _is_noise(line)]
+    lines = [_printable(line.rstrip()) for line in shown.splitlines() if not _is_noise(line)]
     text = "\n".join(lines[-_MOST_LINES:]).removeprefix("Error: ").strip()
     if len(text) > _MOST_CHARS:
         text = f"…{text[1 - _MOST_CHARS :]}"
@@ -48,4 +57,8 @@ def complaint(stderr: str, *, directory: str) -> str:
 
 
 def _is_noise(line: str) -> bool:
-    return not line.strip() or any(word in line for word in _NOISE)
+    return not line.strip() or _NOISE.match(line) is not None
+
+
+def _printable(line: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in line.expandtabs(1))

@@ -10,7 +10,8 @@
 
 The first revision is every one until one was ready. Jobs of one moment run one after the
 other, by `helm.sh/hook-weight`, then by name. An object of another kind that serves one of
-these moments is applied with the rest. What serves none of them is left out, and named.
+these moments is applied with the rest. What serves none of them is left out, and named;
+what names a hook that helm does not know never comes here.
 """
 
 from __future__ import annotations

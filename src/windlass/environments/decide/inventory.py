@@ -23,6 +23,7 @@ FIELD_MANAGER = "windlass-bundle"
 """As whom objects of a bundle are applied."""
 
 _KEPT_KINDS = frozenset({"PersistentVolumeClaim"})
+_EARLIER = "earlier"
 
 
 Identity = tuple[str, str, str]
@@ -33,7 +34,8 @@ class Entry(msgspec.Struct, frozen=True, order=True):
     """One object that we applied.
 
     Its uid is empty until the server gave it one. `done` is the hash under which a Job or
-    Pod ran to its end: then it is finished for good, also when somebody cleans it up.
+    Pod ran to its end: then it is finished for good, also when somebody cleans it up. A
+    hook that only ran for a revision before has a word there that is no hash.
     """
 
     group: str
@@ -99,8 +101,20 @@ def unfinished(inventory: Inventory, hooks: Iterable[Member]) -> Inventory:
     """With all hooks before them again: a revision runs its own, whatever ran for others."""
     names = {(member.gvr.group, member.kind, member.name) for member in hooks}
     return tuple(
-        msgspec.structs.replace(entry, done="") if entry.identity in names else entry
+        msgspec.structs.replace(entry, done=_EARLIER)
+        if entry.done and entry.identity in names
+        else entry
         for entry in inventory
+    )
+
+
+def ran_earlier(inventory: Inventory, live: Object) -> bool:
+    """Whether a live hook ran to its end for a revision before, so that it is not this one's."""
+    identity, uid = (*kinds.type_of(live), live["metadata"]["name"]), live["metadata"]["uid"]
+    return any(
+        entry.done == _EARLIER and entry.uid == uid
+        for entry in inventory
+        if entry.identity == identity
     )
 
 

@@ -3,8 +3,9 @@
     python -I -S confine.py PARENT SECONDS FILTER READABLE... -- PROGRAM ARGUMENT...
 
 PARENT is the process that must be alive, SECONDS how much processor time may be used, FILTER
-the seccomp filter in hexadecimal. The current directory may be read, `home` in it written;
-READABLE are further files and directories, those that do not exist are passed over.
+the seccomp filter in hexadecimal, with a mark where this process's id belongs. The current
+directory may be read, `home` in it written; READABLE are further files and directories,
+those that do not exist are passed over.
 A step that fails ends the process with status 125 before the program is started. Only
 the standard library is here, and little of it: a render waits for this.
 
@@ -26,6 +27,8 @@ _UNCONFINED = 125
 
 _PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 22, 38
 _SECCOMP_MODE_FILTER = 2
+_STEP_BYTES = 8
+_OWN_ID = (0x7FFFFFFF).to_bytes(4, sys.byteorder)
 _CAPABILITY_VERSION = 0x20080522
 _MOST_FILES = 256
 _HIGHEST_DESCRIPTOR = 1 << 16
@@ -143,8 +146,16 @@ def _open_up(rules: int, path: str, rights: int) -> None:
 
 
 def _install(steps: bytes) -> None:
-    program = _Filter(len(steps) // 8, steps)
+    steps = _with_own_id(steps)
+    program = _Filter(len(steps) // _STEP_BYTES, steps)
     _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(program))
+
+
+def _with_own_id(steps: bytes) -> bytes:
+    """The second half of a step is its value; the program will have our id."""
+    own = os.getpid().to_bytes(4, sys.byteorder)
+    found = (steps[at : at + _STEP_BYTES] for at in range(0, len(steps), _STEP_BYTES))
+    return b"".join(step[:4] + own if step[4:] == _OWN_ID else step for step in found)
 
 
 def _prctl(option: int, first: int, second: int) -> None:

@@ -4,6 +4,8 @@ A classic BPF program reads the number of a system call, its architecture and it
 argument, and returns a verdict. Each rule is a block of its own that either returns or
 falls through to the next; at the end stands "allowed". A call by the rules of another
 architecture (32 bit, x32) has other numbers, so it is never compared: it kills or fails.
+Who the process is nobody knows yet: where its id belongs stands OWN_ID, which `confine`
+replaces.
 """
 
 from __future__ import annotations
@@ -23,7 +25,11 @@ ENOSYS = _ERRNO | 38
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
 
+OWN_ID = 0x7FFFFFFF
+"""The id of no process: the kernel has no number that high."""
+
 _AF_UNIX = 1
+_THREAD = 0x10000
 _NEW_NAMESPACE = 0x7E020000
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET."""
 _X32 = 0x40000000
@@ -62,18 +68,24 @@ def _instructions(architecture: Architecture) -> Iterator[bytes]:
         for number in _numbers(table, architecture):
             yield _step(_EQUAL, number, false=1)
             yield _step(_RETURN, verdict)
-    for number in _numbers(syscalls.ONLY_UNIX, architecture):
-        yield from _judged(number, _step(_EQUAL, _AF_UNIX, true=1))
-    for number in _numbers(syscalls.NO_NEW_NAMESPACE, architecture):
-        yield from _judged(number, _step(_ANY_BIT, _NEW_NAMESPACE, false=1))
+    for table, only in (
+        (syscalls.ONLY_UNIX, _AF_UNIX),
+        (syscalls.ONLY_CALLER, 0),
+        (syscalls.ONLY_OWN_THREADS, OWN_ID),
+    ):
+        for number in _numbers(table, architecture):
+            yield from _judged(number, _step(_EQUAL, only, true=1))
+    for number in _numbers(syscalls.ONLY_NEW_THREADS, architecture):
+        is_namespace = _step(_ANY_BIT, _NEW_NAMESPACE, true=1)
+        yield from _judged(number, is_namespace, _step(_ANY_BIT, _THREAD, true=1))
     yield _step(_RETURN, ALLOW)
 
 
-def _judged(number: int, passes: bytes) -> Iterator[bytes]:
-    """Refuse a call unless `passes`, looking at its first argument, jumps over one step."""
-    yield _step(_EQUAL, number, false=4)
+def _judged(number: int, *questions: bytes) -> Iterator[bytes]:
+    """Refuse a call unless the last question about its first argument jumps over one step."""
+    yield _step(_EQUAL, number, false=len(questions) + 3)
     yield _step(_LOAD, _FIRST_ARGUMENT)
-    yield passes
+    yield from questions
     yield _step(_RETURN, EPERM)
     # The number is no longer loaded, and no other rule is about this call.
     yield _step(_RETURN, ALLOW)

@@ -28,6 +28,27 @@ _NAMESPACES_AND_MOUNTS: Mapping[str, Numbers] = {
     "setns": (308, 268),
 }
 _OTHER_PROCESSES: Mapping[str, Numbers] = {
+    # A second process would outlive the operator where that is killed: only the first one
+    # is told of it.
+    "fork": (57, None),
+    "vfork": (58, None),
+    "kill": (62, 129),
+    "tkill": (200, 130),
+    "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240),
+    "pidfd_open": (434, 434),
+    "pidfd_send_signal": (424, 424),
+    # The operator has the same user, so it could be slowed down.
+    "setpriority": (141, 140),
+    "ioprio_set": (251, 30),
+    "sched_setaffinity": (203, 122),
+    "sched_setattr": (314, 274),
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+    "migrate_pages": (256, 238),
+    "move_pages": (279, 239),
+    "process_madvise": (440, 440),
+    "process_mrelease": (448, 448),
     "ptrace": (101, 117),
     "process_vm_readv": (310, 270),
     "process_vm_writev": (311, 271),
@@ -61,8 +82,19 @@ _KERNEL: Mapping[str, Numbers] = {
     "ioperm": (173, None),
     "modify_ldt": (154, None),
 }
+_LASTING_MEMORY: Mapping[str, Numbers] = {
+    # It is outside of the limit on memory, and some of it stays when the process ends.
+    "memfd_create": (319, 279),
+    "memfd_secret": (447, 447),
+    "mq_open": (240, 180),
+    "msgget": (68, 186),
+    "semget": (64, 190),
+    "shmget": (29, 194),
+}
 _CONNECTIONS: Mapping[str, Numbers] = {
-    # A render talks to nobody, so not to a daemon behind a path either.
+    # A render talks to nobody, so not to a daemon behind a path either; one that takes
+    # datagrams needs no connection.
+    "socket": (41, 198),
     "connect": (42, 203),
     # A ring would open and use sockets past every filter.
     "io_uring_setup": (425, 425),
@@ -74,15 +106,22 @@ DENIED: Mapping[str, Numbers] = {
     **_NAMESPACES_AND_MOUNTS,
     **_OTHER_PROCESSES,
     **_KERNEL,
+    **_LASTING_MEMORY,
     **_CONNECTIONS,
 }
 """Always refused with EPERM."""
 
-ONLY_UNIX: Mapping[str, Numbers] = {"socket": (41, 198), "socketpair": (53, 199)}
+ONLY_UNIX: Mapping[str, Numbers] = {"socketpair": (53, 199)}
 """Refused with EPERM unless the first argument is AF_UNIX."""
 
-NO_NEW_NAMESPACE: Mapping[str, Numbers] = {"clone": (56, 220)}
-"""Refused with EPERM where the first argument asks for a namespace."""
+ONLY_CALLER: Mapping[str, Numbers] = {"prlimit64": (302, 261)}
+"""Refused with EPERM unless the first argument is 0, which is the caller."""
+
+ONLY_OWN_THREADS: Mapping[str, Numbers] = {"tgkill": (234, 131)}
+"""Refused with EPERM unless the first argument is the process itself; Go calls it all the time."""
+
+ONLY_NEW_THREADS: Mapping[str, Numbers] = {"clone": (56, 220)}
+"""Refused with EPERM where the first argument asks for a process or a namespace."""
 
 UNKNOWN: Mapping[str, Numbers] = {"clone3": (435, 435)}
 """Answered with ENOSYS: flags behind a pointer cannot be judged, and callers fall back to clone."""
