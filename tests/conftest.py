@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,7 @@ def _skip_where_no_node_can_run(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Build or find the control plane's programs once, outside any test's time limit."""
+    _settle_memory()
     wanted = any(item.get_closest_marker("cluster") for item in session.items)
     if wanted and not session.config.option.collectonly:
         from tests.support import cluster
@@ -64,6 +66,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             from tests.support import node
 
             node.prepare()
+
+
+def _settle_memory() -> None:
+    """Let the collector look at what tests make, not again and again at all that was loaded."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(5000)
 
 
 @pytest.fixture(scope="session")

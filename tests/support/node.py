@@ -16,6 +16,7 @@ import pytest
 
 from tests.support import cluster as support
 from tests.support import desk as commands
+from tests.support import lines
 from tests.support.operator import eventually
 from windlass.base.errors import WindlassError
 from windlass.dev import binaries, cluster, places, state, tools
@@ -72,6 +73,7 @@ def running(suffix: str) -> Iterator[Desk]:
     try:
         yield _brought_up(chosen)
     finally:
+        lines.hang_up(chosen)
         cluster.down(chosen)
 
 

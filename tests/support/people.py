@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import http.client
 import json
-import ssl
-import tempfile
-import threading
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
+from tests.support import lines
+from tests.support.lines import Reply
 from tests.support.mirrored import Mirrored, Person
 from tests.support.operator import eventually
 from windlass.dev.desk import Desk
 
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
-
-
-@dataclass(frozen=True)
-class Reply:
-    """What the API server answered."""
-
-    status: int
-    text: str
-
-    @property
-    def ok(self) -> bool:
-        return 200 <= self.status < 300
-
-    @property
-    def object(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.text)
-        return found
 
 
 class Swift(Person):
@@ -52,21 +30,7 @@ class Swift(Person):
         **query: str,
     ) -> Reply:
         target = f"{path}?{urlencode(query)}" if query else path
-        content = None if body is None else json.dumps(body).encode()
-        request = (method, target, content, {"Content-Type": content_type})
-        if threading.current_thread() is not threading.main_thread():
-            # Nobody would hang up for a thread that ends.
-            with contextlib.closing(_opened(self.desk, self.name)) as line:
-                return _reply(line, request)
-        line = _line(self.desk, self.name)
-        was_open = line.sock is not None
-        try:
-            return _reply(line, request)
-        except (OSError, http.client.HTTPException):
-            # A server that started anew has hung up on every line of before.
-            if not was_open:
-                raise
-            return _reply(line, request)
+        return lines.ask(self.desk, self.name, method, target, body, content_type=content_type)
 
     def path(self, kind: str, name: str = "", *, api_version: str = "", namespace: str = "") -> str:
         """Where a type, or one object of it, is served; `kind` may be a plural or a kind."""
@@ -143,40 +107,6 @@ def await_streams(mirrored: Mirrored, rule: str = "rule") -> None:
     eventually(lambda: states() == {"synced"}, f"the streams of {rule} synced")
 
 
-def _reply(
-    line: http.client.HTTPSConnection, request: tuple[str, str, bytes | None, dict[str, str]]
-) -> Reply:
-    try:
-        line.request(*request)
-        answer = line.getresponse()
-        return Reply(answer.status, answer.read().decode())
-    except BaseException:
-        line.close()
-        raise
-
-
-@functools.cache
-def _line(desk: Desk, name: str) -> http.client.HTTPSConnection:
-    """The connection that is kept for a person: a handshake costs more than most requests."""
-    return _opened(desk, name)
-
-
-def _opened(desk: Desk, name: str) -> http.client.HTTPSConnection:
-    host = urlsplit(desk.server).netloc
-    return http.client.HTTPSConnection(host, timeout=20, context=_context(desk, name))
-
-
-@functools.cache
-def _context(desk: Desk, name: str) -> ssl.SSLContext:
-    pair = desk.issue(name, ("system:masters",) if name == "admin" else ("dev",))
-    context = ssl.create_default_context(cafile=str(desk.directory / "pki" / "ca.crt"))
-    with tempfile.TemporaryDirectory() as place:
-        (Path(place) / "crt").write_bytes(pair.certificate)
-        (Path(place) / "key").write_bytes(pair.key)
-        context.load_cert_chain(Path(place) / "crt", Path(place) / "key")
-    return context
-
-
 _KNOWN: dict[tuple[Desk, str, str], tuple[str, str, bool]] = {}
 
 
@@ -189,7 +119,7 @@ def _served(desk: Desk, api_version: str, kind: str) -> tuple[str, str, bool]:
 
 def _learn(desk: Desk, api_version: str, kind: str) -> bool:
     for home in [_home(api_version)] if api_version else _homes(desk):
-        rows = json.loads(desk.api.ask(home).text or "{}").get("resources", ())
+        rows = json.loads(_asked(desk, home).text or "{}").get("resources", ())
         for row in rows:
             if "/" not in row["name"] and kind in (row["name"], row["kind"].lower()):
                 _KNOWN[desk, api_version, kind] = (home, row["name"], row["namespaced"])
@@ -202,7 +132,11 @@ def _home(api_version: str) -> str:
 
 
 def _homes(desk: Desk) -> list[str]:
-    groups = json.loads(desk.api.ask("/apis").text)["groups"]
+    groups = json.loads(_asked(desk, "/apis").text)["groups"]
     versions = [group["preferredVersion"]["groupVersion"] for group in groups]
     ours = [one for one in versions if one.startswith("configbutler.ai/")]
     return ["/api/v1", *(f"/apis/{one}" for one in (*ours, *versions))]
+
+
+def _asked(desk: Desk, path: str) -> Reply:
+    return lines.ask(desk, lines.ADMIN, "GET", path)
