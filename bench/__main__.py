@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from bench import (
     admission,
     agent_memory,
+    asking,
     emitter,
     freshness,
     many_files,
@@ -41,6 +42,7 @@ ROWS: dict[str, Callable[[Ground], Iterator[Figure]]] = {
     "agent-memory": agent_memory.measure,
     "startup": startup.measure,
     "watch": watching.measure,
+    "request": asking.measure,
     "environments": previewing.measure,
     "fresh": freshness.measure,
     "admission": admission.measure,

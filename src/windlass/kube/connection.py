@@ -3,7 +3,8 @@
 Configuration and credentials are lightkube's. There are two HTTP clients over one TLS
 context and one authentication: `requests` for questions with an answer, with a bounded
 pool, and `streams` for watches, each of which has a connection of its own for minutes.
-So hundreds of watches never keep a request waiting. Every error that leaves is ours. Who
+So hundreds of watches never keep a request waiting. Through a proxy both go by the HTTP
+library's own means, otherwise by ours. Every error that leaves is ours. Who
 may write only for a time, such as a leader, works through a `fenced` connection.
 """
 
@@ -24,7 +25,8 @@ from lightkube.config.models import User
 from lightkube.core.exceptions import ConfigError
 
 from windlass.base.errors import Stalled
-from windlass.kube import auth, configuration, errors, half_open
+from windlass.kube import auth, configuration, errors, half_open, kept
+from windlass.kube.kept import KeptTransport
 from windlass.kube.transport import StreamTransport
 from windlass.objects.gvr import GVR
 
@@ -34,8 +36,13 @@ ANSWER_SECONDS = 65.0
 QUEUE_SECONDS = 30.0
 
 _FAULTS = (httpx2.HTTPError, httpx2.InvalidURL, OSError, ConfigError)
-_LIMITS = httpx2.Limits(max_connections=64, max_keepalive_connections=16, keepalive_expiry=30)
+_LIMITS = httpx2.Limits(
+    max_connections=kept.MOST,
+    max_keepalive_connections=kept.MOST_KEPT,
+    keepalive_expiry=kept.KEPT_SECONDS,
+)
 _STREAM_LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=0)
+_TIMEOUT = httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS, pool=QUEUE_SECONDS)
 
 
 class Connection:
@@ -53,17 +60,13 @@ class Connection:
             "base_url": self.server,
             "auth": auth.authentication(user),
             "headers": {"User-Agent": user_agent, "Accept": "application/json"},
-            "verify": _tls(config, user),
             "trust_env": False,
-            "proxy": configuration.proxy_for(self.server),
-            "event_hooks": {"request": [half_open.watch]},
+            "timeout": _TIMEOUT,
         }
-        self.requests = httpx2.AsyncClient(
-            **shared,
-            limits=_LIMITS,
-            timeout=httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS, pool=QUEUE_SECONDS),
+        tls, proxy = _tls(config, user), configuration.proxy_for(self.server)
+        self.requests, self.streams = (
+            _direct(shared, tls) if proxy is None else _proxied(shared, tls, proxy)
         )
-        self.streams = _stream_client(shared)
 
     @classmethod
     def open(
@@ -142,11 +145,24 @@ class Connection:
         await self.close()
 
 
-def _stream_client(shared: dict[str, Any]) -> httpx2.AsyncClient:
-    if shared["proxy"] is not None:
-        timeout = httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
-        return httpx2.AsyncClient(**shared, limits=_STREAM_LIMITS, timeout=timeout)
-    return httpx2.AsyncClient(**shared, transport=StreamTransport(shared["verify"]))
+def _direct(
+    shared: dict[str, Any], tls: ssl.SSLContext
+) -> tuple[httpx2.AsyncClient, httpx2.AsyncClient]:
+    return (
+        httpx2.AsyncClient(**shared, transport=KeptTransport(tls)),
+        httpx2.AsyncClient(**shared, transport=StreamTransport(tls)),
+    )
+
+
+def _proxied(
+    shared: dict[str, Any], tls: ssl.SSLContext, proxy: str
+) -> tuple[httpx2.AsyncClient, httpx2.AsyncClient]:
+    hooks = {"request": [half_open.watch]}
+    through: dict[str, Any] = {**shared, "verify": tls, "proxy": proxy, "event_hooks": hooks}
+    return (
+        httpx2.AsyncClient(**through, limits=_LIMITS),
+        httpx2.AsyncClient(**through, limits=_STREAM_LIMITS),
+    )
 
 
 def _tls(config: SingleConfig, user: User) -> ssl.SSLContext:

@@ -7,6 +7,8 @@ Rules
 4. After a fault everything that arrived before it is still handed out, then the fault.
 5. An end that the framing does not announce is a fault, unless the framing is "until
    the connection closes".
+6. The connection is given back only after a whole answer with nothing behind it, where the
+   server means to keep it.
 """
 
 from __future__ import annotations
@@ -36,14 +38,15 @@ class Exchange(asyncio.Protocol):
         self._has_head = False
         self._is_framed = False
         self._is_complete = False
+        self._is_kept = False
         self._fault: httpx2.TransportError | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._heard = 0.0
         self._alarm: asyncio.TimerHandle | None = None
 
-    def send(self, head: bytes) -> None:
+    def send(self, request: bytes) -> None:
         assert self._transport is not None
-        self._transport.write(head)
+        self._transport.write(request)
 
     async def answered(self) -> None:
         """Wait for status and headers."""
@@ -60,6 +63,20 @@ class Exchange(asyncio.Protocol):
             self._paused = False
             self._transport.resume_reading()
         return batch
+
+    async def whole(self) -> bytes:
+        """The body from here to its end."""
+        batches = []
+        while batch := await self.read():
+            batches.append(batch)
+        return b"".join(batches)
+
+    def given_back(self) -> asyncio.Transport | None:
+        """The connection, for another exchange; None where it has to be closed."""
+        if not self._is_complete or not self._is_kept or self._fault is not None:
+            return None
+        transport, self._transport = self._transport, None
+        return None if transport is None or transport.is_closing() else transport
 
     def close(self) -> None:
         if self._alarm is not None:
@@ -79,7 +96,8 @@ class Exchange(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
-            self._fail(httpx2.RemoteProtocolError(f"the answer is not HTTP: {error}"))
+            cause = error.__context__ or error
+            self._fail(httpx2.RemoteProtocolError(f"the answer is not HTTP: {cause}"))
         if self._size > HIGH_WATER and not self._paused:
             assert self._transport is not None
             self._paused = True
@@ -96,6 +114,10 @@ class Exchange(asyncio.Protocol):
 
     # What the parser calls.
 
+    def on_message_begin(self) -> None:
+        if self._has_head:
+            raise ValueError("a second answer to one request")
+
     def on_header(self, name: bytes, value: bytes) -> None:
         self.headers.append((name, value))
         self._is_framed |= name.lower() in {b"content-length", b"transfer-encoding"}
@@ -110,6 +132,7 @@ class Exchange(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         self._is_complete = True
+        self._is_kept = self._parser.should_keep_alive()
 
     # Waiting.
 

@@ -16,6 +16,7 @@ import trustme
 
 from tests.support.waiting import eventually
 from windlass.kube import half_open
+from windlass.kube.kept import KeptTransport
 from windlass.kube.transport import StreamTransport
 
 _STEPS = 40
@@ -44,13 +45,14 @@ async def _silent_server(authority: trustme.CA) -> AsyncIterator[tuple[str, set[
 
 
 def _client(kind: str, context: ssl.SSLContext) -> httpx2.AsyncClient:
-    if kind == "stream":
-        return httpx2.AsyncClient(transport=StreamTransport(context))
+    if kind != "proxied":
+        chosen = StreamTransport if kind == "stream" else KeptTransport
+        return httpx2.AsyncClient(transport=chosen(context))
     hooks = {"request": [half_open.watch]}
     return httpx2.AsyncClient(verify=context, trust_env=False, event_hooks=hooks)
 
 
-@pytest.mark.parametrize("kind", ["stream", "request"])
+@pytest.mark.parametrize("kind", ["stream", "request", "proxied"])
 async def test_a_connection_cancelled_while_it_opens_is_closed(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,6 +80,6 @@ async def test_a_connection_cancelled_while_it_opens_is_closed(
     assert left == []
 
 
-def test_only_our_streams_have_small_buffers() -> None:
+def test_only_our_connections_have_small_buffers() -> None:
     """What else speaks TLS in this process keeps what asyncio gives it."""
     assert sslproto.SSLProtocol.max_size == 256 << 10

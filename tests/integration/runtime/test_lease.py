@@ -116,8 +116,10 @@ async def test_acquire_renew_release(api: Api, namespace: str) -> None:
 async def test_a_race_has_one_winner(api: Api, namespace: str) -> None:
     """Ten candidates at once on the real server: one holds."""
     candidates = [leadership(api, namespace, f"c{number}") for number in range(10)]
-    await asyncio.gather(*(one.attempt() for one in candidates))
-    assert [one.held(0.5) for one in candidates].count(True) == 1
+    # On a busy machine all requests of a round may come too late.
+    while not (holders := [one for one in candidates if one.held(0.5)]):
+        await asyncio.gather(*(one.attempt() for one in candidates))
+    assert len(holders) == 1
 
 
 async def test_a_killed_local_leader_is_replaced_at_once(

@@ -1,0 +1,182 @@
+"""Connections that are kept between requests, against a server that does as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import httpx2
+import pytest
+
+from tests.support.waiting import eventually
+from windlass.kube import kept
+from windlass.kube.kept import KeptTransport
+
+Answer = Callable[[bytes, asyncio.StreamWriter], bool]
+"""Answers one request; False ends the connection."""
+
+WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+class Server:
+    """Counts connections; `answer` decides what is said on them."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.bodies: list[bytes] = []
+        self.opened = 0
+        self.open: set[asyncio.StreamWriter] = set()
+        self.url = ""
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.opened += 1
+        self.open.add(writer)
+        try:
+            while await self._one(reader, writer):
+                await writer.drain()
+        except (OSError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            self.open.discard(writer)
+            writer.close()
+
+    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = head.lower().partition(b"content-length: ")[2].partition(b"\r")[0]
+        self.bodies.append(await reader.readexactly(int(length or 0)))
+        return self.answer(head, writer)
+
+
+def whole(head: bytes, writer: asyncio.StreamWriter) -> bool:
+    """What is expected of a server."""
+    writer.write(WHOLE)
+    return True
+
+
+@asynccontextmanager
+async def serving(answer: Answer = whole) -> AsyncIterator[tuple[Server, httpx2.AsyncClient]]:
+    """A server, and a client with our transport."""
+    told = Server(answer)
+    async with await asyncio.start_server(told.serve, "127.0.0.1", 0) as listening:
+        told.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/"
+        transport = KeptTransport(httpx2.create_ssl_context())
+        async with httpx2.AsyncClient(transport=transport) as client:
+            yield told, client
+
+
+async def test_a_connection_serves_one_request_after_the_other() -> None:
+    """Whole answers leave the connection open for the next, with or without a body."""
+    async with serving() as (server, client):
+        for body in (b"", b"one", b"two"):
+            answer = await client.request("POST", server.url, content=body)
+            assert (answer.status_code, answer.content) == (200, b"ok")
+    assert server.opened == 1
+    assert server.bodies == [b"", b"one", b"two"]
+
+
+async def test_requests_at_once_have_connections_of_their_own() -> None:
+    """No request waits behind another; afterwards a bounded number of connections stays."""
+    async with serving() as (server, client):
+        gathered = asyncio.gather(*(client.get(server.url) for _ in range(kept.MOST_KEPT + 4)))
+        assert {answer.content for answer in await gathered} == {b"ok"}
+
+        async def bounded() -> bool:
+            return len(server.open) <= kept.MOST_KEPT
+
+        await eventually(bounded, "surplus connections closed")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
+        WHOLE + WHOLE,
+        WHOLE + b"x",
+    ],
+    ids=["close", "1.0", "two answers", "a byte more"],
+)
+async def test_what_cannot_be_trusted_is_not_used_again(answer: bytes) -> None:
+    """A server that will not keep the connection, or says more than asked, gets a new one."""
+
+    def says(head: bytes, writer: asyncio.StreamWriter) -> bool:
+        writer.write(answer)
+        return True
+
+    async with serving(says) as (server, client):
+        for _ in range(2):
+            assert (await client.get(server.url)).content == b"ok"
+        assert server.opened == 2
+
+
+async def test_a_connection_that_ended_meanwhile_is_not_used() -> None:
+    """An end that the loop had no time to tell of is found out before anything is sent."""
+    async with serving() as (server, client):
+        await client.get(server.url)
+        for writer in server.open:
+            writer.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+        assert (await client.get(server.url)).content == b"ok"
+        assert server.opened == 2
+
+
+async def test_an_answer_cut_short_is_a_fault_and_the_next_request_is_well() -> None:
+    """Nothing is sent twice by itself, and nothing is left of what went wrong."""
+    cut = [True]
+
+    def says(head: bytes, writer: asyncio.StreamWriter) -> bool:
+        if not cut.pop():
+            return whole(head, writer)
+        cut.append(False)
+        writer.write(WHOLE[:-1])
+        return False
+
+    async with serving(says) as (server, client):
+        with pytest.raises(httpx2.RemoteProtocolError, match="before the end"):
+            await client.post(server.url, content=b"once")
+        assert (await client.get(server.url)).content == b"ok"
+    assert server.bodies == [b"once", b""]
+
+
+async def test_a_cancelled_request_closes_its_connection() -> None:
+    """The answer that may still come must reach nobody else."""
+
+    def silent(head: bytes, writer: asyncio.StreamWriter) -> bool:
+        return True
+
+    async with serving(silent) as (server, client):
+        asking = asyncio.create_task(client.get(server.url))
+
+        async def asked() -> bool:
+            return len(server.bodies) == 1
+
+        async def closed() -> bool:
+            return not server.open
+
+        await eventually(asked, "the request arrived")
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        await eventually(closed, "its connection closed")
+        server.answer = whole
+        assert (await client.get(server.url)).content == b"ok"
+
+
+async def test_who_finds_no_place_is_told_so() -> None:
+    """With every place taken a request waits no longer than it wants to."""
+
+    def silent(head: bytes, writer: asyncio.StreamWriter) -> bool:
+        return True
+
+    async with serving(silent) as (server, client):
+        waiting = [asyncio.create_task(client.get(server.url)) for _ in range(kept.MOST)]
+
+        async def all_asked() -> bool:
+            return len(server.bodies) == kept.MOST
+
+        await eventually(all_asked, "every place taken")
+        with pytest.raises(httpx2.PoolTimeout, match="under way"):
+            await client.get(server.url, timeout=httpx2.Timeout(5, pool=0.01))
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
