@@ -57,25 +57,37 @@ async def _soon(asks: Callable[[], T], what: str) -> T:
     return found
 
 
-@pytest.mark.scenario("E35", "E38")
+@pytest.mark.scenario("E21", "E35", "E36", "E38", "E75")
 async def test_two_copies_run_and_do_not_meet(
     tenant: Previews, node_cluster: Desk, outskirts: Outskirts
 ) -> None:
-    """A pod without resources starts, its Service answers inside, and inside alone."""
-    tenant.commit({"deploy/all.yaml": serving_manifest()})
+    """They serve inside alone; the fence comes back, a crash heals, deletion ends all."""
+    # What crashed is not ready again at once, so that it can be seen.
+    tenant.commit({"deploy/all.yaml": serving_manifest(probe_delay=2)})
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment(), tenant.environment("two"))
         await asyncio.gather(*(tenant.phase("Ready", name, seconds=90) for name in ("one", "two")))
-        pod, place = await _pod(tenant), await tenant.place()
-        resources = pod["spec"]["containers"][0]["resources"]
-        assert {"cpu", "memory"} <= resources["requests"].keys()
-        service = (await tenant.api.get(SERVICES, "web", place))["spec"]["clusterIP"]
-        call = nodes.fetch(service, 80)
-        said = await asyncio.to_thread(
-            nodes.inside, node_cluster, place, pod["metadata"]["name"], call
-        )
-        assert said.endswith("hello\n")
+        service = await _serving_inside(tenant, node_cluster)
         one, two = [await _network(node_cluster, tenant, name) for name in ("one", "two")]
+        await asyncio.to_thread(_assert_fenced, outskirts, service, one, two)
+        await _a_fence_that_was_taken_down_comes_back(tenant, outskirts, one)
+        await _a_crash_degrades_and_heals_by_itself(tenant, "two")
+        await _deletion_ends_every_process(tenant, node_cluster)
+
+
+async def _serving_inside(tenant: Previews, desk: Desk) -> str:
+    """A pod without resources started; the address of its Service, which answers inside."""
+    pod, place = await _pod(tenant), await tenant.place()
+    resources = pod["spec"]["containers"][0]["resources"]
+    assert {"cpu", "memory"} <= resources["requests"].keys()
+    service = str((await tenant.api.get(SERVICES, "web", place))["spec"]["clusterIP"])
+    call = nodes.fetch(service, 80)
+    said = await asyncio.to_thread(nodes.inside, desk, place, pod["metadata"]["name"], call)
+    assert said.endswith("hello\n")
+    return service
+
+
+def _assert_fenced(outskirts: Outskirts, service: str, one: PodNetwork, two: PodNetwork) -> None:
     for outsider in (two, outskirts.stranger):
         assert not outsider.reaches(one.address, 8080)
         assert not outsider.reaches(service, 80)
@@ -86,30 +98,24 @@ async def test_two_copies_run_and_do_not_meet(
     assert one.reaches(outskirts.dns.address, DNS, "UDP")
 
 
-@pytest.mark.scenario("E36")
-async def test_a_fence_that_was_taken_down_comes_back(
-    tenant: Previews, node_cluster: Desk, outskirts: Outskirts
+async def _a_fence_that_was_taken_down_comes_back(
+    tenant: Previews, outskirts: Outskirts, network: PodNetwork
 ) -> None:
     """Nobody opens a preview for longer than it takes to see it."""
-    tenant.commit({"deploy/all.yaml": serving_manifest()})
-    async with tenant.running():
-        await tenant.apply(tenant.project(), tenant.environment())
-        await tenant.phase("Ready", seconds=90)
-        place = await tenant.place()
-        network = await _network(node_cluster, tenant)
-        before = await _policies(tenant, place)
-        for name in before:
-            await tenant.api.delete(POLICIES, name, place)
+    place = await tenant.place()
+    before = await _policies(tenant, place)
+    for name in before:
+        await tenant.api.delete(POLICIES, name, place)
 
-        async def restored() -> bool:
-            now = await _policies(tenant, place)
-            return now.keys() == before.keys() and not set(now.values()) & set(before.values())
+    async def restored() -> bool:
+        now = await _policies(tenant, place)
+        return now.keys() == before.keys() and not set(now.values()) & set(before.values())
 
-        await eventually(restored, "every policy is back")
-        stranger = outskirts.stranger
-        await _soon(lambda: not stranger.reaches(network.address, 8080), "the fence in force")
-        assert await asyncio.to_thread(outskirts.reached_by, network) == set()
-        await tenant.phase("Ready")
+    await eventually(restored, "every policy is back")
+    stranger = outskirts.stranger
+    await _soon(lambda: not stranger.reaches(network.address, 8080), "the fence in force")
+    assert await asyncio.to_thread(outskirts.reached_by, network) == set()
+    await tenant.phase("Ready")
 
 
 async def _policies(tenant: Previews, place: str) -> dict[str, str]:
@@ -117,73 +123,66 @@ async def _policies(tenant: Previews, place: str) -> dict[str, str]:
     return {obj["metadata"]["name"]: obj["metadata"]["uid"] for obj in found}
 
 
-@pytest.mark.scenario("E21")
-async def test_deletion_ends_every_process(tenant: Previews, node_cluster: Desk) -> None:
+async def _a_crash_degrades_and_heals_by_itself(tenant: Previews, name: str) -> None:
+    """Nobody asked for anything else, so the generation stays."""
+    before = await tenant.phase("Ready", name)
+    uid = (await _pod(tenant, name))["metadata"]["uid"]
+    for pid in pod_network.processes(uid, running="httpd"):
+        os.kill(pid, signal.SIGKILL)
+    await tenant.phase("Degraded", name)
+    after = await tenant.phase("Ready", name, seconds=60)
+    assert after["metadata"]["generation"] == before["metadata"]["generation"]
+    assert after["status"]["revision"] == before["status"]["revision"]
+
+
+async def _deletion_ends_every_process(tenant: Previews, desk: Desk) -> None:
     """With the Environment go its namespace, its pods and what ran in them."""
-    tenant.commit({"deploy/all.yaml": serving_manifest()})
-    async with tenant.running():
-        await tenant.apply(tenant.project(), tenant.environment())
-        await tenant.phase("Ready", seconds=90)
-        place = await tenant.place()
-        uid = (await _pod(tenant))["metadata"]["uid"]
-        assert pod_network.processes(uid)
-        await tenant.api.delete(ENVIRONMENTS, "one", tenant.namespace)
-        await tenant.gone(ENVIRONMENTS, "one", tenant.namespace)
-        await tenant.gone(NAMESPACES, place)
-    assert node_cluster.api.ask(f"/api/v1/namespaces/{place}").status == 404
+    place = await tenant.place()
+    uid = (await _pod(tenant))["metadata"]["uid"]
+    assert pod_network.processes(uid)
+    await tenant.api.delete(ENVIRONMENTS, "one", tenant.namespace)
+    await tenant.gone(ENVIRONMENTS, "one", tenant.namespace)
+    await tenant.gone(NAMESPACES, place)
+    gone = await asyncio.to_thread(desk.api.ask, f"/api/v1/namespaces/{place}")
+    assert gone.status == 404
     await _soon(lambda: not pod_network.processes(uid), "no process is left")
 
 
+BROKEN = {
+    "image": ("ImagePullFailed", serving_manifest(ABSENT)),
+    "crash": ("CrashLooping", serving_manifest(script="exit 3")),
+    "memory": ("OutOfMemory", serving_manifest(script="tail /dev/zero")),
+}
+
+
 @pytest.mark.scenario("E74")
-@pytest.mark.parametrize(
-    ("reason", "broken"),
-    [
-        ("ImagePullFailed", serving_manifest(ABSENT)),
-        ("CrashLooping", serving_manifest(script="exit 3")),
-        ("OutOfMemory", serving_manifest(script="tail /dev/zero")),
-    ],
-)
-async def test_a_rollout_that_fails_says_why_and_is_mended(
-    tenant: Previews, reason: str, broken: str
-) -> None:
+async def test_rollouts_that_fail_say_why_and_are_mended(tenant: Previews) -> None:
     """The cause, in the pod's own words; the next commit makes it good."""
-    tenant.commit({"deploy/all.yaml": broken})
+    tenant.commit({f"{name}/all.yaml": text for name, (_, text) in BROKEN.items()})
+    templates = {name: {"type": "manifest", "path": name} for name in BROKEN}
+    wishes = [tenant.environment(name, type=name) for name in BROKEN]
     async with tenant.running(rollout_seconds=3.0):
-        await tenant.apply(tenant.project(), tenant.environment())
-        assert "container main" in await _failed_by(tenant, reason)
-    tenant.commit({"deploy/all.yaml": serving_manifest()})
+        await tenant.apply(tenant.project(templates=templates), *wishes)
+        told = [_failed_by(tenant, name, reason) for name, (reason, _) in BROKEN.items()]
+        for said in await asyncio.gather(*told):
+            assert "container main" in said
+    tenant.commit({f"{name}/all.yaml": serving_manifest() for name in BROKEN})
     async with tenant.running():
-        await tenant.phase("Ready", seconds=60)
+        await asyncio.gather(*(tenant.phase("Ready", name, seconds=60) for name in BROKEN))
 
 
-async def _failed_by(tenant: Previews, reason: str) -> str:
+async def _failed_by(tenant: Previews, name: str, reason: str) -> str:
     """What it says when it has failed for this reason; at first it may not know the cause."""
 
     async def told() -> str:
-        status = (await tenant.get()).get("status") or {}
+        status = (await tenant.get(name)).get("status") or {}
         rows = status.get("conditions") or []
         said = {row["type"]: row for row in rows}.get("DeploymentReady") or {}
         known = status.get("phase") == "Failed" and said["reason"] == reason
         return str(said["message"]) if known else ""
 
-    found: str = await eventually(told, f"it has failed by {reason}", seconds=60)
+    found: str = await eventually(told, f"{name} has failed by {reason}", seconds=60)
     return found
-
-
-@pytest.mark.scenario("E75")
-async def test_a_crash_degrades_and_heals_by_itself(tenant: Previews) -> None:
-    """Nobody asked for anything else, so the generation stays."""
-    tenant.commit({"deploy/all.yaml": serving_manifest(probe_delay=2)})
-    async with tenant.running():
-        await tenant.apply(tenant.project(), tenant.environment())
-        before = await tenant.phase("Ready", seconds=90)
-        uid = (await _pod(tenant))["metadata"]["uid"]
-        for pid in pod_network.processes(uid, running="httpd"):
-            os.kill(pid, signal.SIGKILL)
-        await tenant.phase("Degraded")
-        after = await tenant.phase("Ready", seconds=60)
-    assert after["metadata"]["generation"] == before["metadata"]["generation"]
-    assert after["status"]["revision"] == before["status"]["revision"]
 
 
 @pytest.mark.scenario("E120")

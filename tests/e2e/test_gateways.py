@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import json
-import sys
+import socket
 from collections.abc import AsyncIterator
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.support import cluster as support
-from tests.support import node
+from tests.support import pod_network
 from tests.support.gateway_fleet import Fleet, controlling
 from tests.support.gitserver import commit_files, git_settings, serving
 from tests.support.waiting import eventually
@@ -80,15 +82,22 @@ def _pod(fleet: Fleet, desk: Desk) -> dict[str, Any]:
 
 
 async def _asked(desk: Desk, fleet: Fleet, path: str) -> Any:
-    """What the mock gateway says of itself, asked inside its own container once it is up."""
-    url = f"http://127.0.0.1:{gateway_pod.CONTROL_PORT}{path}"
-    script = f"import urllib.request as u;print(u.urlopen({url!r}).read().decode())"
-    place = ("-n", fleet.namespace, POD, "-c", gateway_pod.GATEWAY)
-    command = ("exec", *place, "--", sys.executable, "-c", script)
+    """What the mock gateway says of itself, asked in its pod's own network once it is up."""
+    network = await asyncio.to_thread(pod_network.of, desk, fleet.namespace, POD)
 
-    async def look() -> str:
-        done = await asyncio.to_thread(node.try_kubectl, desk, *command)
-        return done.stdout if done.returncode == 0 else ""
+    def ask() -> bytes:
+        line = HTTPConnection("127.0.0.1", gateway_pod.CONTROL_PORT)
+        with contextlib.closing(line), contextlib.suppress(ConnectionError):
+            line.sock = network.socket(socket.SOCK_STREAM)
+            line.sock.settimeout(10)
+            line.sock.connect((line.host, line.port))
+            line.request("GET", path)
+            answer = line.getresponse()
+            return answer.read() if answer.status == 200 else b""
+        return b""
+
+    async def look() -> bytes:
+        return await asyncio.to_thread(ask)
 
     return json.loads(await eventually(look, f"the gateway answers {path}", seconds=60.0))
 

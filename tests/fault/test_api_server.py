@@ -15,6 +15,8 @@ from tests.fault import history
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
 from tests.support.people import admin_of, swift_person
+from windlass.dev import state
+from windlass.dev.components import API_SERVER
 from windlass.dev.desk import Desk
 
 pytestmark = pytest.mark.cluster
@@ -52,24 +54,30 @@ def _writing(mirrored: Mirrored) -> Iterator[dict[str, str]]:
 def test_restarts_under_load_lose_nothing(
     mirrored: Mirrored, idle_operator: Operator, desk: Desk
 ) -> None:
-    """The operator stays alive, says that it is not ready meanwhile, and catches up."""
+    """The operator stays alive, says that it is not ready meanwhile, and catches up.
+
+    Only the API server was another one; it came back on its port, to all it had stored.
+    """
     idle_operator.start()
     mirrored.configured({"resources": ["configmaps"]})
     pid = idle_operator.pid
     with _writing(mirrored) as acknowledged:
         eventually(lambda: len(acknowledged) == 5, "some load", seconds=30.0)
         restarts, failures = idle_operator.metric(RESTARTS), idle_operator.metric(LEASE)
+        before = _pids(desk)
         desk.restart_api_server()
+        assert {name for name, pid in _pids(desk).items() if before[name] != pid} == {API_SERVER}
         eventually(lambda: idle_operator.metric(RESTARTS) > restarts, "streams begun again")
         eventually(lambda: idle_operator.metric(LEASE) > failures, "a lease request that failed")
         eventually(lambda: len(mirrored.files()) == 5, "five files", seconds=60.0)
         desk.stop_api_server()
         try:
+            assert desk.api.ask("/readyz").status == 0
             eventually(lambda: not idle_operator._is_ready(), "not ready", seconds=30.0)
         finally:
             desk.start_api_server()
-        before = dict(acknowledged)
-        eventually(lambda: acknowledged != before, "load again", seconds=60.0)
+        earlier = dict(acknowledged)
+        eventually(lambda: acknowledged != earlier, "load again", seconds=60.0)
     live = {
         row["metadata"]["name"]: row["data"]["value"]
         for row in _config_maps(mirrored)
@@ -79,6 +87,12 @@ def test_restarts_under_load_lose_nothing(
     eventually(idle_operator._is_ready, "ready again", seconds=30.0)
     assert Path(f"/proc/{pid}/cmdline").read_bytes(), "the process never ended"
     history.assert_sound(mirrored)
+
+
+def _pids(desk: Desk) -> dict[str, int]:
+    now = state.load(desk.directory)
+    assert now is not None
+    return {component: process.pid for component, process in now.processes.items()}
 
 
 def _config_maps(mirrored: Mirrored) -> list[dict[str, dict[str, str]]]:

@@ -6,25 +6,10 @@ import os
 import select
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 from tests.support import program
 from windlass.dev import places
-
-_SCRIPT = "from windlass.cli.dev import app; app(prog_name='windlass dev')"
-
-
-def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
-    """Start `windlass dev` with more environment; the caller waits for it."""
-    return subprocess.Popen(
-        [sys.executable, "-c", _SCRIPT, *arguments],
-        env={**os.environ, **environment},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -119,8 +119,9 @@ def _served(desk: Desk, api_version: str, kind: str) -> tuple[str, str, bool]:
 
 def _learn(desk: Desk, api_version: str, kind: str) -> bool:
     for home in [_home(api_version)] if api_version else _homes(desk):
-        rows = json.loads(_asked(desk, home).text or "{}").get("resources", ())
-        for row in rows:
+        answer = _asked(desk, home)
+        # A group that is not served yet answers with a text.
+        for row in answer.object.get("resources", ()) if answer.ok else ():
             if "/" not in row["name"] and kind in (row["name"], row["kind"].lower()):
                 _KNOWN[desk, api_version, kind] = (home, row["name"], row["namespaced"])
                 return True

@@ -28,6 +28,9 @@ _LONG = {
 }
 """Files that are worth a cluster of their own, because the run would wait for them."""
 
+_TOGETHER = {"tests/integration/runtime": "tests/integration/kube"}
+"""Folders that are too short for a cluster of their own, and with whom they share one."""
+
 _SLOWEST = (
     _NODE,
     "tests/integration/environments",
@@ -49,7 +52,8 @@ def group(file: str) -> str:
     text = (_ROOT / file).read_text()
     if "mark.node" in text:
         return _NODE
-    return file.rpartition("/")[0] if "mark.cluster" in text else file
+    folder = file.rpartition("/")[0]
+    return _TOGETHER.get(folder, folder) if "mark.cluster" in text else file
 
 
 @pytest.hookimpl(trylast=True)

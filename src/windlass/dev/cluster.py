@@ -17,6 +17,7 @@ and with a node it runs pods as well; which of the two is settled when it is fou
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
 import sys
@@ -247,7 +248,10 @@ def _end_all(now: State | None, directory: Path) -> None:
     companions.end(directory)
     recorded = now.processes if now else {}
     ground.remove(directory)
+    found = launch.all_strays(directory)
     for component in reversed(components.names()):
         known = [recorded[component]] if component in recorded else []
-        processes.end([*known, *launch.strays(component, directory)], directory)
+        processes.end([*known, *found[component]], directory)
         failpoint.reach(f"dev.end.{component}.after")
+    # Whoever was just starting when the others were looked for.
+    processes.end(itertools.chain(*launch.all_strays(directory).values()), directory)

@@ -7,7 +7,7 @@ its command line names the cluster's directory, and `strays` looks for that.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from windlass.base import failpoint
@@ -104,32 +104,52 @@ def stop(now: State, component: str, directory: Path) -> State:
 
 def strays(component: str, directory: Path) -> list[Process]:
     """Processes of `component` that belong to the cluster, recorded or not."""
-    # On its way into the cluster's namespaces it is not yet what it will be; nor are others,
+    return all_strays(directory)[component]
+
+
+def all_strays(directory: Path) -> Mapping[str, list[Process]]:
+    """The processes of every component that belong to the cluster, recorded or not."""
+    # On its way into the cluster's namespaces one is not yet what it will be; nor are others,
     # which began a moment before and must not be taken for it.
-    found = processes.find(directory, [commands.program(component)], through=namespaces.ENTRANCE)
-    return list(found)
+    seen = processes.named(directory, through=namespaces.ENTRANCE)
+    found: dict[str, list[Process]] = {component: [] for component in components.names()}
+    for pid, names in seen:
+        process = processes.of(pid)
+        for component, its in found.items():
+            if process is not None and commands.program(component) in names:
+                its.append(process)
+    return found
 
 
 def is_ready(now: State, component: str, directory: Path) -> bool:
     """Whether `component` does what the next one needs of it."""
+    return _readiness(now, component, directory)()
+
+
+def _readiness(now: State, component: str, directory: Path) -> Callable[[], bool]:
+    """The question whether `component` is ready; keys are read once, however often it is put."""
     if component == components.ETCD:
-        return _etcd_is_healthy(now, directory)
+        return lambda: _etcd_is_healthy(now, directory)
     if component == components.CONTAINERD:
-        return containerd.is_serving(directory)
+        return lambda: containerd.is_serving(directory)
     if component == components.SCHEDULER:
-        return not _is_free(now, now.ports[component], directory)
+        return lambda: not _is_free(now, now.ports[component], directory)
     if component == components.POLICIES:
-        return enforcement.is_declared(directory, now.processes[component].pid)
+        return lambda: enforcement.is_declared(directory, now.processes[component].pid)
     if component == components.PROXY and now.node:
         address = f"{Slot(now.node.slot).node_address}:{now.ports[component]}"
-        return probe.is_healthy(f"http://{address}")
+        return lambda: probe.is_healthy(f"http://{address}")
     api = probe.ApiProbe(components.server(now), directory / "pki")
     if component == components.KUBELET:
-        # A node stays Ready for a while after its kubelet died.
-        listens = not _is_free(now, now.ports[component], directory)
-        return listens and probe.node_is_ready(api, now.name)
+        return lambda: _kubelet_is_ready(now, api, directory)
     path = "/readyz" if component == components.API_SERVER else _DEFAULT_ACCOUNT
-    return api.ask(path).ok
+    return lambda: api.ask(path).ok
+
+
+def _kubelet_is_ready(now: State, api: probe.ApiProbe, directory: Path) -> bool:
+    # A node stays Ready for a while after its kubelet died.
+    listens = not _is_free(now, now.ports[components.KUBELET], directory)
+    return listens and probe.node_is_ready(api, now.name)
 
 
 def _etcd_is_healthy(now: State, directory: Path) -> bool:
@@ -141,7 +161,7 @@ def _etcd_is_healthy(now: State, directory: Path) -> bool:
 
 def await_ready(now: State, component: str, directory: Path) -> None:
     """Wait until `component` is ready; an early death is told with its last words."""
-    _await(lambda: is_ready(now, component, directory), now, component, directory)
+    _await(_readiness(now, component, directory), now, component, directory)
 
 
 def _await(ready: Callable[[], bool], now: State, component: str, directory: Path) -> None:

@@ -22,6 +22,7 @@ from windlass.dev.state import Process
 
 _PROC = Path("/proc")
 _START_TICKS_FIELD = 19
+_CHUNK = 1 << 16
 _DELETED = " (deleted)"
 
 _GO = {"GOGC": "400"}
@@ -103,14 +104,19 @@ def find(directory: Path, programs: Iterable[str], *, through: str = "") -> Iter
     One that is about to become such a program, by way of `through`, counts as well.
     """
     wanted = frozenset(programs)
-    for entry in _PROC.iterdir():
-        if not entry.name.isdigit():
-            continue
-        pid = int(entry.name)
-        if _names(pid, directory) and _program_names(pid, through) & wanted:
-            found = of(pid)
-            if found is not None:
-                yield found
+    for pid, names in named(directory, through=through):
+        found = of(pid) if names & wanted else None
+        if found is not None:
+            yield found
+
+
+def named(directory: Path, *, through: str = "") -> Iterator[tuple[int, set[str]]]:
+    """Every process that names a file in `directory`, with what its program may be called."""
+    with os.scandir(_PROC) as entries:
+        pids = [int(entry.name) for entry in entries if entry.name.isdigit()]
+    for pid in pids:
+        if _names(pid, directory):
+            yield pid, _program_names(pid, through)
 
 
 def end(victims: Iterable[Process], directory: Path, *, seconds: float = 15.0) -> None:
@@ -175,22 +181,29 @@ def executable(pid: int) -> str:
         return ""
 
 
-def _command_line(pid: int) -> list[str]:
+def _command_line(pid: int) -> bytes:
+    # Without the comfort of a file object: this is read of every process on the machine.
     try:
-        line = (_PROC / str(pid) / "cmdline").read_bytes()
+        descriptor = os.open(f"/proc/{pid}/cmdline", os.O_RDONLY)
     except OSError:
-        return []
-    return [os.fsdecode(argument) for argument in line.split(b"\0")]
+        return b""
+    try:
+        return b"".join(iter(lambda: os.read(descriptor, _CHUNK), b""))
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
 
 
 def _names(pid: int, directory: Path) -> bool:
-    return any(f"{directory}/" in argument for argument in _command_line(pid))
+    # An argument ends with NUL, which no path holds: what is found lies within one argument.
+    return os.fsencode(directory) + b"/" in _command_line(pid)
 
 
 def _program_names(pid: int, through: str) -> set[str]:
     # A wrapper script that did not `exec` shows its interpreter as the program; the
     # script is then one of the first arguments, a module the one after `-m`.
-    line = _command_line(pid)
+    line = [os.fsdecode(argument) for argument in _command_line(pid).split(b"\0")]
     names = _base_names([executable(pid), *line[:3]])
     if through in names and "--" in line:
         return _base_names(line[line.index("--") + 1 :][:3])

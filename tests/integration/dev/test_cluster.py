@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import json
 import signal
 import stat
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -16,16 +21,9 @@ from tests.support import desk as commands
 from windlass.base.errors import WindlassError
 from windlass.dev import cluster as control_plane
 from windlass.dev import components, kubeconfig, places, state, status
-from windlass.dev.desk import Desk
+from windlass.dev.desk import Desk, named
 
 pytestmark = pytest.mark.cluster
-
-
-@pytest.fixture(scope="module")
-def victim() -> Iterator[Desk]:
-    """A control plane that the tests of this file may hurt and must leave whole."""
-    with support.running("victim") as desk:
-        yield desk
 
 
 @pytest.fixture
@@ -53,30 +51,67 @@ def _kubectl(desk: Desk, config: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def test_up_use_down_leaves_nothing(doomed: str) -> None:
-    """A whole life, by the commands a person types; half an end is finished by the next one."""
-    up = commands.run("up", "--name", doomed)
-    assert up.returncode == 0, up.stderr
-    assert up.stdout.startswith("https://127.0.0.1:")
-    assert "is ready at" in up.stderr
-    found = json.loads(commands.run("status", "--name", doomed, "-o", "json").stdout)
+def test_a_life_with_many_deaths(doomed: str, victim: Desk) -> None:
+    """A whole life, by the commands a person types: each goes on where the last was killed."""
+    for place in ("dev.found.after", "dev.spawn.kube-apiserver.after"):
+        _killed_at(place, "up", doomed)
+    server = _two_take_turns(doomed)
+    assert server.startswith("https://127.0.0.1:")
+    # No twin of what the killed ones had started.
+    assert sorted(commands.pids_naming(places.directory(doomed))) == sorted(_pids(doomed).values())
+    _assert_running(doomed)
+    _assert_apart(victim, named(doomed))
+    commands.kill(_pids(doomed)["kube-controller-manager"])
+    _killed_at("dev.spawn.kube-controller-manager.after", "up", doomed)
+    assert len(commands.pids_naming(places.directory(doomed))) == 3, "one of them nobody recorded"
+    _end_in_pieces(doomed)
+
+
+def _killed_at(place: str, command: str, name: str) -> None:
+    killed = commands.run(command, "--name", name, WINDLASS_FAILPOINTS=f"{place}=kill")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+
+
+def _two_take_turns(name: str) -> str:
+    """What two `up` at once print: the second waits for the first and finds its work done."""
+    with ThreadPoolExecutor() as pool:
+        said = list(pool.map(lambda _: commands.run("up", "--name", name), range(2)))
+    assert [one.returncode for one in said] == [0, 0]
+    assert said[0].stdout == said[1].stdout
+    for words in ("is ready at", "is running at"):
+        assert sum(words in one.stderr for one in said) == 1
+    return said[0].stdout
+
+
+def _assert_running(name: str) -> None:
+    found = json.loads(commands.run("status", "--name", name, "-o", "json").stdout)
     rows = found["clusters"][0]["components"]
     assert found["clusters"][0]["ready"]
     assert [row["state"] for row in rows] == ["running"] * 3
     assert all(row["rssBytes"] > 10**6 and row["port"] > 1024 for row in rows)
-    assert len(commands.pids_naming(places.directory(doomed))) == 3
-    _end_half(doomed)
-    assert commands.run("down", "--name", doomed).returncode == 0
-    assert commands.remains(doomed) == []
-    again = commands.run("down", "--name", doomed)
-    assert (again.returncode, commands.remains(doomed)) == (0, [])
+    assert len(commands.pids_naming(places.directory(name))) == 3
+
+
+def _assert_apart(*both: Desk) -> None:
+    """Clusters side by side share neither ports nor objects."""
+    first, second = (state.load(one.directory) for one in both)
+    assert first is not None
+    assert second is not None
+    assert not set(first.ports.values()) & set(second.ports.values())
+    with support.fresh_namespace(both[0]) as namespace:
+        assert both[1].api.ask(f"/api/v1/namespaces/{namespace}").status == 404
+
+
+def _end_in_pieces(name: str) -> None:
+    """Half an end is finished by the next one, and nothing is left to a third."""
+    _killed_at("dev.end.kube-apiserver.after", "down", name)
+    assert commands.pids_naming(places.directory(name)) == [_pids(name)["etcd"]]
+    _killed_at("dev.remove.before", "down", name)
+    assert commands.run("down", "--name", name).returncode == 0
+    assert commands.remains(name) == []
+    again = commands.run("down", "--name", name)
+    assert (again.returncode, commands.remains(name)) == (0, [])
     assert "there is no cluster" in again.stderr
-
-
-def _end_half(name: str) -> None:
-    for place in ("dev.end.kube-apiserver.after", "dev.remove.before"):
-        killed = commands.run("down", "--name", name, WINDLASS_FAILPOINTS=f"{place}=kill")
-        assert killed.returncode == -signal.SIGKILL
 
 
 def test_up_again_changes_nothing(victim: Desk) -> None:
@@ -99,16 +134,6 @@ def test_state_is_private(victim: Desk) -> None:
 def test_default_namespace_is_usable_at_once(victim: Desk) -> None:
     """Ready means that pods could be admitted: the default account exists."""
     assert victim.api.ask("/api/v1/namespaces/default/serviceaccounts/default").ok
-
-
-def test_two_side_by_side(cluster: Desk, victim: Desk) -> None:
-    """Clusters share neither ports nor objects."""
-    first, second = (state.load(desk.directory) for desk in (cluster, victim))
-    assert first is not None
-    assert second is not None
-    assert not set(first.ports.values()) & set(second.ports.values())
-    with support.fresh_namespace(cluster) as namespace:
-        assert victim.api.ask(f"/api/v1/namespaces/{namespace}").status == 404
 
 
 @pytest.mark.parametrize("component", components.START_ORDER)
@@ -136,37 +161,21 @@ def test_up_repairs_what_died(victim: Desk, component: str) -> None:
         "dev.spawn.etcd.after",
         "dev.record.etcd.after",
         "dev.spawn.kube-apiserver.after",
-        "dev.spawn.kube-controller-manager.after",
     ],
 )
 def test_down_after_up_was_killed(doomed: str, place: str) -> None:
     """Not even a process that nobody recorded is left."""
-    up = commands.run("up", "--name", doomed, WINDLASS_FAILPOINTS=f"{place}=kill")
-    assert up.returncode == -signal.SIGKILL
+    _killed_at(place, "up", doomed)
     assert commands.run("down", "--name", doomed).returncode == 0
     assert commands.remains(doomed) == []
 
 
-@pytest.mark.parametrize(
-    ("place", "component"),
-    [
-        ("dev.found.after", components.ETCD),
-        ("dev.spawn.kube-apiserver.after", components.CONTROLLER_MANAGER),
-    ],
-)
-def test_up_after_up_was_killed(doomed: str, place: str, component: str) -> None:
-    """The second attempt goes on and leaves no twin of what the first one started."""
-    commands.run("up", "--name", doomed, WINDLASS_FAILPOINTS=f"{place}=kill")
-    assert commands.run("up", "--name", doomed).returncode == 0
-    assert sorted(commands.pids_naming(places.directory(doomed))) == sorted(_pids(doomed).values())
-    _down_without(doomed, component)
-
-
-def _down_without(name: str, component: str) -> None:
+def test_down_without_etcd(doomed: str) -> None:
     """What is dead already does not keep the rest alive."""
-    commands.kill(_pids(name)[component])
-    assert commands.run("down", "--name", name).returncode == 0
-    assert commands.remains(name) == []
+    _killed_at("dev.record.kube-apiserver.after", "up", doomed)
+    commands.kill(_pids(doomed)[components.ETCD])
+    assert commands.run("down", "--name", doomed).returncode == 0
+    assert commands.remains(doomed) == []
 
 
 def test_directory_without_state_is_leftovers(doomed: str) -> None:
@@ -175,17 +184,6 @@ def test_directory_without_state_is_leftovers(doomed: str) -> None:
     (places.directory(doomed) / "state.json").write_text('{"name": ')
     assert control_plane.down(doomed)
     assert commands.remains(doomed) == []
-
-
-def test_two_ups_of_one_name_take_turns(doomed: str) -> None:
-    """The second waits for the first and finds its work done."""
-    children = [commands.start("up", "--name", doomed) for _ in range(2)]
-    outputs = [child.communicate(timeout=120) for child in children]
-    assert [child.returncode for child in children] == [0, 0]
-    assert outputs[0][0] == outputs[1][0]
-    assert sum("is running at" in stderr for _, stderr in outputs) == 1
-    assert len(commands.pids_naming(places.directory(doomed))) == 3
-    _down_without(doomed, components.API_SERVER)
 
 
 def test_bystanders_survive_down(doomed: str) -> None:
@@ -254,40 +252,49 @@ def test_mark_survives_kubectl(victim: Desk) -> None:
     assert kubeconfig.desk_mark(path) == kubeconfig.DeskMark(victim.name, "127.0.0.1")
 
 
-def test_api_server_comes_back_on_its_port(victim: Desk) -> None:
-    """A fault test may kill the API server and find everything where it was."""
-    with support.fresh_namespace(victim) as namespace:
-        victim.stop_api_server()
-        assert victim.api.ask("/readyz").status == 0
-        victim.start_api_server()
-        before = _pids(victim.name)
-        victim.restart_api_server()
-        after = _pids(victim.name)
-        assert victim.api.ask(f"/api/v1/namespaces/{namespace}").ok
-    assert before["kube-apiserver"] != after["kube-apiserver"]
-    assert before["etcd"] == after["etcd"]
-
-
-def test_etcd_may_be_shared(cluster: Desk, doomed: str) -> None:
+def test_etcd_may_be_shared(victim: Desk, doomed: str) -> None:
     """Another API server under its own prefix sees its own objects and leaves no key.
 
     What a test adds to its command line is there, also after a repair.
     """
     added = "--max-mutating-requests-inflight=7"
-    guest = control_plane.up(doomed, etcd_url=cluster.etcd_url, extra_api_server_args=[added])
-    guest.restart_api_server()
-    line = Path(f"/proc/{_pids(doomed)['kube-apiserver']}/cmdline").read_bytes()
-    assert line.split(b"\0")[-2] == added.encode()
-    with support.fresh_namespace(cluster) as namespace:
+    guest = control_plane.up(doomed, etcd_url=victim.etcd_url, extra_api_server_args=[added])
+    assert _last_argument(doomed) == added
+    with support.fresh_namespace(victim) as namespace:
         assert guest.api.ask(f"/api/v1/namespaces/{namespace}").status == 404
-    assert set(_pids(doomed)) == {"kube-apiserver", "kube-controller-manager"}
+    before = _pids(doomed)
+    assert set(before) == {"kube-apiserver", "kube-controller-manager"}
     with pytest.raises(WindlassError, match="exists with another etcd"):
         control_plane.up(doomed, etcd_url="http://127.0.0.1:1")
-    control_plane.down(doomed)
-    assert cluster.api.ask("/readyz").ok
-    fresh = control_plane.up(doomed, etcd_url=cluster.etcd_url)
-    namespaces = json.loads(fresh.api.ask("/api/v1/namespaces").text)["items"]
-    assert all(item["metadata"]["name"].startswith(("kube-", "default")) for item in namespaces)
+    commands.kill(before["kube-apiserver"])
+    seen = status.of(doomed)
+    assert seen is not None
+    assert not seen.ready
+    _killed_at("dev.record.kube-apiserver.after", "up", doomed)
+    assert _pids(doomed)["kube-apiserver"] != before["kube-apiserver"]
+    assert _last_argument(doomed) == added
+    assert _keys(victim, f"/windlass/{doomed}/") > 100
+    commands.kill(before["kube-controller-manager"])
+    assert control_plane.down(doomed)
+    assert (commands.remains(doomed), _keys(victim, f"/windlass/{doomed}/")) == ([], 0)
+    assert victim.api.ask("/readyz").ok
+
+
+def _last_argument(name: str) -> str:
+    """What the API server was told last, once it is one."""
+    pid = _pids(name)["kube-apiserver"]
+    return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[-2].decode()
+
+
+def _keys(desk: Desk, prefix: str) -> int:
+    """How many keys there are under `prefix` in a cluster's etcd."""
+    end = f"{prefix[:-1]}{chr(ord(prefix[-1]) + 1)}"
+    first, last = (base64.b64encode(text.encode()).decode() for text in (prefix, end))
+    body = json.dumps({"key": first, "range_end": last, "count_only": True})
+    line = HTTPConnection(urlsplit(desk.etcd_url).netloc, timeout=10)
+    with contextlib.closing(line):
+        line.request("POST", "/v3/kv/range", body)
+        return int(json.load(line.getresponse()).get("count", 0))
 
 
 def test_logs_show_every_component(victim: Desk) -> None:

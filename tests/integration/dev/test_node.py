@@ -139,22 +139,31 @@ def test_status_and_logs_show_every_part(node_cluster: Desk) -> None:
 
 def test_a_deployment_runs_and_is_reached(node_cluster: Desk, place: str) -> None:
     """Sidecar, probe, shared volume, exec, logs, and its service from pod and machine."""
-    desk, here = node_cluster, ("-n", place)
+    desk = node_cluster
     for path, body in (
         (f"/apis/apps/v1/namespaces/{place}/deployments", _deployment()),
         (f"/api/v1/namespaces/{place}/services", _service()),
     ):
         assert desk.api.ask(path, method="POST", body=body).ok
-    nodes.kubectl(desk, "rollout", "status", *here, "deploy/web", "--timeout=60s")
-    assert nodes.kubectl(desk, "logs", *here, "deploy/web", "-c", "main") == "main runs\n"
-    assert nodes.kubectl(desk, "logs", *here, "deploy/web", "-c", "side") == "side runs\n"
-    exec_ = ("exec", *here, "deploy/web", "-c", "main", "--", "sh", "-c")
+    eventually(lambda: _ready_replicas(desk, place) == 2, "both copies ready", seconds=60)
+    pods = f"/api/v1/namespaces/{place}/pods"
+    (first, _) = json.loads(desk.api.ask(pods).text)["items"]
+    for container in ("main", "side"):
+        log = f"{pods}/{first['metadata']['name']}/log?container={container}"
+        assert desk.api.ask(log).text == f"{container} runs\n"
+    exec_ = ("exec", "-n", place, "deploy/web", "-c", "main", "--", "sh", "-c")
     assert nodes.kubectl(desk, *exec_, "cat /data/index.html") == "written\n"
-    address = nodes.kubectl(desk, "get", "svc", *here, "web", "-o", "jsonpath={.spec.clusterIP}")
-    for _ in range(4):
-        assert "written" in nodes.kubectl(desk, *exec_, nodes.fetch(address, 80))
+    service = json.loads(desk.api.ask(f"/api/v1/namespaces/{place}/services/web").text)
+    address = service["spec"]["clusterIP"]
+    calls = "; ".join([nodes.fetch(address, 80)] * 4)
+    assert nodes.kubectl(desk, *exec_, calls).count("written\n") == 4
     with urllib.request.urlopen(f"http://{address}/", timeout=10) as answer:
         assert answer.read() == b"written\n"
+
+
+def _ready_replicas(desk: Desk, place: str) -> int:
+    found = desk.api.ask(f"/apis/apps/v1/namespaces/{place}/deployments/web").text
+    return int(json.loads(found).get("status", {}).get("readyReplicas", 0))
 
 
 def test_a_pod_talks_to_the_api_server(node_cluster: Desk, place: str) -> None:
@@ -236,14 +245,17 @@ def test_up_repairs_a_part_while_pods_go_on(node_cluster: Desk, place: str, comp
     # A new kubelet listens before it has heard of its pods.
     call = ("exec", "-n", place, "bystander", "--", "echo", "alive")
     eventually(lambda: nodes.try_kubectl(desk, *call).stdout == "alive\n", "exec after the repair")
-    restarts = "jsonpath={.status.containerStatuses[0].restartCount}"
-    assert nodes.kubectl(desk, "get", "pod", "-n", place, "bystander", "-o", restarts) == "0"
+    found = json.loads(desk.api.ask(f"/api/v1/namespaces/{place}/pods/bystander").text)
+    assert found["status"]["containerStatuses"][0]["restartCount"] == 0
 
 
 def test_two_side_by_side_and_the_end_of_one(
     node_cluster: Desk, place: str, doomed: str, decoy: subprocess.Popen[bytes]
 ) -> None:
-    """They share no address; one's end leaves nothing and the other's pods do not notice."""
+    """They share no address; one's end leaves nothing and the other's pods do not notice.
+
+    A kubelet that nobody recorded, because its `up` was killed, ends with the rest.
+    """
     first = node_cluster
     nodes.run_pod(first, place, "bystander", "httpd -f -p 8080")
     before = nodes.traces(places.directory(doomed))
@@ -252,6 +264,13 @@ def test_two_side_by_side_and_the_end_of_one(
     second = _lived(doomed, before)
     assert second.host != first.host
     assert second.server != first.server
+    recorded = _pids(doomed)
+    commands.kill(recorded[components.KUBELET])
+    half = f"dev.spawn.{components.KUBELET}.after=kill"
+    killed = commands.run("up", "--name", doomed, WINDLASS_FAILPOINTS=half)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    (stray,) = launch.strays(components.KUBELET, second.directory)
+    assert stray.pid not in recorded.values()
     _end(doomed, before)
     assert decoy.poll() is None
     assert nodes.inside(first, place, "bystander", "echo alive") == "alive\n"
@@ -287,7 +306,6 @@ def _end(name: str, before: nodes.Traces) -> None:
         "dev.node.network.after",
         "dev.node.cgroups.after",
         "dev.spawn.containerd.after",
-        "dev.spawn.kubelet.after",
     ],
 )
 def test_down_after_up_was_killed(doomed: str, place_of_death: str) -> None:

@@ -210,9 +210,18 @@ def test_a_namespace_that_gets_the_label_is_let_in(town: Town) -> None:
     chosen = {"namespaceSelector": {"matchLabels": {"friend": "yes"}}}
     town.policy("friends", ingress=[{"from": [chosen]}])
     _soon_not(lambda: town.stranger.reaches(town.web.address, HTTP))
-    nodes.kubectl(town.desk, "label", "namespace", town.there, "friend=yes")
+    _label(town, friend="yes")
     eventually(lambda: town.stranger.reaches(town.web.address, HTTP), "the friend let in")
-    nodes.kubectl(town.desk, "label", "namespace", town.there, "friend-")
+    _label(town)
+
+
+def _label(town: Town, **labels: str) -> None:
+    """Give the stranger's namespace these labels beside those that every one has."""
+    path = f"/api/v1/namespaces/{town.there}"
+    found = json.loads(town.desk.api.ask(path).text)
+    found["metadata"]["labels"] = {"kubernetes.io/metadata.name": town.there, **labels}
+    done = town.desk.api.ask(path, method="PUT", body=found)
+    assert done.ok, done
 
 
 def test_a_new_pod_is_fenced_from_its_first_packet(town: Town) -> None:
@@ -221,10 +230,10 @@ def test_a_new_pod_is_fenced_from_its_first_packet(town: Town) -> None:
     _soon_not(lambda: town.client.reaches(town.stranger.address, HTTP))
     tries = f"nc -w 1 {town.stranger.address} {HTTP} -e true && echo open || echo shut"
     pod_network.run(town.desk, town.here, "newborn", script=f"{tries}; sleep 3600")
-    logs = ("logs", "-n", town.here, "newborn")
+    log = f"/api/v1/namespaces/{town.here}/pods/newborn/log"
 
     def found() -> set[str]:
-        return {"open", "shut"}.intersection(nodes.kubectl(town.desk, *logs).split())
+        return {"open", "shut"}.intersection(town.desk.api.ask(log).text.split())
 
     assert eventually(found, "what it found") == {"shut"}
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import cluster as support
 from tests.support.waiting import eventually
 from windlass.base.errors import WindlassError
 from windlass.dev.desk import Desk
@@ -35,9 +36,7 @@ class _Filter:
         self.taken.append(wanted)
 
 
-async def test_what_is_not_in_force_is_not_said_to_be(
-    cluster: Desk, namespace: str, tmp_path: Path
-) -> None:
+async def test_what_is_not_in_force_is_not_said_to_be(victim: Desk, tmp_path: Path) -> None:
     """It tries until it succeeds; from then on every change is applied."""
     found = _Filter()
     (tmp_path / "node").mkdir()
@@ -48,7 +47,7 @@ async def test_what_is_not_in_force_is_not_said_to_be(
     async def tried() -> bool:
         return found.tries >= 1
 
-    async with Connection.open(kubeconfig=cluster.admin_kubeconfig) as connection:
+    async with Connection.open(kubeconfig=victim.admin_kubeconfig) as connection:
         enforcer = Enforcer(connection, tmp_path, "10.9.1.0/24", apply=found)
         task = asyncio.create_task(enforcer.run())
         try:
@@ -57,8 +56,9 @@ async def test_what_is_not_in_force_is_not_said_to_be(
             found.is_broken = False
             await eventually(lambda: taken(1), "a try that succeeds")
             await eventually(lambda: _declared(tmp_path), "the word that it is in force")
-            await _policy(cluster, namespace)
-            await eventually(lambda: taken(2), "the policy")
+            with support.fresh_namespace(victim) as namespace:
+                await _policy(victim, namespace)
+                await eventually(lambda: taken(2), "the policy")
         finally:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
