@@ -8,6 +8,7 @@ unless its declaration says that it is filled in.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from msgspec import Struct, inspect
@@ -20,7 +21,13 @@ _RULES = "x-kubernetes-validations"
 
 def of(struct: type[Struct]) -> Object:
     """The schema of `struct`."""
-    return _schema(inspect.type_info(struct))
+    return _schema(_described(struct))
+
+
+@cache
+def _described(struct: type[Struct]) -> inspect.Type:
+    """What a type looks like; it never changes, and to find out takes milliseconds."""
+    return inspect.type_info(struct)
 
 
 def _schema(kind: Any) -> Object:

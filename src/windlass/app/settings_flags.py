@@ -35,7 +35,7 @@ def accepts_settings(command: Callable[..., R]) -> Callable[..., R]:
         settings = sources.resolve(flags=given, environment=os.environ, file=config)
         return command(settings=settings, **options)
 
-    parameters = [*own, _config_option(), *(_option(line) for line in TABLE)]
+    parameters = [*own, *_OPTIONS]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__name__, run.__doc__ = command.__name__, command.__doc__
@@ -81,3 +81,6 @@ def _metavar(line: Setting) -> str:
 def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     kind = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(name, kind, annotation=annotation, default=default)
+
+
+_OPTIONS = [_config_option(), *(_option(line) for line in TABLE)]

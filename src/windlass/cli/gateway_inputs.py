@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
@@ -58,13 +58,12 @@ class Inputs:
 
 def asks_for_gateway(command: Callable[..., R]) -> Callable[..., R]:
     """The command with everything in `Inputs` as an option; its own options stay."""
-    names = [field.name for field in fields(Inputs)]
 
     def run(**options: Any) -> R:
-        inputs = Inputs(**{name: options.pop(name) for name in names})
+        inputs = Inputs(**{asked.name: options.pop(asked.name) for asked in _ASKED})
         return command(inputs=inputs, **options)
 
-    parameters = [*map(_parameter, fields(Inputs)), *_own(command)]
+    parameters = [*_ASKED, *_own(command)]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__name__, run.__doc__ = command.__name__, command.__doc__
@@ -77,8 +76,16 @@ def _own(command: Callable[..., Any]) -> list[inspect.Parameter]:
     return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in kept]
 
 
-def _parameter(field: Any) -> inspect.Parameter:
+def _parameters() -> list[inspect.Parameter]:
+    # Once for all commands: what annotations say takes a millisecond to work out.
     hints = get_type_hints(Inputs, include_extras=True)
+    return [_parameter(field, hints[field.name]) for field in fields(Inputs)]
+
+
+def _parameter(field: Field[Any], annotation: Any) -> inspect.Parameter:
     default = inspect.Parameter.empty if field.name == "to" else field.default
     kind = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(field.name, kind, annotation=hints[field.name], default=default)
+    return inspect.Parameter(field.name, kind, annotation=annotation, default=default)
+
+
+_ASKED = _parameters()

@@ -6,9 +6,13 @@ asking for help stays fast.
 
 from __future__ import annotations
 
+import copy
 import sys
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import typer
+import typer.main
 
 from windlass.cli import agent, check, demo, dev, dev_gateway, gateway, mirror, run
 
@@ -31,7 +35,7 @@ app.command("controller")(run.controller)
 app.command("agent")(agent.agent)
 
 
-@app.command()
+@app.command("version")
 def version() -> None:
     """Print the version."""
     from windlass import __version__
@@ -44,7 +48,21 @@ def main() -> None:
     from windlass.base.errors import WindlassError
 
     try:
-        app()
+        _asked_for(sys.argv[1:])()
     except WindlassError as error:
         typer.echo(f"windlass: {error.message} ({error.reason})", err=True)
         sys.exit(1)
+
+
+def _asked_for(words: Sequence[str]) -> Callable[[], Any]:
+    """The command line, with the one command that the first word names, where it names one.
+
+    To make all of them, with some two hundred options, takes longer than some of them run.
+    """
+    asked = words[0] if words else ""
+    alone = copy.copy(app)
+    alone.registered_commands = [one for one in app.registered_commands if one.name == asked]
+    alone.registered_groups = [one for one in app.registered_groups if one.name == asked]
+    if alone.registered_commands or alone.registered_groups:
+        return typer.main.get_group(alone)
+    return app

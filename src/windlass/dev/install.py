@@ -21,7 +21,6 @@ from windlass.dev import kubeconfig, ports
 from windlass.dev.desk import Desk
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.kube.errors import NotFound
 from windlass.objects.gvr import GVR
 from windlass.objects.json import Object
 from windlass.runtime.owned import Owned
@@ -29,7 +28,9 @@ from windlass.runtime.owned import Owned
 OPERATOR = "windlass-operator"
 
 _FIELD_MANAGER = "windlass-dev"
+_OURS = "app.kubernetes.io/name=windlass"
 _DEFINITIONS = GVR("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+_DEFINITION = "CustomResourceDefinition"
 _ESTABLISH_SECONDS = 30.0
 _PLURALS = {
     "Namespace": GVR("", "v1", "namespaces"),
@@ -38,7 +39,7 @@ _PLURALS = {
     "ClusterRoleBinding": GVR("rbac.authorization.k8s.io", "v1", "clusterrolebindings"),
     "Role": GVR("rbac.authorization.k8s.io", "v1", "roles"),
     "RoleBinding": GVR("rbac.authorization.k8s.io", "v1", "rolebindings"),
-    "CustomResourceDefinition": _DEFINITIONS,
+    _DEFINITION: _DEFINITIONS,
     "ValidatingWebhookConfiguration": GVR(
         "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations"
     ),
@@ -49,6 +50,9 @@ _PLURALS = {
         "admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings"
     ),
 }
+
+_Identity = tuple[str, str, str]
+"""Kind, namespace and name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,29 +87,39 @@ async def install(
     async with Connection.open(kubeconfig=desk.admin_kubeconfig) as connection:
         api = Api(connection)
         owned = Owned(api, _FIELD_MANAGER)
-        for document in documents:
-            await _ensured(api, owned, document)
-        await _established(api)
+        live = await _live(api, {document["kind"] for document in documents})
+        found = [
+            await owned.ensure(_PLURALS[document["kind"]], document, live.get(_identity(document)))
+            for document in documents
+        ]
+        await _established(api, [each for each in found if each["kind"] == _DEFINITION])
     user = await asyncio.to_thread(desk.user_kubeconfig, OPERATOR)
     return Installed(user, mark.webhook_host, port, desk.directory / "stores")
 
 
-async def _ensured(api: Api, owned: Owned, document: Object) -> None:
-    gvr, metadata = _PLURALS[document["kind"]], document["metadata"]
-    try:
-        live = await api.get(gvr, metadata["name"], metadata.get("namespace", ""))
-    except NotFound:
-        live = None
-    await owned.ensure(gvr, document, live)
+async def _live(api: Api, kinds: set[str]) -> dict[_Identity, Object]:
+    """What an earlier installation left, asked for by type: there are dozens of objects.
+
+    One that lost the label counts as absent, and applying it gives the label back.
+    """
+    found = [await api.list(_PLURALS[kind], label_selector=_OURS) for kind in sorted(kinds)]
+    return {_identity(each): each for objects in found for each in objects}
 
 
-async def _established(api: Api) -> None:
+def _identity(document: Object) -> _Identity:
+    metadata = document["metadata"]
+    return document["kind"], metadata.get("namespace", ""), metadata["name"]
+
+
+async def _established(api: Api, definitions: list[Object]) -> None:
     """Wait until the API server serves every kind of ours."""
     try:
         async with asyncio.timeout(_ESTABLISH_SECONDS):
-            for kind in KINDS:
-                while not _is_established(await api.get(_DEFINITIONS, kind.crd_name)):  # noqa: ASYNC110
+            for definition in definitions:
+                name, now = definition["metadata"]["name"], definition
+                while not _is_established(now):
                     await asyncio.sleep(0.05)
+                    now = await api.get(_DEFINITIONS, name)
     except TimeoutError as error:
         raise WindlassError(
             "NotEstablished", f"the CRDs are not served after {_ESTABLISH_SECONDS:g} s"

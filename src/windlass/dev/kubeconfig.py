@@ -71,7 +71,7 @@ def render(
 def desk_mark(kubeconfig: Path) -> DeskMark | None:
     """The mark of the current context's cluster; None for a cluster we did not make."""
     try:
-        document = yaml.safe_load(kubeconfig.read_text())
+        document = yaml.load(kubeconfig.read_text(), Loader=yaml.CSafeLoader)
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
         return None
     return mark_in(document)
