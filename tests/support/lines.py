@@ -54,10 +54,11 @@ def ask(
     body: Any = None,
     *,
     content_type: str = "application/json",
+    headers: dict[str, str] | None = None,
 ) -> Reply:
     """What the API server of `desk` answers the person `name`."""
     content = None if body is None else json.dumps(body).encode()
-    request = (method, path, content, {"Content-Type": content_type})
+    request = (method, path, content, {"Content-Type": content_type, **(headers or {})})
     if threading.current_thread() is not threading.main_thread():
         with contextlib.closing(_opened(desk, name)) as line:
             return _reply(line, request)

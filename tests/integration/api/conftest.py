@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,13 @@ import pytest
 
 from tests.integration.api.server import Server
 from tests.support import cluster as clusters
+from tests.support import lines
+from tests.support.operator import eventually
 from windlass.api.registry import KINDS
 from windlass.dev.desk import Desk
 
 ROOT = Path(__file__).parents[3]
+_DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
 @pytest.fixture(scope="session")
@@ -26,41 +29,72 @@ def cluster() -> Iterator[Desk]:
 
 
 @pytest.fixture(scope="session")
-def installed(cluster: Any) -> Any:
-    """The cluster, once all CRDs of the tree are Established on it."""
-    base = [str(cluster.kubectl), "--kubeconfig", str(cluster.admin_kubeconfig)]
-    folder = str(ROOT / "deploy/crds")
-    apply = ["apply", "--server-side", "--force-conflicts", "-f", folder]
-    subprocess.run([*base, *apply], check=True, capture_output=True)
-    wait = ["wait", "--for=condition=Established", "--timeout=30s", "-f", folder]
-    subprocess.run([*base, *wait], check=True, capture_output=True)
-    _until_published([*base, "explain"])
+def installed(cluster: Desk) -> Desk:
+    """The cluster, once all CRDs of the tree are published on it."""
+    command = [str(cluster.kubectl), "--kubeconfig", str(cluster.admin_kubeconfig), "apply"]
+    flags = ["--server-side", "--force-conflicts", "-f", str(ROOT / "deploy/crds")]
+    subprocess.run([*command, *flags], check=True, capture_output=True)
+    eventually(lambda: not _undiscovered(cluster), "all kinds discovered", seconds=60)
+    eventually(lambda: not _unexplained(cluster), "all schemas published", seconds=60)
     return cluster
 
 
-def _until_published(explain: list[str]) -> None:
-    """Established comes before the kinds stand in discovery and in the published schema."""
-    deadline = time.monotonic() + 60
-    waiting = [f"{kind.plural}.{kind.gvr.group}" for kind in KINDS]
-    while waiting:
-        assert time.monotonic() < deadline, f"never published: {waiting}"
-        done = subprocess.run([*explain, waiting[0]], capture_output=True)
-        waiting = waiting[1:] if done.returncode == 0 else waiting
+def _undiscovered(desk: Desk) -> list[str]:
+    """Kinds that kubectl would not find; it is served before that, and Established before both."""
+    answer = lines.ask(desk, lines.ADMIN, "GET", "/apis", headers={"Accept": _DISCOVERY})
+    groups = {group["metadata"]["name"]: group["versions"] for group in answer.object["items"]}
+    found = {
+        (name, resource["resource"])
+        for name, versions in groups.items()
+        for version in versions
+        for resource in version.get("resources", ())
+    }
+    return [kind.name for kind in KINDS if (kind.gvr.group, kind.plural) not in found]
+
+
+def _unexplained(desk: Desk) -> list[str]:
+    """Kinds whose schema `kubectl explain` would not find."""
+    homes = {f"/openapi/v3/apis/{kind.gvr.api_version}" for kind in KINDS}
+    told = "".join(lines.ask(desk, lines.ADMIN, "GET", home).text for home in homes)
+    return [kind.name for kind in KINDS if f'/{kind.plural}"' not in told]
 
 
 @pytest.fixture
-def server(installed: Any, tmp_path: Path) -> Iterator[Server]:
+def namespace(cluster: Desk) -> str:
+    """A namespace of the test's own; nobody acts on this cluster, so it stays as it is left."""
+    return made_namespace(cluster)
+
+
+@pytest.fixture(scope="session")
+def dry(cluster: Desk) -> str:
+    """A namespace for requests of which nothing stays."""
+    return made_namespace(cluster)
+
+
+def made_namespace(desk: Desk) -> str:
+    """A namespace nobody used before."""
+    name = f"t-{uuid.uuid4().hex[:10]}"
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    made = Server(desk).create(body)
+    assert made.accepted, made.message
+    return name
+
+
+@pytest.fixture(scope="session")
+def server(installed: Desk) -> Server:
     """Plain HTTPS requests as the administrator."""
-    with Server(Path(installed.admin_kubeconfig), tmp_path) as opened:
-        yield opened
+    return Server(installed)
 
 
-@pytest.fixture
-def kubectl(installed: Any) -> Any:
-    """`kubectl(*args, stdin="")` as the administrator; the finished process is returned."""
+@pytest.fixture(scope="session")
+def kubectl(installed: Desk, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """`kubectl(*args, stdin="")` as the administrator, where what it does itself is looked at."""
+    # What it learnt of the types before ours were there would hide their categories.
+    learnt = tmp_path_factory.mktemp("kubectl")
+    base = [str(installed.kubectl), f"--kubeconfig={installed.admin_kubeconfig}"]
 
     def run(*args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        command = [str(installed.kubectl), "--kubeconfig", str(installed.admin_kubeconfig), *args]
+        command = [*base, f"--cache-dir={learnt}", *args]
         return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60)
 
     return run

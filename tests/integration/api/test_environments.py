@@ -32,8 +32,11 @@ def _post(
     server: Server, namespace: str, kind: str, spec: Any, *, name: str = "x", query: str = ""
 ) -> Answer:
     body = {"apiVersion": API, "kind": kind, "metadata": {"name": name}, "spec": spec}
-    plural = kind_of(kind).plural
-    return server.post(f"/apis/{API}/namespaces/{namespace}/{plural}{query}", body)
+    return server.post(_path(namespace, kind) + query, body)
+
+
+def _path(namespace: str, kind: str, rest: str = "") -> str:
+    return f"/apis/{API}/namespaces/{namespace}/{kind_of(kind).plural}{rest}"
 
 
 @pytest.mark.scenario("E1")
@@ -52,16 +55,16 @@ def test_discovery(server: Server) -> None:
 
 @pytest.mark.scenario("E2")
 @pytest.mark.parametrize("field", ["projectRef", "type", "sources"])
-def test_what_an_environment_cannot_do_without(server: Server, namespace: str, field: str) -> None:
+def test_what_an_environment_cannot_do_without(server: Server, dry: str, field: str) -> None:
     """An Environment without project, type or source is refused, and the field is named."""
     spec = case("Environment", field, ABSENT, False).spec
-    refused = _post(server, namespace, "Environment", spec, query="?dryRun=All")
+    refused = _post(server, dry, "Environment", spec, query="?dryRun=All")
     assert refused.status == 422
     assert f"spec.{field}" in refused.message
 
 
 @pytest.mark.scenario("E3")
-def test_both_ways_at_once_are_refused(server: Server, namespace: str) -> None:
+def test_both_ways_at_once_are_refused(server: Server, dry: str) -> None:
     """Each older field beside its later one is refused by the API server."""
     later_project, later_environment = GOOD["Project"], GOOD["Environment"]
     pairs = [
@@ -70,7 +73,7 @@ def test_both_ways_at_once_are_refused(server: Server, namespace: str) -> None:
         ("Environment", later_environment | {"source": {"branch": "x"}}, "source"),
     ]
     for kind, spec, field in pairs:
-        refused = _post(server, namespace, kind, spec, query="?dryRun=All")
+        refused = _post(server, dry, kind, spec, query="?dryRun=All")
         assert refused.status == 422
         assert f"spec.{field}" in refused.message
 
@@ -106,11 +109,11 @@ def test_the_older_shape_is_read_as_the_later_and_stored_as_it_is(
     ],
 )
 def test_bad_values_are_refused(
-    server: Server, namespace: str, kind: str, field: str, value: str
+    server: Server, dry: str, kind: str, field: str, value: str
 ) -> None:
     """An unknown mode, a bad commit, a bad quantity and a remote helper are each refused."""
     spec = case(kind, field, value, False).spec
-    refused = _post(server, namespace, kind, spec, query="?dryRun=All")
+    refused = _post(server, dry, kind, spec, query="?dryRun=All")
     assert refused.status == 422
     assert field.rpartition(".")[2] in refused.message
 
@@ -118,37 +121,33 @@ def test_bad_values_are_refused(
 @pytest.mark.parametrize(
     "patch", [{"type": "production"}, {"projectRef": {"name": "other"}}], ids=["type", "project"]
 )
-def test_type_and_project_stay(
-    server: Server, kubectl: Any, namespace: str, patch: dict[str, Any]
-) -> None:
+def test_type_and_project_stay(server: Server, namespace: str, patch: dict[str, Any]) -> None:
     """What decides the secrets of an Environment cannot be changed in place."""
     assert _post(server, namespace, "Environment", GOOD["Environment"]).accepted
-    text = json.dumps({"spec": patch})
-    done = kubectl("patch", "-n", namespace, "cenv", "x", "--type=merge", "-p", text)
-    assert done.returncode != 0
-    assert "cannot be changed; create another Environment" in done.stderr
-    other = json.dumps({"spec": {"suspend": True}})
-    fine = kubectl("patch", "-n", namespace, "cenv", "x", "--type=merge", "-p", other)
-    assert fine.returncode == 0, fine.stderr
+    home = _path(namespace, "Environment", "/x")
+    refused = server.merge(home, {"spec": patch})
+    assert not refused.accepted
+    assert "cannot be changed; create another Environment" in refused.message
+    fine = server.merge(home, {"spec": {"suspend": True}})
+    assert fine.accepted, fine.message
 
 
 @pytest.mark.scenario("E6")
-def test_trust_only_falls(server: Server, kubectl: Any, namespace: str) -> None:
+def test_trust_only_falls(server: Server, namespace: str) -> None:
     """Whoever is trusted may lose it, and whoever lost it does not get it back."""
     made = _post(server, namespace, "Environment", GOOD["Environment"])
     assert made.body["spec"]["trust"] == "trusted"
 
-    def patched(trust: str | None) -> Any:
-        text = json.dumps({"spec": {"trust": trust}})
-        return kubectl("patch", "-n", namespace, "cenv", "x", "--type=merge", "-p", text)
+    def patched(trust: str | None) -> Answer:
+        return server.merge(_path(namespace, "Environment", "/x"), {"spec": {"trust": trust}})
 
-    assert patched("untrusted").returncode == 0
+    assert patched("untrusted").accepted
     # Left out, it would be the default again.
     for trust in ("trusted", None):
         refused = patched(trust)
-        assert refused.returncode != 0
-        assert "spec.trust" in refused.stderr
-        assert "trust may only fall" in refused.stderr
+        assert not refused.accepted
+        assert "spec.trust" in refused.message
+        assert "trust may only fall" in refused.message
 
 
 @pytest.mark.scenario("E7")
@@ -171,7 +170,7 @@ def test_values_are_kept_as_they_are(server: Server, namespace: str) -> None:
     for name, spec in (("later", later), ("older", older)):
         made = _post(server, namespace, "Project", spec, name=name)
         assert made.accepted, made.message
-        stored = server.get(f"/apis/{API}/namespaces/{namespace}/projects/{name}").body
+        stored = server.get(_path(namespace, "Project", f"/{name}")).body
         kept = stored["spec"].get("deployment") or stored["spec"]["templates"]["default"]
         assert kept["values"] == values
         decoded = Project.decode(json.dumps(stored).encode())
@@ -182,30 +181,27 @@ def test_values_are_kept_as_they_are(server: Server, namespace: str) -> None:
     assert made.body["spec"]["values"] == values
 
 
-def test_values_for_manifests_are_refused(server: Server, namespace: str) -> None:
+def test_values_for_manifests_are_refused(server: Server, dry: str) -> None:
     """A field that would do nothing is named."""
     for field, value in (("values", {"a": 1}), ("valuesFiles", ["a.yaml"])):
         template = {"type": "manifest", field: value}
         spec = GOOD["Project"] | {"templates": {"default": template}}
-        refused = _post(server, namespace, "Project", spec, query="?dryRun=All")
+        refused = _post(server, dry, "Project", spec, query="?dryRun=All")
         assert refused.status == 422
         assert f"spec.templates[default].{field}" in refused.message
 
 
 @pytest.mark.scenario("E8")
 @pytest.mark.parametrize("kind", ["Project", "Environment"])
-def test_spec_and_status_have_a_door_each(
-    server: Server, kubectl: Any, namespace: str, kind: str
-) -> None:
+def test_spec_and_status_have_a_door_each(server: Server, namespace: str, kind: str) -> None:
     """A status through the main door and a spec through the status door have no effect."""
     assert _post(server, namespace, kind, GOOD[kind]).accepted
-    where = ("-n", namespace, kind_of(kind).plural + "." + GROUP, "x")
+    home = _path(namespace, kind, "/x")
     wrong = {"spec": {"suspend": True}, "status": {"observedGeneration": 7}}
-    text = json.dumps(wrong)
-    for door in ((), ("--subresource=status",)):
-        done = kubectl("patch", *where, "--type=merge", "-p", text, *door)
-        assert done.returncode == 0, done.stderr
-        found = json.loads(kubectl("get", *where, "-o", "json").stdout)
+    for door in ("", "/status"):
+        done = server.merge(home + door, wrong)
+        assert done.accepted, done.message
+        found = server.get(home).body
         if door:
             assert found["status"] == {"observedGeneration": 7}
             assert found["metadata"]["generation"] == 2
@@ -214,9 +210,9 @@ def test_spec_and_status_have_a_door_each(
             assert found["spec"]["suspend"] is True
 
 
-def test_quota_defaults_show_in_the_stored_object(server: Server, namespace: str) -> None:
+def test_quota_defaults_show_in_the_stored_object(server: Server, dry: str) -> None:
     """The default quota is filled in; limits that follow from it are not."""
-    made = _post(server, namespace, "Project", GOOD["Project"], query="?dryRun=All")
+    made = _post(server, dry, "Project", GOOD["Project"], query="?dryRun=All")
     quota = made.body["spec"]["resources"]["defaultQuota"]
     assert quota == {
         "cpu": "2",
@@ -258,16 +254,15 @@ def test_a_whole_status_is_taken(server: Server, kubectl: Any, namespace: str) -
         "lastHandledReconcileAt": "1",
         "lastHandledRetryAt": "2",
     }
-    where = ("-n", namespace, "cenv", "x")
-    text = json.dumps({"status": status})
-    done = kubectl("patch", *where, "--subresource=status", "--type=merge", "-p", text)
-    assert done.returncode == 0, done.stderr
-    back = json.loads(kubectl("get", *where, "-o", "json").stdout)
+    home = _path(namespace, "Environment", "/x")
+    done = server.merge(f"{home}/status", {"status": status})
+    assert done.accepted, done.message
+    back = server.get(home).body
     assert back["status"] == status
     value = Environment.decode(json.dumps(back).encode())
     assert value.status.namespace_uid == "u-1"
     assert value.as_object()["status"] == status
-    assert "env-shop-x" in kubectl("get", *where, "-o", "wide").stdout
+    assert "env-shop-x" in kubectl("get", "-n", namespace, "cenv", "x", "-o", "wide").stdout
 
 
 def test_the_repository_shows_in_either_shape(server: Server, kubectl: Any, namespace: str) -> None:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import time
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
+from tests.integration.api import rights
+from tests.integration.api.rights import binding
+from tests.integration.api.server import Answer, Server
+from tests.support.operator import eventually
 from windlass.api import fence, rbac
 from windlass.api.install import Install
 from windlass.api.rbac_environments import APPLIER, MANAGER_BINDING
+from windlass.dev.desk import Desk
 
 pytestmark = pytest.mark.cluster
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
-RBAC = {"apiVersion": "rbac.authorization.k8s.io/v1"}
+FENCE = "the operator writes only to its own namespace"
+NAMESPACES = "the operator changes only namespaces that carry the uid"
+MARKS = "only windlass sets"
 
 
 @dataclass(frozen=True)
@@ -26,273 +30,240 @@ class Fenced:
     """An installation whose operator is a person with a certificate."""
 
     install: Install
-    user: str
-    admin: Run
-    operator: Run
-
-    def may(self, *arguments: str, stdin: str = "") -> None:
-        done = self.operator(*arguments, stdin=stdin)
-        assert done.returncode == 0, done.stderr
-
-    def may_not(self, told: str, *arguments: str, stdin: str = "") -> None:
-        done = self.operator(*arguments, stdin=stdin)
-        assert done.returncode != 0, done.stdout
-        assert told in done.stderr
+    admin: Server
+    operator: Server
 
     def environment(self, name: str, uid: str = "u-1") -> None:
         """The operator makes a namespace as an Environment's."""
-        self.may("create", "-f", "-", stdin=json.dumps(_namespace(name, uid)))
+        may(self.operator.create(_marked(name, uid)))
 
 
-FENCE = "the operator writes only to its own namespace"
-NAMESPACES = "the operator changes only namespaces that carry the uid"
+def may(answer: Answer) -> None:
+    """The API server let it through."""
+    assert answer.accepted, answer.message
 
 
-def _namespace(name: str, uid: str) -> dict[str, Any]:
-    metadata = {
-        "name": name,
+def may_not(told: str, answer: Answer) -> None:
+    """The API server refused, for this reason."""
+    assert not answer.accepted, answer.body
+    assert told in answer.message
+
+
+def _named(kind: str, name: str, api_version: str = "v1") -> dict[str, Any]:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}}
+
+
+def _marked(name: str, uid: str) -> dict[str, Any]:
+    document = _named("Namespace", name)
+    document["metadata"] |= {
         "labels": {fence.NAMESPACE_TYPE: fence.ENVIRONMENT, fence.ENVIRONMENT_UID: uid},
         "annotations": {fence.ENVIRONMENT_UID: uid},
     }
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+    return document
 
 
-def _binding(name: str, role: str, user: str, *, kind: str = "ClusterRole") -> str:
-    subject = rbac.user(user)
-    reference = {"apiGroup": rbac.RBAC_GROUP, "kind": kind, "name": role}
-    body = {"kind": "RoleBinding", "metadata": {"name": name}, "roleRef": reference}
-    return json.dumps(RBAC | body | {"subjects": [subject]})
+def _labelled(**labels: str) -> dict[str, Any]:
+    return {"metadata": {"labels": labels}}
 
 
-@pytest.fixture
-def fenced(installed: Any, kubectl: Any, namespace: str) -> Iterator[Fenced]:
-    """The generated rights and policies in force, for an operator of this test's own."""
-    place = Install(release=f"w-{namespace}", namespace=f"{namespace}-own")
-    user = f"{place.release}-operator"
+def _annotated(uid: str | None) -> dict[str, Any]:
+    return {"metadata": {"annotations": {fence.ENVIRONMENT_UID: uid}}}
+
+
+def _namespace(name: str, rest: str = "") -> str:
+    return f"/api/v1/namespaces/{name}{rest}"
+
+
+@pytest.fixture(scope="module")
+def fenced(installed: Desk, server: Server, dry: str) -> Iterator[Fenced]:
+    """The generated rights and policies in force, for an operator of these tests' own."""
+    release = f"w-{uuid.uuid4().hex[:10]}"
+    place = Install(release=release, namespace=f"{release}-own")
+    found = Fenced(place, server, Server(installed, f"{release}-operator"))
+    almighty = _almighty(found).operator
     documents = rbac.documents(
-        [rbac.user(user)], install=place, capabilities=("gateways", "environments")
+        [rbac.user(found.operator.user), rbac.user(almighty.user)],
+        install=place,
+        capabilities=("gateways", "environments"),
     )
-    manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
-    done = kubectl("apply", "-f", "-", stdin=manifest)
-    assert done.returncode == 0, done.stderr
-    config = installed.user_kubeconfig(user)
-
-    def operator(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        command = [str(installed.kubectl), "--kubeconfig", str(config), *arguments]
-        return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60)
-
-    found = Fenced(place, user, kubectl, operator)
-    _until_in_force(found, namespace)
+    wide = binding(f"{release}-all", "cluster-admin", almighty.user, kind="ClusterRoleBinding")
+    wide["metadata"]["labels"] = place.labels
+    rights.give(server, place, [*documents, wide])
+    eventually(lambda: _in_force(found, dry), "the policies in force", seconds=60)
     yield found
-    label = f"app.kubernetes.io/instance={place.release}"
-    policies = "validatingadmissionpolicybinding,validatingadmissionpolicy"
-    kubectl(
-        "delete",
-        f"{policies},clusterrolebinding,clusterrole,namespace",
-        "-l",
-        label,
-        "--wait=false",
-    )
+    rights.take_away(server, place)
 
 
-def _until_in_force(fenced: Fenced, namespace: str) -> None:
+def _in_force(fenced: Fenced, namespace: str) -> bool:
     """Policies are compiled a moment after they were written."""
-    deadline = time.monotonic() + 60
-    marked = json.dumps(_namespace(f"{namespace}-probe", "x"))
-    dry = ("create", "--dry-run=server", "-f", "-")
-    while True:
-        by_operator = fenced.operator(
-            "create", "configmap", "p", "-n", namespace, "--dry-run=server"
-        )
-        by_admin = fenced.admin(*dry, stdin=marked)
-        if FENCE in by_operator.stderr and "only windlass sets" in by_admin.stderr:
-            return
-        assert time.monotonic() < deadline, (by_operator.stderr, by_admin.stderr)
+    outside = _named("ConfigMap", "p")
+    by_operator = fenced.operator.create(outside, namespace, dry=True)
+    by_admin = fenced.admin.create(_marked(f"{namespace}-probe", "x"), dry=True)
+    return FENCE in by_operator.message and MARKS in by_admin.message
+
+
+def _almighty(fenced: Fenced) -> Fenced:
+    user = f"{fenced.install.release}-almighty"
+    return Fenced(fenced.install, fenced.admin, Server(fenced.admin.desk, user))
 
 
 @pytest.fixture
-def almighty(fenced: Fenced, kubectl: Any) -> Iterator[Fenced]:
-    """The same operator with every right there is, so that only the fence can refuse."""
-    name = f"{fenced.install.release}-all"
-    made = kubectl(
-        "create", "clusterrolebinding", name, "--clusterrole=cluster-admin", f"--user={fenced.user}"
-    )
-    assert made.returncode == 0, made.stderr
-    yield fenced
-    kubectl("delete", "clusterrolebinding", name)
+def almighty(fenced: Fenced) -> Fenced:
+    """An operator beside it with every right there is, so that only the fence can refuse."""
+    return _almighty(fenced)
+
+
+@pytest.fixture
+def foreign(server: Server, namespace: str) -> str:
+    """Where a service account is that is not the operator's."""
+    may(server.create(_named("ServiceAccount", "foreign"), namespace))
+    return _namespace(namespace, "/serviceaccounts/foreign")
 
 
 @pytest.mark.scenario("E119")
-def test_outside_the_operator_writes_nothing(almighty: Fenced, namespace: str) -> None:
+def test_outside_the_operator_writes_nothing(
+    almighty: Fenced, namespace: str, foreign: str
+) -> None:
     """With all rights the operator still cannot write into namespaces that are not its own."""
-    here = ("-n", namespace)
-    user = almighty.user
-    almighty.may_not(FENCE, "create", "configmap", "x", *here)
-    almighty.may_not(
-        FENCE,
-        "create",
-        "-n",
-        "kube-system",
-        "-f",
-        "-",
-        stdin=_binding(MANAGER_BINDING, "admin", user),
-    )
-    almighty.may_not(FENCE, "create", "clusterrolebinding", "x", "--clusterrole=admin", "--user=y")
-    almighty.may_not(FENCE, "delete", "serviceaccount", "default", *here)
-    almighty.may_not(FENCE, "annotate", "serviceaccount", "default", "a=b", *here)
+    operator = almighty.operator
+    may_not(FENCE, operator.create(_named("ConfigMap", "x"), namespace))
+    inside = binding(MANAGER_BINDING, "admin", operator.user)
+    may_not(FENCE, operator.create(inside, "kube-system"))
+    may_not(FENCE, operator.create(binding("x", "admin", "y", kind="ClusterRoleBinding")))
+    may_not(FENCE, operator.delete(foreign))
+    may_not(FENCE, operator.merge(foreign, {"metadata": {"annotations": {"a": "b"}}}))
 
 
 @pytest.mark.scenario("E119")
-def test_no_token_of_a_foreign_account(almighty: Fenced, namespace: str) -> None:
+def test_no_token_of_a_foreign_account(almighty: Fenced, foreign: str) -> None:
     """A subresource is a write too: no token of somebody else's service account."""
-    almighty.may_not(FENCE, "create", "token", "default", "-n", namespace)
+    wish = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    may_not(FENCE, almighty.operator.post(f"{foreign}/token", wish))
+    may(almighty.admin.post(f"{foreign}/token", wish))
 
 
 @pytest.mark.scenario("E119")
 def test_only_marked_namespaces_are_touched(almighty: Fenced, namespace: str) -> None:
     """A namespace is made with the uid, changed and deleted only with it, and keeps it."""
-    bare = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"{namespace}-b"}}
-    almighty.may_not(NAMESPACES, "create", "-f", "-", stdin=json.dumps(bare))
-    almighty.may_not(NAMESPACES, "label", "namespace", namespace, "a=b")
-    almighty.may_not(NAMESPACES, "delete", "namespace", namespace, "--dry-run=server")
+    operator = almighty.operator
+    may_not(NAMESPACES, operator.create(_named("Namespace", f"{namespace}-b")))
+    may_not(NAMESPACES, operator.merge(_namespace(namespace), _labelled(a="b")))
+    may_not(NAMESPACES, operator.delete(_namespace(namespace, "?dryRun=All")))
     own = f"{namespace}-e"
     almighty.environment(own)
-    almighty.may("label", "namespace", own, "a=b")
-    almighty.may_not(
-        NAMESPACES, "annotate", "namespace", own, f"{fence.ENVIRONMENT_UID}=u-2", "--overwrite"
-    )
-    almighty.may("create", "configmap", "x", "-n", own)
-    almighty.may("delete", "namespace", own, "--wait=false")
+    may(operator.merge(_namespace(own), _labelled(a="b")))
+    may_not(NAMESPACES, operator.merge(_namespace(own), _annotated("u-2")))
+    may(operator.create(_named("ConfigMap", "x"), own))
+    may(operator.delete(_namespace(own)))
 
 
 def test_what_is_its_own_stays_possible(almighty: Fenced, namespace: str) -> None:
     """Own namespace, own kinds, events, reviews and objects of gateways pass the fence."""
-    here = ("-n", namespace)
-    almighty.may("create", "configmap", "x", "-n", almighty.install.namespace)
-    almighty.may("auth", "can-i", "create", "pods")
-    event = {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": "told", "namespace": namespace},
-        "involvedObject": {"kind": "Pod", "name": "x", "namespace": namespace},
+    operator = almighty.operator
+    may(operator.create(_named("ConfigMap", "x"), almighty.install.namespace))
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {"verb": "create", "resource": "pods"}},
     }
-    almighty.may("create", *here, "-f", "-", stdin=json.dumps(event))
-    sync = {
-        "apiVersion": "sync.ignition.io/v1alpha1",
-        "kind": "IgnitionSync",
-        "metadata": {"name": "site"},
+    asked = operator.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
+    may(asked)
+    assert asked.body["status"]["allowed"]
+    event = _named("Event", "told") | {
+        "involvedObject": {"kind": "Pod", "name": "x", "namespace": namespace}
+    }
+    may(operator.create(event, namespace))
+    sync = _named("IgnitionSync", "site", "sync.ignition.io/v1alpha1") | {
         "spec": {
             "git": {"repo": "https://git.example.com/x", "ref": "main"},
             "gateway": {"apiKeySecretRef": {"name": "x"}},
-        },
+        }
     }
-    almighty.may("create", *here, "-f", "-", stdin=json.dumps(sync))
-    patch = '{"status":{"lastSyncRef":"main"}}'
-    almighty.may("patch", *here, "isync/site", "--subresource=status", "--type=merge", "-p", patch)
-    almighty.may("create", "configmap", "ignition-sync-metadata-site", *here)
-    wide = _binding("ignition-sync-agent-site", "admin", "somebody")
-    almighty.may_not(FENCE, "create", *here, "-f", "-", stdin=wide)
+    may(operator.create(sync, namespace))
+    site = f"/apis/sync.ignition.io/v1alpha1/namespaces/{namespace}/ignitionsyncs/site"
+    may(operator.merge(f"{site}/status", {"status": {"lastSyncRef": "main"}}))
+    may(operator.create(_named("ConfigMap", "ignition-sync-metadata-site"), namespace))
+    wide = binding("ignition-sync-agent-site", "admin", "somebody")
+    may_not(FENCE, operator.create(wide, namespace))
 
 
 def test_nobody_else_marks_a_namespace(fenced: Fenced, namespace: str) -> None:
     """Not even an administrator sets the marks, at creation, later or through a side door."""
-    told = "only windlass sets"
-    uid = f"{fence.ENVIRONMENT_UID}=u-9"
-    kind = f"{fence.NAMESPACE_TYPE}={fence.ENVIRONMENT}"
-    for attempt in (
-        ("label", "namespace", namespace, kind),
-        ("label", "namespace", namespace, uid),
-        ("annotate", "namespace", namespace, uid),
-    ):
-        done = fenced.admin(*attempt)
-        assert done.returncode != 0
-        assert told in done.stderr
-    patch = json.dumps({"metadata": {"annotations": {fence.ENVIRONMENT_UID: "u-9"}}})
-    side = ("patch", "namespace", namespace, "--subresource=status", "--type=merge", "-p", patch)
-    assert told in fenced.admin(*side).stderr
-    assert fenced.admin("label", "namespace", namespace, "mine=1").returncode == 0
+    admin, place = fenced.admin, _namespace(namespace)
+    may_not(MARKS, admin.create(_marked(f"{namespace}-m", "u-9")))
+    may_not(MARKS, admin.merge(place, _labelled(**{fence.NAMESPACE_TYPE: fence.ENVIRONMENT})))
+    may_not(MARKS, admin.merge(place, _labelled(**{fence.ENVIRONMENT_UID: "u-9"})))
+    may_not(MARKS, admin.merge(place, _annotated("u-9")))
+    may_not(MARKS, admin.merge(f"{place}/status", _annotated("u-9")))
+    may(admin.merge(place, _labelled(mine="1")))
 
 
 def test_marks_may_be_taken_away(fenced: Fenced, namespace: str) -> None:
     """People may work on a marked namespace and unmark it; then the operator leaves it alone."""
     own = f"{namespace}-m"
+    admin, place = fenced.admin, _namespace(own)
     fenced.environment(own)
-    assert fenced.admin("label", "namespace", own, "mine=1").returncode == 0
-    gone = fenced.admin("annotate", "namespace", own, f"{fence.ENVIRONMENT_UID}-")
-    assert gone.returncode == 0, gone.stderr
-    fenced.may_not(NAMESPACES, "delete", "namespace", own)
-    again = fenced.admin("annotate", "namespace", own, f"{fence.ENVIRONMENT_UID}=u-1")
-    assert "only windlass sets" in again.stderr
-    fenced.admin("delete", "namespace", own, "--wait=false")
+    may(admin.merge(place, _labelled(mine="1")))
+    may(admin.merge(place, _annotated(None)))
+    may_not(NAMESPACES, fenced.operator.delete(place))
+    may_not(MARKS, admin.merge(place, _annotated("u-1")))
 
 
 @pytest.mark.scenario("E120")
 def test_the_rights_suffice_for_an_environment(fenced: Fenced, namespace: str) -> None:
     """With nothing but the generated rights: namespace, bindings, policies, a bundle."""
-    own, install = f"{namespace}-e", fenced.install
-    here = ("-n", own)
+    own, install, operator = f"{namespace}-e", fenced.install, fenced.operator
     fenced.environment(own)
     account = f"system:serviceaccount:{own}:{APPLIER}"
-    for binding in (
-        _binding(MANAGER_BINDING, install.environment_manager, fenced.user),
-        _binding(APPLIER, install.environment_applier, account),
+    applier = operator.playing(account)
+    may(operator.apply(binding(MANAGER_BINDING, install.environment_manager, operator.user), own))
+    may(operator.apply(binding(APPLIER, install.environment_applier, account), own))
+    quota = _named("ResourceQuota", "default-quota") | {"spec": {"hard": {"pods": "1"}}}
+    # A binding that was just written is seen by the authorizer a moment later.
+    eventually(lambda: operator.create(quota, own).accepted, "the operator's rights inside")
+    policy = _named("NetworkPolicy", "default-policy", "networking.k8s.io/v1")
+    may(operator.apply(policy | {"spec": {"podSelector": {}}}, own))
+    may_not("forbidden", operator.create(_deployment(), own))
+    eventually(lambda: applier.create(_deployment(), own).accepted, "the applier's rights")
+    may(applier.create(_named("ConfigMap", "settings"), own))
+    may_not("forbidden", applier.create(_named("ConfigMap", "x"), namespace))
+    policies = f"/apis/networking.k8s.io/v1/namespaces/{own}/networkpolicies"
+    may_not("forbidden", applier.delete(f"{policies}/default-policy"))
+    may_not("forbidden", applier.create(binding("x", "admin", "y"), own))
+    pods = _namespace(own, "/pods")
+    for other in (
+        f"system:serviceaccount:{own}:default",
+        f"system:serviceaccount:{namespace}:{APPLIER}",
+        "admin",
     ):
-        fenced.may("apply", "--server-side", *here, "-f", "-", stdin=binding)
-    _until(lambda: fenced.operator("create", "quota", "default-quota", "--hard=pods=1", *here))
-    closed = {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": {"name": "default-policy"},
-        "spec": {"podSelector": {}},
+        may_not("cannot impersonate", operator.playing(other).get(pods))
+    may_not("not currently held", operator.create(binding("x", "admin", "y"), own))
+    may(operator.delete(_namespace(own)))
+
+
+def _deployment() -> dict[str, Any]:
+    pod = {"containers": [{"name": "x", "image": "x"}]}
+    spec = {
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": pod},
     }
-    fenced.may("apply", "--server-side", *here, "-f", "-", stdin=json.dumps(closed))
-    fenced.may_not("forbidden", "create", "deployment", "web", "--image=x", *here)
-    fenced.may("create", "deployment", "web", "--image=x", *here, f"--as={account}")
-    fenced.may("create", "configmap", "settings", *here, f"--as={account}")
-    as_applier = (f"--as={account}",)
-    fenced.may_not("forbidden", "create", "configmap", "x", "-n", namespace, *as_applier)
-    fenced.may_not("forbidden", "delete", "networkpolicy", "default-policy", *here, *as_applier)
-    fenced.may_not(
-        "forbidden", "create", *here, "-f", "-", *as_applier, stdin=_binding("x", "admin", "y")
-    )
-    fenced.may_not(
-        "cannot impersonate", "get", "pods", *here, f"--as=system:serviceaccount:{own}:default"
-    )
-    fenced.may_not(
-        "cannot impersonate", "get", "pods", f"--as=system:serviceaccount:{namespace}:{APPLIER}"
-    )
-    fenced.may_not("cannot impersonate", "get", "pods", "--as=admin")
-    fenced.may_not(
-        "not currently held", "create", *here, "-f", "-", stdin=_binding("x", "admin", "y")
-    )
-    fenced.may("delete", "namespace", own, "--wait=false")
-
-
-def _until(attempt: Callable[[], subprocess.CompletedProcess[str]]) -> None:
-    """A binding that was just written is seen by the authorizer a moment later."""
-    deadline = time.monotonic() + 20
-    while (done := attempt()).returncode != 0:
-        assert time.monotonic() < deadline, done.stderr
+    return _named("Deployment", "web", "apps/v1") | {"spec": spec}
 
 
 def test_the_rights_suffice_for_gateways(fenced: Fenced, namespace: str) -> None:
     """The Role of agents can be made without a right to escalate, and not a wider one."""
-    here = ("-n", namespace)
-    name = "ignition-sync-agent-site"
+    operator, name = fenced.operator, "ignition-sync-agent-site"
     rule = {
         "apiGroups": [""],
         "resources": ["configmaps"],
         "resourceNames": ["ignition-sync-metadata-site"],
         "verbs": ["get", "list", "watch", "patch"],
     }
-    role = RBAC | {"kind": "Role", "metadata": {"name": name}, "rules": [rule]}
-    fenced.may("apply", "--server-side", *here, "-f", "-", stdin=json.dumps(role))
-    binding = _binding(name, name, "system:serviceaccount:x:y", kind="Role")
-    fenced.may("apply", "--server-side", *here, "-f", "-", stdin=binding)
+    role = _named("Role", name, f"{rbac.RBAC_GROUP}/v1") | {"rules": [rule]}
+    may(operator.apply(role, namespace))
+    may(operator.apply(binding(name, name, "system:serviceaccount:x:y", of="Role"), namespace))
     wider = role | {"rules": [rule | {"resources": ["secrets"], "verbs": ["get", "list"]}]}
-    fenced.may_not(
-        "not currently held", "apply", "--server-side", *here, "-f", "-", stdin=json.dumps(wider)
-    )
-    fenced.may_not(FENCE, "create", "configmap", "other", *here)
-    fenced.may_not("forbidden", "get", "secrets", *here)
-    fenced.may_not("forbidden", "delete", "pod", "x", *here)
+    may_not("not currently held", operator.apply(wider, namespace))
+    may_not(FENCE, operator.create(_named("ConfigMap", "other"), namespace))
+    may_not("forbidden", operator.get(_namespace(namespace, "/secrets")))
+    may_not("forbidden", operator.delete(_namespace(namespace, "/pods/x")))

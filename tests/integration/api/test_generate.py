@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -16,19 +17,32 @@ def test_the_tree_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
     assert generate(ROOT, check=True) == 0, capsys.readouterr().err
 
 
-def test_writing_then_checking_finds_nothing(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tree that one run wrote."""
+    root = tmp_path_factory.mktemp("written")
+    assert generate(root, check=False) == 0
+    return root
+
+
+def test_writing_then_checking_finds_nothing(written: Path) -> None:
     """What was just written passes the check, and a second run changes nothing."""
-    assert generate(tmp_path, check=False) == 0
-    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    before = _content(written)
     assert len(before) > 20
-    assert generate(tmp_path, check=True) == 0
-    assert generate(tmp_path, check=False) == 0
-    assert {file: file.read_bytes() for file in before} == before
+    assert generate(written, check=True) == 0
+    assert generate(written, check=False) == 0
+    assert _content(written) == before
 
 
-def test_differences_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def _content(root: Path) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in root.rglob("*") if file.is_file()}
+
+
+def test_differences_are_told(
+    written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Changed, missing and left-over files are named by the check and repaired by a run."""
-    generate(tmp_path, check=False)
+    shutil.copytree(written, tmp_path, dirs_exist_ok=True)
     (tmp_path / "deploy/crds/watchrules.yaml").write_text("x")
     (tmp_path / "deploy/rbac/reverser.yaml").unlink()
     old = tmp_path / "docs/reference/old.md"

@@ -26,8 +26,8 @@ def _document(name: str, spec: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _path(namespace: str, query: str = "") -> str:
-    return f"/apis/{API}/namespaces/{namespace}/ignitionsyncs{query}"
+def _path(namespace: str, rest: str = "") -> str:
+    return f"/apis/{API}/namespaces/{namespace}/ignitionsyncs{rest}"
 
 
 @pytest.mark.scenario("G1")
@@ -46,9 +46,7 @@ def test_without_git_it_is_refused_and_short_names_list_it(
 
 
 @pytest.mark.scenario("G2")
-def test_two_credentials_bad_addresses_and_bad_refs_are_refused(
-    server: Server, namespace: str
-) -> None:
+def test_two_credentials_bad_addresses_and_bad_refs_are_refused(server: Server, dry: str) -> None:
     """What would harm is refused by the server without a credential, and by the code again."""
     secret = {"secretRef": {"name": "x"}}
     trials = {
@@ -58,7 +56,7 @@ def test_two_credentials_bad_addresses_and_bad_refs_are_refused(
     }
     for field, (value, told) in trials.items():
         spec = case("IgnitionSync", field, value, False).spec
-        refused = server.post(_path(namespace, "?dryRun=All"), _document("bad", spec))
+        refused = server.post(_path(dry, "?dryRun=All"), _document("bad", spec))
         assert refused.status == 422
         assert f"spec.{field}" in refused.message
         assert told in refused.message
@@ -69,19 +67,19 @@ def test_two_credentials_bad_addresses_and_bad_refs_are_refused(
         assert CANARY not in str(caught.value)
 
 
-def test_a_name_that_is_no_label_is_refused(server: Server, namespace: str) -> None:
+def test_a_name_that_is_no_label_is_refused(server: Server, dry: str) -> None:
     """The name becomes a label value, so it is bounded like one."""
-    refused = server.post(_path(namespace), _document("x" * 64, GOOD["IgnitionSync"]))
+    refused = server.post(_path(dry), _document("x" * 64, GOOD["IgnitionSync"]))
     assert refused.status == 422
     assert "at most 63 characters" in refused.message
-    fine = server.post(_path(namespace, "?dryRun=All"), _document("x" * 63, GOOD["IgnitionSync"]))
+    fine = server.post(_path(dry, "?dryRun=All"), _document("x" * 63, GOOD["IgnitionSync"]))
     assert fine.accepted
 
 
-def test_defaults_show_in_the_stored_object(server: Server, namespace: str) -> None:
+def test_defaults_show_in_the_stored_object(server: Server, dry: str) -> None:
     """The server fills in what decoding would assume, so that people see it."""
     query = "?dryRun=All&fieldValidation=Strict"
-    filled = server.post(_path(namespace, query), _document("x", GOOD["IgnitionSync"])).body
+    filled = server.post(_path(dry, query), _document("x", GOOD["IgnitionSync"])).body
     spec = filled["spec"]
     assert spec["polling"] == {"enabled": True, "interval": "60s"}
     assert spec["git"]["timeout"] == "2m"
@@ -102,7 +100,7 @@ def test_defaults_show_in_the_stored_object(server: Server, namespace: str) -> N
     assert IgnitionSync.decode(json.dumps(filled).encode()).spec == given.spec
 
 
-def test_the_largest_spec_is_taken(server: Server, namespace: str) -> None:
+def test_the_largest_spec_is_taken(server: Server, dry: str) -> None:
     """Bounds filled to the brim stay within what rules may cost."""
     path = "x" * 60
     patch = {"file": "*.json", "set": {".a": "b"}}
@@ -113,7 +111,7 @@ def test_the_largest_spec_is_taken(server: Server, namespace: str) -> None:
         "additionalFiles": [{"source": path, "dest": path}] * 128,
         "excludePatterns": ["**/" + path] * 128,
     }
-    answer = server.post(_path(namespace, "?dryRun=All"), _document("big", spec))
+    answer = server.post(_path(dry, "?dryRun=All"), _document("big", spec))
     assert answer.accepted, answer.message[:500]
 
 
@@ -164,15 +162,13 @@ def test_a_whole_status_is_taken(server: Server, kubectl: Any, namespace: str) -
             }
         ],
     }
-    where = ("-n", namespace, "isync", "site")
-    patch = json.dumps({"status": status})
-    done = kubectl("patch", *where, "--subresource=status", "--type=merge", "-p", patch)
-    assert done.returncode == 0, done.stderr
-    assert "unknown field" not in done.stderr
-    back = json.loads(kubectl("get", *where, "-o", "json").stdout)
+    home = _path(namespace, "/site")
+    done = server.merge(f"{home}/status", {"status": status})
+    assert done.accepted, done.message
+    back = server.get(home).body
     assert back["status"] == status
     value = IgnitionSync.decode(json.dumps(back).encode())
     (row,) = value.status.discovered_gateways
     assert (row.pod_uid, row.sync_status) == ("u-1", "Synced")
-    shown = kubectl("get", *where, "--no-headers").stdout
+    shown = kubectl("get", "-n", namespace, "isync", "site", "--no-headers").stdout
     assert "1/1 gateways synced" in shown

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
+import functools
+import uuid
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
+from tests.integration.api import rights
 from tests.integration.api.server import Server
+from tests.support.operator import eventually
 from windlass.api import rbac
 from windlass.api.install import Install
 
@@ -17,56 +19,54 @@ pytestmark = pytest.mark.cluster
 OWN = "configbutler.ai"
 HOOKS = "admissionregistration.k8s.io"
 
-Ask = Callable[..., bool]
+May = Callable[..., bool]
 
 
-def _bind(kubectl: Any, install: Install, user: str, watch: rbac.WatchMode) -> None:
+def _asking(server: Server, install: Install) -> May:
+    return functools.partial(rights.allows, server, _operator(install))
+
+
+def _operator(install: Install) -> str:
+    return f"{install.release}-operator"
+
+
+def _installed(server: Server, watch: rbac.WatchMode) -> Iterator[Install]:
+    """A release of its own, taken away afterwards."""
+    release = f"w-{uuid.uuid4().hex[:10]}"
+    place = Install(release=release, namespace=f"{release}-own")
     documents = rbac.documents(
-        [rbac.user(user)], install=install, watch=watch, capabilities=("reverser",)
+        [rbac.user(_operator(place))], install=place, watch=watch, capabilities=("reverser",)
     )
-    manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
-    done = kubectl("apply", "-f", "-", stdin=manifest)
-    assert done.returncode == 0, done.stderr
+    rights.give(server, place, documents)
+    yield place
+    rights.take_away(server, place)
+
+
+@pytest.fixture(scope="module")
+def selected(server: Server) -> Iterator[Install]:
+    """A release in mode selected, for tests that leave it as it is."""
+    yield from _installed(server, "selected")
 
 
 @pytest.fixture
-def install(kubectl: Any, namespace: str) -> Iterator[Install]:
-    """A release of its own in the test's namespace, taken away afterwards."""
-    place = Install(release=f"w-{namespace}", namespace=namespace)
-    yield place
-    label = f"app.kubernetes.io/instance={place.release}"
-    policies = "validatingadmissionpolicybinding,validatingadmissionpolicy"
-    kubectl("delete", f"clusterrolebinding,clusterrole,{policies}", "-l", label)
+def without_secrets(server: Server) -> Iterator[Install]:
+    """A release in mode selected whose binding of the Secrets role was taken away."""
+    for place in _installed(server, "selected"):
+        bindings = f"/apis/{rbac.RBAC_GROUP}/v1/clusterrolebindings"
+        gone = server.delete(f"{bindings}/{place.reverser}-watch-secrets")
+        assert gone.accepted, gone.message
+        yield place
 
 
-def _asking(server: Server, user: str) -> Ask:
-    def ask(verb: str, resource: str, *, group: str = "", ns: str = "", name: str = "") -> bool:
-        plural, _, subresource = resource.partition("/")
-        attributes = {
-            "verb": verb,
-            "group": group,
-            "resource": plural,
-            "subresource": subresource,
-            "namespace": ns,
-            "name": name,
-        }
-        body = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SubjectAccessReview",
-            "spec": {"user": user, "resourceAttributes": attributes},
-        }
-        answer = server.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
-        assert answer.accepted, answer.message
-        return bool(answer.body["status"]["allowed"])
-
-    return ask
+@pytest.fixture
+def watching_any(server: Server) -> Iterator[Install]:
+    """A release in mode any."""
+    yield from _installed(server, "any")
 
 
-def test_the_operator_may_do_its_work(server: Server, kubectl: Any, install: Install) -> None:
+def test_the_operator_may_do_its_work(server: Server, selected: Install) -> None:
     """Every right that the operator needs is given by the generated roles."""
-    user = f"{install.release}-operator"
-    _bind(kubectl, install, user, "selected")
-    may = _asking(server, user)
+    may = _asking(server, selected)
     for plural in ("gitrepoconfigs", "gitdestinations", "watchrules", "clusterwatchrules"):
         assert may("watch", plural, group=OWN)
         assert may("patch", f"{plural}/status", group=OWN)
@@ -79,67 +79,57 @@ def test_the_operator_may_do_its_work(server: Server, kubectl: Any, install: Ins
     assert may("watch", "apiservices", group="apiregistration.k8s.io")
     assert may("watch", "deployments", group="apps")
     assert may("watch", "secrets")
-    assert may("create", "leases", group="coordination.k8s.io", ns=install.namespace)
+    assert may("create", "leases", group="coordination.k8s.io", ns=selected.namespace)
     assert may(
-        "update", "leases", group="coordination.k8s.io", ns=install.namespace, name=install.lease
+        "update", "leases", group="coordination.k8s.io", ns=selected.namespace, name=selected.lease
     )
-    assert may("create", "secrets", ns=install.namespace)
-    assert may("patch", "pods", ns=install.namespace)
-    hook = install.webhook_configuration
+    assert may("create", "secrets", ns=selected.namespace)
+    assert may("patch", "pods", ns=selected.namespace)
+    hook = selected.webhook_configuration
     assert may("patch", "validatingwebhookconfigurations", group=HOOKS, name=hook)
 
 
-def test_the_operator_may_not_do_more(server: Server, kubectl: Any, install: Install) -> None:
+def test_the_operator_may_not_do_more(server: Server, selected: Install) -> None:
     """No write to mirrored types, no power over rights, no other namespace's secrets."""
-    user = f"{install.release}-operator"
-    _bind(kubectl, install, user, "selected")
-    may = _asking(server, user)
+    may = _asking(server, selected)
     for verb in ("create", "update", "patch", "delete"):
         assert not may(verb, "configmaps", ns="team-a")
         assert not may(verb, "deployments", group="apps", ns="team-a")
         assert not may(verb, "gitrepoconfigs", group=OWN, ns="team-a")
     assert not may("create", "secrets", ns="team-a")
-    assert not may("update", "secrets", ns=install.namespace)
+    assert not may("update", "secrets", ns=selected.namespace)
     for verb in ("escalate", "bind"):
         assert not may(verb, "clusterroles", group=rbac.RBAC_GROUP)
     assert not may("impersonate", "users")
     assert not may("patch", "validatingwebhookconfigurations", group=HOOKS, name="other")
     lease = "kube-controller-manager"
     assert not may("update", "leases", group="coordination.k8s.io", ns="kube-system", name=lease)
-    assert not may("update", "leases", group="coordination.k8s.io", ns=install.namespace, name="x")
+    assert not may("update", "leases", group="coordination.k8s.io", ns=selected.namespace, name="x")
     assert not may("list", "pods", ns="team-a")
     assert not may("list", "cronjobs", group="batch")
     assert not may("patch", "pods", ns="team-a")
 
 
-def test_secrets_can_be_taken_away(server: Server, kubectl: Any, install: Install) -> None:
+def test_secrets_can_be_taken_away(server: Server, without_secrets: Install) -> None:
     """Without the binding of the Secrets role they cannot be listed, and all else can."""
-    user = f"{install.release}-operator"
-    _bind(kubectl, install, user, "selected")
-    done = kubectl("delete", "clusterrolebinding", f"{install.reverser}-watch-secrets")
-    assert done.returncode == 0, done.stderr
-    may = _asking(server, user)
-    assert not may("list", "secrets")
-    assert not may("watch", "secrets", ns=install.namespace)
+    may = _asking(server, without_secrets)
+    eventually(lambda: not may("list", "secrets"), "Secrets cannot be listed")
+    assert not may("watch", "secrets", ns=without_secrets.namespace)
     assert may("list", "configmaps")
 
 
-def test_mode_any_reads_every_type(server: Server, kubectl: Any, install: Install) -> None:
+def test_mode_any_reads_every_type(server: Server, watching_any: Install) -> None:
     """In mode any every type can be watched and still none written."""
-    user = f"{install.release}-any"
-    _bind(kubectl, install, user, "any")
-    may = _asking(server, user)
+    may = _asking(server, watching_any)
     assert may("watch", "cronjobs", group="batch")
     assert may("list", "widgets", group="example.com")
     assert not may("create", "widgets", group="example.com")
 
 
-def test_people_get_rights_by_aggregation(kubectl: Any, install: Install) -> None:
+def test_people_get_rights_by_aggregation(server: Server, selected: Install) -> None:
     """Who may edit a namespace may mirror it, but not the cluster."""
-    _bind(kubectl, install, f"{install.release}-operator", "selected")
-    view = kubectl("get", "clusterrole", f"{install.reverser}-view", "-o", "json")
-    labels = json.loads(view.stdout)["metadata"]["labels"]
-    assert labels["rbac.authorization.k8s.io/aggregate-to-view"] == "true"
-    edit = kubectl("get", "clusterrole", f"{install.reverser}-edit", "-o", "json")
-    (rule,) = json.loads(edit.stdout)["rules"]
+    roles = f"/apis/{rbac.RBAC_GROUP}/v1/clusterroles"
+    view = server.get(f"{roles}/{selected.reverser}-view").body
+    assert view["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] == "true"
+    (rule,) = server.get(f"{roles}/{selected.reverser}-edit").body["rules"]
     assert "clusterwatchrules" not in rule["resources"]

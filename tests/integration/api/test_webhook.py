@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import ssl
 import threading
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,9 +14,13 @@ from typing import Any
 import pytest
 import trustme
 
+from tests.integration.api.server import Server
+from tests.support.operator import eventually
 from windlass.api import webhook
 
 pytestmark = pytest.mark.cluster
+
+HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 
 class Listener:
@@ -74,32 +78,31 @@ def _handler(listener: Listener) -> type[BaseHTTPRequestHandler]:
 
 
 @pytest.fixture
-def listener(kubectl: Any, namespace: str, tmp_path: Path) -> Iterator[Listener]:
+def listener(server: Server, namespace: str, tmp_path: Path) -> Iterator[Listener]:
     """A listener that the API server already calls."""
     opened = Listener(tmp_path)
     install = f"{namespace}-i"
-    assert kubectl("create", "namespace", install).returncode == 0
     document = webhook.document(f"w-{namespace}", install, opened.ca, opened.url)
     name = document["metadata"]["name"]
     try:
-        done = kubectl("apply", "-f", "-", stdin=json.dumps(document))
-        assert done.returncode == 0, done.stderr
-        _until_called(opened, kubectl, namespace)
+        for made in (server.create(_named("Namespace", install)), server.create(document)):
+            assert made.accepted, made.message
+        called = functools.partial(_is_called, opened, server, namespace)
+        eventually(called, "a call of the webhook", seconds=30)
         yield opened
     finally:
-        kubectl("delete", "validatingwebhookconfiguration", name)
-        kubectl("delete", "namespace", install, "--wait=false")
+        server.delete(f"{HOOKS}/{name}")
         opened.close()
 
 
-def _until_called(listener: Listener, kubectl: Any, namespace: str) -> None:
-    deadline = time.monotonic() + 30
-    while not listener.seen(namespace):
-        assert time.monotonic() < deadline, "the API server never called the webhook"
-        kubectl("annotate", "--overwrite", "serviceaccount/default", "-n", namespace, "x/y=1")
-        kubectl("annotate", "serviceaccount/default", "-n", namespace, "x/y-")
-        kubectl("create", "configmap", "probe", "-n", namespace)
-        kubectl("delete", "configmap", "probe", "-n", namespace)
+def _is_called(listener: Listener, server: Server, namespace: str) -> bool:
+    server.create(_named("ConfigMap", "probe"), namespace)
+    server.delete(f"/api/v1/namespaces/{namespace}/configmaps/probe")
+    return bool(listener.seen(namespace))
+
+
+def _named(kind: str, name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}}
 
 
 DEPLOYMENT = {
@@ -118,39 +121,30 @@ DEPLOYMENT = {
 
 
 def test_writes_of_people_are_sent_and_noise_is_not(
-    listener: Listener, kubectl: Any, namespace: str
+    listener: Listener, server: Server, kubectl: Any, namespace: str
 ) -> None:
     """Creation, change, scaling and deletion arrive; status, dry runs, leases and nodes do not."""
-    here = ("-n", namespace)
-
-    def must(*args: str, stdin: str = "") -> None:
-        done = kubectl(*args, stdin=stdin)
-        assert done.returncode == 0, done.stderr
-
-    must("create", *here, "-f", "-", stdin=json.dumps(DEPLOYMENT))
-    must("scale", *here, "deployment/web", "--replicas=1")
-    ready = json.dumps({"status": {"collisionCount": 7}})
-    must("patch", *here, "deployment", "web", "--subresource=status", "--type=merge", "-p", ready)
-    must("create", *here, "configmap", "dry", "--dry-run=server")
-    lease = {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {"name": "beat"},
-        "spec": {},
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": {}}
+    event = _named("Event", "noise") | {
+        "involvedObject": {"kind": "Deployment", "name": "web", "namespace": namespace}
     }
-    must("create", *here, "-f", "-", stdin=json.dumps(lease))
-    event = {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": "noise"},
-        "involvedObject": {"kind": "Deployment", "name": "web", "namespace": namespace},
-    }
-    must("create", *here, "-f", "-", stdin=json.dumps(event))
+    web = f"/apis/apps/v1/namespaces/{namespace}/deployments/web"
+    for done in (
+        server.create(DEPLOYMENT, namespace),
+        server.merge(f"{web}/scale", {"spec": {"replicas": 1}}),
+        server.merge(f"{web}/status", {"status": {"collisionCount": 7}}),
+        server.create(_named("ConfigMap", "dry"), namespace, dry=True),
+        server.create(lease | {"metadata": {"name": "beat"}}, namespace),
+        server.create(event, namespace),
+        server.create(_named("ConfigMap", "inside"), f"{namespace}-i"),
+        server.create(_named("ConfigMap", "last"), namespace),
+        server.delete(f"/api/v1/namespaces/{namespace}/configmaps/last"),
+    ):
+        assert done.accepted, done.message
+    # kubectl, because plain requests here play a user without groups.
     node = ("--as=system:node:n1", "--as-group=system:nodes", "--as-group=system:masters")
-    must("create", *here, "configmap", "by-node", *node)
-    must("create", "configmap", "inside", "-n", f"{namespace}-i")
-    must("create", *here, "configmap", "last")
-    must("delete", *here, "configmap", "last")
+    by_node = kubectl("create", "-n", namespace, "configmap", "by-node", *node)
+    assert by_node.returncode == 0, by_node.stderr
 
     seen = listener.seen(namespace)
     assert ("CREATE", "deployments", "", "web") in seen
@@ -164,10 +158,10 @@ def test_writes_of_people_are_sent_and_noise_is_not(
     assert listener.paths == {webhook.PATH}
 
 
-def test_the_service_form_is_valid(kubectl: Any, namespace: str) -> None:
+def test_the_service_form_is_valid(server: Server, dry: str) -> None:
     """The configuration for a cluster, without certificate yet, is accepted as it is shipped."""
-    document = webhook.document(f"w-{namespace}", namespace, b"", None)
-    leader = webhook.service(f"w-{namespace}", namespace)
+    document = webhook.document(f"w-{dry}", dry, b"", None)
+    leader = webhook.service(f"w-{dry}", dry)
     for shipped in (document, leader):
-        done = kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(shipped))
-        assert done.returncode == 0, done.stderr
+        done = server.create(shipped, dry=True)
+        assert done.accepted, done.message

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from tests.support import join_samples
+from tests.support.lines import Reply
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
-from tests.support.lines import Reply
 from tests.support.people import Swift, admin_of
 from tests.support.rejecting_webhook import REFUSED, Refuser, hosted, registered
 from windlass.api import webhook
