@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
+from itertools import permutations
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support import manifests as written
+from tests.support.few_draws import row, rows, shares
 from tests.support.manifests import OWNER, PLACE
 from windlass.environments.decide import inventory, phase
 from windlass.environments.decide import ledger as ledgers
@@ -99,22 +103,35 @@ class World:
         self.left -= 1
 
 
-BUNDLES = st.lists(st.sampled_from(range(len(POOL))), min_size=1, unique=True).map(
-    lambda chosen: written.assembled([POOL[index] for index in chosen], PLACE)
-)
-IDENTITIES = st.sampled_from(
-    [
-        (member.gvr.group, member.kind, member.name)
-        for member in written.assembled(POOL, PLACE).members
-    ]
-)
-PASSES = st.tuples(st.just("pass"), BUNDLES, st.integers(0, 12))
-LOSSES = st.tuples(st.just("lose"), IDENTITIES, st.just(0))
+@cache
+def _bundle(chosen: tuple[int, ...]) -> Bundle:
+    return written.assembled([POOL[index] for index in chosen], PLACE)
+
+
+ORDERS = [
+    order for count in range(1, len(POOL) + 1) for order in permutations(range(len(POOL)), count)
+]
+BUNDLES = st.sampled_from(ORDERS).map(_bundle)
+IDENTITIES = [
+    (member.gvr.group, member.kind, member.name) for member in _bundle(ORDERS[-1]).members
+]
 VANDALISED = ("", "{", "[ ]")
-VANDALS = st.tuples(st.just("vandal"), st.sampled_from(VANDALISED), st.just(0))
 
 
-@given(st.lists(PASSES | LOSSES | VANDALS, max_size=8), BUNDLES)
+def _events(drawn: list[tuple[Any, ...]]) -> list[tuple[str, object, int]]:
+    """Passes that die early or late, losses, and edits of the ledger."""
+    return [
+        (kind, {"pass": _bundle(order), "lose": lost, "vandal": text}[kind], breath)
+        for kind, order, lost, text, breath in drawn
+    ]
+
+
+EVENTS = rows(
+    ("pass", "lose", "vandal"), ORDERS, IDENTITIES, VANDALISED, range(13), max_size=8
+).map(_events)
+
+
+@given(EVENTS, BUNDLES)
 def test_nothing_is_ever_orphaned(events: list[tuple[str, object, int]], last: Bundle) -> None:
     """After any deaths, losses and edits a whole pass leaves what is wished, and nothing else."""
     world = World()
@@ -139,23 +156,23 @@ def test_nothing_is_ever_orphaned(events: list[tuple[str, object, int]], last: B
     assert world.run(last, 0), "a second pass has nothing to do"
 
 
-STATUSES = st.sampled_from(["True", "False", "Unknown"])
-REASONS = st.sampled_from(
-    sorted({reason for reasons in phase.TERMINAL.values() for reason in reasons})
-) | st.sampled_from(["Progressing", "GitUnavailable", ""])
-ROWS = st.dictionaries(
-    st.sampled_from([*CONDITIONS, "Ready"]), st.tuples(STATUSES, REASONS), max_size=7
+STATUSES = ("True", "False", "Unknown")
+REASONS = shares(
+    sorted({reason for reasons in phase.TERMINAL.values() for reason in reasons}),
+    ["Progressing", "GitUnavailable", ""],
 )
-AROUND = st.builds(
-    Circumstances,
-    deleting=st.booleans(),
-    held_back=st.sampled_from(["", "ProjectNotFound"]),
-    serves=st.booleans(),
-    was_ready=st.booleans(),
+SAID = rows([*CONDITIONS, "Ready"], STATUSES, REASONS, max_size=14).map(
+    lambda drawn: {kind: (status, reason) for kind, status, reason in drawn}
+)
+BOTH = (False, True)
+AROUND = row(BOTH, ("", "ProjectNotFound"), BOTH, BOTH).map(
+    lambda said: Circumstances(
+        deleting=said[0], held_back=said[1], serves=said[2], was_ready=said[3]
+    )
 )
 
 
-@given(ROWS, AROUND)
+@given(SAID, AROUND)
 def test_every_state_has_a_phase(rows: dict[str, tuple[str, str]], around: Circumstances) -> None:
     """Ready means that all is True, Failed and Reconciling never go together."""
     conditions = {

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.support.few_draws import rows, shares
 from windlass.gateways.decide import globs, wildcard
 from windlass.gateways.decide.globs import Globs
 
-NAME = st.text("ab.", min_size=1, max_size=2).filter(lambda name: name not in (".", ".."))
-PATH = st.lists(NAME, min_size=1, max_size=4).map("/".join)
-PART = st.one_of(NAME, st.sampled_from(["**", "*", "?", "a*", "*b", "[!a]", "**"]))
-PATTERN = st.builds(
-    "{}{}".format,
-    st.lists(PART, min_size=1, max_size=4).map("/".join),
-    st.sampled_from(["", "", "/"]),
+NAMES = ["a", "b", *map("".join, product("ab.", repeat=2))]
+NAMES.remove("..")
+PARTS = shares(NAMES, ["**", "*", "?", "a*", "*b", "[!a]", "**"])
+DEPTHS = (1, 2, 3, 4)
+PATHS = rows(DEPTHS, *[NAMES] * 4, max_size=12).map(
+    lambda drawn: ["/".join(names[:depth]) for depth, *names in drawn]
+)
+PATTERNS = rows(DEPTHS, ("", "", "/"), *[PARTS] * 4, max_size=6).map(
+    lambda drawn: ["/".join(parts[:depth]) + tail for depth, tail, *parts in drawn]
 )
 
 
@@ -26,7 +31,7 @@ def covers(pattern: str, path: str) -> bool:
     return glob.matches(path) or any(glob.matches(folder, is_dir=True) for folder in above)
 
 
-@given(patterns=st.lists(PATTERN, max_size=6), paths=st.lists(PATH, max_size=12))
+@given(patterns=PATTERNS, paths=PATHS)
 @settings(max_examples=150, deadline=None)
 def test_together_as_alone(patterns: list[str], paths: list[str]) -> None:
     """`match` names the first covering pattern, `unused` those that cover nothing."""

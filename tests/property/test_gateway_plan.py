@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import product
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.support.few_draws import rows, shares
 from tests.support.gateway_plans import Commit, Disk, Gateway, Synced, pod_of
 from windlass.gateways.decide import live as live_trees
 from windlass.gateways.decide import manifest as manifests
@@ -26,20 +28,21 @@ from windlass.gateways.decide.routing import (
     routing_hash,
 )
 
-folders = st.sampled_from(["a", "b", "x", "projects"])
-names = folders | st.sampled_from(["config.json", "resource.json", "db", ".resources", "skip"])
-trees = st.builds(
-    lambda above, name: "/".join((*above, name)), st.lists(folders, max_size=2), names
+FOLDERS = ("a", "b", "x", "projects")
+NAMES = (*FOLDERS, "config.json", "resource.json", "db", ".resources", "skip")
+TREES = [["/".join(parts) for parts in product(*[FOLDERS] * depth, NAMES)] for depth in range(3)]
+CONTENTS = (
+    b"",
+    b"1",
+    b'{"systemName":"n"}',
+    b'{"attributes":{"lastModificationSignature":"s"}}',
+    b"{}",
 )
-contents = st.sampled_from(
-    [b"", b"1", b'{"systemName":"n"}', b'{"attributes":{"lastModificationSignature":"s"}}', b"{}"]
-)
-destinations = st.sampled_from([".", "a", "a/", "x/b", "projects", "./projects/", "x"])
-mappings = st.builds(
-    ProfileMapping, st.sampled_from([".", "a", "b", "projects", "x/a"]), destinations
-)
+SOURCES = (".", "a", "b", "projects", "x/a")
+DESTINATIONS = (".", "a", "a/", "x/b", "projects", "./projects/", "x")
 policies: st.SearchStrategy[DeletePolicy] = st.sampled_from(["Mirror", "Manifest", "Never"])
 EXCLUDED = "**/skip"
+EXCLUDING = Globs([EXCLUDED])
 
 
 def _clean(found: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -48,16 +51,16 @@ def _clean(found: Mapping[str, bytes]) -> dict[str, bytes]:
     return {path: content for path, content in found.items() if path not in folders}
 
 
-file_sets = st.dictionaries(trees, contents, max_size=12).map(_clean)
-routings = st.builds(
-    lambda mapped, named: Routing(
-        profiles={"default": Profile(mappings=tuple(mapped))},
+def _routing(mapped: list[tuple[str, str, bool]]) -> Routing:
+    return Routing(
+        profiles={"default": Profile(mappings=tuple(ProfileMapping(*one[:2]) for one in mapped))},
         exclude_patterns=(EXCLUDED,),
-        normalize=Normalise(system_name=named),
-    ),
-    st.lists(mappings, min_size=1, max_size=3),
-    st.booleans(),
-)
+        normalize=Normalise(system_name=mapped[0][2]),
+    )
+
+
+file_sets = rows(shares(*TREES), CONTENTS, max_size=12).map(dict).map(_clean)
+routings = rows(SOURCES, DESTINATIONS, [False, True], min_size=1, max_size=3).map(_routing)
 
 
 def _gateway(routing: Routing, policy: DeletePolicy, lying: Mapping[str, bytes]) -> Gateway:
@@ -88,7 +91,7 @@ def _planned(gateway: Gateway, commit: Commit) -> bytes:
 
 
 def _spared(path: str) -> bool:
-    return is_protected(path) or Globs([EXCLUDED]).match(path) is not None
+    return is_protected(path) or EXCLUDING.match(path) is not None
 
 
 @settings(deadline=None)
@@ -183,19 +186,24 @@ def test_a_second_look_finds_nothing_to_do(
 
 
 @settings(deadline=None)
-@given(routings, file_sets, file_sets, st.data())
+@given(routings, file_sets, file_sets, rows(range(64), [None, *CONTENTS], max_size=40))
 def test_hand_edits_are_undone(
-    routing: Routing, files: dict[str, bytes], later: dict[str, bytes], data: st.DataObject
+    routing: Routing,
+    files: dict[str, bytes],
+    later: dict[str, bytes],
+    edits: list[tuple[int, bytes | None]],
 ) -> None:
     """Whatever a person changed in managed files, the next sync of any commit puts back."""
     gateway = _gateway(routing, "Mirror", {})
     assume(_synced(gateway, Commit(files)) is not None)
-    for path in data.draw(st.sets(st.sampled_from(sorted(gateway.disk.files) or ["-"]))):
-        if path in gateway.disk.files:
-            if data.draw(st.booleans()):
-                gateway.disk.replace(path, data.draw(contents))
-            else:
-                del gateway.disk.files[path], gateway.disk.stats[path]
+    synced = sorted(gateway.disk.files)
+    for path, content in {
+        synced[number % len(synced)]: text for number, text in edits if synced
+    }.items():
+        if content is not None:
+            gateway.disk.replace(path, content)
+        else:
+            del gateway.disk.files[path], gateway.disk.stats[path]
     edited = _synced(gateway, Commit(later))
     fresh = _gateway(routing, "Mirror", {})
     expected = _synced(fresh, Commit(later))
@@ -218,14 +226,13 @@ def test_equal_inputs_give_equal_plans(
 
 
 @settings(deadline=None)
-@given(file_sets, st.data())
-def test_a_move_is_no_delete(files: dict[str, bytes], data: st.DataObject) -> None:
+@given(file_sets, st.sampled_from(["moved", "elsewhere/deep"]))
+def test_a_move_is_no_delete(files: dict[str, bytes], folder: str) -> None:
     """A tree that moves as a whole within its root passes the strictest guard."""
     fresh = {f"s/projects/{path}": content for path, content in files.items()}
     assume(fresh and not any(is_protected(path) for path in fresh))
     gateway = Gateway(pod_of(service_path="s"), safety=Safety(max_deletes=1, max_delete_percent=1))
     assume(_synced(gateway, Commit({**fresh, "s/projects/stays": b"?"})) is not None)
-    folder = data.draw(st.sampled_from(["moved", "elsewhere/deep"]))
     moved = {path.replace("projects/", f"projects/{folder}/", 1): fresh[path] for path in fresh}
     done = gateway.plan(Commit({**moved, "s/projects/stays": b"?"}))
     assert done.plan.guards == ()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from itertools import product
+from typing import Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.support.few_draws import rows, shares
 from tests.support.gateway_plans import Commit, pod_of
 from windlass.gateways.decide import layout as layouts
 from windlass.gateways.decide import renewal, selection
@@ -26,35 +29,47 @@ from windlass.gateways.decide.selection import Revision, Selection
 LINK = 0o120000
 CAPS = Caps(max_files=9)
 
-folders = st.sampled_from(["a", "b", "B", "projects"])
-names = folders | st.sampled_from(
-    ["config.json", "resource.json", "view.json", "db", "skip", "git~1", " x"]
+FOLDERS = ("a", "b", "B", "projects")
+NAMES = (
+    *FOLDERS,
+    *("config.json", "resource.json", "view.json", "db", "skip", "git~1", " x"),
 )
-trees = st.builds(
-    lambda above, name: "/".join((*above, name)), st.lists(folders, max_size=2), names
+TREES = shares(
+    *(["/".join(parts) for parts in product(*[FOLDERS] * depth, NAMES)] for depth in range(3))
 )
-listed = st.builds(
-    Listed, st.sampled_from([0o100644] * 8 + [0o100755, LINK]), st.sampled_from("0123")
-)
-patches = st.sampled_from([(), (), (PatchSet("**/view.json", {".x": "1"}),)])
-mappings = st.builds(
-    ProfileMapping,
-    st.sampled_from([".", "a", "b", "projects", "a/b", "a/config.json"]),
-    st.sampled_from([".", "a", "a/", "x", "projects"]),
-    template=st.sampled_from([False, False, False, True]),
-    patches=patches,
-)
-routings = st.builds(
-    lambda mapped, named, policy: Routing(
-        profiles={"default": Profile(mappings=tuple(mapped))},
+LISTED = [
+    Listed(mode, blob)
+    for mode in [0o100644] * 8 + [0o100755, LINK]
+    for blob in ("0", "1", "2", "3")
+]
+EDITED = shares([None], LISTED)
+PATCHES = ((), (), (PatchSet("**/view.json", {".x": "1"}),))
+
+
+def _routing(said: list[tuple[Any, ...]]) -> Routing:
+    mappings = [
+        ProfileMapping(source, destination, template=template, patches=patches)
+        for source, destination, template, patches, *_ in said
+    ]
+    return Routing(
+        profiles={"default": Profile(mappings=tuple(mappings))},
         exclude_patterns=("**/skip", "never/**"),
-        normalize=Normalise(system_name=named),
-        signature_policy=policy,
-    ),
-    st.lists(mappings, min_size=1, max_size=3),
-    st.booleans(),
-    st.sampled_from(["drop", "keep"]),
-)
+        normalize=Normalise(system_name=said[0][4]),
+        signature_policy=said[0][5],
+    )
+
+
+routings = rows(
+    (".", "a", "b", "projects", "a/b", "a/config.json"),
+    (".", "a", "a/", "x", "projects"),
+    (False, False, False, True),
+    PATCHES,
+    (False, True),
+    ("drop", "keep"),
+    min_size=1,
+    max_size=3,
+    usual=2,
+).map(_routing)
 Listing = dict[str, Listed]
 
 
@@ -64,8 +79,8 @@ def _clean(found: Listing) -> Listing:
     return {path: file for path, file in found.items() if path not in above}
 
 
-listings = st.dictionaries(trees, listed, max_size=10).map(_clean)
-edits = st.dictionaries(trees, st.none() | listed, max_size=4)
+listings = rows(TREES, LISTED, max_size=10).map(dict).map(_clean)
+edits = rows(TREES, EDITED, max_size=4, usual=2).map(dict)
 
 
 @dataclass(frozen=True)
@@ -127,18 +142,18 @@ def test_a_renewed_profile_layout_is_the_layout(
     _check(old, changed, choose)
 
 
-service = st.sampled_from(
-    ["services/projects/p/a", "services/projects/p/resource.json", "services/projects/q",
+SERVICE = (
+    "services/projects/p/a", "services/projects/p/resource.json", "services/projects/q",
      "services/config/resources/core/config.json", "services/config/resources/dev/config.json",
-     "services/config/resources/other", "services/config/resources/dev/config-mode.json", "x"]
+     "services/config/resources/other", "services/config/resources/dev/config-mode.json", "x",
 )  # fmt: skip
 
 
 @settings(deadline=None, max_examples=200)
 @given(
     st.booleans(),
-    st.dictionaries(service, listed, max_size=8).map(_clean),
-    st.lists(st.dictionaries(service, st.none() | listed, max_size=3), min_size=1, max_size=4),
+    rows(SERVICE, LISTED, max_size=8).map(dict).map(_clean),
+    st.lists(rows(SERVICE, EDITED, max_size=3, usual=2).map(dict), min_size=1, max_size=4),
 )
 @example(
     False,

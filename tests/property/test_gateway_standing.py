@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.few_draws import rows
 from tests.support.gateway_pods import COMMIT, OWNER, gateway, synced
 from windlass.gateways.decide import metadata, rights, routing, standing, status_report
 from windlass.gateways.decide.metadata import Metadata, Source, StatusObject
@@ -25,19 +26,20 @@ _ROUTING = Routing(
 )
 _GOAL = Goal(COMMIT, _ROUTING, routing.routing_hash(_ROUTING))
 
-_gateways = st.fixed_dictionaries(
-    {
-        "profile": st.sampled_from(["real", "dry", "held", "nowhere"]),
-        "agent": st.sampled_from(["missing", "waiting", "running", "stopped"]),
-        "status": st.sampled_from(["Pending", "Syncing", "Synced", "Error", "DryRun", None]),
-        "commit": st.sampled_from([COMMIT, "b" * 40]),
-        "hash": st.booleans(),
-        "uid": st.booleans(),
-    }
+_GATEWAY = {
+    "profile": ("real", "dry", "held", "nowhere"),
+    "agent": ("missing", "waiting", "running", "stopped"),
+    "status": ("Pending", "Syncing", "Synced", "Error", "DryRun", None),
+    "commit": (COMMIT, "b" * 40),
+    "hash": (False, True),
+    "uid": (False, True),
+}
+_gateways = rows(*_GATEWAY.values(), max_size=12).map(
+    lambda drawn: [dict(zip(_GATEWAY, said, strict=True)) for said in drawn]
 )
 
 
-@given(st.lists(_gateways, max_size=12))
+@given(_gateways)
 def test_counts_add_up(drawn: list[dict[str, Any]]) -> None:
     """N is what 2.5 says, never more than m, and no order changes either."""
     found, reports, expected = [], {}, 0

@@ -3,29 +3,53 @@
 from __future__ import annotations
 
 import re
+import string
+from itertools import product
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.support.few_draws import picks
 from windlass.objects.gvr import GVR
 from windlass.objects.identity import Identity
 from windlass.reverser.decide import paths
 
-LABEL = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True)
-GROUP = st.one_of(st.just(""), st.lists(LABEL, min_size=2, max_size=14).map(".".join))
+ALNUM = string.ascii_lowercase + string.digits
+
+
+def _label(text: str) -> str:
+    return text[:22].strip("-") or "a"
+
+
+def _group(text: str) -> str:
+    """Two labels at least, and fourteen at most."""
+    return ".".join(map(_label, f"{text}.a".split(".")[:14]))
+
+
+LABEL = picks(ALNUM + "---", min_size=1, max_size=22).map("".join).map(_label)
+DOTTED = ALNUM + "---" + "." * 12
+GROUP = st.one_of(
+    st.just(""),
+    picks(DOTTED, min_size=1, max_size=321).map("".join).map(_group),
+    # Fourteen labels of the full length are longer than a segment may be.
+    st.text(ALNUM, min_size=308, max_size=308).map(
+        lambda text: ".".join(text[at : at + 22] for at in range(0, 308, 22))
+    ),
+)
 # What the API server takes for a path segment name: no `/`, no `%`, not `.` or `..`.
 NAME = st.one_of(
     st.text(
         st.characters(exclude_categories=("Cs",), exclude_characters="/%"), min_size=1, max_size=253
     ),
+    st.text("aA.:=~é-", min_size=1, max_size=4),
     st.sampled_from(["con", "CON.x", "nul", "lpt9", "com1.y", ".x", "x.", "a~b", "A", " "]),
     st.sampled_from(["é" * 253, "x" * 235, "x" * 236, "x" * 253, ":" * 80]),
-).filter(lambda name: name not in (".", ".."))
+).map(lambda name: name if name not in (".", "..") else f"{name}a")
 IDENTITY = st.builds(
     Identity,
     gvr=st.builds(GVR, group=GROUP, version=st.sampled_from(["v1", "v1beta1"]), resource=LABEL),
-    namespace=st.one_of(st.just(""), LABEL),
+    namespace=st.one_of(st.sampled_from(["", "", "con", "lpt9"]), LABEL),
     name=NAME,
 )
 RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
@@ -56,3 +80,11 @@ def test_two_identities_never_share_a_path(one: Identity, other: Identity) -> No
     if one.name != other.name:
         namesake = Identity(one.gvr, one.namespace, other.name)
         assert paths.object_path(one) != paths.object_path(namesake)
+
+
+def test_no_two_short_names_share_a_path() -> None:
+    """What encoding makes of a character is never what it makes of another."""
+    names = {"".join(chars) for count in (1, 2, 3) for chars in product("aA.:=~é-2E", repeat=count)}
+    gvr = GVR("", "v1", "roles")
+    found = {paths.object_path(Identity(gvr, "ns", name)) for name in names - {".", ".."}}
+    assert len(found) == len(names) - 2

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import combinations, product
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.few_draws import picks, row, rows, shares
 from windlass.objects.gvr import GVR
 from windlass.objects.key import Key
 from windlass.reverser.decide import preset, rules
@@ -17,36 +21,52 @@ GROUPS = ("", "apps", "batch", "example.com", "events.k8s.io")
 PLURALS = ("pods", "events", "widgets", "deployments", "cronjobs")
 VERSIONS = ("v1", "v1beta1", "v2")
 
-names = st.tuples(st.sampled_from(GROUPS), st.sampled_from(VERSIONS), st.sampled_from(PLURALS))
+VERBS = (frozenset({"list", "watch"}), frozenset({"list"}))
 
 
-@st.composite
-def type_lists(draw: st.DrawFn) -> list[Type]:
+def _types(drawn: list[tuple[Any, ...]], cluster: list[str]) -> list[Type]:
     """Served types, each once; the scope of a plural is the same in all its versions."""
-    cluster = draw(st.sets(st.sampled_from(PLURALS), max_size=2))
-    verbs = st.sampled_from([frozenset({"list", "watch"}), frozenset({"list"})])
+    served = {(group, version, plural): said for group, version, plural, *said in drawn}
     return [
-        Type(GVR(*name), name[2].title(), name[2] not in cluster, draw(verbs), draw(st.booleans()))
-        for name in draw(st.lists(names, unique=True, max_size=12))
+        Type(GVR(*name), name[2].title(), name[2] not in cluster, *said)
+        for name, said in served.items()
     ]
 
 
-def some(values: tuple[str, ...]) -> st.SearchStrategy[tuple[str, ...] | None]:
-    """A filter of a rule item: omitted, open or a list."""
-    return st.none() | st.lists(st.sampled_from((*values, "*")), max_size=3).map(tuple)
-
-
-operations = st.frozensets(st.sampled_from((*OPERATIONS, "*")))
-scopes = st.sampled_from(["Namespaced", "Cluster"])
-items = st.builds(
-    RuleItem, operations, some(GROUPS), some(VERSIONS), some(PLURALS), st.booleans(), scopes
+type_lists = st.builds(
+    _types,
+    rows(GROUPS, VERSIONS, PLURALS, VERBS, (False, True), max_size=12),
+    picks(PLURALS, max_size=2),
 )
-rule_lists = st.lists(items, min_size=1, max_size=3).map(tuple)
+
+
+def some(values: tuple[str, ...]) -> tuple[tuple[str, ...] | None, ...]:
+    """The filters of a rule item: omitted, open or a list."""
+    lists = [list(product((*values, "*"), repeat=count)) for count in range(4)]
+    return tuple(shares([None], *lists))
+
+
+OPERATION_SETS = [
+    frozenset(chosen)
+    for count in range(len(OPERATIONS) + 2)
+    for chosen in combinations((*OPERATIONS, "*"), count)
+]
+rule_lists = rows(
+    OPERATION_SETS,
+    some(GROUPS),
+    some(VERSIONS),
+    some(PLURALS),
+    (False, True),
+    ("Namespaced", "Cluster"),
+    min_size=1,
+    max_size=3,
+    usual=1,
+).map(lambda drawn: tuple(RuleItem(*said) for said in drawn))
 kinds = st.sampled_from(["WatchRule", "ClusterWatchRule"])
-exclusions = st.frozensets(st.sampled_from(["widgets", "apps/deployments", "core/pods"]))
+exclusions = picks(["widgets", "apps/deployments", "core/pods"], max_size=3).map(frozenset)
 
 
-@given(type_lists(), kinds, rule_lists, st.booleans(), exclusions)
+@given(type_lists, kinds, rule_lists, st.booleans(), exclusions)
 def test_selections_are_always_permitted(
     types: list[Type],
     kind: rules.RuleKind,
@@ -71,13 +91,14 @@ def test_selections_are_always_permitted(
     assert len(set(found.unresolved)) == len(found.unresolved)
 
 
-@given(type_lists(), st.sampled_from(PLURALS), some(GROUPS), st.data())
+@given(type_lists, row(PLURALS, some(GROUPS)), picks(range(60), max_size=12))
 def test_named_resources_only_gain_from_more_types(
-    types: list[Type], plural: str, groups: tuple[str, ...] | None, data: st.DataObject
+    types: list[Type], said: tuple[str, tuple[str, ...] | None], numbers: list[int]
 ) -> None:
     """RUL-1: types of other plurals or groups never take a named selection away."""
     families = sorted({(one.gvr.group, one.gvr.resource) for one in types})
-    chosen = set(data.draw(st.lists(st.sampled_from(families))) if families else [])
+    chosen = {families[number % len(families)] for number in numbers if families}
+    plural, groups = said
     fewer = [one for one in types if (one.gvr.group, one.gvr.resource) in chosen]
     rule = Rule(
         Key("team", "r"),
@@ -94,14 +115,28 @@ def test_named_resources_only_gain_from_more_types(
 
 
 gvrs = [GVR("", "v1", "configmaps"), GVR("apps", "v1", "deployments")]
-namespaces = st.sampled_from(["", "a", "b"])
-masks = st.frozensets(st.sampled_from(OPERATIONS), min_size=1)
-selections = st.builds(Selection, st.sampled_from(gvrs), namespaces, masks, st.booleans())
-destinations = st.sampled_from([Key("x", "one"), Key("x", "two"), Key("y", "one")])
-resolved = st.lists(
-    st.tuples(destinations, st.lists(selections, max_size=3).map(tuple).map(Resolution)),
-    max_size=6,
-)
+MASKS = [
+    frozenset(chosen)
+    for count in range(1, len(OPERATIONS) + 1)
+    for chosen in combinations(OPERATIONS, count)
+]
+DESTINATIONS = (Key("x", "one"), Key("x", "two"), Key("y", "one"))
+
+
+def _resolved(drawn: list[tuple[Any, ...]]) -> list[tuple[Key, Resolution]]:
+    return [
+        (destination, Resolution(tuple(Selection(*one) for one in batched(said, 4))[:count]))
+        for destination, count, *said in drawn
+    ]
+
+
+def batched(said: list[Any], size: int) -> list[list[Any]]:
+    """What belongs together."""
+    return [said[at : at + size] for at in range(0, len(said), size)]
+
+
+SELECTION = (gvrs, ("", "a", "b"), MASKS, (False, True))
+resolved = rows(DESTINATIONS, range(4), *SELECTION * 3, max_size=6).map(_resolved)
 
 
 def naive(

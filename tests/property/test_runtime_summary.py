@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.few_draws import maps_of, planted, row
 from tests.unit.runtime import kstatus
 from tests.unit.runtime.fakes import START, merged
 from windlass.objects.condition import Condition
@@ -17,33 +19,66 @@ from windlass.runtime import summary
 from windlass.runtime.outcome import Outcome, Verdict, joined
 from windlass.runtime.requests import ANNOTATIONS
 
-STATUSES = st.sampled_from(["True", "False", "Unknown"])
-REASONS = st.sampled_from(["Ready", "Validating", "AccessDenied"])
-TEXTS = st.text(max_size=8)
-SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=3)
-VALUES = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("xyz"), inner),
-    max_leaves=8,
+STATUSES = ("True", "False", "Unknown")
+REASONS = ("Ready", "Validating", "AccessDenied")
+NAMES = ("alpha", "beta", "gamma", "x", "y", "z")
+FIELDS = st.builds(
+    lambda shape, text: planted(shape, (None, False, True, *range(-3, 4), "", "a", text, text)),
+    maps_of(range(14), NAMES, 20),
+    st.text(max_size=3),
 )
-FIELDS = st.dictionaries(st.sampled_from(["alpha", "beta", "gamma"]), VALUES)
-EXTRAS = st.lists(
-    st.builds(Condition, st.sampled_from(["Gate", "Fresh"]), STATUSES, REASONS, TEXTS),
-    max_size=2,
-    unique_by=lambda row: row.type,
-).map(tuple)
-OUTCOMES = st.builds(
-    Outcome,
-    ready=st.builds(Verdict, STATUSES | st.none(), REASONS, TEXTS),
-    stalled=st.booleans(),
-    reconciling=st.booleans(),
-    conditions=EXTRAS,
-    withdrawn=st.frozensets(st.sampled_from(["Old", "Older"])),
-    fields=FIELDS,
+MOMENTS = (None, "", "go", "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z")
+EXTRAS = ((), ("Gate",), ("Fresh",), ("Gate", "Fresh"), ("Fresh", "Gate"))
+WITHDRAWN = (
+    frozenset[str](),
+    frozenset({"Old"}),
+    frozenset({"Older"}),
+    frozenset({"Old", "Older"}),
 )
-MOMENTS = st.sampled_from(["", "go", "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"])
-REQUESTS = st.dictionaries(st.sampled_from(ANNOTATIONS), MOMENTS)
-PASSES = st.lists(st.tuples(OUTCOMES, st.integers(1, 3), REQUESTS), min_size=1, max_size=5)
+SAID = (STATUSES, REASONS, range(4))
+
+
+def _pass(
+    said: tuple[Any, ...], texts: tuple[str, str], fields: dict[str, Any]
+) -> tuple[Outcome, int, dict[str, str]]:
+    """An outcome, the generation it is about, what was asked for."""
+    words = ("", "a", *texts)
+    stalled, reconciling, withdrawn, extras, generation = said[:5]
+    ready, conditions = said[5:8], {"Gate": said[8:11], "Fresh": said[11:14]}
+    asked = dict(zip(ANNOTATIONS, said[14:], strict=True))
+    outcome = Outcome(
+        ready=Verdict(ready[0], ready[1], words[ready[2]]),
+        stalled=stalled,
+        reconciling=reconciling,
+        conditions=tuple(
+            Condition(kind, status, reason, words[text])
+            for kind in extras
+            for status, reason, text in (conditions[kind],)
+        ),
+        withdrawn=withdrawn,
+        fields=fields,
+    )
+    return outcome, generation, {name: text for name, text in asked.items() if text is not None}
+
+
+PASS = st.builds(
+    _pass,
+    row(
+        (False, True),
+        (False, True),
+        WITHDRAWN,
+        EXTRAS,
+        (1, 2, 3),
+        *((*STATUSES, None), REASONS, range(4)),
+        *SAID,
+        *SAID,
+        *[MOMENTS] * len(ANNOTATIONS),
+    ),
+    st.tuples(st.text(max_size=8), st.text(max_size=8)),
+    FIELDS,
+)
+OUTCOMES = PASS.map(lambda one: one[0])
+PASSES = st.lists(PASS, min_size=1, max_size=5)
 
 
 def played(passes: list[tuple[Outcome, int, dict[str, str]]]) -> list[dict[str, Any]]:
@@ -81,10 +116,10 @@ def test_transition_times_move_with_the_status_only(
     statuses = played(passes)
     for minute, (before, after) in enumerate(itertools.pairwise(statuses)):
         now = summary.timestamp(START + timedelta(minutes=minute))
-        for name, row in rows(after).items():
+        for name, said in rows(after).items():
             known = rows(before).get(name)
-            kept = known is not None and known["status"] == row["status"]
-            assert row["lastTransitionTime"] == (known["lastTransitionTime"] if kept else now)
+            kept = known is not None and known["status"] == said["status"]
+            assert said["lastTransitionTime"] == (known["lastTransitionTime"] if kept else now)
 
 
 @given(PASSES)
@@ -115,9 +150,26 @@ def test_no_order_of_gates_hides_a_stalled_one(gates: list[Outcome], place: int)
     assert kstatus.judge(1, status) == "Failed"
 
 
-@given(old=FIELDS, new=FIELDS)
-def test_the_patch_leads_from_old_to_new(old: dict[str, Any], new: dict[str, Any]) -> None:
+def mixed(old: Any, other: Any, chance: random.Random) -> Any:
+    """Something of both: fields and items are kept, exchanged and left out, at any depth."""
+    if isinstance(old, list):
+        return chance.choice([old, other, old[:-1], [*old, other]])
+    if not isinstance(old, dict) or not isinstance(other, dict):
+        return chance.choice([old, other])
+    result = {}
+    for name in sorted({*old, *other}):
+        there = [side[name] for side in (old, other) if name in side]
+        if chance.random() < 0.8:
+            result[name] = mixed(there[0], there[-1] if len(there) > 1 else {}, chance)
+    return result
+
+
+@given(old=FIELDS, other=FIELDS, seed=st.integers(0, 2**16))
+def test_the_patch_leads_from_old_to_new(
+    old: dict[str, Any], other: dict[str, Any], seed: int
+) -> None:
     """Applied as the API server does it, a patch yields the new status, then nothing more."""
+    new = mixed(old, other, random.Random(seed))
     stored = without_null(old)
     patch = summary.status_patch(stored, new)
     result = stored if patch is None else merged(stored, patch)

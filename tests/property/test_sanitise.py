@@ -8,54 +8,78 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.few_draws import lists_of, maps_of, row, rows, shares
 from windlass.reverser.decide import digest, noise, sanitise
 
-FIELDS = st.sampled_from([
+FIELDS = (
     "name", "namespace", "uid", "labels", "annotations", "managedFields", "ownerReferences",
     "spec", "template", "metadata", "creationTimestamp", "status", "ports", "port", "nodePort",
     "clusterIP", "clusterIPs", "claimRef", "finalizers", "secrets", "selector", "manualSelector",
     "volumeClaimTemplates", "aggregationRule", "rules", "job-name", "controller", "fieldsV1",
     "f:spec", "f:clusterIP", "manager", "kubectl.kubernetes.io/x", "type", "data", "x",
-])  # fmt: skip
-LEAF = st.one_of(st.none(), st.booleans(), st.integers(0, 9), st.sampled_from(["None", "a", ""]))
-JSON = st.recursive(
-    LEAF,
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3), st.dictionaries(FIELDS, inner, max_size=5)
-    ),
-    max_leaves=20,
-)
-TYPE = st.sampled_from([
+)  # fmt: skip
+LEAVES = shares([None], [False, True], range(10), ["None", "a", ""])
+BODIES = maps_of(LEAVES, FIELDS, 48)
+TYPES = (
     ("v1", "Service"), ("v1", "PersistentVolumeClaim"), ("v1", "PersistentVolume"),
     ("v1", "ServiceAccount"), ("v1", "Namespace"), ("v1", "Node"), ("v1", "Pod"),
     ("apps/v1", "StatefulSet"), ("batch/v1", "Job"), ("v1", "ConfigMap"), ("v1", "Secret"),
     ("rbac.authorization.k8s.io/v1", "ClusterRole"),
     ("resource.k8s.io/v1", "ResourceClaimTemplate"),
     ("example.org/v1", "Service"), ("apiregistration.k8s.io/v1", "APIService"),
-])  # fmt: skip
-TEXTS = st.dictionaries(st.one_of(FIELDS, st.text(max_size=8)), st.text(max_size=8), max_size=3)
-METADATA = st.fixed_dictionaries(
-    {"name": st.sampled_from(["default", "x", "kubernetes"])},
-    optional={
-        "namespace": st.just("default"),
-        "uid": st.just("u"),
-        "labels": st.one_of(st.none(), TEXTS),
-        "annotations": st.one_of(st.none(), TEXTS),
-        "managedFields": JSON,
-        "ownerReferences": JSON,
-    },
+)  # fmt: skip
+WORDS = st.text(max_size=8)
+
+
+def _texts(rows: list[tuple[Any, Any]], words: tuple[str, ...]) -> dict[str, str]:
+    """Names and texts, known ones and two that are made up."""
+    known = (*FIELDS, *words * 12)
+    return {known[name % len(known)]: words[number % len(words)] for name, number in rows}
+
+
+TEXTS = st.none() | st.builds(
+    _texts, rows(range(256), range(2), max_size=3, usual=1), st.tuples(WORDS, WORDS)
 )
 
 
-@st.composite
-def objects(draw: st.DrawFn) -> dict[str, Any]:
+def _object(
+    said: tuple[Any, ...],
+    labels: Any,
+    annotations: Any,
+    odd: list[Any],
+    body: dict[str, Any],
+) -> dict[str, Any]:
     """An object of some type, its body made of meaningful keys and nonsense values."""
-    api_version, kind = draw(TYPE)
-    body = draw(st.dictionaries(FIELDS.filter(lambda key: key != "metadata"), JSON, max_size=6))
-    return {"apiVersion": api_version, "kind": kind, "metadata": draw(METADATA), **body}
+    (api_version, kind), name, *there = said
+    told = {
+        "namespace": "default",
+        "uid": "u",
+        "labels": labels,
+        "annotations": annotations,
+        "managedFields": odd[0] if odd else None,
+        "ownerReferences": odd[1] if len(odd) > 1 else odd,
+    }
+    some = {
+        field: value
+        for (field, value), is_there in zip(told.items(), there, strict=True)
+        if is_there
+    }
+    body.pop("metadata", None)
+    metadata = {"name": name, **some}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **body}
 
 
-@given(obj=objects())
+OBJECTS = st.builds(
+    _object,
+    row(TYPES, ["default", "x", "kubernetes"], *[[False, True]] * 6),
+    TEXTS,
+    TEXTS,
+    lists_of(LEAVES, FIELDS, 32),
+    BODIES,
+)
+
+
+@given(obj=OBJECTS)
 @settings(max_examples=200, deadline=None)
 def test_cleaning_is_pure_and_idempotent(obj: dict[str, Any]) -> None:
     """No shape breaks it, the input stays as it was, twice is once."""
@@ -68,7 +92,7 @@ def test_cleaning_is_pure_and_idempotent(obj: dict[str, Any]) -> None:
     assert cleaned["metadata"].keys() <= {"name", "namespace", "labels", "annotations"}
 
 
-@given(obj=objects())
+@given(obj=OBJECTS)
 @settings(max_examples=120, deadline=None)
 def test_judging_never_fails(obj: dict[str, Any]) -> None:
     """Noise and ownership are decided on any shape, without changing it."""
@@ -78,7 +102,7 @@ def test_judging_never_fails(obj: dict[str, Any]) -> None:
     assert obj == before
 
 
-@given(obj=objects())
+@given(obj=OBJECTS)
 @settings(max_examples=200, deadline=None)
 def test_custom_kinds_lose_nothing_but_status(obj: dict[str, Any]) -> None:
     """Of a kind without rules every top-level key but status is kept."""

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import re
+from collections.abc import Sequence
+from ipaddress import ip_address
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +14,8 @@ import hypothesis
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.few_draws import picks, row
+from tests.support.matching import matching
 from windlass.app import settings_forms as forms
 from windlass.app import settings_pairs as pairs
 from windlass.app import settings_sources as sources
@@ -18,51 +24,89 @@ from windlass.app.settings_forms import Address
 from windlass.base.errors import Fatal
 
 
-def values(form: Any) -> st.SearchStrategy[Any]:
-    """Values that a form can hold."""
-    return _values_by_form[type(form)](form)
+class Near(Sequence[int]):
+    """The numbers between two, small steps from the first as likely as large ones."""
+
+    def __init__(self, first: int, last: int) -> None:
+        self.first, self.count = first, last - first + 1
+
+    def __len__(self) -> int:
+        return 32 * self.count
+
+    def __getitem__(self, place: Any) -> int:
+        return self.first + (place // 32 >> place % 32)
 
 
-def _durations(form: forms.Duration) -> st.SearchStrategy[float]:
-    least = max(1, round(form.least * 1000))
-    long = st.integers(least, 10**10).map(lambda millis: float(f"{millis // 1000}"))
-    allowed = long.filter(lambda seconds: seconds >= form.least)
-    return st.one_of(st.just(0.0), allowed) if form.or_off else allowed
+def column(form: Any) -> Sequence[Any] | None:
+    """All values of a form of which every value is a choice."""
+    if isinstance(form, forms.Bool):
+        return (False, True)
+    if isinstance(form, forms.Choice):
+        return form.words
+    if isinstance(form, forms.Int):
+        return Near(form.least, form.most)
+    if isinstance(form, forms.Duration):
+        return Near(0 if form.or_off else ceil(form.least), 10**7)
+    return None
 
 
 def _addresses(_: forms.Listen) -> st.SearchStrategy[Address]:
-    hosts = st.one_of(st.sampled_from(["", "localhost"]), st.ip_addresses().map(str))
-    return st.builds(Address, hosts, st.integers(0, 65535))
+    kinds, byte = ["", "localhost", 4, 16], range(256)
+    return row(kinds, range(65536), *[byte] * 16).map(
+        lambda drawn: Address(
+            str(ip_address(bytes(drawn[2 : 2 + drawn[0]])))
+            if isinstance(drawn[0], int)
+            else drawn[0],
+            drawn[1],
+        )
+    )
 
 
 def _paths(_: forms.Directory) -> st.SearchStrategy[Path]:
-    parts = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="/\0")), max_size=3)
+    names = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
     # Texts around a value are trimmed, so a path with blanks at its end is not expressible.
-    return parts.map(lambda names: Path("/", *names)).filter(lambda p: str(p) == str(p).strip())
+    return names.map(lambda text: Path(str(Path("/", *text.split("/"))).strip()))
+
+
+def _texts(form: forms.Text) -> st.SearchStrategy[str]:
+    def trimmed(texts: list[str]) -> str:
+        """As for paths: blanks around the name of a program are not expressible."""
+        text = texts[0].strip()
+        return text if re.fullmatch(form.pattern, text) else f"{text}a"
+
+    return matching(form.pattern).map(trimmed)
+
+
+def _several(form: forms.Several[Any] | forms.Commas[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
+    least = int(getattr(form, "needs_one", False))
+    if isinstance(form.item, forms.Text):
+        return matching(form.item.pattern, min_size=least, max_size=3).map(tuple)
+    return picks(column(form.item) or (), min_size=least, max_size=3).map(tuple)
 
 
 _values_by_form: dict[type, Any] = {
-    forms.Bool: lambda _: st.booleans(),
-    forms.Int: lambda form: st.integers(form.least, form.most),
-    forms.Duration: _durations,
-    forms.Choice: lambda form: st.sampled_from(form.words),
-    forms.Text: lambda form: st.from_regex(form.pattern, fullmatch=True),
+    forms.Text: _texts,
     forms.Directory: _paths,
     forms.Listen: _addresses,
-    forms.Several: lambda form: st.lists(values(form.item), max_size=3).map(tuple),
-    forms.Commas: lambda form: st.lists(
-        values(form.item), min_size=int(form.needs_one), max_size=3
-    ).map(tuple),
-    pairs.Pairs: lambda form: st.lists(
-        st.from_regex(form.pattern, fullmatch=True).map(lambda text: tuple(text.split("=", 1))),
-        max_size=3,
-        unique_by=lambda pair: pair[0],
-    ).map(tuple),
+    forms.Several: _several,
+    forms.Commas: _several,
+    pairs.Pairs: lambda form: matching(form.pattern, min_size=0, max_size=3).map(
+        lambda texts: tuple(dict(text.split("=", 1) for text in texts).items())
+    ),
 }
 
-anything = st.fixed_dictionaries({line.attribute: values(line.form) for line in TABLE}).map(
-    lambda chosen: Settings(**chosen)
+CHOSEN = {line.attribute: column(line.form) for line in TABLE}
+chosen = row(*filter(None, CHOSEN.values())).map(
+    lambda drawn: dict(zip(filter(CHOSEN.get, CHOSEN), drawn, strict=True))
 )
+others = st.fixed_dictionaries(
+    {
+        line.attribute: _values_by_form[type(line.form)](line.form)
+        for line in TABLE
+        if CHOSEN[line.attribute] is None
+    }
+)
+anything = st.builds(lambda one, other: Settings(**one, **other), chosen, others)
 
 
 def as_given(flags: list[str]) -> dict[str, Any]:

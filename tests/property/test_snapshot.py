@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import string
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.few_draws import maps_of, picks, planted, rows, values_of
 from windlass.objects.gvr import GVR
 from windlass.objects.identity import Identity
 from windlass.objects.json import JSON, Object
 from windlass.reverser.decide import occupancy, paths, snapshot
 
 BASE = "clusters/prod"
-labels = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,6}[a-z0-9])?", fullmatch=True)
+ALNUM = string.ascii_lowercase + string.digits
+labels = picks(ALNUM + "---", min_size=1, max_size=8).map(
+    lambda chars: "".join(chars).strip("-") or "a"
+)
 object_names = labels | st.sampled_from(["system:node", "con", "A b", "n" * 253])
 groups = st.sampled_from(["", "apps", "velero.io", "v1"])
 identities = st.builds(
@@ -20,15 +26,22 @@ identities = st.builds(
     st.just("") | labels,
     object_names,
 )
-json_values: st.SearchStrategy[JSON] = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
-    ),
-    max_leaves=4,
+made_up = st.tuples(st.integers(), st.text(max_size=5), st.text(max_size=5))
+KNOWN = ("apiVersion", "kind", "metadata", "name", "namespace")
+json_values: st.SearchStrategy[JSON] = st.builds(
+    lambda shape, leaves, names: planted(shape, (None, False, True, *leaves), (*KNOWN, *names)),
+    values_of(range(60), range(42), 16),
+    made_up,
+    st.tuples(st.text(max_size=8), st.text(max_size=8)),
 )
-path_sets = st.frozensets(
-    st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map("/".join), max_size=12
+contents: st.SearchStrategy[Object] = st.builds(
+    lambda shape, leaves, names: planted(shape, (None, False, True, *leaves), names),
+    maps_of(range(60), range(42), 16),
+    made_up,
+    st.tuples(st.text(max_size=8), st.text(max_size=8)),
+)
+path_sets = rows((1, 2, 3, 4), *["abc"] * 4, max_size=12).map(
+    lambda drawn: frozenset("/".join(names[:depth]) for depth, *names in drawn)
 )
 
 
@@ -51,7 +64,7 @@ def test_files_are_recognised_by_what_they_hold(identity: Identity, other: Ident
     assert belongs == same
 
 
-@given(identities, st.dictionaries(st.text(max_size=8), json_values), json_values)
+@given(identities, contents, json_values)
 def test_any_content_is_judged_without_error(
     identity: Identity, content: Object, metadata: JSON
 ) -> None:

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from hypothesis import given
-from hypothesis import strategies as st
 
+from tests.support.few_draws import rows, shares
 from windlass.objects.gvr import GVR
 from windlass.objects.identity import Identity
 from windlass.reverser.decide import transition, window
@@ -17,8 +17,8 @@ from windlass.reverser.decide.window import Author, Change, PlannedCommit
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
 PATHS = ("p", "q", "r")
-blobs = st.none() | st.sampled_from(["1", "2", "3"])
-indexes = st.dictionaries(st.sampled_from(PATHS), st.sampled_from(["1", "2", "3"]))
+BLOBS = shares([None], ["1", "2", "3"])
+indexes = rows(PATHS, ["1", "2", "3"], max_size=3, usual=1).map(dict)
 
 
 def change(path: str, blob: str | None, user: str, tier: Tier, at: int) -> Change:
@@ -36,14 +36,8 @@ def change(path: str, blob: str | None, user: str, tier: Tier, at: int) -> Chang
     )
 
 
-tiers: st.SearchStrategy[Tier] = st.sampled_from(["exact", "exact", "chain"])
-rows = st.tuples(
-    st.sampled_from(PATHS),
-    blobs,
-    st.sampled_from(["alice", "bob", "carol"]),
-    tiers,
-)
-windows = st.lists(rows, max_size=30).map(
+TIERS: tuple[Tier, ...] = ("exact", "exact", "chain")
+windows = rows(PATHS, BLOBS, ["alice", "bob", "carol"], TIERS, max_size=30, usual=8).map(
     lambda listed: [change(*row, at) for at, row in enumerate(listed)]
 )
 
@@ -110,12 +104,12 @@ def test_commits_are_few(changes: list[Change], index: dict[str, str]) -> None:
     assert not settled & {one.path for one in flat(planned)}
 
 
-@given(st.lists(st.tuples(st.sampled_from(PATHS), blobs), max_size=30), indexes)
+@given(rows(PATHS, BLOBS, max_size=30, usual=8), indexes)
 def test_one_author_has_one_commit(
-    rows: list[tuple[str, str | None]], index: dict[str, str]
+    listed: list[tuple[str, str | None]], index: dict[str, str]
 ) -> None:
     """CMT-3: the least number for one author is one, or none if nothing changed."""
-    changes = [change(path, blob, "alice", "exact", at) for at, (path, blob) in enumerate(rows)]
+    changes = [change(path, blob, "alice", "exact", at) for at, (path, blob) in enumerate(listed)]
     planned = window.commits(changes, index)
     assert len(planned) == int(replayed(index, changes) != index)
 

@@ -6,6 +6,7 @@ import ipaddress
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,5 +86,6 @@ def _holds(name: str, value: str, packet: Packet) -> bool:
     raise AssertionError(f"{name} {value} is no match that is known here")
 
 
+@cache
 def _inside(address: str, network: str) -> bool:
     return ipaddress.ip_address(address) in ipaddress.ip_network(network)
