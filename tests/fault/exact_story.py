@@ -1,23 +1,31 @@
-"""A process that brings several commits into one exact store, to be killed on the way.
+"""Brings several commits into one exact store, in children that may be killed on the way.
 
-Arguments: the remote's URL, the store, a run directory, the cap in bytes, the commits. It
-prints the ids of the last commit's blobs as they were read back.
+Each line on stdin is a request in JSON: the story's arguments, what the child's failpoint
+variables are set to, and the file for what it prints, which is the ids of the last
+commit's blobs as they were read back. The answer is its exit code. Everything is imported
+once, so a child starts at once.
 """
 
 from __future__ import annotations
 
 import asyncio
+import importlib
+import json
+import os
 import sys
+import traceback
 from pathlib import Path
+from typing import Any, NoReturn
 
 from tests.support.gitserver import git_settings
+from windlass.base import failpoint
 from windlass.git.child import Git
 from windlass.git.exact import ExactStore, Source
 from windlass.git.format import objects
 from windlass.git.format.remote import Remote
 
 
-async def tell(url: str, directory: Path, run: Path, cap: int, commits: list[str]) -> None:
+async def tell(url: str, directory: Path, run: Path, cap: int, commits: list[str]) -> str:
     """One commit after the other, each with all its blobs, each kept."""
     store = ExactStore.open(Git(git_settings(run)), directory, cap_bytes=cap)
     for commit in commits:
@@ -26,9 +34,35 @@ async def tell(url: str, directory: Path, run: Path, cap: int, commits: list[str
         store.keep(commit)
     found = store.listing(commits[-1])
     read = {path: objects.blob_id(store.read(entry.blob)) for path, entry in found.items()}
-    sys.stdout.write(f"{sorted(read.items())} {store.targets()}\n")
+    return f"{sorted(read.items())} {store.targets()}\n"
+
+
+def _live(request: dict[str, Any]) -> NoReturn:
+    said, code = Path(request["said"]), 1
+    url, directory, run, cap, *commits = request["arguments"]
+    os.environ.update(request["environment"])
+    # It asks the environment once, when it is loaded.
+    importlib.reload(failpoint)
+    try:
+        said.write_text(asyncio.run(tell(url, Path(directory), Path(run), int(cap), commits)))
+        code = 0
+    except BaseException:
+        said.write_text(traceback.format_exc())
+    finally:
+        os._exit(code)
+
+
+def main() -> None:
+    """Serve until stdin ends."""
+    for line in sys.stdin:
+        request = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            _live(request)
+        _, status = os.waitpid(child, 0)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    url, directory, run, cap, *commits = sys.argv[1:]
-    asyncio.run(tell(url, Path(directory), Path(run), int(cap), commits))
+    main()

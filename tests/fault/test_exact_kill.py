@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import json
 import random
 import subprocess
 import sys
@@ -26,54 +26,70 @@ _CAP = 600_000
 
 
 class Story:
-    """The same commits into a store, again and again."""
+    """The same commits into one store after the other, each time by a fresh process."""
 
-    def __init__(self, tmp_path: Path, url: str, commits: list[str], files: str) -> None:
-        self._arguments = [url, str(tmp_path / "store"), str(tmp_path), str(_CAP), *commits]
-        self.visited = tmp_path / "visited"
+    def __init__(self, url: str, commits: list[str], files: str) -> None:
+        self._url = url
         self.commits = commits
         self.files = files
-
-    def run(self, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "tests.fault.exact_story", *self._arguments],
-            env={**os.environ, **environment},
-            capture_output=True,
+        self._teller = subprocess.Popen(
+            [sys.executable, "-m", "tests.fault.exact_story"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             text=True,
-            timeout=60,
         )
 
+    def run(self, place: Path, **environment: str) -> tuple[int, str]:
+        """The exit code of a process that told it into the store at `place`, and its words."""
+        said = place / "said"
+        request = {
+            "arguments": [self._url, str(place / "store"), str(place), str(_CAP), *self.commits],
+            "environment": environment,
+            "said": str(said),
+        }
+        assert self._teller.stdin is not None
+        assert self._teller.stdout is not None
+        self._teller.stdin.write(json.dumps(request) + "\n")
+        self._teller.stdin.flush()
+        code = int(self._teller.stdout.readline())
+        return code, said.read_text() if said.exists() else ""
 
-@pytest.fixture
-def story(tmp_path: Path) -> Iterator[Story]:
+    def end(self) -> None:
+        self._teller.communicate(timeout=10)
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     """Six commits of some 57 kB each: the last one finds the store more than half full."""
     source = random.Random(1)
-    with serving(tmp_path / "srv") as served:
+    with serving(tmp_path_factory.mktemp("srv")) as served:
         repository = served.create("a", {"base/f": "same"})
         commits = [
-            commit_files(repository, {"x": "".join(source.choices("0123456789abcdef", k=100_000))})
-            for _ in range(6)
+            commit_files(repository, {"x": source.randbytes(50_000).hex()}) for _ in range(6)
         ]
         found = {
             path: objects.blob_id(text.encode()) for path, text in files_at(repository).items()
         }
         files = str(sorted(found.items())).removesuffix("]")
-        yield Story(tmp_path, served.server.url("a"), commits, files)
+        told = Story(served.server.url("a"), commits, files)
+        yield told
+        told.end()
 
 
-def test_every_place_is_known(story: Story) -> None:
+def test_every_place_is_known(story: Story, tmp_path: Path) -> None:
     """The list above is what a quiet run passes."""
-    assert story.run(WINDLASS_FAILPOINT_LOG=str(story.visited)).returncode == 0
-    assert set(story.visited.read_text().split()) == set(PLACES)
+    visited = tmp_path / "visited"
+    assert story.run(tmp_path, WINDLASS_FAILPOINT_LOG=str(visited))[0] == 0
+    assert set(visited.read_text().split()) == set(PLACES)
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_killed_on_the_way_the_end_is_the_same(story: Story, place: str) -> None:
+def test_killed_on_the_way_the_end_is_the_same(story: Story, place: str, tmp_path: Path) -> None:
     """Whatever is left behind, the next run has every commit whole."""
     later = "" if "rebuild" in place else "@2"
-    assert story.run(WINDLASS_FAILPOINTS=f"{place}=kill{later}").returncode == -9
-    again = story.run()
-    assert again.returncode == 0, again.stderr
-    files, targets = again.stdout.split("] ")
+    assert story.run(tmp_path, WINDLASS_FAILPOINTS=f"{place}=kill{later}") == (-9, "")
+    code, said = story.run(tmp_path)
+    assert code == 0, said
+    files, targets = said.split("] ")
     assert files == story.files
     assert all(commit in targets for commit in story.commits[-3:])

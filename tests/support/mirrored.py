@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import os
 import subprocess
@@ -214,15 +215,20 @@ class Mirrored:
             return []
         known = self._commits.get(tip)
         if known is None:
-            walk = pygit2.Repository(str(self.path)).walk(pygit2.Oid(hex=tip), _TOPOLOGICAL)
+            walk = self._opened.walk(pygit2.Oid(hex=tip), _TOPOLOGICAL)
             known = [_commit(one) for one in walk]
             self._commits = {tip: known}
         return [*known]
 
     def tip(self) -> str:
         """The branch's newest commit, read without a child: who waits looks often."""
-        found = pygit2.Repository(str(self.path)).references.get(f"refs/heads/{self.branch}")
+        found = self._opened.references.get(f"refs/heads/{self.branch}")
         return "" if found is None else str(found.target)
+
+    @functools.cached_property
+    def _opened(self) -> pygit2.Repository:
+        """The repository, opened once: what others write is found by every look."""
+        return pygit2.Repository(str(self.path))
 
     def subjects(self) -> list[str]:
         return [commit.subject for commit in self.commits()]
@@ -239,7 +245,7 @@ class Mirrored:
         return {**known}
 
     def _below_folder(self, commit: str) -> dict[str, str]:
-        tree = pygit2.Repository(str(self.path))[commit].peel(pygit2.Tree)
+        tree = self._opened[commit].peel(pygit2.Tree)
         if self.folder not in tree:
             return {}
         folder = tree[self.folder]
