@@ -141,7 +141,7 @@ def test_the_machine_is_outside(town: Town) -> None:
         except TimeoutError:
             return False
 
-    assert reached()
+    _soon(reached)
     town.policy("deny", ingress=[])
     _soon_not(reached)
 
