@@ -13,7 +13,7 @@ UV := $(BIN)/uv pip install --quiet --no-deps --python $(BIN)/python
 COMPILE := $(BIN)/uv pip compile --quiet --generate-hashes --no-header
 
 # uv takes a fifth of pip's time. It does not read pip's own settings, a mirror for example:
-# where it gets nothing, pip does it.
+# where it is not to be had or gets nothing, pip does it.
 install = $(UV) $(1) || { echo "setup: uv could not; going on with pip" >&2; $(PIP) $(1); }
 # Most tests wait for a cluster or a server, so workers may outnumber cores.
 WORKERS ?= 5
@@ -34,7 +34,7 @@ $(STAMP): pyproject.toml requirements/setup.txt requirements/dev.txt
 	@echo "setup: creating $(VENV) from requirements/dev.txt"
 	@rm -f $(STAMP)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) --require-hashes -r requirements/setup.txt
+	@$(PIP) --require-hashes -r requirements/setup.txt || echo "setup: no uv for this machine" >&2
 	@$(call install,--require-hashes -r requirements/dev.txt)
 	@$(call install,--no-build-isolation -e .)
 	@touch $(STAMP)
