@@ -1,15 +1,16 @@
-"""An HTTP transport for questions with an answer, over connections that are kept.
+"""An HTTP transport for questions to one server, over connections that are kept.
 
 Rules
-1. At most `MOST` questions are under way; who comes then waits for a place, as long as the
+1. All requests go to the same server: a kept connection is taken for any of them.
+2. At most `MOST` questions are under way; who comes then waits for a place, as long as the
    request's `pool` timeout says.
-2. A connection is kept only after an answer that came whole, and only if the server keeps
+3. A connection is kept only after an answer that came whole, and only if the server keeps
    it too. After any fault, cancellation included, it is closed: what may still arrive on it
    belongs to nobody.
-3. A kept connection that the server ends, or on which it speaks unasked, is closed at once.
+4. A kept connection that the server ends, or on which it speaks unasked, is closed at once.
    At most `MOST_KEPT` are kept, none is used after `KEPT_SECONDS`; the one used last is used
    first, so those that nobody needs grow old.
-4. Nothing is sent twice: a connection that ends under a request is a fault of the request.
+5. Nothing is sent twice: a connection that ends under a request is a fault of the request.
 
 The HTTP library's own pool serves the same purpose at 2.5 times the processor time per
 request: it asks the kernel about every kept connection before every request and speaks TLS
