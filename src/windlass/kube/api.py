@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 
 from windlass.base import failpoint
+from windlass.base.errors import Stalled
 from windlass.kube import pages as page_format
 from windlass.kube import paths
 from windlass.kube.connection import Connection
@@ -37,6 +38,13 @@ class Api:
     """
 
     def __init__(self, connection: Connection, *, acting_as: str = "") -> None:
+        if acting_as and connection.impersonates:
+            # The server would take this user with the groups of the other one.
+            raise Stalled(
+                "KubeconfigInvalid",
+                f"cannot act as {acting_as} with a kubeconfig whose user sets `as`; "
+                "use the credentials of the operator itself",
+            )
         self._connection = connection
         self._acting_as = {"Impersonate-User": acting_as} if acting_as else {}
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 import asyncio
 import os
 from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any
 
 import httpx2
 import msgspec
@@ -42,8 +43,10 @@ class _Answer(msgspec.Struct):
 class ExecPlugin(ExecAuth):
     """A bearer token from a plugin, shared by every request of a connection."""
 
-    def __init__(self, plugin: UserExec) -> None:
+    def __init__(self, plugin: UserExec, cluster: Mapping[str, Any] | None = None) -> None:
         super().__init__(plugin)
+        self._cluster = cluster
+        """What the plugin is told about the cluster; None where it did not ask."""
         if plugin.apiVersion not in _VERSIONS:
             raise Stalled(
                 "KubeconfigInvalid",
@@ -78,7 +81,7 @@ class ExecPlugin(ExecAuth):
         plugin = self._exec
         try:
             async with asyncio.timeout(PLUGIN_SECONDS):
-                output = await _output([plugin.command, *(plugin.args or [])], _environment(plugin))
+                output = await _output(_command(plugin), _environment(plugin, self._cluster))
             return msgspec.json.decode(output, type=_Answer).status.token
         except TimeoutError as error:
             raise _failed(plugin, f"did not end within {PLUGIN_SECONDS:g} s") from error
@@ -88,14 +91,16 @@ class ExecPlugin(ExecAuth):
             raise _failed(plugin, "printed no ExecCredential with a token") from error
 
 
-def authentication(user: User) -> httpx2.Auth | None:
+def authentication(
+    user: User, plugin_cluster: Mapping[str, Any] | None = None
+) -> httpx2.Auth | None:
     """How requests of this user are authenticated; None where a client certificate does it."""
     if user.token:
         redaction.process.add(user.token.strip())
     if user.password:
         redaction.process.add(user.password)
     if user.exec and not (user.token or user.token_file):
-        return ExecPlugin(user.exec)
+        return ExecPlugin(user.exec, plugin_cluster)
     return user_auth(user)
 
 
@@ -120,11 +125,15 @@ def _failed(plugin: UserExec, how: str) -> Retryable:
     )
 
 
-def _environment(plugin: UserExec) -> dict[str, str]:
+def _command(plugin: UserExec) -> list[str]:
+    return [plugin.command, *(plugin.args or [])]
+
+
+def _environment(plugin: UserExec, cluster: Mapping[str, Any] | None) -> dict[str, str]:
     info = {
         "apiVersion": plugin.apiVersion,
         "kind": "ExecCredential",
-        "spec": {"interactive": False},
+        "spec": {"interactive": False} | ({"cluster": cluster} if cluster else {}),
     }
     told = {"KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode()}
     return {**os.environ, **told, **{var.name: var.value for var in plugin.env or []}}

@@ -26,6 +26,7 @@ from lightkube.core.exceptions import ConfigError
 
 from windlass.base.errors import Stalled
 from windlass.kube import auth, configuration, errors, half_open, kept
+from windlass.kube.configuration import Access
 from windlass.kube.kept import KeptTransport
 from windlass.kube.transport import StreamTransport
 from windlass.objects.gvr import GVR
@@ -48,25 +49,29 @@ _TIMEOUT = httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS, pool=QUEUE_SE
 class Connection:
     """An authenticated way to one API server; close it, or use it as a context manager."""
 
-    def __init__(self, config: SingleConfig, *, user_agent: str) -> None:
-        user = config.user or User()
+    def __init__(self, access: Access, *, user_agent: str) -> None:
+        config, user = access.config, access.config.user or User()
         self.server = config.cluster.server.rstrip("/")
         self.namespace = config.namespace
         self.context_name = config.context_name
         self.without_watchlist: set[GVR] = set()
         """Types whose server refused to stream its initial state; they are listed instead."""
         self.may_write: Callable[[], bool] = lambda: True
+        self.impersonates = bool(access.impersonation)
+        """Whether the kubeconfig says to act as somebody else than who authenticates."""
         shared: dict[str, Any] = {
             "base_url": self.server,
-            "auth": auth.authentication(user),
-            "headers": {"User-Agent": user_agent, "Accept": "application/json"},
+            "auth": auth.authentication(user, access.plugin_cluster),
+            "headers": [
+                (b"User-Agent", user_agent.encode()),
+                (b"Accept", b"application/json"),
+                *access.impersonation,
+            ],
             "trust_env": False,
             "timeout": _TIMEOUT,
         }
-        tls, proxy = _tls(config, user), configuration.proxy_for(self.server)
-        self.requests, self.streams = (
-            _direct(shared, tls) if proxy is None else _proxied(shared, tls, proxy)
-        )
+        clients = _direct if access.proxy is None else _proxied
+        self.requests, self.streams = clients(shared, _tls(config, user), access)
 
     @classmethod
     def open(
@@ -146,19 +151,24 @@ class Connection:
 
 
 def _direct(
-    shared: dict[str, Any], tls: ssl.SSLContext
+    shared: dict[str, Any], tls: ssl.SSLContext, access: Access
 ) -> tuple[httpx2.AsyncClient, httpx2.AsyncClient]:
+    name = access.tls_server_name
     return (
-        httpx2.AsyncClient(**shared, transport=KeptTransport(tls)),
-        httpx2.AsyncClient(**shared, transport=StreamTransport(tls)),
+        httpx2.AsyncClient(**shared, transport=KeptTransport(tls, name)),
+        httpx2.AsyncClient(**shared, transport=StreamTransport(tls, name)),
     )
 
 
 def _proxied(
-    shared: dict[str, Any], tls: ssl.SSLContext, proxy: str
+    shared: dict[str, Any], tls: ssl.SSLContext, access: Access
 ) -> tuple[httpx2.AsyncClient, httpx2.AsyncClient]:
-    hooks = {"request": [half_open.watch]}
-    through: dict[str, Any] = {**shared, "verify": tls, "proxy": proxy, "event_hooks": hooks}
+    async def expect_name(request: httpx2.Request) -> None:
+        if access.tls_server_name:
+            request.extensions["sni_hostname"] = access.tls_server_name
+
+    hooks = {"request": [half_open.watch, expect_name]}
+    through: dict[str, Any] = {**shared, "verify": tls, "proxy": access.proxy, "event_hooks": hooks}
     return (
         httpx2.AsyncClient(**through, limits=_LIMITS),
         httpx2.AsyncClient(**through, limits=_STREAM_LIMITS),

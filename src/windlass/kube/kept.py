@@ -38,15 +38,18 @@ KEPT_SECONDS = 30.0
 class KeptTransport(httpx2.AsyncBaseTransport):
     """Asks one question at a time on each of its connections."""
 
-    def __init__(self, tls: ssl.SSLContext) -> None:
+    def __init__(self, tls: ssl.SSLContext, tls_server_name: str = "") -> None:
         self._tls = tls
+        self._tls_server_name = tls_server_name
         self._places = asyncio.Semaphore(MOST)
         self._open: set[Exchange] = set()
         self._kept: list[_Kept] = []
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         async with self._place(request):
-            exchange = self._resumed(request) or await opening.exchange(request, self._tls)
+            exchange = self._resumed(request) or await opening.exchange(
+                request, self._tls, self._tls_server_name
+            )
             self._open.add(exchange)
             try:
                 head = opening.head(request, connection=b"keep-alive")

@@ -31,15 +31,20 @@ class _SmallTls(sslproto.SSLProtocol):
     max_size = 64 << 10
 
 
-async def exchange(request: httpx2.Request, tls: ssl.SSLContext) -> Exchange:
-    """A new connection to where `request` goes, before anything was sent."""
+async def exchange(
+    request: httpx2.Request, tls: ssl.SSLContext, tls_server_name: str = ""
+) -> Exchange:
+    """A new connection to where `request` goes, before anything was sent.
+
+    `tls_server_name` is the name that the server must prove to have, if it is not its host.
+    """
     url, timeouts = request.url, request.extensions.get("timeout", {})
     port = url.port or (443 if url.scheme == "https" else 80)
     opened = Exchange(timeouts.get("read"))
     try:
         async with asyncio.timeout(timeouts.get("connect")):
             if url.scheme == "https":
-                await _secure(url.host, port, opened, tls)
+                await _secure(url.host, port, opened, tls, tls_server_name or url.host)
             else:
                 await _plain(url.host, port, opened)
     except TimeoutError as error:
@@ -59,12 +64,14 @@ def head(request: httpx2.Request, *, connection: bytes) -> bytes:
     return b"\r\n".join([*lines, b"Connection: " + connection, b"", b""])
 
 
-async def _secure(host: str, port: int, opened: Exchange, tls: ssl.SSLContext) -> None:
+async def _secure(
+    host: str, port: int, opened: Exchange, tls: ssl.SSLContext, proven_name: str
+) -> None:
     loop = asyncio.get_running_loop()
     shaken: asyncio.Future[None] = loop.create_future()
     try:
         transport, _ = await loop.create_connection(
-            lambda: _SmallTls(loop, opened, tls, shaken, server_hostname=host), host, port
+            lambda: _SmallTls(loop, opened, tls, shaken, server_hostname=proven_name), host, port
         )
         _keep_alive(transport.get_extra_info("socket"))
         try:

@@ -21,12 +21,13 @@ from windlass.kube.exchange import Exchange
 class StreamTransport(httpx2.AsyncBaseTransport):
     """Opens one connection per request."""
 
-    def __init__(self, tls: ssl.SSLContext) -> None:
+    def __init__(self, tls: ssl.SSLContext, tls_server_name: str = "") -> None:
         self._tls = tls
+        self._tls_server_name = tls_server_name
         self._open: set[Exchange] = set()
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        exchange = await opening.exchange(request, self._tls)
+        exchange = await opening.exchange(request, self._tls, self._tls_server_name)
         self._open.add(exchange)
         try:
             exchange.send(opening.head(request, connection=b"close"))

@@ -41,9 +41,9 @@ def _kubeconfig(
         "apiVersion": "v1",
         "kind": "Config",
         "contexts": [
-            {"name": context, "context": {"cluster": "c", "user": "u", "namespace": "shop"}}
+            {"name": context, "context": {"cluster": context, "user": "u", "namespace": "shop"}}
         ],
-        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "clusters": [{"name": context, "cluster": {"server": server}}],
         "users": [{"name": "u", "user": user or {}}],
     }
     path.write_text(yaml.safe_dump(document | ({"current-context": context} if current else {})))
@@ -80,8 +80,8 @@ def test_list_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(
         "KUBECONFIG", os.pathsep.join([str(tmp_path / "none"), str(first), str(second)])
     )
-    assert configuration.load(None, None).cluster.server == "https://first:6443"
-    assert configuration.load(None, "second").cluster.server == "https://second:6443"
+    assert configuration.load(None, None).config.cluster.server == "https://first:6443"
+    assert configuration.load(None, "second").config.cluster.server == "https://second:6443"
     with pytest.raises(Stalled, match="no context 'third'"):
         configuration.load(None, "third")
 

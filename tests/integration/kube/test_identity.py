@@ -1,0 +1,270 @@
+"""A kubeconfig's fields that change who one is or where one goes, beside the real kubectl."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import subprocess
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from windlass.base.errors import Stalled
+from windlass.kube import configuration
+from windlass.kube.api import Api
+from windlass.kube.connection import Connection
+from windlass.kube.errors import Forbidden, Unavailable
+from windlass.kube.follow import Interrupted, Scope, follow
+from windlass.objects.gvr import GVR
+
+if TYPE_CHECKING:
+    from windlass.dev.desk import Desk
+
+pytestmark = pytest.mark.cluster
+
+CONFIGMAPS = GVR("", "v1", "configmaps")
+SELF_REVIEWS = GVR("authentication.k8s.io", "v1", "selfsubjectreviews")
+
+Document = dict[str, Any]
+
+
+def _changed(
+    desk: Desk, path: Path, user: Mapping[str, Any] = {}, cluster: Mapping[str, Any] = {}
+) -> Path:
+    """The administrator's kubeconfig with fields of its user and its cluster added."""
+    document = yaml.safe_load(desk.admin_kubeconfig.read_text())
+    document["users"][0]["user"] |= user
+    document["clusters"][0]["cluster"] |= cluster
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+async def _who(kubeconfig: Path) -> Document:
+    """Whom the server takes the user of `kubeconfig` for."""
+    body = {"apiVersion": SELF_REVIEWS.api_version, "kind": "SelfSubjectReview"}
+    async with Connection.open(kubeconfig=kubeconfig) as connection:
+        made = await Api(connection).create(SELF_REVIEWS, body, field_manager="windlass-test")
+    who: Document = made["status"]["userInfo"]
+    return who
+
+
+def _kubectl_who(desk: Desk, kubeconfig: Path) -> Document:
+    command = [desk.kubectl, f"--kubeconfig={kubeconfig}", "auth", "whoami", "-o", "json"]
+    done = subprocess.run(command, check=True, capture_output=True, timeout=60)
+    who: Document = json.loads(done.stdout)["status"]["userInfo"]
+    return who
+
+
+async def test_as_is_honored(cluster: Desk, tmp_path: Path) -> None:
+    """With `as: nobody` windlass may read no more than kubectl, in requests and in watches."""
+    path = _changed(cluster, tmp_path / "k", user={"as": "nobody"})
+    async with Connection.open(kubeconfig=path) as connection:
+        with pytest.raises(Forbidden, match='"nobody" cannot list'):
+            await Api(connection).list(CONFIGMAPS, "kube-system")
+        items = follow(connection, Scope(CONFIGMAPS, "kube-system"))
+        first = await anext(items)
+        await items.aclose()
+    assert isinstance(first, Interrupted)
+    assert "forbidden" in first.message
+
+
+async def test_every_part_of_an_identity(cluster: Desk, tmp_path: Path) -> None:
+    """Groups, uid and extra values reach the server as kubectl sends them."""
+    user = {
+        "as": "jörg",
+        "as-uid": "4711",
+        "as-groups": ["dev", "ops"],
+        "as-user-extra": {"acme.com/Project %1": ["alpha", "beta"], "scopes": ["view"]},
+    }
+    path = _changed(cluster, tmp_path / "k", user=user)
+    ours, theirs = await _who(path), await asyncio.to_thread(_kubectl_who, cluster, path)
+    assert ours == theirs
+    assert (ours["username"], ours["uid"]) == ("jörg", "4711")
+    assert {"dev", "ops"} <= set(ours["groups"])
+
+
+async def test_no_second_impersonation(cluster: Desk, tmp_path: Path) -> None:
+    """Nobody else is impersonated with the groups of a kubeconfig's own impersonation."""
+    path = _changed(cluster, tmp_path / "k", user={"as": "nobody", "as-groups": ["ops"]})
+    async with Connection.open(kubeconfig=path) as connection:
+        with pytest.raises(Stalled, match="sets `as`"):
+            Api(connection, acting_as="system:serviceaccount:a:b")
+
+
+@pytest.mark.parametrize(
+    ("user", "way", "words"),
+    [
+        ({"auth-provider": {"name": "gcp"}}, {}, "auth-provider.*use exec"),
+        ({"as-groups": ["ops"]}, {}, "no as; set as"),
+        ({}, {"proxy-url": "socks5://127.0.0.1:1"}, "proxy-url.*use http"),
+        ({}, {"proxy-url": 7}, "malformed"),
+    ],
+)
+def test_refused_by_name(
+    desk_like: Callable[..., Path], user: Document, way: Document, words: str
+) -> None:
+    """What is not honored is refused with the name of the field and what to do."""
+    with pytest.raises(Stalled, match=words):
+        Connection.open(kubeconfig=desk_like(user=user, cluster=way))
+
+
+@pytest.fixture
+def desk_like(cluster: Desk, tmp_path: Path) -> Callable[..., Path]:
+    """Makes changed copies of the administrator's kubeconfig."""
+    return lambda **changes: _changed(cluster, tmp_path / "changed", **changes)
+
+
+async def test_server_name_of_the_certificate(desk_like: Callable[..., Path]) -> None:
+    """`tls-server-name` is what the certificate must carry, in requests and in watches."""
+    right = desk_like(cluster={"tls-server-name": "kubernetes.default.svc"})
+    async with Connection.open(kubeconfig=right) as connection:
+        assert await Api(connection).text("/readyz") == "ok"
+    wrong = desk_like(cluster={"tls-server-name": "bank.example"})
+    async with Connection.open(kubeconfig=wrong) as connection:
+        with pytest.raises(Unavailable, match=r"bank\.example"):
+            await Api(connection).text("/readyz")
+        items = follow(connection, Scope(CONFIGMAPS, "kube-system"))
+        first = await anext(items)
+        await items.aclose()
+    assert isinstance(first, Interrupted)
+
+
+@asynccontextmanager
+async def _tunnel(target: tuple[str, int]) -> AsyncIterator[tuple[str, list[str]]]:
+    """A proxy that answers CONNECT and leads everybody to `target`; its address, what it saw."""
+    seen: list[str] = []
+    served: set[asyncio.Task[None]] = set()
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65536):
+                writer.write(data)
+        finally:
+            writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        served.add(task)
+        head = await reader.readuntil(b"\r\n\r\n")
+        seen.append(head.split(b"\r\n", 1)[0].decode())
+        there, back = await asyncio.open_connection(*target)
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        await asyncio.gather(pump(reader, back), pump(there, writer), return_exceptions=True)
+        await asyncio.gather(back.wait_closed(), writer.wait_closed(), return_exceptions=True)
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}", seen
+        await asyncio.gather(*served)
+
+
+async def test_proxy_of_the_kubeconfig(cluster: Desk, desk_like: Callable[..., Path]) -> None:
+    """Requests and the server's proven name go through `proxy-url`, also towards loopback."""
+    parts = urlsplit(cluster.server)
+    assert parts.hostname
+    assert parts.port
+    async with _tunnel((parts.hostname, parts.port)) as (proxy, seen):
+        way = {
+            "proxy-url": proxy,
+            "server": "https://api.far.example:6443",
+            "tls-server-name": "kubernetes.default.svc",
+        }
+        async with Connection.open(kubeconfig=desk_like(cluster=way)) as connection:
+            assert await Api(connection).text("/readyz") == "ok"
+    assert seen == ["CONNECT api.far.example:6443 HTTP/1.1"]
+
+
+def _part(name: str, *, origin: str, current: str = "") -> Document:
+    """A kubeconfig whose entries say which file they come from."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": current,
+        "contexts": [
+            {"name": name, "context": {"cluster": "shared", "user": "one", "namespace": origin}},
+            {"name": "both", "context": {"cluster": f"c-{origin}", "user": "shared"}},
+        ],
+        "clusters": [
+            {"name": "shared", "cluster": {"server": f"https://shared-{origin}:6443"}},
+            {"name": f"c-{origin}", "cluster": {"server": f"https://own-{origin}:6443"}},
+        ],
+        "users": [
+            {"name": "shared", "user": {"token": f"token-{origin}"}},
+            *([{"name": "one", "user": {"token": "the-one"}}] if origin == "b" else []),
+        ],
+    }
+
+
+def _view(desk: Desk, files: str, context: str) -> tuple[str, str, str]:
+    command = [
+        *(desk.kubectl, "config", "view", "--minify", "--raw", "-o", "json"),
+        *([f"--context={context}"] if context else []),
+    ]
+    environment = {"KUBECONFIG": files, "PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
+    done = subprocess.run(command, check=True, capture_output=True, timeout=60, env=environment)
+    seen = json.loads(done.stdout)
+    return (
+        seen["clusters"][0]["cluster"]["server"],
+        seen["users"][0]["user"]["token"],
+        seen["contexts"][0]["context"].get("namespace") or "default",
+    )
+
+
+def test_files_merge_as_kubectl_merges_them(
+    cluster: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In every order of three files, every context means what it means to kubectl."""
+    parts = {
+        "a": _part("left", origin="a"),
+        "b": _part("left", origin="b", current="left"),
+        "c": _part("right", origin="c", current="both"),
+    }
+    for name, document in parts.items():
+        (tmp_path / name).write_text(yaml.safe_dump(document))
+    (tmp_path / "empty").write_text("")
+    for order in itertools.permutations(["a", "b", "c", "empty"], 4):
+        files = ":".join(str(tmp_path / name) for name in (*order, "absent"))
+        monkeypatch.setenv("KUBECONFIG", files)
+        for context in ("", "left", "both") if order[-1] == "empty" else ("",):
+            access = configuration.load(None, context or None)
+            assert access.config.user is not None
+            ours = (
+                access.config.cluster.server,
+                access.config.user.token,
+                access.config.namespace,
+            )
+            assert ours == _view(cluster, files, context), (order, context)
+
+
+async def test_plugin_is_told_the_cluster(cluster: Desk, tmp_path: Path) -> None:
+    """A plugin beside its kubeconfig that asks for it hears which cluster it is for."""
+    plugin = tmp_path / "plugin"
+    plugin.write_text('#!/bin/sh\necho "$KUBERNETES_EXEC_INFO" > "$(dirname "$0")/told"\nexit 1\n')
+    plugin.chmod(0o755)
+    exec_plugin = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "./plugin",
+        "provideClusterInfo": True,
+        "interactiveMode": "Never",
+    }
+    extension = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "x"}}
+    path = _changed(cluster, tmp_path / "k", cluster={"extensions": [extension]})
+    document = yaml.safe_load(path.read_text())
+    document["users"][0]["user"] = {"exec": exec_plugin}
+    path.write_text(yaml.safe_dump(document))
+
+    async with Connection.open(kubeconfig=path) as connection:
+        with pytest.raises(Exception, match="CredentialPluginFailed"):
+            await Api(connection).text("/readyz")
+    ours = json.loads((tmp_path / "told").read_text())["spec"]["cluster"]
+    command = [cluster.kubectl, f"--kubeconfig={path}", "get", "--raw=/readyz"]
+    await asyncio.to_thread(subprocess.run, command, capture_output=True, timeout=60)
+    theirs = json.loads((tmp_path / "told").read_text())["spec"]["cluster"]
+    assert ours == theirs
