@@ -43,6 +43,8 @@ def column(form: Any) -> Sequence[Any] | None:
         return (False, True)
     if isinstance(form, forms.Choice):
         return form.words
+    if isinstance(form, forms.Cidr):
+        return ("10.0.0.0/8", "192.0.2.1/32", "::/0", "fd00:ec2::/32")
     if isinstance(form, forms.Int):
         return Near(form.least, form.most)
     if isinstance(form, forms.Duration):

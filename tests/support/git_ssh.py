@@ -65,9 +65,10 @@ async def _serve(process: asyncssh.SSHServerProcess[bytes], root: Path) -> None:
 
 
 @contextlib.contextmanager
-def serving_ssh(root: Path) -> Iterator[SshServed]:
-    """An SSH server that serves the bare repositories in `root`."""
-    host, user = (asyncssh.generate_private_key("ssh-ed25519") for _ in range(2))
+def serving_ssh(root: Path, *, host: asyncssh.SSHKey | None = None) -> Iterator[SshServed]:
+    """An SSH server that serves the bare repositories in `root`, with a fresh key by default."""
+    host = host or asyncssh.generate_private_key("ssh-ed25519")
+    user = asyncssh.generate_private_key("ssh-ed25519")
     logins: list[str] = []
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)

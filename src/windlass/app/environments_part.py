@@ -11,6 +11,7 @@ from windlass.environments.decide.fences import Surroundings
 from windlass.environments.decide.names import Naming
 from windlass.environments.decide.owned_objects import Subject
 from windlass.environments.decide.trust import Untrusted
+from windlass.git.settings import GitSettings
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.follow import FollowSettings
@@ -42,7 +43,8 @@ class EnvironmentsPart:
         self._running: EnvironmentsController | None = None
 
     async def run(self) -> None:
-        settings = _of(self._settings, await self._own_name(), self._at_desk)
+        git = git_settings.of(self._settings, self._at_desk, self._connection.server)
+        settings = _of(self._settings, await self._own_name(), git)
         self._running = EnvironmentsController(
             self._connection, settings, clock=self._clock, metrics=self._metrics
         )
@@ -63,11 +65,11 @@ class EnvironmentsPart:
         return str(answer["status"]["userInfo"]["username"])
 
 
-def _of(settings: Settings, operator: str, at_desk: bool) -> EnvironmentsSettings:
+def _of(settings: Settings, operator: str, git: GitSettings) -> EnvironmentsSettings:
     reserved = {*settings.environments_reserved_namespaces, settings.namespace}
     return EnvironmentsSettings(
         work_directory=settings.work_dir / "environments",
-        git=git_settings.of(settings, at_desk),
+        git=git,
         operator=Subject(operator),
         install=Install(settings.release, settings.namespace),
         follow=FollowSettings(

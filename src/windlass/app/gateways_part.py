@@ -37,7 +37,7 @@ class GatewaysPart:
             self._connection,
             GatewaysSettings(
                 work_directory=self._settings.work_dir / "gateways",
-                git=git_settings.of(self._settings, self._at_desk),
+                git=git_settings.of(self._settings, self._at_desk, self._connection.server),
                 follow=FollowSettings(
                     page_size=self._settings.page_size,
                     idle_seconds=self._settings.watch_idle_timeout,

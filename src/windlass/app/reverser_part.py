@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from windlass.api import webhook
 from windlass.api.install import Install
-from windlass.app import reverser_settings
+from windlass.app import git_settings, reverser_settings
 from windlass.app.settings import Settings
 from windlass.app.webhook_trust import WebhookTrust
 from windlass.base.clock import Clock
@@ -51,7 +51,8 @@ class ReverserPart:
         self._running: Reverser | None = None
 
     async def run(self) -> None:
-        settings = reverser_settings.of(self._settings, self._holder, self._at_desk)
+        git = git_settings.of(self._settings, self._at_desk, self._connection.server)
+        settings = reverser_settings.of(self._settings, self._holder, git)
         ground = await reverser.survey(self._api, settings)
         self._running = Reverser(
             self._connection,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from windlass.api.install import Install
-from windlass.app import git_settings
 from windlass.app.settings import Settings
+from windlass.git.settings import GitSettings
 from windlass.kube.follow import FollowSettings
 from windlass.reverser.controller import ReverserSettings
 from windlass.reverser.decide.cadence import Limits
@@ -12,13 +12,13 @@ from windlass.reverser.decide.cadence import Limits
 _MIB = 1 << 20
 
 
-def of(settings: Settings, instance: str, at_desk: bool) -> ReverserSettings:
-    """At the desk, repositories may be files and servers may be on loopback."""
+def of(settings: Settings, instance: str, git: GitSettings) -> ReverserSettings:
+    """Slices the settings of the process."""
     return ReverserSettings(
         install=Install(settings.release, settings.namespace),
         instance=instance,
         work_directory=settings.work_dir,
-        git=git_settings.of(settings, at_desk),
+        git=git,
         follow=FollowSettings(
             page_size=settings.page_size, idle_seconds=settings.watch_idle_timeout
         ),

@@ -144,7 +144,15 @@ class Settings:
         "Skip objects that a cluster makes and rewrites by itself; off mirrors them too.",
     )
     git_insecure_hosts: tuple[str, ...] = _declare(
-        forms.Several(forms.HOST), "", "Hosts that may be reached without encryption."
+        forms.Several(forms.HOST),
+        "",
+        "Hosts that git may reach without encryption, and at addresses refused otherwise.",
+    )
+    git_refused_cidrs: tuple[str, ...] = _declare(
+        forms.Several(forms.CIDR),
+        "",
+        "Addresses that git never connects to, beside those of the API server, loopback, "
+        "link-local and metadata services.",
     )
     cluster_destination_namespaces: tuple[str, ...] = _declare(
         forms.Several(forms.LABEL),

@@ -6,6 +6,7 @@ reading it again gives the same value. `expected` ends the sentence "expected ..
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,6 +135,22 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Cidr:
+    """A block of addresses."""
+
+    expected: str = "a block of addresses, like 10.0.0.0/8"
+
+    def read(self, text: str) -> str:
+        if "/" not in text:
+            raise ValueError(text)
+        ipaddress.ip_network(text)
+        return text
+
+    def write(self, value: str) -> str:
+        return value
+
+
+@dataclass(frozen=True, slots=True)
 class Directory:
     """The absolute path of a directory."""
 
@@ -220,7 +237,7 @@ RESOURCE = Text(
 HOST = Text(
     r"([0-9A-Za-z.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?", "a host, where needed with its port"
 )
-CIDR = Text(r"[0-9A-Fa-f:.]+/[0-9]{1,3}", "a block of addresses, like 10.0.0.0/8")
+CIDR = Cidr()
 UID = Text(r"[0-9A-Za-z-]{0,64}", "a uid of letters, digits and dashes, or nothing")
 BELOW = Text(
     r"(?!\.{1,2}(/|$))[A-Za-z0-9_.-]+(/(?!\.{1,2}(/|$))[A-Za-z0-9_.-]+)*",

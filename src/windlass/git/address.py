@@ -1,9 +1,11 @@
 """Where a host name leads, and whether we go there.
 
-Loopback, link-local and metadata addresses are refused unless the settings list the
-host, so that no repository URL reaches the machine's own services. The addresses that
+Loopback, link-local and metadata addresses, and the blocks that the settings add, are refused
+unless the settings list the host, so that no repository URL reaches the machine's own
+services. The API server is refused with its port, whatever is listed. The addresses that
 passed are the ones the child is pinned to, so a name that changes its answer in between
-changes nothing.
+changes nothing. A refused address, a name without an answer and a server that cannot be
+reached have one message: who may write a URL shall not learn from it what listens where.
 """
 
 from __future__ import annotations
@@ -13,7 +15,10 @@ import ipaddress
 import socket
 
 from windlass.git.errors import GitError
+from windlass.git.format import failures
 from windlass.git.settings import GitSettings
+
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 # Of clouds whose own services are not at 169.254.169.254 alone.
 _METADATA = frozenset(
@@ -25,37 +30,43 @@ _TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
 async def resolve(host: str, port: int, settings: GitSettings) -> tuple[str, ...]:
     """The addresses of `host`, each of them allowed."""
     bare = host.strip("[]")
-    listed = bare in settings.insecure_hosts or bare in settings.local_hosts
-    found = await _look_up(bare, port)
-    if not listed:
-        for address in found:
-            _check(bare, address)
+    try:
+        found = await _look_up(bare, port)
+        own = await _api_server(port, settings)
+    except (OSError, UnicodeError) as error:
+        raise GitError("Unavailable", failures.unreachable(bare, port)) from error
+    meant = {_meant(each) for each in found}
+    refused = bool(meant & own)
+    if not settings.allows_any_address(bare, port):
+        refused |= any(_is_refused(each, settings) for each in meant)
+    if refused:
+        raise GitError("AddressRefused", failures.unreachable(bare, port))
     return found
 
 
 async def _look_up(host: str, port: int) -> tuple[str, ...]:
     loop = asyncio.get_running_loop()
-    try:
-        answers = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        raise GitError("Unavailable", f"the name {host} cannot be resolved") from error
+    answers = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return tuple(dict.fromkeys(str(answer[4][0]) for answer in answers))
 
 
-def _check(host: str, text: str) -> None:
-    address = _meant(ipaddress.ip_address(text.partition("%")[0]))
+async def _api_server(port: int, settings: GitSettings) -> set[_Address]:
+    """The API server's addresses, as far as `port` can lead there."""
+    if settings.api_server is None or settings.api_server[1] != port:
+        return set()
+    return {_meant(each) for each in await _look_up(*settings.api_server)}
+
+
+def _is_refused(address: _Address, settings: GitSettings) -> bool:
     local = address.is_loopback or address.is_link_local or address.is_unspecified
     if local or address.is_multicast or str(address) in _METADATA:
-        raise GitError(
-            "AddressRefused",
-            f"{host} is at a loopback, link-local or metadata address; list the host to allow it",
-        )
+        return True
+    return any(address in ipaddress.ip_network(block) for block in settings.refused_cidrs)
 
 
-def _meant(
-    address: ipaddress.IPv4Address | ipaddress.IPv6Address,
-) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """The IPv4 address that an IPv6 address stands for, where it stands for one."""
+def _meant(text: str) -> _Address:
+    """The address, or the IPv4 address that an IPv6 address stands for."""
+    address = ipaddress.ip_address(text.partition("%")[0])
     if isinstance(address, ipaddress.IPv4Address):
         return address
     if address in _TRANSLATED:

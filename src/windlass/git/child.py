@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import structlog
+
 from windlass.base import redaction, threads, unnamed
 from windlass.git import address, environment, private, process, ssh
 from windlass.git.credentials import ANONYMOUS, Credentials
@@ -26,6 +28,11 @@ from windlass.git.format import failures, known_hosts
 from windlass.git.format.remote import Remote
 from windlass.git.settings import GitSettings
 from windlass.git.turns import Turns
+
+_PROXY_PORT = 1080
+"""Where curl looks for a proxy whose address names no port."""
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +149,8 @@ class Git:
             return ()
         if credentials.proxy is not None and remote.scheme != "ssh":
             parts = urlsplit(credentials.proxy.address)
-            await address.resolve(parts.hostname or "", parts.port or 0, self.settings)
+            port = parts.port or _PROXY_PORT
+            await address.resolve(parts.hostname or "", port, self.settings)
             return ()
         found = await address.resolve(remote.host, remote.port, self.settings)
         return () if address.is_literal(remote.host) else found
@@ -201,7 +209,8 @@ class Git:
 
 def check_transport(remote: Remote, settings: GitSettings) -> None:
     """Refuse transports without protection, unless they are allowed for the host."""
-    if remote.scheme in {"http", "git"} and remote.host not in settings.insecure_hosts:
+    is_open = remote.scheme in {"http", "git"}
+    if is_open and not settings.allows_insecure(remote.host, remote.port):
         raise InsecureTransport(
             f"{remote.scheme} is refused for host {remote.host}: use https or ssh,"
             " or list the host in --git-insecure-hosts"
@@ -225,6 +234,10 @@ def _completed(
         return Completed(ended.stdout, stderr)
     reason = failures.reason(stderr, ended.stdout.decode("utf-8", "replace"))
     words = failures.readable(stderr) or f"exit status {ended.returncode}"
+    if remote is not None and reason == "Unavailable" and failures.is_unreachable(words):
+        # The administrator may know which it was; whoever wrote the URL may not.
+        _log.debug("git server unreachable", host=remote.host, port=remote.port, cause=words)
+        raise GitError(reason, failures.unreachable(remote.host.strip("[]"), remote.port))
     if reason == "HostKeyMismatch" and remote is not None:
         expected = known_hosts.fingerprints(credentials.known_hosts, remote.host, remote.port)
         words = f"{words}; expected {', '.join(expected)}"

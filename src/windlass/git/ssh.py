@@ -14,11 +14,9 @@ from pathlib import Path
 from windlass.git.credentials import Credentials
 from windlass.git.errors import GitError
 from windlass.git.format import known_hosts
-from windlass.git.format.remote import Remote
+from windlass.git.format.remote import DEFAULT_USER, Remote
 from windlass.git.private import PrivateDirectory
 from windlass.git.settings import GitSettings
-
-_DEFAULT_USER = "git"
 
 
 def command(
@@ -64,7 +62,7 @@ def configuration(
     verified = credentials.host_key_verification
     lines = [
         "Host *",
-        f"User {_DEFAULT_USER}",
+        f"User {DEFAULT_USER}",
         f"StrictHostKeyChecking {'yes' if verified else 'no'}",
         f'UserKnownHostsFile "{hosts if verified else "/dev/null"}"',
         "GlobalKnownHostsFile /dev/null",
@@ -76,6 +74,9 @@ def configuration(
         "IdentityAgent none",
         "AddKeysToAgent no",
         "PreferredAuthentications publickey",
+        # Shorter RSA keys can be broken; ssh before 9.1 does not know how to refuse them.
+        "IgnoreUnknown RequiredRSASize",
+        "RequiredRSASize 2048",
         "BatchMode yes",
         "ForwardAgent no",
         "ClearAllForwardings yes",

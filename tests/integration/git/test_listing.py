@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
+import asyncssh
 import pytest
 import trustme
 
@@ -96,6 +98,49 @@ async def test_loopback_needs_a_listed_host(tmp_path: Path) -> None:
     with pytest.raises(GitError) as caught:
         await read(git, Remote.parse("https://localhost:1/a"))
     assert caught.value.reason == "AddressRefused"
+
+
+async def test_a_listed_host_with_its_port(tmp_path: Path) -> None:
+    """HOST:PORT allows http to that port."""
+    with serving(tmp_path / "srv") as served:
+        served.create("a", {"f": "1"})
+        listed = frozenset({f"127.0.0.1:{served.remote('a').port}"})
+        git = Git(git_settings(tmp_path, insecure_hosts=listed))
+        assert (await read(git, served.remote("a"))).tip("main")
+
+
+@pytest.mark.parametrize("scheme", ["http", "https", "ssh"])
+async def test_no_message_tells_what_listens_where(tmp_path: Path, scheme: str) -> None:
+    """A closed port, one that hangs up, one of another service and a refused one read alike."""
+
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 mail.example ESMTP\r\n")
+        await reader.read(1)
+        writer.close()
+
+    async def said(port: int, **changes: object) -> str:
+        git = Git(git_settings(tmp_path, **changes))
+        own = Credentials(ssh_key=_ssh_key(), host_key_verification=False)
+        with pytest.raises(GitError) as caught:
+            await read(git, Remote.parse(f"{scheme}://127.0.0.1:{port}/a"), own)
+        return caught.value.message.replace(f":{port}", ":PORT")
+
+    async with (
+        await asyncio.start_server(hang_up, "127.0.0.1", 0) as ending,
+        await asyncio.start_server(speak, "127.0.0.1", 0) as speaking,
+    ):
+        ports = [server.sockets[0].getsockname()[1] for server in (ending, speaking)]
+        messages = {await said(port) for port in (1, *ports)}
+        messages.add(await said(ports[0], api_server=("127.0.0.1", ports[0])))
+    [message] = messages
+    assert message.startswith("git server 127.0.0.1:PORT cannot be reached")
+
+
+def _ssh_key() -> bytes:
+    return asyncssh.generate_private_key("ssh-ed25519").export_private_key()
 
 
 @pytest.mark.scenario("S14")

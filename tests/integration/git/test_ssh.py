@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import asyncssh
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -64,6 +65,18 @@ async def test_a_changed_host_key_is_refused_with_fingerprints(
             Credentials(ssh_key=served.key, known_hosts=known),
         )
     assert caught.value.reason == "HostKeyMismatch"
+
+
+async def test_a_short_rsa_host_key_is_refused(tmp_path: Path) -> None:
+    """A server whose RSA key is below 2048 bits proves nothing, and nobody logs in."""
+    key = asyncssh.generate_private_key("ssh-rsa", key_size=1024)
+    with serving_ssh(tmp_path, host=key) as served:
+        commit_files(Repositories(tmp_path).create("a"), {"f": "1"})
+        own = Credentials(ssh_key=served.key, known_hosts=served.known_hosts)
+        with pytest.raises(GitError) as caught:
+            await read(Git(git_settings(tmp_path)), served.remote("a"), own)
+        assert caught.value.reason == "HostKeyMismatch", caught.value
+        assert served.logins == []
 
 
 async def test_verification_can_be_turned_off(tmp_path: Path, served: SshServed) -> None:

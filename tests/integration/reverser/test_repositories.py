@@ -20,6 +20,7 @@ from tests.support.gitserver import (
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
 from tests.support.people import admin_of
+from windlass.dev.desk import Desk
 from windlass.dev.git_repositories import Repositories
 from windlass.git import credentials
 
@@ -88,6 +89,16 @@ def test_a_missing_branch_does_not_block_another(mirrored: Mirrored) -> None:
     path = f"v1/configmaps/{mirrored.namespace}/one.yaml"
     eventually(lambda: path in mirrored.files(), "the object on main")
     assert mirrored.git("show", "main:README.md") == "hello\n"
+
+
+@pytest.mark.cluster
+def test_a_url_of_the_api_server_is_refused(mirrored: Mirrored, cluster: Desk) -> None:
+    """Nothing is sent to the API server, and the status does not tell that it is there."""
+    _repository(mirrored, repoUrl=f"{cluster.server}/api/v1/secrets.git")
+    ready = mirrored.await_condition("gitrepoconfig", "repo", "InsecureTransport")
+    assert "cannot be reached: it does not answer, or its address is not allowed" in (
+        ready["message"]
+    )
 
 
 @pytest.mark.cluster

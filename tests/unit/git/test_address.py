@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import socket
 
 import pytest
@@ -44,6 +45,48 @@ async def test_cluster_and_public_addresses_pass(
     """Git servers inside the cluster are allowed."""
     _answers(monkeypatch, where, where)
     assert await address.resolve("host", 443, GitSettings()) == (where,)
+
+
+@pytest.mark.parametrize("where", ["10.1.2.3", "::ffff:10.1.2.3", "fd12::1"])
+async def test_settings_refuse_further_addresses(
+    monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Blocks of the settings count like this machine's own addresses; listing allows a host."""
+    _answers(monkeypatch, where)
+    settings = GitSettings(refused_cidrs=("10.0.0.0/8", "fd00::/8"))
+    with pytest.raises(GitError) as caught:
+        await address.resolve("host", 443, settings)
+    assert caught.value.reason == "AddressRefused"
+    listed = dataclasses.replace(settings, local_hosts=frozenset({"host:443"}))
+    assert await address.resolve("host", 443, listed) == (where,)
+
+
+async def test_the_api_server_is_refused_with_its_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under any name, and even if the host is listed; other ports of the address are not."""
+    _answers(monkeypatch, "10.96.0.1")
+    settings = GitSettings(
+        insecure_hosts=frozenset({"host"}), api_server=("kubernetes.default.svc", 443)
+    )
+    with pytest.raises(GitError) as caught:
+        await address.resolve("host", 443, settings)
+    assert caught.value.reason == "AddressRefused"
+    assert await address.resolve("host", 8443, settings) == ("10.96.0.1",)
+
+
+@pytest.mark.parametrize(
+    ("listed", "host", "port", "allowed"),
+    [
+        ("git.corp", "git.corp", 80, True),
+        ("git.corp:3000", "git.corp", 3000, True),
+        ("git.corp:3000", "git.corp", 80, False),
+        ("[::1]:3000", "[::1]", 3000, True),
+        ("[::1]", "::1", 80, True),
+        ("git.corp", "git.corp.evil", 80, False),
+    ],
+)
+def test_a_listed_host_may_name_its_port(listed: str, host: str, port: int, allowed: bool) -> None:
+    """Without a port every port is meant, with one only that."""
+    assert GitSettings(insecure_hosts=frozenset({listed})).allows_insecure(host, port) == allowed
 
 
 async def test_unknown_names_are_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,7 +109,7 @@ def test_url_is_normal_and_parses_to_the_same_remote(text: str, url: str) -> Non
     ],
 )
 def test_identity_is_one_for_all_spellings(spellings: list[str]) -> None:
-    """Scheme, user, case of host, default port, slash and .git do not make a new repository."""
+    """Scheme, user git, case of host, default port, slash and .git make no new repository."""
     assert len({Remote.parse(text).identity for text in spellings}) == 1
 
 
@@ -120,17 +120,19 @@ def test_identity_is_one_for_all_spellings(spellings: list[str]) -> None:
         ("https://host/a", "https://host/A"),
         ("https://host/a", "https://host/b"),
         ("https://host/a", "https://other/a"),
+        ("ssh://alice@host/a", "ssh://bob@host/a"),
+        ("alice@host:a", "git@host:a"),
     ],
 )
 def test_identity_tells_repositories_apart(one: str, other: str) -> None:
-    """Other ports, paths and hosts, and case where hosts mind it, are other repositories."""
+    """Other ports, paths, hosts and users, and case where hosts mind it, are other ones."""
     assert Remote.parse(one).identity != Remote.parse(other).identity
 
 
 def test_endpoint_tells_transports_apart_and_display_hides_the_user() -> None:
     """An endpoint has scheme and port; what people read has no user."""
     remote = Remote.parse("ssh://deploy@host/a.git")
-    assert remote.endpoint == "ssh://host:22/a.git"
+    assert remote.endpoint == "ssh://deploy@host:22/a.git"
     assert Remote.parse("https://host/a.git").endpoint == "https://host:443/a.git"
     assert remote.display == "ssh://host/a.git"
     assert Remote.parse("git@host:a.git").display == "ssh://host/a.git"

@@ -18,7 +18,8 @@ _LINE_CHARS = 4096
 _OURS: tuple[tuple[str, str], ...] = (
     (
         "HostKeyMismatch",
-        r"host key verification failed|identification has changed|host key is known",
+        r"host key verification failed|identification has changed|host key is known"
+        r"|bad server host key|invalid key length",
     ),
     ("DiskFull", r"no space left on device|disk quota exceeded"),
     (
@@ -60,6 +61,14 @@ _UNTRUSTED = (
     r"|error setting certificate|problem with the ssl"
 )
 _REDIRECTED = r"returned error: 30[12378]|update url base from redirection"
+# Nothing of a git server was seen: closed and filtered ports, and ports of other services.
+_UNREACHABLE = (
+    r"could(n't| not) (connect|resolve)|failed to connect|connection (refused|timed out|reset)"
+    r"|no route to host|network is unreachable|empty reply|operation timed out|http/0\.9"
+    r"|(recv|send) failure|unexpected tls packet|wrong version number|unexpected eof"
+    r"|ssl_error_syscall|(non-properly|improperly) terminated|ssh: connect to host"
+    r"|kex_exchange_identification|banner exchange|connection closed by"
+)
 _REFUSAL = (
     r"remote rejected|hook declined|protected branch|quota|exceeds|pre-receive|not permitted"
     r"|permission|denied|prohibited|unpacker error|shallow update not allowed|gh0\d\d"
@@ -69,6 +78,7 @@ _OURS_COMPILED = tuple((name, re.compile(text, re.IGNORECASE)) for name, text in
 _RACE_COMPILED = re.compile(_RACE, re.IGNORECASE)
 _REFUSAL_COMPILED = re.compile(_REFUSAL, re.IGNORECASE)
 _UNTRUSTED_COMPILED = re.compile(_UNTRUSTED, re.IGNORECASE)
+_UNREACHABLE_COMPILED = re.compile(_UNREACHABLE, re.IGNORECASE)
 _REDIRECTED_COMPILED = re.compile(_REDIRECTED, re.IGNORECASE)
 
 
@@ -89,6 +99,20 @@ def reason(stderr: str, stdout: str = "") -> str:
 def is_untrusted(words: str) -> bool:
     """Whether an `Unavailable` remote failed to prove who it is (TLS)."""
     return bool(_UNTRUSTED_COMPILED.search(words))
+
+
+def is_unreachable(words: str) -> bool:
+    """Whether an `Unavailable` remote showed nothing of a git server."""
+    return bool(_UNREACHABLE_COMPILED.search(words))
+
+
+def unreachable(host: str, port: int) -> str:
+    """The one message for every address at which no git server was found."""
+    place = f"[{host}]" if ":" in host else host
+    return (
+        f"git server {place}:{port} cannot be reached: it does not answer, or its address is "
+        "not allowed; check the URL and the network"
+    )
 
 
 def is_redirected(words: str) -> bool:

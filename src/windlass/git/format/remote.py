@@ -3,7 +3,9 @@
 `Remote.parse` lets in https, http, ssh, git, file and the scp form `user@host:path`, and
 refuses everything that git could read as an option, a helper or a credential. A refusal
 names the rule and never the value, because the value may hold a password. Two spellings
-of one repository have the same `identity`; `endpoint` also tells transports apart. What
+of one repository have the same `identity`; `endpoint` also tells transports apart. An ssh
+user is part of both, because a server may show each user repositories of their own; only
+`git`, the user that nobody chooses, is none. What
 `url` says parses to the same remote again, and no credential is ever in any of the texts.
 """
 
@@ -15,6 +17,7 @@ from urllib.parse import unquote_to_bytes
 
 DEFAULT_PORTS = {"https": 443, "http": 80, "ssh": 22, "git": 9418, "file": 0}
 MAX_CHARS = 2048
+DEFAULT_USER = "git"
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _SCP = re.compile(r"([^@/:]+)@(\[[^\]/]*\]|[^@/:\[\]]*):(.*)", re.DOTALL)
@@ -76,7 +79,7 @@ class Remote:
     @property
     def endpoint(self) -> str:
         """Scheme, host, port and path: whose answers and host keys may be shared."""
-        return f"{self.scheme}://{self.host}:{self.port}/{self.path.strip('/')}"
+        return f"{self.scheme}://{self._account}{self.host}:{self.port}/{self.path.strip('/')}"
 
     @property
     def fetch_key(self) -> str:
@@ -90,7 +93,11 @@ class Remote:
         aliased = host != self.host and self.port == _SSH_OVER_HTTPS_PORT
         own_port = aliased or self.port == DEFAULT_PORTS[self.scheme]
         authority = host if own_port else f"{host}:{self.port}"
-        return f"{authority}/{_canonical_path(host, self.path)}"
+        return f"{self._account}{authority}/{_canonical_path(host, self.path)}"
+
+    @property
+    def _account(self) -> str:
+        return f"{self.user}@" if self.user not in {"", DEFAULT_USER} else ""
 
 
 def _check_text(text: str) -> None:
