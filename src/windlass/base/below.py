@@ -8,13 +8,16 @@ Files are replaced in one step. Paths use `/` and are relative to the root.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Opening a pipe would wait for somebody to write into it.
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -25,13 +28,15 @@ class Below:
         self.root = root
 
     def read(self, path: str, *, limit: int) -> bytes | None:
-        """The first `limit` + 1 bytes of a plain file; None if there is none."""
+        """The first `limit` + 1 bytes of a plain file; None if there is none, OSError else."""
         try:
             with self._parent(path, create=False) as (parent, name):
                 descriptor = os.open(name, _FILE, dir_fd=parent)
         except (FileNotFoundError, NotADirectoryError):
             return None
         with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError(errno.EINVAL, "not a plain file", path)
             return file.read(limit + 1)
 
     def write(self, path: str, content: bytes, *, mode: int = 0o644) -> None:
@@ -62,12 +67,12 @@ class Below:
             above = above.rpartition("/")[0]
 
     def files(self, folder: str) -> Iterator[str]:
-        """Every plain file below `folder`; symlinks are neither listed nor followed."""
+        """Every plain file below `folder`; links, pipes and the like are not listed."""
         start = self.root / folder if folder else self.root
         for directory, _, names in os.walk(start, followlinks=False):
             for name in names:
                 found = Path(directory) / name
-                if not found.is_symlink():
+                if stat.S_ISREG(found.lstat().st_mode):
                     yield found.relative_to(self.root).as_posix()
 
     @contextlib.contextmanager

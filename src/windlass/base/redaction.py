@@ -6,7 +6,8 @@ userinfo and authorization headers are taken out by shape, also when the value i
 unknown. Short values are not registered: they would blank ordinary words.
 
 Servers choose much of that text, so the patterns begin with a fixed word and their runs
-do not overlap: cleaning takes time in proportion to the text, whatever it says.
+do not overlap: cleaning takes time in proportion to the text, whatever it says. A terminal
+would also obey it: what is printed there goes through `visible`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ _SHORTEST = 4
 _USERINFO = re.compile(r"://[^/\s\"]+@")
 _HEADER = re.compile(
     r"(authorization[\\\"']{0,4}\s*[:=]\s*[\\\"']{0,4}[\w-]+\s+)[^\s\\\"']+", re.IGNORECASE
+)
+# Everything that moves a cursor, colors, erases or turns the direction of text around.
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]"
 )
 
 
@@ -50,6 +55,11 @@ class Redactor:
         text = _USERINFO.sub(f"://{PLACEHOLDER}@", text)
         text = _HEADER.sub(rf"\g<1>{PLACEHOLDER}", text)
         return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def visible(text: str) -> str:
+    """`text` with control characters as JSON escapes; tabs and line feeds stay."""
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _disguises(value: str) -> set[str]:

@@ -43,7 +43,7 @@ def plan(inputs: Inputs, output: Output = "text") -> None:
 
     _check(output)
     planned = asyncio.run(_planned(inputs))
-    typer.echo(to_json(planned.plan).decode() if output == "json" else _plan_text(planned))
+    _print(to_json(planned.plan).decode() if output == "json" else _plan_text(planned))
     sys.exit(DIFFERENT if planned.plan.ops else 0)
 
 
@@ -80,7 +80,7 @@ def apply(
     if scan and token_file is None:
         raise WindlassError("Usage", "--scan needs --token-file")
     done, scanned = asyncio.run(_applied(inputs, allow_mass_delete, scan, token_file))
-    typer.echo(_applied_json(done, scanned) if output == "json" else _applied_text(done, scanned))
+    _print(_applied_json(done, scanned) if output == "json" else _applied_text(done, scanned))
 
 
 @app.command()
@@ -95,7 +95,7 @@ def verify(
     """Compare every synced file with what the last sync left, by content."""
     _check(output)
     found = _verified(to, exclude or [])
-    typer.echo(_drift_json(found) if output == "json" else _drift_text(found, to))
+    _print(_drift_json(found) if output == "json" else _drift_text(found, to))
     sys.exit(DIFFERENT if found.found else 0)
 
 
@@ -104,7 +104,7 @@ def rollback(to: Directory) -> None:
     """Undo the last apply; a second rollback undoes the first."""
     import asyncio
 
-    typer.echo(asyncio.run(_rolled_back(to)))
+    _print(asyncio.run(_rolled_back(to)))
 
 
 def _check(output: str) -> None:
@@ -205,13 +205,20 @@ def _plan_text(planned: Planned) -> str:
     return "\n".join(lines)
 
 
+def _print(text: str) -> None:
+    """Print a result; names and contents come from a repository, and no terminal obeys them."""
+    from windlass.base import redaction
+
+    typer.echo(redaction.visible(text))
+
+
 def _print_diff(bench: Bench, planned: Planned) -> None:
     for op in planned.plan.ops:
         if op.op in ("put", "delete"):
             new = bench.engine.content(planned, op.path) if op.op == "put" else b""
             there = op.path in planned.live.files
             old = bench.applier.tree.read(op.path) if there else b""
-            typer.echo(_file_diff(op.path, old, new, is_new=not there, goes=op.op == "delete"))
+            _print(_file_diff(op.path, old, new, is_new=not there, goes=op.op == "delete"))
 
 
 def _file_diff(path: str, old: bytes | None, new: bytes | None, *, is_new: bool, goes: bool) -> str:

@@ -45,12 +45,14 @@ def version() -> None:
 
 def main() -> None:
     """Run the command line; our own errors are told in one line."""
+    from windlass.base import redaction
     from windlass.base.errors import WindlassError
 
     try:
         _asked_for(sys.argv[1:])()
     except WindlassError as error:
-        typer.echo(f"windlass: {error.message} ({error.reason})", err=True)
+        text = redaction.visible(f"windlass: {error.message} ({error.reason})")
+        typer.echo(text, err=True)
         sys.exit(1)
 
 

@@ -46,6 +46,7 @@ def mirror(
     """Write every selected object as one clean YAML file; values of Secrets are redacted."""
     import asyncio
 
+    from windlass.base import redaction
     from windlass.base.errors import WindlassError
     from windlass.reverser.once import Choice
 
@@ -75,9 +76,11 @@ def mirror(
     except OSError as error:
         raise WindlassError(
             "DirectoryUnusable",
-            f"{to}: {error.filename}: {error.strerror}; links inside it are not followed",
+            f"{to}: {error.filename}: {error.strerror}; links and special files inside it are "
+            "not followed",
         ) from error
-    typer.echo(_as_json(found) if output == "json" else _as_text(found, to, dry_run))
+    text = _as_json(found) if output == "json" else _as_text(found, to, dry_run)
+    typer.echo(redaction.visible(text))
     if found.unread:
         sys.exit(1)
     if dry_run and found:
@@ -94,6 +97,7 @@ async def _dump(
     writes: bool,
     prunes: bool,
 ) -> Difference:
+    from windlass.base import redaction
     from windlass.base.below import Below
     from windlass.kube.api import Api
     from windlass.kube.connection import Connection
@@ -112,7 +116,7 @@ async def _dump(
             cluster_uid=await _cluster_uid(api, connection.server),
             writes=writes,
             prunes=prunes,
-            progress=lambda text: typer.echo(text, err=True),
+            progress=lambda text: typer.echo(redaction.visible(text), err=True),
         )
         return await dump.run(choice)
 

@@ -49,6 +49,7 @@ def is_partial(directory: Path) -> bool:
 
 def _prepare(new: Path) -> None:
     with objects_edge.translated():
+        new.mkdir(mode=0o700)
         pygit2.init_repository(str(new), bare=True).free()
 
 

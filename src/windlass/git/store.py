@@ -321,11 +321,14 @@ def _open_or_create(directory: Path) -> pygit2.Repository:
         # libgit2 opens with any HEAD, git does not.
         headed = (directory / "HEAD").read_bytes().startswith(b"ref: refs/")
         if repository.is_bare and headed and soundness.is_sound(directory):
+            directory.chmod(0o700)
             return repository
     except (pygit2.GitError, KeyError, ValueError, FileNotFoundError):
         pass
     _delete(directory)
-    directory.parent.mkdir(parents=True, exist_ok=True)
+    directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # What a store holds is for its owner alone, wherever the directory above it lies.
+    directory.mkdir(mode=0o700)
     return pygit2.init_repository(str(directory), bare=True)
 
 

@@ -18,7 +18,7 @@ import orjson
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from windlass.base.redaction import process
+from windlass.base.redaction import process, visible
 from windlass.telemetry.log_words import LogFormat, LogLevel
 
 __all__ = ["LogFormat", "LogLevel", "configure", "redact"]
@@ -83,7 +83,14 @@ def _renderer(format: LogFormat, out: TextIO) -> list[Processor]:  # noqa: A002
         return [_as_json]
     colours = out.isatty() and "NO_COLOR" not in os.environ
     plain = structlog.dev.plain_traceback
-    return [structlog.dev.ConsoleRenderer(colors=colours, exception_formatter=plain)]
+    return [_visible, structlog.dev.ConsoleRenderer(colors=colours, exception_formatter=plain)]
+
+
+def _visible(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """Texts that no terminal obeys; groups are shown by repr, which escapes them itself."""
+    return {
+        key: visible(value) if isinstance(value, str) else value for key, value in event.items()
+    }
 
 
 def _as_json(_: WrappedLogger, __: str, event: EventDict) -> str:

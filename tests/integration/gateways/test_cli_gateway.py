@@ -104,6 +104,22 @@ def test_a_difference_is_shown(shell: Shell) -> None:
     assert files_of(shell.data)[VIEW] == b'{"root": {"x": 1}}'
 
 
+def test_no_terminal_obeys_a_repository(shell: Shell) -> None:
+    """Escape sequences in contents, names and errors are shown, never sent."""
+    evil, shown_evil = "\x1b]0;owned\x07\x9b2J\u202e", "\\u001b]0;owned\\u0007\\u009b2J\\u202e"
+    commit_files(shell.repository, {f"{SERVICE}/{VIEW}": f"{evil}\n"})
+    shown = shell.run("diff")
+    assert f"+{shown_evil}" in shown.stdout.splitlines()
+    named = f"{SERVICE}/projects/line/a\u202eb.txt"
+    commit_files(shell.repository, {f"{SERVICE}/{VIEW}": "{}", named: "x\n"})
+    plan = shell.run("plan")
+    assert "a\\u202eb.txt" in plan.stdout + plan.stderr
+    missing = shell.windlass("verify", f"--to={shell.directory / evil}")
+    assert shown_evil in missing.stderr
+    for done in (shown, plan, missing):
+        assert not set(evil) & {"\x1b", "\x07", "\x9b", "\u202e"} & set(done.stdout + done.stderr)
+
+
 def test_verify_names_what_differs(shell: Shell) -> None:
     """Modified, missing and extra files, with exit code 2."""
     shell.run("apply")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import stat
 from collections import Counter
 from pathlib import Path
 
@@ -305,3 +306,13 @@ async def test_a_stale_lock_costs_one_try(tmp_path: Path) -> None:
             await work.fetch()
         assert caught.value.is_transient
         assert await work.fetch()
+
+
+def test_a_store_is_for_its_owner_alone(tmp_path: Path) -> None:
+    """Its directory has mode 0700, also where an older one was made for everybody."""
+    directory = tmp_path / "work" / "store"
+    Store.open(directory)
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    directory.chmod(0o755)
+    Store.open(directory)
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700

@@ -96,8 +96,8 @@ def test_a_url_of_the_api_server_is_refused(mirrored: Mirrored, cluster: Desk) -
     """Nothing is sent to the API server, and the status does not tell that it is there."""
     _repository(mirrored, repoUrl=f"{cluster.server}/api/v1/secrets.git")
     ready = mirrored.await_condition("gitrepoconfig", "repo", "InsecureTransport")
-    assert "cannot be reached: it does not answer, or its address is not allowed" in (
-        ready["message"]
+    assert (
+        "cannot be reached: it does not answer, or its address is not allowed" in (ready["message"])
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,12 @@ def test_reading_is_bounded(tmp_path: Path) -> None:
     content = below.read("big", limit=10)
     assert content is not None
     assert len(content) == 11
+
+
+def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
+    """Reading does not wait for a writer that never comes, and a pipe is no file to list."""
+    os.mkfifo(tmp_path / "pipe")
+    below = Below(tmp_path)
+    with pytest.raises(OSError, match="not a plain file"):
+        below.read("pipe", limit=10)
+    assert list(below.files("")) == []

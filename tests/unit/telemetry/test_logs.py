@@ -129,3 +129,12 @@ def test_configuring_again_replaces() -> None:
     structlog.get_logger().info("own")
     assert first.getvalue() == ""
     assert len(lines(second)) == 2
+
+
+def test_a_terminal_does_not_obey_what_is_logged() -> None:
+    """Text from outside cannot move the cursor or color a line."""
+    out = io.StringIO()
+    logs.configure("text", "info", out)
+    structlog.get_logger().warning("plugin failed", message="\x1b[2J\x9bgone")
+    assert "\\u001b[2J\\u009bgone" in out.getvalue()
+    assert "\x1b" not in out.getvalue()
