@@ -30,6 +30,7 @@ def of(settings: Settings, instance: str, git: GitSettings) -> ReverserSettings:
         discovery_refresh_seconds=settings.discovery_refresh,
         excluded=frozenset(settings.discovery_exclude),
         sensitive=frozenset(settings.sensitive_resource),
+        readable_annotations=settings.sensitive_annotation_allow,
         watch_all=settings.watch_all,
         noise_filter=settings.noise_filter == "default",
         ingests=settings.enable_watch_ingestion,

@@ -138,6 +138,13 @@ class Settings:
     sensitive_resource: tuple[str, ...] = _declare(
         _RESOURCES, "", "Further types whose values are treated like those of Secrets."
     )
+    sensitive_annotation_allow: tuple[str, ...] = _declare(
+        forms.Several(forms.ANNOTATION_PREFIX),
+        "",
+        "Annotation prefixes whose values of up to 256 bytes stay readable on Secrets and "
+        "sensitive types, beside those of Helm, Argo CD, Flux and cert-manager; all other "
+        "values become keyed digests.",
+    )
     noise_filter: NoiseFilter = _declare(
         _NOISE_FILTERS,
         "default",

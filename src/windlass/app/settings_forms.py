@@ -234,6 +234,10 @@ RESOURCE = Text(
     rf"({_LABEL}(\.{_LABEL})*/)?[a-z][a-z0-9]*",
     "a plural resource, with its group before a slash, like events or apps/deployments",
 )
+ANNOTATION_PREFIX = Text(
+    rf"(\*\.)?{_LABEL}(\.{_LABEL})+/[A-Za-z0-9_.-]*",
+    "the beginning of an annotation key with its domain, like example.org/ or *.example.org/",
+)
 HOST = Text(
     r"([0-9A-Za-z.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?", "a host, where needed with its port"
 )

@@ -28,6 +28,8 @@ class Arrival:
     observation: Observation | None
     received: datetime
     size: int = 0
+    redacted: bool = False
+    """Whether its content stands for values that must not leave the cluster."""
 
     @property
     def held(self) -> int:

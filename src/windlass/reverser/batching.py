@@ -12,6 +12,7 @@ from windlass.base.clock import Clock
 from windlass.reverser import sweeping
 from windlass.reverser.arrival import Arrival
 from windlass.reverser.branch import Branch
+from windlass.reverser.decide import announcement
 from windlass.reverser.folder import Folder, Gathered
 from windlass.reverser.party import Party
 from windlass.reverser.publisher import Batch, Publisher
@@ -38,6 +39,9 @@ async def batch(
     removals: list[Arrival] = []
     for sweep in gathered.sweeps:
         removals += await sweeping.orphans(folder, branch, sweep, around.gone, received)
+    if exposed := await sweeping.exposed(folder, branch, gathered.arrivals):
+        notice = announcement.exposed(tuple(one.identity for one in exposed))
+        around.told(folder.target.key, notice, folder.index[exposed[0].path])
     blocked = await sweeping.occupied(folder, branch, gathered.arrivals)
     for path, identity in blocked.items():
         around.skipped(identity, SkipReason.PATH_OCCUPIED)

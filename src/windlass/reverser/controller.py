@@ -75,6 +75,7 @@ class ReverserSettings:
     discovery_refresh_seconds: float = 300.0
     excluded: frozenset[str] = frozenset()
     sensitive: frozenset[str] = frozenset()
+    readable_annotations: tuple[str, ...] = ()
     watch_all: bool = False
     noise_filter: bool = True
     ingests: bool = True
@@ -227,6 +228,7 @@ class Reverser:
             sensitive=self._settings.sensitive,
             own=own,
             noise_filter=self._settings.noise_filter,
+            readable=self._settings.readable_annotations,
         )
 
     def _workers(self, mirror: Mirror, ground: Ground) -> Workers:

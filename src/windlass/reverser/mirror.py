@@ -28,7 +28,7 @@ from windlass.objects.identity import Identity
 from windlass.objects.key import Key
 from windlass.reverser import absence
 from windlass.reverser.arrival import Arrival, Sweep
-from windlass.reverser.decide import announcement, secrets
+from windlass.reverser.decide import announcement
 from windlass.reverser.decide.catalogue import Catalogue
 from windlass.reverser.decide.plan import Plan, Route
 from windlass.reverser.decide.rules import Resolution
@@ -376,10 +376,7 @@ class Mirror:
             return None
         if sighting.terminating or sighting.unwanted(include_owned=route.include_owned):
             return gone
-        cleaned = sighting.cleaned
-        if secrets.is_sensitive(identity.gvr, self._lens.sensitive):
-            cleaned = secrets.redacted(cleaned, identity, target.salt)
-        content = canonical.emit(cleaned)
+        content = canonical.emit(self._lens.protected(sighting.cleaned, identity, target.salt))
         return replace(arrival, blob=objects.blob_id(content), content=content, size=len(content))
 
 

@@ -24,7 +24,7 @@ from windlass.objects.identity import Identity
 from windlass.objects.json import Object
 from windlass.objects.key import Key
 from windlass.reverser import absence, catalogue
-from windlass.reverser.decide import claim, paths, rules, secrets, snapshot
+from windlass.reverser.decide import claim, paths, rules, snapshot
 from windlass.reverser.decide.catalogue import Catalogue
 from windlass.reverser.decide.rules import Resolution, Rule, RuleItem, Selection
 from windlass.reverser.sighting import Blurred, Lens, Sighting
@@ -217,10 +217,8 @@ class Dump:
         self._file(path, sighting, kind)
 
     def _file(self, path: str, sighting: Sighting, kind: str) -> None:
-        cleaned, identity = sighting.cleaned, sighting.identity
-        if secrets.is_sensitive(identity.gvr, self._lens.sensitive):
-            cleaned = secrets.redacted(cleaned, identity, self._salt)
-        content = canonical.emit(cleaned)
+        identity = sighting.identity
+        content = canonical.emit(self._lens.protected(sighting.cleaned, identity, self._salt))
         try:
             present = self._below.read(path, limit=_LARGEST_FILE)
         except IsADirectoryError:

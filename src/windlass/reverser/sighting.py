@@ -56,12 +56,27 @@ class Blurred:
 
 @dataclass(frozen=True, slots=True)
 class Lens:
-    """How objects are looked at: whose content is hashed with a key, what is left out."""
+    """How objects are looked at: whose content is hashed with a key, what is left out.
+
+    `readable` are prefixes of annotations that stay readable on sensitive objects, beside
+    those of `secrets.READABLE`.
+    """
 
     digest_key: bytes
     sensitive: frozenset[str]
     own: noise.Own = frozenset()
     noise_filter: bool = True
+    readable: tuple[str, ...] = ()
+
+    def redacts(self, gvr: GVR) -> bool:
+        """Whether objects of that type leave the cluster as keyed digests only."""
+        return secrets.is_sensitive(gvr, self.sensitive)
+
+    def protected(self, cleaned: Object, identity: Identity, salt: bytes) -> Object:
+        """A cleaned object as it may leave the cluster."""
+        if not self.redacts(identity.gvr):
+            return cleaned
+        return secrets.redacted(cleaned, identity, salt, (*secrets.READABLE, *self.readable))
 
     def look(self, gvr: GVR, kind: str, raw: bytes) -> Sighting | Blurred:
         """The sighting in `raw`, an object of type `gvr`."""
@@ -79,7 +94,7 @@ class Lens:
 
     def _sighting(self, gvr: GVR, obj: Object, metadata: Object) -> Sighting:
         cleaned = sanitise.cleaned(obj)
-        key = self.digest_key if secrets.is_sensitive(gvr, self.sensitive) else b""
+        key = self.digest_key if self.redacts(gvr) else b""
         return Sighting(
             identity=Identity(gvr, metadata.get("namespace", ""), metadata["name"]),
             uid=metadata.get("uid", ""),

@@ -44,10 +44,9 @@ from windlass.kube.follow import (
 )
 from windlass.objects import canonical
 from windlass.objects.identity import Identity
-from windlass.objects.json import Object
 from windlass.objects.key import Key
 from windlass.reverser.arrival import Arrival
-from windlass.reverser.decide import paths, secrets
+from windlass.reverser.decide import paths
 from windlass.reverser.decide.attribution import Observation
 from windlass.reverser.decide.plan import Route
 from windlass.reverser.decide.transition import Operation
@@ -293,6 +292,7 @@ class Stream:
                     mask=route.mask_for(owned=sighting.controller_owned),
                     observation=observation,
                     received=received,
+                    redacted=self._lens.redacts(self.scope.gvr),
                 ),
             )
 
@@ -300,12 +300,9 @@ class Stream:
         self, sighting: Sighting, salt: bytes, emitted: dict[bytes, bytes], size: int
     ) -> bytes:
         """The canonical bytes; those of sensitive objects depend on the destination's salt."""
-        sensitive = secrets.is_sensitive(self.scope.gvr, self._lens.sensitive)
-        key = salt if sensitive else b""
+        key = salt if self._lens.redacts(self.scope.gvr) else b""
         if key not in emitted:
-            obj: Object = sighting.cleaned
-            if sensitive:
-                obj = secrets.redacted(obj, sighting.identity, salt)
+            obj = self._lens.protected(sighting.cleaned, sighting.identity, salt)
             if size > _LARGE_BYTES:
                 emitted[key] = await asyncio.to_thread(canonical.emit, obj)
             else:

@@ -3,7 +3,8 @@
 A file is removed only if it is ours: this process wrote it for an object that it saw,
 or its content names an object whose path is exactly this one (SNP-3). An empty answer of
 the API server is no proof; then every candidate is asked for by name, in no hurry
-(SNP-4). Only candidates of unknown origin are ever read from Git.
+(SNP-4). Only candidates of unknown origin are ever read from Git, and files of redacted
+objects that a snapshot is about to rewrite: they may show what is redacted today (SEC-2).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from windlass.objects.json import Object
 from windlass.reverser import absence
 from windlass.reverser.arrival import Arrival, Sweep
 from windlass.reverser.branch import Branch
-from windlass.reverser.decide import occupancy, paths, snapshot
+from windlass.reverser.decide import occupancy, paths, secrets, snapshot
 from windlass.reverser.folder import Folder
 
 ConfirmGone = Callable[[Identity], Awaitable[bool]]
@@ -96,6 +97,29 @@ async def occupied(
             ),
         )
     }
+
+
+async def exposed(folder: Folder, branch: Branch, arrivals: Iterable[Arrival]) -> list[Arrival]:
+    """Those whose file in Git shows values that its next content redacts.
+
+    Only a snapshot can find such a file: what this process wrote itself is redacted.
+    """
+    suspects = [one for one in arrivals if one.redacted and one.observation is None]
+    changed = [
+        one for one in suspects if one.blob and folder.index.get(one.path) not in (None, one.blob)
+    ]
+    before = await _contents(folder, branch, [one.path for one in changed])
+    stowed = await branch.blobs(
+        folder.target, [one.blob for one in changed if one.blob and one.content is None]
+    )
+    after = await asyncio.to_thread(
+        lambda: [_read(one.content or stowed.get(one.blob or "")) for one in changed]
+    )
+    return [
+        one
+        for one, content in zip(changed, after, strict=True)
+        if secrets.reveals(before[one.path], content)
+    ]
 
 
 _FILE = 0o100644

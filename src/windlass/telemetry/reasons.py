@@ -39,5 +39,6 @@ class EventReason(StrEnum):
     TYPE_FORBIDDEN = "TypeForbidden"
     OBJECT_UNDECODABLE = "ObjectUndecodable"
     SECRETS_REDACTED = "SecretsRedacted"
+    SECRETS_EXPOSED = "SecretsExposed"
     ATTRIBUTION_LOST = "AttributionLost"
     ATTRIBUTION_RECOVERED = "AttributionRecovered"

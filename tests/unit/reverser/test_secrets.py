@@ -80,8 +80,8 @@ def test_placeholder_is_no_base64() -> None:
         base64.b64decode(value, validate=True)
 
 
-def test_sensitive_kinds_lose_every_text_outside_metadata() -> None:
-    """Structure, numbers and booleans stay; texts at any depth are replaced, each by its own."""
+def test_sensitive_kinds_lose_every_value_outside_metadata() -> None:
+    """Structure stays; texts, numbers and booleans at any depth are replaced, each by its own."""
     identity = Identity(GVR("example.org", "v1", "vaults"), "", "v")
     obj = {
         "apiVersion": "example.org/v1",
@@ -92,11 +92,95 @@ def test_sensitive_kinds_lose_every_text_outside_metadata() -> None:
     }
     redacted = secrets.redacted(obj, identity, SALT)
     assert (redacted["apiVersion"], redacted["kind"]) == ("example.org/v1", "Vault")
-    items = redacted["spec"]["items"]
-    assert items[2:] == [3, True, None]
-    texts = {items[0], items[1], redacted["spec"]["deep"]["token"], redacted["note"]}
-    assert len(texts) == 4
+    *items, nothing = redacted["spec"]["items"]
+    assert nothing is None
+    texts = {*items, redacted["spec"]["deep"]["token"], redacted["note"]}
+    assert len(texts) == 6
     assert all(SHAPE.fullmatch(text) for text in texts)
+
+
+def annotated(annotations: dict[str, str], **data: str) -> dict[str, Any]:
+    """A cleaned Secret with annotations."""
+    obj = secret(**data)
+    obj["metadata"]["annotations"] = annotations
+    return obj
+
+
+@pytest.mark.scenario("A56")
+@pytest.mark.parametrize(
+    ("key", "value", "readable"),
+    [
+        ("kapp.k14s.io/original", "{}", False),
+        ("objectset.rio.cattle.io/applied", "H4sIAAAAAAAA", False),
+        ("example.org/note", "x", False),
+        ("note", "x", False),
+        ("meta.helm.sh/release-name", "web", True),
+        ("meta.helm.sh/release-name", "x" * 256, True),
+        ("meta.helm.sh/release-name", "x" * 257, False),
+        ("meta.helm.sh/release-name", "\u00e9" * 129, False),
+        ("argocd.argoproj.io/sync-wave", "1", True),
+        ("kustomize.fluxcd.io/x", "x", True),
+        ("a.b.fluxcd.io/x", "x", True),
+        ("fluxcd.io/x", "x", False),
+        ("evilfluxcd.io/x", "x", False),
+        ("example.org/.fluxcd.io/x", "x", False),
+        ("cert-manager.io/issuer-name", "ca", True),
+        ("xcert-manager.io/issuer-name", "ca", False),
+        ("x.cert-manager.io/issuer-name", "ca", False),
+    ],
+)
+def test_annotations_are_redacted_but_short_ones_of_known_owners(
+    key: str, value: str, readable: bool
+) -> None:
+    """Only the prefix and the length count; what a value looks like says nothing."""
+    shown = secrets.redacted(annotated({key: value}, a="YQ=="), MINE, SALT)
+    told = shown["metadata"]["annotations"][key]
+    assert (told == value) is readable
+    assert readable or SHAPE.fullmatch(told)
+
+
+def test_annotations_of_sensitive_kinds_are_redacted() -> None:
+    """A custom kind that holds secrets is copied into annotations like any other."""
+    identity = Identity(GVR("example.org", "v1", "vaults"), "", "v")
+    metadata = {"name": "v", "labels": {"a": "b"}, "annotations": {"example.org/copy": "x"}}
+    obj = {"apiVersion": "example.org/v1", "kind": "Vault", "metadata": metadata}
+    shown = secrets.redacted(obj, identity, SALT)["metadata"]
+    assert SHAPE.fullmatch(shown["annotations"]["example.org/copy"])
+    assert {key: shown[key] for key in ("name", "labels")} == {"name": "v", "labels": {"a": "b"}}
+
+
+def test_a_setting_adds_readable_prefixes() -> None:
+    """What an administrator allows stays, below its own prefix alone."""
+    obj = annotated({"a.example.org/x-1": "x", "a.example.org/y": "y"}, a="YQ==")
+    shown = secrets.redacted(obj, MINE, SALT, ("*.example.org/x",))["metadata"]["annotations"]
+    assert shown["a.example.org/x-1"] == "x"
+    assert SHAPE.fullmatch(shown["a.example.org/y"])
+
+
+@pytest.mark.scenario("A48")
+@pytest.mark.parametrize("data", [{}, {"data": None}, {"data": {}}])
+def test_redacted_annotations_alone_keep_a_secret_from_being_applied(data: dict[str, Any]) -> None:
+    """Without data a key is added whose value is no base64; nothing redacted adds nothing."""
+    obj = annotated({"example.org/note": "x"})
+    del obj["data"]
+    shown = secrets.redacted({**obj, **data}, MINE, SALT)
+    assert SHAPE.fullmatch(shown["data"][secrets.PLACEHOLDER_KEY])
+    plain = annotated({"cert-manager.io/issuer-name": "ca"})
+    del plain["data"]
+    assert secrets.redacted({**plain, **data}, MINE, SALT) == {**plain, **data}
+
+
+def test_a_file_that_shows_what_is_redacted_now_reveals_it() -> None:
+    """Plain annotations and numbers reveal; a new value, a new key or a gone one do not."""
+    obj = annotated({"example.org/note": "x"}, a="YQ==")
+    now = secrets.redacted(obj, MINE, SALT)
+    earlier = {**now, "metadata": obj["metadata"]}
+    assert secrets.reveals(earlier, now)
+    assert not secrets.reveals(now, now)
+    assert not secrets.reveals(secrets.redacted(secret(a="Yg=="), MINE, SALT), now)
+    assert not secrets.reveals(now, secrets.redacted(secret(a="Yg=="), MINE, SALT))
+    assert secrets.reveals({"spec": {"pins": [1]}}, {"spec": {"pins": [now["data"]["a"]]}})
+    assert not secrets.reveals(None, now)
 
 
 @pytest.mark.scenario("A56")

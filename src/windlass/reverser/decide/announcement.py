@@ -10,6 +10,8 @@ from windlass.objects.identity import Identity
 from windlass.runtime.outcome import Notice
 from windlass.telemetry.reasons import EventReason
 
+_MOST_NAMED = 3
+
 
 def of_push(branch: str, folder: str, *, creates: bool, claims: bool) -> tuple[Notice, ...]:
     """What an acknowledged push did beside bringing files."""
@@ -58,4 +60,17 @@ def undecodable(identity: Identity, why: str) -> Notice:
         "Warning",
         EventReason.OBJECT_UNDECODABLE,
         f"{identity} cannot be read: {why}; its file stays as it is until it can",
+    )
+
+
+def exposed(identities: tuple[Identity, ...]) -> Notice:
+    """Files in Git that show values which are redacted from now on."""
+    named = ", ".join(map(str, identities[:_MOST_NAMED]))
+    more = len(identities) - _MOST_NAMED
+    return Notice(
+        "Warning",
+        EventReason.SECRETS_EXPOSED,
+        f"{named}{f' and {more} more' if more > 0 else ''}: the file in Git held values in plain "
+        "text; they are redacted from the next commit on, but earlier history keeps them: change "
+        "the values, then rewrite the history if others can read it",
     )

@@ -3,13 +3,18 @@
 `redacted` replaces each value by `REDACTED(hmac:<16 hex>)`, a keyed digest over identity,
 key and value: equal values in two places differ, and neither content nor length shows.
 The placeholder is no base64 on purpose, so the API server refuses to apply such a file.
-Only cleaned objects come in here: the annotation in which kubectl keeps a copy of the
-whole object would carry the plaintext past the redaction, so it is refused.
+
+Annotations are values too: deployment tools keep copies of the whole object in them, some
+compressed, so looking for plaintext in them would miss it. Every annotation is replaced
+but the short ones of owners that are known to keep bookkeeping there (`READABLE`).
+Only cleaned objects come in here; kubectl's copy is dropped before, and refused here.
 """
 
 from __future__ import annotations
 
 import hmac
+import re
+from collections.abc import Iterable
 from hashlib import sha256
 
 import orjson
@@ -23,6 +28,16 @@ _VALUES = ("data", "stringData")
 _KEPT = frozenset(("apiVersion", "kind", "metadata"))
 _COPY = "kubectl.kubernetes.io/last-applied-configuration"
 _DIGEST_DIGITS = 16
+_REDACTED = re.compile(r"REDACTED\(hmac:[0-9a-f]{16}\)")
+
+READABLE = ("meta.helm.sh/", "argocd.argoproj.io/", "*.fluxcd.io/", "cert-manager.io/")
+"""Prefixes of annotations whose short values stay; `*.` stands for every subdomain."""
+
+LONGEST_READABLE = 256
+"""Bytes of an annotation value that bookkeeping needs at most; a copy of an object is longer."""
+
+PLACEHOLDER_KEY = "redacted-annotations"
+"""The data key that keeps a Secret with nothing but redacted annotations from being applied."""
 
 
 def is_sensitive(gvr: GVR, sensitive: frozenset[str]) -> bool:
@@ -43,19 +58,77 @@ def digest_key(mirror_salt: bytes) -> bytes:
     return _derived(mirror_salt, "digest", "")
 
 
-def redacted(obj: Object, identity: Identity, salt: bytes) -> Object:
+def redacted(
+    obj: Object, identity: Identity, salt: bytes, readable: Iterable[str] = READABLE
+) -> Object:
     """A cleaned `obj` with every secret value replaced; the input is not changed."""
     _refuse_copies(obj)
     prefix = (identity.gvr.group, identity.gvr.resource, identity.namespace, identity.name)
+    shown = {**obj, "metadata": _redacted_metadata(obj.get("metadata"), prefix, salt, readable)}
     if (identity.gvr.group, identity.gvr.resource) == _CORE:
-        return {
-            key: _redacted_map(value, (*prefix, key), salt) if key in _VALUES else value
-            for key, value in obj.items()
-        }
+        return _redacted_secret(shown, obj, prefix, salt)
     return {
         key: value if key in _KEPT else _redacted_leaves(value, (*prefix, key), salt)
-        for key, value in obj.items()
+        for key, value in shown.items()
     }
+
+
+def is_readable(key: str, value: JSON, readable: Iterable[str] = READABLE) -> bool:
+    """Whether an annotation of a sensitive object may be shown as it is."""
+    if not isinstance(value, str) or len(value.encode()) > LONGEST_READABLE:
+        return False
+    return any(_has_prefix(key, prefix) for prefix in readable)
+
+
+def reveals(before: JSON, after: JSON) -> bool:
+    """Whether `before` shows in plain text a value that `after` redacts."""
+    if isinstance(after, dict):
+        known = before if isinstance(before, dict) else {}
+        return any(reveals(known[key], value) for key, value in after.items() if key in known)
+    if isinstance(after, list):
+        items = before if isinstance(before, list) else []
+        return any(reveals(old, new) for old, new in zip(items, after, strict=False))
+    return _is_placeholder(after) and before is not None and not _is_placeholder(before)
+
+
+def _is_placeholder(value: JSON) -> bool:
+    return isinstance(value, str) and _REDACTED.fullmatch(value) is not None
+
+
+def _has_prefix(key: str, prefix: str) -> bool:
+    if not prefix.startswith("*."):
+        return key.startswith(prefix)
+    domain, _, name = key.partition("/")
+    suffix, _, start = prefix[1:].partition("/")
+    return domain.endswith(suffix) and name.startswith(start)
+
+
+def _redacted_secret(shown: Object, obj: Object, prefix: tuple[str, ...], salt: bytes) -> Object:
+    result = {
+        key: _redacted_map(value, (*prefix, key), salt) if key in _VALUES else value
+        for key, value in shown.items()
+    }
+    if shown["metadata"] != obj.get("metadata") and not any(obj.get(key) for key in _VALUES):
+        # Without a value that is no base64 the file could be applied, digests and all.
+        place = (*prefix, "data", PLACEHOLDER_KEY)
+        result["data"] = {PLACEHOLDER_KEY: _placeholder("", place, salt)}
+    return result
+
+
+def _redacted_metadata(
+    metadata: JSON, prefix: tuple[str, ...], salt: bytes, readable: Iterable[str]
+) -> JSON:
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    if not isinstance(metadata, dict) or not isinstance(annotations, dict):
+        return metadata
+    place = (*prefix, "metadata", "annotations")
+    shown = {
+        key: value
+        if is_readable(key, value, readable)
+        else _placeholder(value, (*place, key), salt)
+        for key, value in annotations.items()
+    }
+    return {**metadata, "annotations": shown}
 
 
 def _refuse_copies(obj: Object) -> None:
@@ -71,8 +144,6 @@ def _redacted_map(values: JSON, place: tuple[str, ...], salt: bytes) -> JSON:
 
 
 def _redacted_leaves(node: JSON, place: tuple[str, ...], salt: bytes) -> JSON:
-    if isinstance(node, str):
-        return _placeholder(node, place, salt)
     if isinstance(node, dict):
         return {key: _redacted_leaves(item, (*place, key), salt) for key, item in node.items()}
     if isinstance(node, list):
@@ -80,7 +151,8 @@ def _redacted_leaves(node: JSON, place: tuple[str, ...], salt: bytes) -> JSON:
             _redacted_leaves(item, (*place, str(position)), salt)
             for position, item in enumerate(node)
         ]
-    return node
+    # A PIN or a seed is as secret as a text; null says only that there is no value.
+    return None if node is None else _placeholder(node, place, salt)
 
 
 def _placeholder(value: JSON, place: tuple[str, ...], salt: bytes) -> str:
