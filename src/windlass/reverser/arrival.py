@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from windlass.objects.gvr import GVR
@@ -30,6 +31,22 @@ class Arrival:
     size: int = 0
     redacted: bool = False
     """Whether its content stands for values that must not leave the cluster."""
+    reason: str = ""
+    """Why the file goes although its object may live on; empty for every other change."""
+
+    @classmethod
+    def removal(
+        cls,
+        identity: Identity,
+        kind: str,
+        path: str,
+        mask: frozenset[Operation],
+        received: datetime,
+        observation: Observation | None = None,
+        reason: str = "",
+    ) -> Arrival:
+        """A file that should not exist."""
+        return cls(identity, kind, path, None, None, mask, observation, received, reason=reason)
 
     @property
     def held(self) -> int:
@@ -54,3 +71,5 @@ class Sweep:
     empty: bool
     mask: frozenset[Operation]
     missed: tuple[Identity, ...] = ()
+    aside: Mapping[str, str] = field(default_factory=dict)
+    """Paths of objects that live but are not mirrored, and what they are."""

@@ -374,8 +374,10 @@ class Mirror:
         if isinstance(sighting, Blurred):
             self.skipped(identity, SkipReason.UNDECODABLE)
             return None
-        if sighting.terminating or sighting.unwanted(include_owned=route.include_owned):
+        if sighting.terminating:
             return gone
+        if sighting.unwanted(include_owned=route.include_owned):
+            return replace(gone, reason=sighting.aside_because)
         content = canonical.emit(self._lens.protected(sighting.cleaned, identity, target.salt))
         return replace(arrival, blob=objects.blob_id(content), content=content, size=len(content))
 

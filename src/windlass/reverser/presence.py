@@ -19,10 +19,14 @@ from windlass.reverser.decide.transition import Operation
 
 @dataclass(slots=True)
 class Presence:
-    """Which files are alive in each destination, how many objects came, and who had no name."""
+    """Which files are alive in each destination, how many objects came, and who had no name.
+
+    `aside` are the paths of objects that came and are not mirrored, and what those are.
+    """
 
     started: float
     live: dict[Key, set[str]] = field(default_factory=lambda: defaultdict(set))
+    aside: dict[Key, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     items: int = 0
     nameless: bool = False
 
@@ -47,4 +51,5 @@ class Presence:
                 for key in missed
                 if namespace in ("", key.namespace)
             ),
+            aside=self.aside.get(destination, {}),
         )

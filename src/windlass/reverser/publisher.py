@@ -262,4 +262,5 @@ def _wanted(arrival: Arrival, who: Author, tier: Tier, user: str) -> Wanted:
         tier=tier,
         user=user,
         received=arrival.received,
+        reason=arrival.reason,
     )

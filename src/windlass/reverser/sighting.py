@@ -45,6 +45,13 @@ class Sighting:
             return SkipReason.CONTROLLER_OWNED
         return None
 
+    @property
+    def aside_because(self) -> str:
+        """What it is that is not mirrored, for people."""
+        if self.noise is not None:
+            return noise.WORDS[self.noise]
+        return "an object that its controller recreates" if self.controller_owned else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Blurred:

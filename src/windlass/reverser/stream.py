@@ -9,7 +9,8 @@
 | refused | a gap until the stream goes on |
 | digest equal | the version moves on, nothing else happens |
 | digest differs | offered to every destination that covers it |
-| becomes noise or its controller's, or ceases to be | as if its digest differed |
+| becomes noise or its controller's | the file goes, credited to nobody: the object lives on |
+| ceases to be noise or its controller's | as if its digest differed |
 | deletionTimestamp, or deleted | the file goes; credited once, at the first sign |
 | cannot be read | counts as alive, its file is kept, the others go on |
 | cannot be read, and deleted | the file goes all the same |
@@ -239,10 +240,10 @@ class Stream:
         initial = self._snapshot is not None
         if self._snapshot is not None:
             self._snapshot.items += 1
-        same = known is not None and _is_same(known, sighting)
+        same = known is not None and known.matches(sighting)
         operation: Operation = "UPDATE" if known is not None else "CREATE"
         observation = None if initial else self._observation(sighting, known, operation)
-        self.tracking.put(key, _tracked(sighting))
+        self.tracking.put(key, Tracked.of(sighting))
         if same and not initial:
             self._desk.counted("duplicate")
             return
@@ -274,7 +275,7 @@ class Stream:
             reason = sighting.unwanted(include_owned=route.include_owned)
             if reason is not None:
                 self._desk.skipped(sighting.identity, reason)
-                self._withdraw(folder, sighting.identity, route, observation, received)
+                self._set_aside(folder, sighting, route, received)
                 continue
             path = self._stay(route.destination, sighting.identity)
             if path is None or (same and route.destination in self.synced):
@@ -309,6 +310,15 @@ class Stream:
                 emitted[key] = canonical.emit(obj)
         return emitted[key]
 
+    def _set_aside(
+        self, folder: Folder, sighting: Sighting, route: Route, received: datetime
+    ) -> None:
+        """The object lives but is not mirrored: nobody deleted it, so nobody is credited."""
+        why = sighting.aside_because
+        path = self._withdraw(folder, sighting.identity, route, received, reason=why)
+        if self._snapshot is not None:
+            self._snapshot.aside[route.destination][path] = why
+
     def _depart(self, sighting: Sighting, *, gone: bool) -> None:
         key = sighting.identity.key
         known = self.tracking.get(key)
@@ -319,7 +329,7 @@ class Stream:
         if gone:
             self.tracking.forget(key)
         else:
-            self.tracking.put(key, _tracked(sighting, credited=True))
+            self.tracking.put(key, Tracked.of(sighting, credited=True))
         if credited:
             self._desk.skipped(sighting.identity, SkipReason.TERMINATING)
         else:
@@ -347,24 +357,27 @@ class Stream:
         for route in self._desk.routes(self.scope.gvr, identity.namespace):
             folder = self._desk.folder(route.destination)
             if folder is not None:
-                self._withdraw(folder, identity, route, observation, received)
+                self._withdraw(folder, identity, route, received, observation=observation)
 
     def _withdraw(
         self,
         folder: Folder,
         identity: Identity,
         route: Route,
-        observation: Observation | None,
         received: datetime,
-    ) -> None:
+        *,
+        observation: Observation | None = None,
+        reason: str = "",
+    ) -> str:
         """The file of `identity` should not exist; only a file known as ours is removed here."""
         path = paths.file_path(folder.target.base_folder, identity)
         folder.refused.pop(path, None)
         if path in folder.written:
-            self._desk.offer(
-                route.destination,
-                Arrival(identity, self.kind, path, None, None, route.mask, observation, received),
+            arrival = Arrival.removal(
+                identity, self.kind, path, route.mask, received, observation, reason
             )
+            self._desk.offer(route.destination, arrival)
+        return path
 
     def _complete(self) -> None:
         snapshot, self._snapshot = self._snapshot, None
@@ -384,14 +397,3 @@ class Stream:
             self._desk.sweep(destination, snapshot.sweep(self.scope, self.kind, row, missed))
             self.synced.add(destination)
         self._enter("synced")
-
-
-def _tracked(sighting: Sighting, *, credited: bool = False) -> Tracked:
-    digest = b"" if credited else sighting.digest
-    return Tracked(
-        sighting.uid, sighting.resource_version, digest, sighting.replicas, sighting.is_aside
-    )
-
-
-def _is_same(known: Tracked, sighting: Sighting) -> bool:
-    return (known.digest, known.aside) == (sighting.digest, sighting.is_aside)

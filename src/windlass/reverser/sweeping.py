@@ -38,7 +38,9 @@ async def orphans(
     if snapshot.needs_confirmation(list_empty=sweep.empty, candidates=candidates):
         owned = await _confirmed(owned, confirm)
     return [
-        Arrival(identity, sweep.kind, path, None, None, sweep.mask, None, received)
+        Arrival.removal(
+            identity, sweep.kind, path, sweep.mask, received, reason=sweep.aside.get(path, "")
+        )
         for path, identity in owned.items()
     ]
 

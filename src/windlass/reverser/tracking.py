@@ -15,6 +15,7 @@ from collections import Counter
 import msgspec
 
 from windlass.objects.key import Key
+from windlass.reverser.sighting import Sighting
 
 
 class Tracked(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -29,6 +30,17 @@ class Tracked(msgspec.Struct, frozen=True, array_like=True, gc=False):
     digest: bytes
     replicas: int | None = None
     aside: bool = False
+
+    @classmethod
+    def of(cls, sighting: Sighting, *, credited: bool = False) -> Tracked:
+        """The state that a sighting shows."""
+        digest = b"" if credited else sighting.digest
+        version = sighting.resource_version
+        return cls(sighting.uid, version, digest, sighting.replicas, sighting.is_aside)
+
+    def matches(self, sighting: Sighting) -> bool:
+        """Whether nothing that is mirrored changed."""
+        return (self.digest, self.aside) == (sighting.digest, sighting.is_aside)
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from windlass.objects.gvr import GVR
@@ -73,6 +75,19 @@ def test_a_snapshot_gives_its_balance() -> None:
     text = message.commit_message(changes, nobody, kind="sync", base_folder="clusters/prod")
     assert text.startswith("[SYNC] 3 objects (+2 ~1 -0) in clusters/prod\n\n")
     assert "X-ConfigButler-User: (none)\nX-ConfigButler-Attribution: sync\n" in text
+
+
+def test_a_file_that_goes_before_its_object_says_why() -> None:
+    """Also alone it is listed, under its reason, and never as a deletion."""
+    gone = replace(change("DELETE", "a"), reason="a leader election record")
+    first, why, body, _ = message.commit_message([gone], TRAILERS, kind="sync").split("\n\n")
+    assert first.startswith("[SYNC] 1 objects (+0 ~0 -1)")
+    assert why == "1 object no longer mirrored: a leader election record"
+    assert body == "REMOVE base/a.yaml"
+    both = [gone, replace(gone, path="base/b.yaml"), change("CREATE", "c")]
+    _, why, body, _ = message.commit_message(both, TRAILERS, kind="sync").split("\n\n")
+    assert why == "2 objects no longer mirrored: a leader election record"
+    assert body.split("\n") == ["REMOVE base/a.yaml", "REMOVE base/b.yaml", "CREATE base/c.yaml"]
 
 
 @pytest.mark.scenario("A66")

@@ -9,6 +9,12 @@ import pytest
 from tests.unit.reverser.test_sanitise_kinds import live
 from windlass.reverser.decide import noise, sanitise
 
+HELM = "sh.helm.release.v1.web.v1"
+LEADER = {"control-plane.alpha.kubernetes.io/leader": "{}"}
+RBAC = "rbac.authorization.k8s.io"
+NETWORKING = "networking.k8s.io"
+ALLOCATED = {"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"}
+
 
 def thing(kind: str, name: str, group: str = "", **more: Any) -> dict[str, Any]:
     """A small object; `labels`, `annotations` and `namespace` go into its metadata."""
@@ -32,10 +38,16 @@ def thing(kind: str, name: str, group: str = "", **more: Any) -> dict[str, Any]:
             thing("ConfigMap", "kube-apiserver-legacy-service-account-token-tracking"),
             "TokenTracking",
         ),
-        (thing("ConfigMap", "app.v1", labels={"owner": "helm"}), "HelmRelease"),
+        (thing("ConfigMap", HELM, labels={"owner": "helm"}, data={"release": "x"}), "HelmRelease"),
+        (thing("ConfigMap", "app.v1", labels={"owner": "helm"}, data={"release": "x"}), None),
+        (thing("ConfigMap", HELM, data={"release": "x"}), None),
+        (thing("ConfigMap", HELM, labels={"owner": "helm"}, data={"release": "", "a": ""}), None),
+        (thing("ConfigMap", HELM, labels={"owner": "helm"}), None),
         (thing("Secret", "t", type="kubernetes.io/service-account-token"), "ServiceAccountToken"),
         (thing("Secret", "t", type="bootstrap.kubernetes.io/token"), "BootstrapToken"),
-        (thing("Secret", "t", type="helm.sh/release.v1"), "HelmRelease"),
+        (thing("Secret", HELM, type="helm.sh/release.v1"), "HelmRelease"),
+        (thing("Secret", "t", type="helm.sh/release.v1"), None),
+        (thing("Secret", HELM, type="Opaque", labels={"owner": "helm"}), None),
         (thing("Secret", "t", type="Opaque"), None),
         (thing("Service", "kubernetes", namespace="default"), "ApiServerService"),
         (thing("Service", "kubernetes", namespace="other"), None),
@@ -54,16 +66,25 @@ def thing(kind: str, name: str, group: str = "", **more: Any) -> dict[str, Any]:
             ),
             "Automanaged",
         ),
+        (thing("Endpoints", "e", annotations=LEADER), "LeaderRecord"),
+        (thing("ConfigMap", "e", annotations=LEADER), "LeaderRecord"),
+        (thing("Lease", "e", group="coordination.k8s.io", annotations=LEADER), "LeaderRecord"),
+        (thing("Secret", "e", annotations=LEADER), None),
+        (thing("ConfigMap", "e", group="example.org", annotations=LEADER), None),
         (
-            thing("Endpoints", "e", annotations={"control-plane.alpha.kubernetes.io/leader": "{}"}),
-            "LeaderRecord",
+            thing("ClusterRoleBinding", "e", group=RBAC, annotations=LEADER),
+            None,
         ),
-        (thing("ClusterRole", "system:node", group="rbac.authorization.k8s.io"), None),
+        (thing("IPAddress", "10.0.0.1", group=NETWORKING, labels=ALLOCATED), "IPAllocation"),
+        (thing("IPAddress", "10.0.0.1", group=NETWORKING), None),
+        (thing("Ingress", "a", group=NETWORKING, labels=ALLOCATED), None),
+        (thing("ClusterRole", "system:node", group=RBAC), None),
     ],
 )
 def test_noise_has_a_code(obj: dict[str, Any], code: str | None) -> None:
     """Each kind of noise has its own word; what matters has none."""
     assert noise.reason(obj) == code
+    assert code is None or noise.WORDS[code]
 
 
 @pytest.mark.scenario("A49")
@@ -89,6 +110,24 @@ def test_replica_set_of_a_deployment_is_controller_owned() -> None:
     """The Deployment's ReplicaSet is its own, a hand-made one is the user's."""
     assert sanitise.controller_owned(live("replicasets.apps-owned"))
     assert not sanitise.controller_owned(live("replicasets.apps"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "group", "owned"),
+    [
+        ("Role", RBAC, False),
+        ("ClusterRoleBinding", RBAC, False),
+        ("ValidatingWebhookConfiguration", "admissionregistration.k8s.io", False),
+        ("MutatingAdmissionPolicyBinding", "admissionregistration.k8s.io", False),
+        ("ConfigMap", "", True),
+        ("ClusterRole", "example.org", True),
+    ],
+)
+def test_who_may_do_what_is_never_hidden_by_an_owner(kind: str, group: str, owned: bool) -> None:
+    """Anybody who may edit such an object may name a controller as its owner."""
+    obj = thing(kind, "x", group=group)
+    obj["metadata"]["ownerReferences"] = [{"kind": "A", "name": "b", "controller": True}]
+    assert sanitise.controller_owned(obj) is owned
 
 
 def test_filter_off_still_hides_own_objects() -> None:

@@ -131,6 +131,9 @@ async def test_an_object_that_becomes_its_controllers_loses_its_file(feed: Feed)
     await feed.event("MODIFIED", _map("one", "3"))
     assert feed.wanted == [True, False, True]
     assert feed.desk.skips == ["ControllerOwned"]
+    removal = feed.desk.arrivals[1]
+    assert removal.observation is None, "nobody deleted it, so nobody is credited"
+    assert removal.reason == "an object that its controller recreates"
 
 
 async def test_an_object_that_becomes_noise_loses_its_file(feed: Feed) -> None:
@@ -139,8 +142,19 @@ async def test_an_object_that_becomes_noise_loses_its_file(feed: Feed) -> None:
     await feed.event("ADDED", _map("one", "1"))
     await feed.event("MODIFIED", _map("one", "2", annotations=mark))
     assert feed.wanted == [True, False]
+    removal = feed.desk.arrivals[1]
+    assert (removal.observation, removal.reason) == (None, "a leader election record")
     await feed.event("MODIFIED", _map("one", "3", annotations=mark))
     assert feed.desk.counts[-1] == "duplicate"
+
+
+async def test_a_snapshot_says_why_a_live_object_has_no_file(feed: Feed) -> None:
+    """Whoever finds its file in Git later can name the reason."""
+    await feed.see(SnapshotStarted())
+    await feed.event("ADDED", _map("one", "1", ownerReferences=[OWNER]), initial=True)
+    await feed.see(SnapshotComplete("1", 1, "watchlist"))
+    (why,) = feed.desk.sweeps[-1].aside.values()
+    assert why == "an object that its controller recreates"
 
 
 async def test_the_deletion_of_an_unreadable_object_is_seen(feed: Feed) -> None:

@@ -41,15 +41,21 @@ class Touched(Protocol):
     def identity(self) -> Identity: ...
     @property
     def path(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """One file of a commit; `path` is from the root of the repository."""
+    """One file of a commit; `path` is from the root of the repository.
+
+    A `reason` says why the file goes although its object lives on.
+    """
 
     op: Operation
     identity: Identity
     path: str
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +95,9 @@ def commit_message(
     """The whole message: subject, listing, trailers."""
     first = subject_of(changes, trailers.user, kind=kind, base_folder=base_folder)
     paragraphs = [author.one_line(first).strip()]
-    if len(changes) > 1:
+    if reasons := _reasons(changes):
+        paragraphs.append("\n".join(reasons))
+    if reasons or len(changes) > 1:
         paragraphs.append("\n".join(_listing(changes)))
     paragraphs.append("\n".join(trailers.lines()))
     return "\n\n".join(paragraphs) + "\n"
@@ -117,6 +125,21 @@ def _top_resources(changes: Sequence[Touched]) -> str:
 
 
 def _listing(changes: Sequence[Touched]) -> list[str]:
-    lines = [f"{change.op} {author.one_line(change.path)}" for change in changes[:MOST_LINES]]
+    lines = [_line(change) for change in changes[:MOST_LINES]]
     left = len(changes) - MOST_LINES
     return [*lines, f"and {left} more"] if left > 0 else lines
+
+
+def _reasons(changes: Sequence[Touched]) -> list[str]:
+    """Why files go whose objects may live on, each reason with its count."""
+    count = Counter(change.reason for change in changes if change.reason)
+    return [
+        f"{number} {'object' if number == 1 else 'objects'} no longer mirrored: {reason}"
+        for reason, number in sorted(count.items())
+    ]
+
+
+def _line(change: Touched) -> str:
+    # Whoever reads DELETE looks for somebody who deleted the object.
+    word = "REMOVE" if change.reason else change.op
+    return f"{word} {author.one_line(change.path)}"

@@ -3,9 +3,14 @@
 `reason` gives the sub-code of the skip reason `Noise`, or None. Objects of windlass
 itself (`own`) are never mirrored, whatever the filter says. Bootstrap RBAC is no noise:
 it does not churn, and edits to it matter.
+
+Whoever may annotate or label an object must not be able to hide it, so a mark counts only
+on the kinds, and in the shapes, that the machinery itself makes.
 """
 
 from __future__ import annotations
+
+import re
 
 from windlass.objects.gvr import GVK
 from windlass.objects.json import Object
@@ -16,7 +21,30 @@ Own = frozenset[tuple[str, str, str]]
 
 OWN_OBJECT = "OwnObject"
 
+WORDS = {
+    "ApiServerService": "the Service of the API server",
+    "AutoscalerStatus": "a status record of the cluster autoscaler",
+    "Automanaged": "an APIService that the API server manages",
+    "BootstrapToken": "a bootstrap token",
+    "ClusterCA": "a copy of the cluster's CA certificate",
+    "DefaultServiceAccount": "a default ServiceAccount without settings",
+    "HelmRelease": "a release record of Helm",
+    "IPAllocation": "an address that the API server allocated",
+    "LeaderRecord": "a leader election record",
+    "ServerAuthentication": "authentication settings that the API server publishes",
+    "ServiceAccountToken": "a service account token",
+    "TokenTracking": "a tracking record of the API server",
+    OWN_OBJECT: "an object that windlass keeps for itself",
+}
+"""What an object of each sub-code is, for people."""
+
 _LEADER = "control-plane.alpha.kubernetes.io/leader"
+_LEADER_KINDS = frozenset({("", "ConfigMap"), ("", "Endpoints"), ("coordination.k8s.io", "Lease")})
+"""Kinds that a leader election locks; elsewhere the annotation is somebody's own."""
+
+_MANAGED_BY = "ipaddress.kubernetes.io/managed-by"
+_IP_ALLOCATOR = "ipallocator.k8s.io"
+_HELM_NAME = re.compile(r"sh\.helm\.release\.v1\..+\.v[0-9]+")
 _AUTOMANAGED = "kube-aggregator.kubernetes.io/automanaged"
 _CONFIG_MAPS = {
     "kube-root-ca.crt": "ClusterCA",
@@ -28,8 +56,8 @@ _CONFIG_MAPS = {
 _SECRET_TYPES = {
     "kubernetes.io/service-account-token": "ServiceAccountToken",
     "bootstrap.kubernetes.io/token": "BootstrapToken",
-    "helm.sh/release.v1": "HelmRelease",
 }
+_HELM_TYPE = "helm.sh/release.v1"
 
 
 def reason(obj: Object, *, own: Own = frozenset(), filtered: bool = True) -> str | None:
@@ -40,20 +68,29 @@ def reason(obj: Object, *, own: Own = frozenset(), filtered: bool = True) -> str
         return OWN_OBJECT
     if not filtered:
         return None
-    if _LEADER in (metadata.get("annotations") or {}):
+    type_ = (GVK.of(obj.get("apiVersion", ""), kind).group, kind)
+    if type_ in _LEADER_KINDS and _LEADER in (metadata.get("annotations") or {}):
         return "LeaderRecord"
-    rule = _RULES.get((GVK.of(obj.get("apiVersion", ""), kind).group, kind))
+    rule = _RULES.get(type_)
     return rule(obj, metadata) if rule is not None else None
 
 
 def _config_map(obj: Object, metadata: Object) -> str | None:
-    if (metadata.get("labels") or {}).get("owner") == "helm":
+    if (obj.get("data") or {}).keys() == {"release"} and _is_helms(metadata):
         return "HelmRelease"
     return _CONFIG_MAPS.get(metadata.get("name", ""))
 
 
+def _is_helms(metadata: Object) -> bool:
+    """Whether name and label are those that Helm gives its records."""
+    owner = (metadata.get("labels") or {}).get("owner")
+    return owner == "helm" and _HELM_NAME.fullmatch(metadata.get("name", "")) is not None
+
+
 def _secret(obj: Object, metadata: Object) -> str | None:
     type_ = obj.get("type")
+    if type_ == _HELM_TYPE and _HELM_NAME.fullmatch(metadata.get("name", "")):
+        return "HelmRelease"
     return _SECRET_TYPES.get(type_) if isinstance(type_, str) else None
 
 
@@ -64,6 +101,11 @@ def _service(obj: Object, metadata: Object) -> str | None:
 
 def _api_service(obj: Object, metadata: Object) -> str | None:
     return "Automanaged" if _AUTOMANAGED in (metadata.get("labels") or {}) else None
+
+
+def _ip_address(obj: Object, metadata: Object) -> str | None:
+    manager = (metadata.get("labels") or {}).get(_MANAGED_BY)
+    return "IPAllocation" if manager == _IP_ALLOCATOR else None
 
 
 def _service_account(obj: Object, metadata: Object) -> str | None:
@@ -81,4 +123,5 @@ _RULES = {
     ("", "Service"): _service,
     ("", "ServiceAccount"): _service_account,
     ("apiregistration.k8s.io", "APIService"): _api_service,
+    ("networking.k8s.io", "IPAddress"): _ip_address,
 }

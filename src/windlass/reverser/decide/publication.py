@@ -33,6 +33,7 @@ class Wanted:
     tier: Tier
     user: str
     received: datetime
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,4 +78,5 @@ def _change(item: Wanted, operation: Operation) -> Change:
         user=item.user,
         received=item.received,
         op=operation,
+        reason=item.reason,
     )

@@ -35,6 +35,8 @@ _DROPPED_KEYS = frozenset(
     )
 )
 _NONE: frozenset[str] = frozenset()
+_NEVER_OWNED = frozenset(("rbac.authorization.k8s.io", "admissionregistration.k8s.io"))
+"""Groups whose objects say who may do what: an owner that anybody can name hides none."""
 
 
 def cleaned(obj: Object, gvk: GVK | None = None) -> Object:
@@ -55,6 +57,8 @@ def cleaned(obj: Object, gvk: GVK | None = None) -> Object:
 
 def controller_owned(obj: Object) -> bool:
     """True if a controller made this object and would make it again."""
+    if _group(obj.get("apiVersion")) in _NEVER_OWNED:
+        return False
     owners = obj.get("metadata", {}).get("ownerReferences")
     if not isinstance(owners, list):
         return False

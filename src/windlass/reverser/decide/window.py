@@ -45,6 +45,7 @@ class Change:
     user: str
     received: datetime
     op: Operation
+    reason: str = ""
 
     @property
     def signature(self) -> Signature:
