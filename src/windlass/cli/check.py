@@ -82,7 +82,10 @@ def _ended(work: Coroutine[None, None, Measured]) -> Measured:
 
     async def interruptible() -> Measured:
         task = asyncio.ensure_future(work)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        # asyncio leaves SIGINT alone where it is inherited as ignored, which is how a script
+        # starts what runs in its background: handled here, it cancels there too.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         return await task
 
     try:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,9 @@ async def _places(api: Api) -> list[Object]:
 
 async def test_a_cluster_that_runs_no_pod_is_told(api: Api) -> None:
     """No verdict is made up; the namespaces go, and those of another probe stay."""
-    busy = probe_places.namespace("windlass-probe-busy-server", "busy")
+    run = secrets.token_hex(4)
+    name = probe_places.names(run)[0]
+    busy = probe_places.namespace(name, run)
     other = await api.create(NAMESPACES, busy, field_manager="test")
     told: list[str] = []
     probe = NetworkProbe(api, SystemClock(), image="any", seconds=1.0, tell=told.append)
@@ -46,32 +49,48 @@ async def test_a_cluster_that_runs_no_pod_is_told(api: Api) -> None:
         with pytest.raises(Stalled, match="no pod ran within 1 s: pod server") as caught:
             await probe.run()
         assert caught.value.reason == "PodNotRunning"
-        assert any("windlass-probe-busy-server" in text for text in told)
+        assert any(name in text for text in told)
         left = [live["metadata"]["uid"] for live in await _places(api)]
         assert left == [other["metadata"]["uid"]]
     finally:
-        await api.delete(NAMESPACES, "windlass-probe-busy-server")
+        await api.delete(NAMESPACES, name)
+
+
+def _deaf(arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> program.Started:
+    """The command as a script starts it in its background: it inherits SIGINT as ignored."""
+    shell = ("sh", "-c", 'trap "" INT; exec "$0" "$@"', program.COMMAND)
+    return program.execute(arguments, environment, log, command=shell)
 
 
 async def test_an_interrupted_probe_cleans_up(cluster: Desk, api: Api, tmp_path: Path) -> None:
     """Who interrupts it, one way or the other, gets the cluster back as it was."""
     before = {live["metadata"]["uid"] for live in await _places(api)}
+    ways: list[tuple[program.Starting, signal.Signals]] = [
+        (program.start, signal.SIGINT),
+        (program.start, signal.SIGTERM),
+        (_deaf, signal.SIGINT),
+    ]
 
     async def begun() -> set[str]:
         found = {live["metadata"]["uid"] for live in await _places(api)} - before
-        return found if len(found) == 4 else set()
+        return found if len(found) == 2 * len(ways) else set()
 
     flags = ["--network-probe", "--image=any", f"--kubeconfig={cluster.admin_kubeconfig}"]
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    logs = [tmp_path / f"probe-{number}" for number in range(len(ways))]
     running = [
-        program.start(["check", *flags], os.environ, tmp_path / number.name) for number in numbers
+        start(["check", *flags], os.environ, log)
+        for (start, _), log in zip(ways, logs, strict=True)
     ]
-    made = await eventually(begun, "two namespaces of each")
-    for process, number in zip(running, numbers, strict=True):
-        process.send_signal(number)
-    for process, number in zip(running, numbers, strict=True):
-        assert await asyncio.to_thread(process.wait, 60) == 1
-        assert "interrupted" in (tmp_path / number.name).read_text()
+    try:
+        made = await eventually(begun, "two namespaces of each")
+        for process, (_, number) in zip(running, ways, strict=True):
+            process.send_signal(number)
+        for process, log in zip(running, logs, strict=True):
+            assert await asyncio.to_thread(process.wait, 60) == 1, log.read_text()
+            assert "interrupted" in log.read_text()
+    finally:
+        for process in running:
+            process.send_signal(signal.SIGKILL)
     assert not made & {live["metadata"]["uid"] for live in await _places(api)}
 
 
