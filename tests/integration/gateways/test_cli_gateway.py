@@ -120,6 +120,26 @@ def test_no_terminal_obeys_a_repository(shell: Shell) -> None:
         assert not set(evil) & {"\x1b", "\x07", "\x9b", "\u202e"} & set(done.stdout + done.stderr)
 
 
+def test_a_mistyped_mode_leaves_the_gateway_as_it_is(shell: Shell) -> None:
+    """The files of the mode stay, and the message lists the modes that exist."""
+    modes = f"{SERVICE}/config/resources"
+    commit_files(
+        shell.repository,
+        {
+            f"{modes}/dev/ignition/db/config.json": "{}",
+            f"{modes}/prd/ignition/db/config.json": "{}",
+        },
+    )
+    assert shell.run("apply", "--deployment-mode=dev").returncode == 0
+    before = files_of(shell.data)
+    assert f"{CORE}/ignition/db/config.json" in before
+    refused = shell.run("apply", "--deployment-mode=devv")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "devv not found in services/site/config/resources; available: dev, prd" in refused.stderr
+    assert "(SourceMissing)" in refused.stderr
+    assert files_of(shell.data) == before
+
+
 def test_verify_names_what_differs(shell: Shell) -> None:
     """Modified, missing and extra files, with exit code 2."""
     shell.run("apply")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from tests.support.gateway_plans import Commit
@@ -53,6 +55,20 @@ def test_the_mode_lies_over_core() -> None:
         (f"{CORE}/ignition/db/config.json", f"services/site/{MODE}/ignition/db/config.json")
     ]
     assert found.roots == (Root(CORE, "dir"), Root("projects", "dir"))
+
+
+@pytest.mark.parametrize("layout", ["overlay", "native"])
+def test_an_unknown_mode_is_answered_with_the_modes_that_exist(
+    layout: Literal["overlay", "native"],
+) -> None:
+    """Bare core is not what a mistyped mode means; collections of the gateway are no modes."""
+    files = {**SITE, "services/site/config/resources/external/config-mode.json": b"{}"}
+    with pytest.raises(Refused, match=r"available: prd$") as caught:
+        _convention(files, Convention("services/site", "devv", layout))
+    assert caught.value.reason == "SourceMissing"
+    assert "devv not found in services/site/config/resources" in caught.value.message
+    with pytest.raises(Refused, match="available: no modes"):
+        _convention(SITE, Convention("services/area", "prd", layout))
 
 
 @pytest.mark.scenario("G22")

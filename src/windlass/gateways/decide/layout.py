@@ -16,13 +16,14 @@ import msgspec
 from windlass.gateways.decide import disliked, paths, policing, protected
 from windlass.gateways.decide.globs import Globs
 from windlass.gateways.decide.manifest import Root
-from windlass.gateways.decide.mapping import PROJECTS, RESOURCES, Mapping
+from windlass.gateways.decide.mapping import PROJECTS, RESERVED_COLLECTIONS, RESOURCES, Mapping
 from windlass.gateways.decide.policing import DEFAULT_CAPS, Caps, ListedFile
 from windlass.gateways.decide.recipes import MappingRecipes, Recipes
 from windlass.gateways.decide.refusal import Refused
 from windlass.gateways.decide.rendering import Recipe, SignaturePolicy, is_resource
+from windlass.gateways.decide.routing import PREFIX
 from windlass.gateways.decide.selection import Selection
-from windlass.gateways.decide.source_tree import Kind, SourceTree
+from windlass.gateways.decide.source_tree import Kind, SourceTree, listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +140,26 @@ def _check_service(tree: SourceTree, service: str) -> None:
     """MAP-4: a service directory must be there and hold something a gateway can use."""
     if any(tree.kind(paths.joined(service, part)) == "dir" for part in (PROJECTS, RESOURCES)):
         return
-    shown = service or "."
+    shown, where = service or ".", f"{PREFIX}service-path"
     if service and tree.kind(service) != "dir":
-        found = f"service-path {shown} is no directory of the commit; {tree.around(service)}"
+        found = f"{where}: {shown} is not a directory of the commit; {tree.around(service)}"
     else:
         inside = tree.around(paths.joined(service, PROJECTS))
-        found = f"service-path {shown} holds neither {PROJECTS} nor {RESOURCES}; {inside}"
+        found = f"{where}: {shown} contains neither {PROJECTS} nor {RESOURCES}; {inside}"
     raise Refused("SourceMissing", shown, found)
+
+
+def _no_mode(tree: SourceTree, mapping: Mapping) -> Refused:
+    """The refusal of a deployment mode without a directory; it lists the modes that exist."""
+    folder = paths.parent(mapping.source)
+    found = (name.rstrip("/") for name in tree.entries(folder) if name.endswith("/"))
+    modes = [name for name in found if name not in RESERVED_COLLECTIONS]
+    return Refused(
+        "SourceMissing",
+        mapping.source,
+        f"{PREFIX}deployment-mode: {mapping.mode} not found in {folder}; "
+        f"available: {listed(modes) or 'no modes'}",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +235,9 @@ class _Draft:
         )
 
     def _miss(self, mapping: Mapping) -> None:
+        if mapping.mode:
+            # Without the overlay the gateway would run bare core, e.g. on the wrong database.
+            raise _no_mode(self._tree, mapping)
         if mapping.required:
             raise Refused(
                 "SourceMissing",

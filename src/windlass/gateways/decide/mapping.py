@@ -23,6 +23,8 @@ PROJECTS = "projects"
 RESOURCES = "config/resources"
 CORE = f"{RESOURCES}/core"
 MODE_FILE = "config-mode.json"
+# Collections that the gateway or the convention gives a meaning of its own.
+RESERVED_COLLECTIONS = frozenset(("core", "external", "local", "system"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,8 @@ class Mapping:
 
     `kind` is empty where the tree decides. `into` is a destination that names a directory
     (`a/`, `.`): a file lands in it under its own name. `leaves_out` are paths relative to
-    the source. `origin` is where a person finds the mapping.
+    the source. `origin` is where a person finds the mapping. `mode` is the deployment mode
+    whose collection the source is; that one must exist.
     """
 
     source: str
@@ -43,6 +46,7 @@ class Mapping:
     origin: str = ""
     into: bool = False
     leaves_out: frozenset[str] = frozenset()
+    mode: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +93,12 @@ def _mode_rows(service: str, mode: str, layout: Literal["overlay", "native"]) ->
         return
     whole = paths.joined(service, f"{RESOURCES}/{mode}")
     if layout == "native":
-        yield Mapping(
-            whole, _destination("deployment-mode", f"{RESOURCES}/{mode}"), "dir", origin=whole
-        )
+        destination = _destination("deployment-mode", f"{RESOURCES}/{mode}")
+        yield Mapping(whole, destination, "dir", origin=whole, mode=mode)
         return
     # The mode's own collection file says "my parent is core"; in core it would name itself.
-    yield Mapping(whole, CORE, "dir", origin=whole, leaves_out=frozenset((MODE_FILE,)))
+    leaves_out = frozenset((MODE_FILE,))
+    yield Mapping(whole, CORE, "dir", origin=whole, leaves_out=leaves_out, mode=mode)
 
 
 def _additional(files: Iterable[AdditionalFile]) -> Iterable[Mapping]:

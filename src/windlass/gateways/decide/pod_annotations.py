@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from windlass.gateways.decide.gateway import Pod
+from windlass.gateways.decide.mapping import RESERVED_COLLECTIONS
 from windlass.gateways.decide.refusal import Refused
 from windlass.gateways.decide.routing import PREFIX
 
@@ -18,8 +19,6 @@ LONGEST_PERIOD_SECONDS = 3600
 DEFAULT_TAG_PROVIDER = "default"
 DEFAULT_LEFT_OUT = "MQTT Engine,MQTT Transmission,MQTT Distributor,System"
 
-# Collections that the gateway or the convention gives a meaning of its own.
-_RESERVED_MODES = frozenset(("core", "external", "local", "system"))
 _SECONDS = re.compile(r"[0-9]{1,6}")
 
 
@@ -28,8 +27,8 @@ def deployment_mode(pod: Pod) -> str:
     mode = pod.said("deployment-mode") or ""
     if mode:
         _check_component("deployment-mode", mode)
-    if mode in _RESERVED_MODES:
-        raise _refused("deployment-mode", mode, "is a collection of its own, not a mode")
+    if mode in RESERVED_COLLECTIONS:
+        raise _refused("deployment-mode", mode, "is a collection of its own, not a deployment mode")
     return mode
 
 

@@ -7,7 +7,7 @@ searches, so a mapping costs what it maps and not what the repository holds.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from windlass.gateways.decide import paths
@@ -52,13 +52,17 @@ class SourceTree:
     def around(self, path: str) -> str:
         """What does exist where `path` was looked for, as a part of a sentence (MAP-4)."""
         folder = next((one for one in paths.parents(path) if self.kind(one) == "dir"), "")
-        names = list(self.entries(folder))
-        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         where = folder or "the top of the repository"
-        return f"{where} has {', '.join(names[:_MOST_NAMED]) or 'nothing'}{more}"
+        return f"{where} has {listed(list(self.entries(folder))) or 'nothing'}"
 
     def _span(self, folder: str) -> tuple[int, int]:
         if not folder:
             return 0, len(self._paths)
         start = bisect_left(self._paths, f"{folder}/")
         return start, bisect_left(self._paths, folder + _PAST_SLASH, start)
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first few names, for a message."""
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"{', '.join(names[:_MOST_NAMED])}{more}"
