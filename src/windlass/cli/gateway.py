@@ -162,7 +162,8 @@ async def _rolled_back(to: Path) -> str:
         await work.start()
         before = work.holding
         # The value an agent has heeded stays heeded.
-        await work.rollback(work.memory.rollback, work.memory.trigger)
+        if not await work.rollback(work.memory.rollback, work.memory.trigger):
+            return f"{to}: nothing to roll back"
         after = work.holding
     old = before.version.commit[:7] if before is not None else "nothing"
     new = after.version.commit[:7] if after is not None else "what was there before"

@@ -351,6 +351,15 @@ def test_a_new_status_object_is_reported_to(bench: AgentBench) -> None:
     bench.await_synced(commit)
 
 
+def test_a_spent_rollback_does_not_keep_a_fresh_volume_empty(bench: AgentBench) -> None:
+    """The annotation stays on the IgnitionSync; a new volume has nothing to undo and is synced."""
+    bench.cr_annotations["rollback"] = "*"
+    _synced(bench)
+    assert bench.files[VIEW] == b'{"root": {"x": 1}}'
+    eventually(lambda: bench.agent.may_start, "the gateway may start")
+    assert "UndoUnavailable" not in bench.agent.log.read_text()
+
+
 @pytest.mark.scenario("G48")
 def test_a_rollback_is_asked_for_once(bench: AgentBench) -> None:
     """The bytes are back, the bad commit does not return, another one is applied."""

@@ -82,6 +82,13 @@ def test_plan_apply_verify_rollback(shell: Shell) -> None:
     assert files_of(shell.data) == before
 
 
+def test_an_untouched_directory_has_nothing_to_roll_back(shell: Shell) -> None:
+    """Nothing to do is said and is no error."""
+    undone = shell.windlass("rollback", f"--to={shell.data}")
+    assert (undone.returncode, undone.stderr) == (0, "")
+    assert undone.stdout == f"{shell.data}: nothing to roll back\n"
+
+
 def test_a_difference_is_shown(shell: Shell) -> None:
     """Text as a unified diff, anything else by digest and size."""
     shell.run("apply")

@@ -209,7 +209,7 @@ async def test_the_last_apply_is_undone(site: EngineSite) -> None:
 
 async def test_there_may_be_nothing_to_undo(site: EngineSite) -> None:
     """A volume without an apply says so."""
-    with pytest.raises(Stalled, match="no apply that could be undone"):
+    with pytest.raises(Stalled, match="cannot be undone"):
         await site.engine.rollback()
 
 

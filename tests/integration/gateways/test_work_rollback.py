@@ -87,13 +87,25 @@ async def test_a_crash_after_a_rollback_does_not_undo_it(
     assert later.memory.pending == ("config", "projects")
 
 
-async def test_what_cannot_be_undone_is_said_once(site: EngineSite) -> None:
-    """A wish that nothing can fulfil must not keep later commits away."""
+@pytest.mark.parametrize("request_value", ["site", "site@20260101-000000"])
+async def test_where_nothing_was_applied_a_rollback_is_nothing_to_do(
+    site: EngineSite, request_value: str
+) -> None:
+    """A request that outlived its volume is heeded on the next one without an error."""
     work = await site.hands()
-    for wish in ("site", "site@20260101-000000"):
-        with pytest.raises(Stalled):
-            await work.rollback(wish, "")
-        assert work.memory.rollback == wish
+    assert await work.rollback(request_value, "") is False
+    assert (work.memory.rollback, work.memory.pending) == (request_value, ())
+    await work.sync(site.order(), Interrupt(), trigger="")
+    assert work.memory.rolled_back is None
+    assert site.files
+
+
+async def test_what_cannot_be_undone_is_said_once(site: EngineSite) -> None:
+    """A request that nothing can fulfil must not keep later commits away."""
+    work, _, _ = await _synced_twice(site)
+    with pytest.raises(Stalled, match="no snapshot"):
+        await work.rollback("site@20260101-000000", "")
+    assert work.memory.rollback == "site@20260101-000000"
 
 
 async def test_a_wish_given_up_is_begun_anew(

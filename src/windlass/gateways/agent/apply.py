@@ -111,7 +111,8 @@ class Applier:
             if record is None:
                 raise Stalled(
                     "UndoUnavailable",
-                    "there is no apply that could be undone; name a snapshot or another commit",
+                    "the last apply cannot be undone: the files that it replaced are not kept; "
+                    "sync an earlier commit instead",
                 )
             return transaction.revert(record)
 

@@ -224,8 +224,8 @@ class AgentLoop:
         elif step.kind == "plan":
             await self._plan(view, metadata, interrupt)
         else:
-            await self._work.rollback(metadata.overrides.rollback, metadata.trigger)
-            self._drift.synced()
+            if await self._work.rollback(metadata.overrides.rollback, metadata.trigger):
+                self._drift.synced()
 
     async def _sync(self, view: View, metadata: Metadata, interrupt: Interrupt) -> None:
         await interrupt.pause(self._rng.uniform(0.0, metadata.jitter_ms / 1000.0))

@@ -176,12 +176,17 @@ class Work:
         await self._succeeded(order, done, began, trigger, occasion)
         return done
 
-    async def rollback(self, value: str, trigger: str) -> None:
+    async def rollback(self, value: str, trigger: str) -> bool:
         """Undo the last apply once for `value`; its commit does not come again by itself.
 
         What was begun is noted first: a fault or a crash delays it and never loses or doubles
         it. What cannot be undone for good counts as heeded, or nothing would ever come after.
+        False where there is no apply to undo: a request outlives the volume it was made for.
         """
+        if not await to_its_end(self._applier.newest):
+            await self.remember(rollback=value, undoing=None)
+            _log.info("nothing to roll back", request=value)
+            return False
         owed, applied = frozenset(ScanKind), None
         try:
             begun = await self._begun(value)
@@ -205,6 +210,7 @@ class Work:
             audit=record,
         )
         self._metrics.rollbacks.inc("request")
+        return True
 
     async def _begun(self, value: str) -> Undoing:
         """The rollback for `value`, noted together with the scans that it will need."""
