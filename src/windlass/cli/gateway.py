@@ -66,9 +66,6 @@ def apply(
     scan: Annotated[
         str, typer.Option(metavar="URL", help="Then have the gateway at this address read them.")
     ] = "",
-    token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The gateway's API token, name:secret.")
-    ] = None,
     output: Output = "text",
 ) -> None:
     """Bring the files onto the disk, as the agent would; can be undone with rollback."""
@@ -77,9 +74,9 @@ def apply(
     from windlass.base.errors import WindlassError
 
     _check(output)
-    if scan and token_file is None:
+    if scan and inputs.token_file is None:
         raise WindlassError("Usage", "--scan needs --token-file")
-    done, scanned = asyncio.run(_applied(inputs, allow_mass_delete, scan, token_file))
+    done, scanned = asyncio.run(_applied(inputs, allow_mass_delete, scan))
     _print(_applied_json(done, scanned) if output == "json" else _applied_text(done, scanned))
 
 
@@ -134,9 +131,7 @@ async def _diffed(inputs: Inputs) -> bool:
         return bool(planned.plan.ops)
 
 
-async def _applied(
-    inputs: Inputs, allowed: str, scan: str, token_file: Path | None
-) -> tuple[Synced, str]:
+async def _applied(inputs: Inputs, allowed: str, scan: str) -> tuple[Synced, str]:
     from windlass.cli import gateway_desk as desk
     from windlass.gateways.agent.interrupt import Interrupt
     from windlass.gateways.decide.metadata import Access
@@ -144,7 +139,7 @@ async def _applied(
     asked, git = desk.understood(inputs), desk.git_of(inputs)
     order = await desk.ordered(inputs, asked, git, allowed)
     with desk.opened(inputs.to, git, asked.repo) as bench:
-        work = desk.work_of(bench, scan, token_file)
+        work = desk.work_of(bench, scan, inputs.token_file)
         await work.start()
         done = await work.sync(order, Interrupt(), trigger=work.memory.trigger)
         if not scan:

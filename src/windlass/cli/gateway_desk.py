@@ -20,6 +20,7 @@ from windlass.base.clock import SystemClock
 from windlass.base.errors import WindlassError
 from windlass.cli.gateway_inputs import Inputs
 from windlass.gateways.agent import order as orders
+from windlass.gateways.agent import token_file
 from windlass.gateways.agent.apply import Applier
 from windlass.gateways.agent.engine import Engine
 from windlass.gateways.agent.lock import Owner
@@ -58,6 +59,8 @@ class Asked:
     policy: Policy
     pod: Pod
     cr_name: str
+    api_token: str
+    """Name of the API token to scan with; its resource on the gateway is never deleted."""
 
 
 def understood(inputs: Inputs) -> Asked:
@@ -76,6 +79,7 @@ def understood(inputs: Inputs) -> Asked:
         policy=targets.policy_of(cr.spec) if cr else metadata.Policy(),
         pod=pod,
         cr_name=cr.metadata.name if cr else "desk",
+        api_token=_token_name(inputs.token_file),
     )
 
 
@@ -89,6 +93,7 @@ async def ordered(inputs: Inputs, asked: Asked, git: Git, allowed: str = "") -> 
         delete_policy=policy.delete_policy,
         max_deletes=policy.max_deletes,
         max_delete_percent=policy.max_delete_percent,
+        api_token=asked.api_token,
         allowed=Allowance(allowed, hashed) if allowed else None,
     )
     return Order(
@@ -200,6 +205,18 @@ def _credentials(folder: Path | None) -> Credentials:
     except OSError as error:
         raise _usage(f"--git-auth: {folder}: {error.strerror}") from error
     return credentials.from_secret(files)
+
+
+def _token_name(path: Path | None) -> str:
+    if path is None:
+        return ""
+    try:
+        token = token_file.parsed(path.read_bytes())
+    except OSError as error:
+        raise _usage(f"--token-file: {path}: {error.strerror}") from error
+    if token is None:
+        raise _usage(f"--token-file: {path} must contain one line `name:secret`")
+    return token.partition(":")[0]
 
 
 def _read_cr(path: Path) -> IgnitionSync:

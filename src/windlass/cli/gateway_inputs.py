@@ -54,6 +54,12 @@ class Inputs:
     insecure_host: Annotated[
         Words, _option("Host that may be reached by http, or here; repeatable.")
     ] = None
+    token_file: Annotated[
+        Path | None,
+        _option(
+            "The gateway's API token, name:secret; its resource is never deleted.", metavar="FILE"
+        ),
+    ] = None
 
 
 def asks_for_gateway(command: Callable[..., R]) -> Callable[..., R]:

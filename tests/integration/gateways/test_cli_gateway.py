@@ -207,6 +207,25 @@ def test_a_gateway_is_scanned_on_demand(shell: Shell) -> None:
         assert gateway.posts == {"projects": 1, "config": 1}
 
 
+def test_the_token_to_scan_with_is_never_deleted(shell: Shell) -> None:
+    """The gateway made it in a directory we manage; plan and apply spare it alike."""
+    token = shell.directory / "token"
+    token.write_text(TOKEN)
+    shell.run("apply")
+    tokens = shell.data / CORE / "ignition/api-token"
+    for name in ("agent", "other"):
+        (tokens / name).mkdir(parents=True)
+        (tokens / name / "config.json").write_text("{}")
+    commit_files(shell.repository, {f"{SERVICE}/{VIEW}": '{"root": {"x": 2}}'})
+    planned = shell.run("plan", f"--token-file={token}").stdout
+    assert "- config/resources/core/ignition/api-token/other/config.json" in planned
+    assert "api-token/agent" not in planned
+    with gateway_serving(shell.data, token=TOKEN) as gateway:
+        done = shell.run("apply", f"--scan={gateway.url}", f"--token-file={token}")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [path.name for path in tokens.iterdir()] == ["agent"]
+
+
 @pytest.mark.scenario("G42")
 def test_many_deletes_need_a_word(shell: Shell) -> None:
     """The commit has to be named."""

@@ -59,10 +59,8 @@ class TokenFile:
         return status.st_ino, status.st_size, status.st_mtime_ns
 
     def _checked(self, raw: bytes) -> str:
-        token = raw.decode("ascii", "replace").strip()
-        name, _, secret = token.partition(":")
-        plain = all(" " <= letter <= "~" for letter in token)
-        if not (name and secret and plain) or len(raw) > _LARGEST:
+        token = parsed(raw)
+        if token is None:
             raise WindlassError(
                 "ScanUnauthorized",
                 f"the API token file {self._path} does not hold one line `name:secret`; "
@@ -79,3 +77,11 @@ class TokenFile:
         for form in self._registered:
             redaction.process.discard(form)
         self._registered = forms
+
+
+def parsed(raw: bytes) -> str | None:
+    """The `name:secret` in the bytes of a file; None where they are something else."""
+    token = raw.decode("ascii", "replace").strip()
+    name, _, secret = token.partition(":")
+    plain = all(" " <= letter <= "~" for letter in token)
+    return token if name and secret and plain and len(raw) <= _LARGEST else None
