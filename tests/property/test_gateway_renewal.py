@@ -146,6 +146,7 @@ SERVICE = (
     "services/projects/p/a", "services/projects/p/resource.json", "services/projects/q",
      "services/config/resources/core/config.json", "services/config/resources/dev/config.json",
      "services/config/resources/other", "services/config/resources/dev/config-mode.json", "x",
+     "services/config/resources/external/a", "services/config/resources/stray/a",
 )  # fmt: skip
 
 

@@ -68,6 +68,21 @@ async def test_a_commit_becomes_files(site: EngineSite) -> None:
     assert site.store.targets() == (site.tip,)
 
 
+async def test_the_external_collection_is_synced_and_others_are_named(site: EngineSite) -> None:
+    """External lands as its own collection; one that nothing maps is a warning, also later on."""
+    resources = f"{SERVICE}/config/resources"
+    site.commit({f"{resources}/external/config-mode.json": '{"parent": "system"}'})
+    first = await site.engine.sync(site.order())
+    assert site.files["config/resources/external/config-mode.json"] == b'{"parent": "system"}'
+    assert first.planned.plan.warnings == ()
+    site.commit({f"{resources}/qa/config-mode.json": "{}"})
+    second = await site.engine.sync(site.order())
+    (warning,) = second.planned.plan.warnings
+    assert warning.startswith(f"1 config collection is not synced: qa in {resources}; ")
+    site.commit({f"{resources}/qa/config-mode.json": None})
+    assert (await site.engine.sync(site.order())).planned.plan.warnings == ()
+
+
 @pytest.mark.scenario("G13")
 async def test_only_mapped_blobs_are_fetched(site: EngineSite) -> None:
     """What no mapping leads to stays on the server."""

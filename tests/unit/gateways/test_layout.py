@@ -71,6 +71,24 @@ def test_an_unknown_mode_is_answered_with_the_modes_that_exist(
         _convention(SITE, Convention("services/area", "prd", layout))
 
 
+def test_collections_that_no_mapping_covers_are_named() -> None:
+    """One warning for all of them; external, the mode and what additionalFiles map are covered."""
+    resources = "services/site/config/resources"
+    stray = {f"{resources}/{name}/config-mode.json": b"{}" for name in ("external", "dev", "qa")}
+    found = _convention({**SITE, **stray}, Convention("services/site", "prd"))
+    assert [text for text in found.warnings if "not synced" in text] == [
+        f"2 config collections are not synced: dev, qa in {resources}; select a mode with "
+        "ignition-sync.io/deployment-mode, or map other collections with additionalFiles or a "
+        "profile"
+    ]
+    extra = tuple(
+        AdditionalFile(f"{resources}/{name}", f"config/resources/{name}", "dir")
+        for name in ("dev", "qa")
+    )
+    covered = Convention("services/site", "prd", additional_files=extra)
+    assert _convention({**SITE, **stray}, covered).warnings == ()
+
+
 @pytest.mark.scenario("G22")
 def test_the_mode_file_of_an_overlay_never_reaches_core() -> None:
     """Core would become its own parent; without one in core there is none either."""

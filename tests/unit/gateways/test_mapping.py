@@ -16,18 +16,19 @@ def _pairs(found: tuple[mapping.Mapping, ...]) -> list[tuple[str, str]]:
 
 @pytest.mark.scenario("G21")
 def test_the_convention_has_the_order_of_the_table() -> None:
-    """MAP-1: projects, core, the mode over core, then single files in list order."""
+    """MAP-1: projects, core, the mode over core, external, then single files in list order."""
     extra = (AdditionalFile("f/a.json", "."), AdditionalFile("f/d", "user-lib/d", "dir"))
     found = mapping.convention(Convention("services/site/", "prd", additional_files=extra))
     assert _pairs(found) == [
         ("services/site/projects", "projects"),
         ("services/site/config/resources/core", "config/resources/core"),
         ("services/site/config/resources/prd", "config/resources/core"),
+        ("services/site/config/resources/external", "config/resources/external"),
         ("f/a.json", ""),
         ("f/d", "user-lib/d"),
     ]
     assert found[2].leaves_out == {"config-mode.json"}
-    assert found[3].into
+    assert found[4].into
 
 
 def test_a_native_mode_keeps_its_own_collection() -> None:

@@ -56,7 +56,12 @@ def test_a_service_path_means_the_convention() -> None:
     """A profile called default does not win over it."""
     found = _chosen(PROFILES, pod_of(service_path="s"))
     assert (found.profile, found.service_path) == (None, "s")
-    assert [one.source for one in found.mappings] == ["s/projects", "s/config/resources/core", "f"]
+    assert [one.source for one in found.mappings] == [
+        "s/projects",
+        "s/config/resources/core",
+        "s/config/resources/external",
+        "f",
+    ]
     assert (found.dry_run, found.paused, found.sync_period_seconds) == (False, False, 30)
 
 

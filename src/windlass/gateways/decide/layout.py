@@ -114,10 +114,12 @@ def lay_out(
 ) -> Layout:
     """The layout of a commit; `service_path` is given for the convention, which demands it."""
     tree = SourceTree(listing)
+    draft, mapped = _Draft(tree, Globs(excludes), recipes), tuple(mappings)
     if service_path is not None:
-        _check_service(tree, paths.normalised(service_path))
-    draft = _Draft(tree, Globs(excludes), recipes)
-    for order, mapping in enumerate(mappings):
+        service = paths.normalised(service_path)
+        _check_service(tree, service)
+        draft.warn(_uncovered(tree, service, mapped))
+    for order, mapping in enumerate(mapped):
         draft.add(order, mapping)
     return draft.finished(caps)
 
@@ -147,6 +149,24 @@ def _check_service(tree: SourceTree, service: str) -> None:
         inside = tree.around(paths.joined(service, PROJECTS))
         found = f"{where}: {shown} contains neither {PROJECTS} nor {RESOURCES}; {inside}"
     raise Refused("SourceMissing", shown, found)
+
+
+def _uncovered(tree: SourceTree, service: str, mappings: Sequence[Mapping]) -> Iterator[str]:
+    """A warning that names the config collections of the service that no mapping leads to."""
+    folder = paths.joined(service, RESOURCES)
+    found = [name.rstrip("/") for name in tree.entries(folder) if name.endswith("/")]
+    left = [name for name in found if not is_covered(paths.joined(folder, name), mappings)]
+    if left:
+        noun = "collection is" if len(left) == 1 else "collections are"
+        yield (
+            f"{len(left)} config {noun} not synced: {listed(left)} in {folder}; select a mode with "
+            f"{PREFIX}deployment-mode, or map other collections with additionalFiles or a profile"
+        )
+
+
+def is_covered(source: str, mappings: Iterable[Mapping]) -> bool:
+    """Whether a mapping brings all of `source` over."""
+    return any(paths.is_below(source, mapping.source) for mapping in mappings)
 
 
 def _no_mode(tree: SourceTree, mapping: Mapping) -> Refused:
@@ -187,6 +207,9 @@ class _Draft:
         self._contested: set[str] = set()
         self._excluded: list[str] = []
         self._warnings: list[str] = []
+
+    def warn(self, warnings: Iterable[str]) -> None:
+        self._warnings.extend(warnings)
 
     def add(self, order: int, mapping: Mapping) -> None:
         kind = self._tree.kind(mapping.source)

@@ -22,6 +22,7 @@ Render: TypeAlias = Callable[[str], str]
 PROJECTS = "projects"
 RESOURCES = "config/resources"
 CORE = f"{RESOURCES}/core"
+EXTERNAL = f"{RESOURCES}/external"
 MODE_FILE = "config-mode.json"
 # Collections that the gateway or the convention gives a meaning of its own.
 RESERVED_COLLECTIONS = frozenset(("core", "external", "local", "system"))
@@ -67,6 +68,7 @@ def convention(inputs: Convention) -> tuple[Mapping, ...]:
         _row(service, PROJECTS, PROJECTS),
         _row(service, CORE, CORE),
         *_mode_rows(service, inputs.deployment_mode, inputs.mode_layout),
+        _row(service, EXTERNAL, EXTERNAL),
     ]
     mappings = (*rows, *_additional(inputs.additional_files))
     return _unprotected(mappings, inputs.protected_paths)

@@ -15,7 +15,7 @@ from typing import Protocol, TypeAlias
 
 from windlass.gateways.decide import disliked, paths, policing
 from windlass.gateways.decide.layout import Layout, Wanted, in_order
-from windlass.gateways.decide.mapping import PROJECTS
+from windlass.gateways.decide.mapping import PROJECTS, RESOURCES
 from windlass.gateways.decide.mapping import Mapping as Mapped
 from windlass.gateways.decide.policing import Caps, ListedFile
 from windlass.gateways.decide.recipes import MappingRecipes, Recipes
@@ -100,7 +100,10 @@ class _Renewal:
     def takes(self, source: str, edit: Edit) -> bool:
         """Make one edit; False where it reaches further than its own path."""
         self._lost_any |= edit.after is None
-        return all(self._takes(place, source, edit) for place in self._places(source))
+        places = list(self._places(source))
+        if not places:
+            return not self._changes_collections(source, edit)
+        return all(self._takes(place, source, edit) for place in places)
 
     def _takes(self, place: _Place, source: str, edit: Edit) -> bool:
         is_left_out = place.name in place.mapping.leaves_out
@@ -180,6 +183,13 @@ class _Renewal:
     def _sources_stay(self) -> bool:
         """Whether what lost files still has some, so that it is still a directory."""
         return self._shrunk.issubset(wanted.order for wanted in self._files.values())
+
+    def _changes_collections(self, source: str, edit: Edit) -> bool:
+        """Whether a collection that no mapping covers may begin or end here, which is warned of."""
+        if self._basis.service_path is None or None not in (edit.before, edit.after):
+            return False
+        resources = paths.joined(paths.normalised(self._basis.service_path), RESOURCES)
+        return paths.is_below(source, resources)
 
     def _is_service(self) -> bool:
         """Whether the service directory is one (MAP-4), by its projects alone if need be."""
