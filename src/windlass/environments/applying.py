@@ -20,6 +20,7 @@ from itertools import groupby
 from windlass.base import failpoint
 from windlass.base.clock import Clock
 from windlass.environments import progress, refusals
+from windlass.environments.corrections import Correction
 from windlass.environments.decide import inventory as listed
 from windlass.environments.decide import ledger as ledgers
 from windlass.environments.decide import marks, owned_objects, phase, scaling, step
@@ -174,7 +175,9 @@ class Applying:
         return Applied(
             self._finding(place, refusals_of) or reached.held,
             tuple(one.member.kind for one in reached.done if one.is_written),
-            tuple(str(one.member) for one in reached.done if one.is_drift),
+            tuple(
+                Correction(one.member.kind, one.member.name) for one in reached.done if one.is_drift
+            ),
         )
 
     async def _stages(self, work: Work) -> Reached:

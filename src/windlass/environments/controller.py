@@ -175,6 +175,7 @@ class EnvironmentsController:
                 self._clock,
                 operator=self._settings.operator,
                 install=self._settings.install,
+                field_manager=FIELD_MANAGER,
             ),
             commits=Commits(sources, self._clock, poll_seconds=self._settings.poll_seconds),
             rendering=Rendering(sources, self._make_charts(api), self._measures, self._clock),

@@ -1,4 +1,4 @@
-"""Tells of objects that somebody had changed and that were put right.
+"""Events about objects that somebody had changed and that were restored.
 
 One event per object and minute: somebody may be fighting with us. Every correction counts.
 """
@@ -6,6 +6,7 @@ One event per object and minute: somebody may be fighting with us. Every correct
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 
 from windlass.base.clock import Clock
 from windlass.environments.measures import Measures
@@ -15,6 +16,31 @@ from windlass.runtime.events import EventRecorder, ObjectRef
 _QUIET_SECONDS = 60.0
 
 
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """One object that was not as desired.
+
+    kind, name: which one
+    writer:     the field manager that had changed it, where one signed
+    is_removed: it was somebody else's NetworkPolicy, and is deleted
+    """
+
+    kind: str
+    name: str
+    writer: str = ""
+    is_removed: bool = False
+
+    @property
+    def text(self) -> str:
+        by = f" by {self.writer}" if self.writer else ""
+        if self.is_removed:
+            return (
+                f"Removed {self.kind} {self.name}, added{by or ' by others'}: it allows traffic, "
+                "and this Environment is untrusted"
+            )
+        return f"Drift corrected: {self.kind} {self.name}{f' (changed{by})' if by else ''}"
+
+
 class Corrections:
     """What was corrected lately."""
 
@@ -22,21 +48,24 @@ class Corrections:
         self._recorder = recorder
         self._measures = measures
         self._clock = clock
-        self._told: dict[tuple[str, str], float] = {}
+        self._told: dict[tuple[str, str, str], float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def tell(self, environment: Object, name: str) -> None:
-        """`name` (Kind/name) in the namespace of `environment` was put right."""
-        self._measures.corrected(name)
+    def tell(self, environment: Object, found: Correction) -> None:
+        """Something in the namespace of `environment` was corrected."""
+        self._measures.corrected(found.kind)
         now = self._clock.monotonic()
         self._told = {key: at for key, at in self._told.items() if now - at < _QUIET_SECONDS}
-        key = (environment["metadata"]["uid"], name)
+        key = (environment["metadata"]["uid"], found.kind, found.name)
         if key in self._told:
             return
         self._told[key] = now
-        text = f"{name} was not as wished; it was put right"
         record = self._recorder.record(
-            ObjectRef.of(environment), "Normal", "DriftCorrected", text, transition=str(now)
+            ObjectRef.of(environment),
+            "Warning" if found.is_removed else "Normal",
+            "PolicyRemoved" if found.is_removed else "DriftCorrected",
+            found.text,
+            transition=str(now),
         )
         task = asyncio.ensure_future(record)
         self._tasks.add(task)

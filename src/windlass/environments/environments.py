@@ -22,6 +22,7 @@ from windlass.environments.acceptance import Subject
 from windlass.environments.applying import Applying
 from windlass.environments.cache import Cache
 from windlass.environments.commits import Commits
+from windlass.environments.corrections import Correction
 from windlass.environments.decide import news, phase, report, step, trust, wish
 from windlass.environments.decide.bundle import Bundle, Place
 from windlass.environments.decide.fences import Surroundings
@@ -49,6 +50,7 @@ from windlass.runtime import finalizer, requests
 from windlass.runtime.outcome import Outcome, Verdict
 
 _BACKSTOP_SECONDS = 5.0
+_SETTLING_SECONDS = 1.0
 _UNENFORCED = (
     "nothing here enforces the network policies (setting environments-network-enforcement is "
     "absent), so its pods can be reached and can reach others"
@@ -91,7 +93,7 @@ class Environments:
         clock: Clock,
         *,
         terms: Terms,
-        corrected: Callable[[Object, str], None],
+        corrected: Callable[[Object, Correction], None],
     ) -> None:
         self._api = api
         self._cache = cache
@@ -129,6 +131,9 @@ class Environments:
         if subject.is_new:
             return _announced()
         account = await self._proceed(subject)
+        if account.is_settling and report.is_isolated(subject.status):
+            # What was in force is being changed, for some milliseconds: not worth a report.
+            return Outcome.postponed(_SETTLING_SECONDS)
         return report.outcome(account, subject.status, self._clock.now())
 
     async def _taken_on(self, obj: Object) -> Outcome:
@@ -187,8 +192,9 @@ class Environments:
             refused = step.failed(phase.POLICIES, error.reason, str(error))
             return _with(account, "policies", refused), None
         fenced = await self._hands.fencing.ensure(account.namespace, subject.marks, fence)
-        for name in fenced.corrected:
-            self._corrected(subject.object, name)
+        for correction in fenced.corrected:
+            self._corrected(subject.object, correction)
+        account = replace(account, is_settling=fenced.is_settling)
         finding = fenced.finding
         if not finding.ends and not self._terms.surroundings.is_enforced:
             finding = step.warned(finding, _UNENFORCED)
@@ -276,8 +282,8 @@ class Environments:
     def _count(self, subject: Subject, applied: Applied) -> None:
         self._measures.applied(applied.written)
         self._measures.pruned(applied.pruned)
-        for name in applied.corrected:
-            self._corrected(subject.object, name)
+        for correction in applied.corrected:
+            self._corrected(subject.object, correction)
 
     async def _looked(self, subject: Subject, account: Account, made: Bundle) -> Account:
         place, now = account.namespace, self._clock.now()

@@ -2,21 +2,29 @@
 
 Order: rights, account, LimitRange, ResourceQuota, NetworkPolicies. The quota counts as in
 force only once the API server says so itself; until then pods would pass it uncounted.
-What somebody edited or deleted is put right when its watch tells; what they added stays.
-That somebody did is known by our own memory: an object that was as wished, and is not any
-more although the wish is the same.
+
+What isolates is ours as a whole (`decide.isolation`): whatever somebody edits, adds to it or
+deletes is restored when its watch reports it. Server-side apply leaves the fields of others
+in place, so where they remain the content is replaced at the version that was read. Labels
+and annotations of others stay.
+
+That somebody changed an object is known by our own memory: it was as desired, and is not any
+more although the desired state is the same. After a restart, when nothing is remembered, by
+the manager that signed the change.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from windlass.api.install import Install
 from windlass.base import failpoint
 from windlass.base.clock import Clock
-from windlass.environments.decide import marks, owned_objects, phase, step
+from windlass.environments.corrections import Correction
+from windlass.environments.decide import isolation, marks, owned_objects, phase, step
+from windlass.environments.decide.isolation import Contest
 from windlass.environments.decide.marks import Marks
 from windlass.environments.decide.owned_objects import Subject
 from windlass.environments.decide.step import Finding
@@ -38,36 +46,64 @@ from windlass.runtime.owned import Owned
 _RIGHTS_SECONDS = 1.0
 _RIGHTS_TAKE_SECONDS = 10.0
 _IN_FORCE_SECONDS = 1.0
+_SETTLING_SECONDS = 5.0
+"""How long a changed quota may take to count before anybody hears of it; it takes 10 ms."""
+
+_ATTEMPTS = 3
+
+_WHOLE = frozenset({LIMIT_RANGES, NETWORK_POLICIES, QUOTAS, ROLE_BINDINGS})
+"""What isolates; on the `default` account others may list pull secrets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Everything that holds an Environment in."""
+    """Everything that holds an Environment in; `is_trusted` says whether its code is vouched for.
+
+    hard:       the quota
+    container:  defaults and bounds for one container
+    policies:   the spec of each NetworkPolicy by its name
+    """
 
     hard: Mapping[str, str]
     container: Mapping[str, Mapping[str, str]]
     policies: Mapping[str, Object]
+    is_trusted: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Fenced:
-    """What was put right on the way; `corrected` names objects that somebody had changed."""
+    """What was put right on the way.
+
+    corrected:   objects that somebody had changed
+    is_settling: all is written, and the API server needs a moment to count by it
+    """
 
     finding: Finding
-    corrected: tuple[str, ...] = ()
+    corrected: tuple[Correction, ...] = ()
+    is_settling: bool = False
 
 
 @dataclass(slots=True)
 class _Memory:
-    """What is known of one fence: what it consists of, the wishes that stood, since when we
-    are refused.
+    """What is known of one fence.
+
+    fence, owner:  what `wanted` was put together from
+    wanted:        its objects
+    stood:         the desired objects that were observed as such
+    stored:        what the API server made of a desired object that it stores in another form
+    contests:      restorations in a row, by kind and name
+    refused_since: since when we are forbidden to write
+    unsettled_since: since when the quota is written and does not count
     """
 
     fence: Fence | None = None
     owner: Marks | None = None
     wanted: tuple[tuple[GVR, Object], ...] = ()
     stood: dict[tuple[GVR, str], Object] = field(default_factory=dict)
+    stored: dict[tuple[GVR, str], tuple[Object, Object]] = field(default_factory=dict)
+    contests: dict[tuple[str, str], Contest] = field(default_factory=dict)
     refused_since: float | None = None
+    unsettled_since: float | None = None
 
 
 class Fencing:
@@ -82,6 +118,7 @@ class Fencing:
         *,
         operator: Subject,
         install: Install,
+        field_manager: str,
     ) -> None:
         self._api = api
         self._holdings = holdings
@@ -89,27 +126,31 @@ class Fencing:
         self._clock = clock
         self._operator = operator
         self._install = install
+        self._field_manager = field_manager
         self._memories: dict[str, _Memory] = {}
 
     async def ensure(self, place: str, owner: Marks, fence: Fence) -> Fenced:
         """Bring the fence of one namespace to what is wished."""
-        corrected: list[str] = []
+        corrected: list[Correction] = []
         memory = self._memories.setdefault(place, _Memory())
         try:
+            refused = None
             for gvr, wanted in self._parts(place, owner, fence, memory):
-                if await self._ensure(gvr, wanted, place, memory):
-                    corrected.append(f"{wanted['kind']}/{wanted['metadata']['name']}")
+                try:
+                    corrected += await self._ensure(gvr, wanted, place, memory)
+                except (Invalid, Conflict) as error:
+                    # One object that cannot be written leaves no other one open.
+                    refused = refused or error
             await self._take_down(place, owner, fence, memory)
+            if not fence.is_trusted:
+                corrected += await self._remove_openings(place, fence, memory)
         except Forbidden as error:
             return Fenced(self._forbidden(place, memory, error), tuple(corrected))
-        except Invalid as error:
-            fields = ", ".join(error.fields) or "a field"
-            text = f"the API server refuses {fields} of the quota, the limits or a policy"
-            return Fenced(
-                step.retrying(phase.POLICIES, "PolicyApplyFailed", text), tuple(corrected)
-            )
         memory.refused_since = None
-        return Fenced(self._in_force(place, fence), tuple(corrected))
+        if refused is not None:
+            return Fenced(_refused(refused), tuple(corrected))
+        found = self._contested(memory) or self._in_force(place, fence)
+        return Fenced(found, tuple(corrected), self._is_settling(memory, found))
 
     def forget(self, place: str) -> None:
         """The namespace is gone."""
@@ -134,28 +175,98 @@ class Fencing:
         for name, spec in sorted(fence.policies.items()):
             yield NETWORK_POLICIES, owned_objects.network_policy(place, owner, name, spec)
 
-    async def _ensure(self, gvr: GVR, wanted: Object, place: str, memory: _Memory) -> bool:
-        """Write one object if it is not as wanted; True if somebody had changed it."""
-        name = wanted["metadata"]["name"]
-        live = self._holdings.get(gvr, place, name)
-        if live is not None and self._owned.is_as_wanted(wanted, live):
-            memory.stood[gvr, name] = wanted
-            return False
-        is_drift = memory.stood.get((gvr, name)) == wanted
-        await self._write(gvr, wanted, place, live)
-        memory.stood[gvr, name] = wanted
-        return is_drift
+    # ---- one object
 
-    async def _write(self, gvr: GVR, wanted: Object, place: str, live: Object | None) -> None:
+    async def _ensure(
+        self, gvr: GVR, wanted: Object, place: str, memory: _Memory
+    ) -> tuple[Correction, ...]:
+        """Write one object unless it is as desired; the correction if somebody had changed it."""
+        kind, name = wanted["kind"], wanted["metadata"]["name"]
+        live = self._holdings.get(gvr, place, name)
+        if live is not None and self._is_as_desired(gvr, wanted, live, memory):
+            memory.stood[gvr, name] = wanted
+            return ()
+        writer = next(iter(isolation.writers(live, self._field_manager)), "")
+        stood = memory.stood.get((gvr, name))
+        is_drift = stood == wanted if stood is not None else bool(writer) and gvr in _WHOLE
+        if is_drift and self._holds_back(kind, name, memory):
+            return ()
+        await self._write(gvr, wanted, place, live, memory)
+        memory.stood[gvr, name] = wanted
+        return (self._corrected(kind, name, writer, memory),) if is_drift else ()
+
+    def _is_as_desired(self, gvr: GVR, wanted: Object, live: Object, memory: _Memory) -> bool:
+        if not self._owned.is_as_wanted(wanted, live):
+            return False
+        if gvr not in _WHOLE or isolation.is_exact(wanted, live):
+            return True
+        known = memory.stored.get((gvr, wanted["metadata"]["name"]))
+        return known == (wanted, isolation.content(live))
+
+    async def _write(
+        self, gvr: GVR, wanted: Object, place: str, live: Object | None, memory: _Memory
+    ) -> None:
         name = wanted["metadata"]["name"]
         try:
-            await self._holdings.written(gvr, place, name, self._owned.ensure(gvr, wanted, live))
+            applied = await self._apply(gvr, wanted, place, live)
         except Invalid:
-            if gvr != ROLE_BINDINGS or live is None:
+            # Read, not looked up: one without our labels is in no cache.
+            found = await self._read(gvr, name, place)
+            if found is None or not isolation.is_replaced_only(wanted, found):
                 raise
-            # Which role a binding gives cannot be changed; only a new binding gives another.
-            await self._delete(gvr, live, place)
-            await self._holdings.written(gvr, place, name, self._owned.ensure(gvr, wanted, None))
+            await self._delete(gvr, found, place)
+            applied = await self._apply(gvr, wanted, place, None)
+        if gvr in _WHOLE and not isolation.is_exact(wanted, applied):
+            replaced = await self._replaced(gvr, wanted, place, applied)
+            if not isolation.is_exact(wanted, replaced):
+                # The server completes exactly this content, so its answer is what to expect.
+                # Replacing took the fields from our applied set; applying takes them back.
+                replaced = await self._apply(gvr, wanted, place, None)
+                memory.stored[gvr, name] = (wanted, isolation.content(replaced))
+
+    async def _apply(self, gvr: GVR, wanted: Object, place: str, live: Object | None) -> Object:
+        ensure = self._owned.ensure(gvr, wanted, live)
+        return await self._holdings.written(gvr, place, wanted["metadata"]["name"], ensure)
+
+    async def _read(self, gvr: GVR, name: str, place: str) -> Object | None:
+        try:
+            return await self._api.get(gvr, name, place)
+        except NotFound:
+            return None
+
+    async def _replaced(self, gvr: GVR, wanted: Object, place: str, live: Object) -> Object:
+        """The object with our content alone; whoever writes in between is read again."""
+        name = wanted["metadata"]["name"]
+        for _ in range(_ATTEMPTS - 1):
+            with contextlib.suppress(Conflict):
+                return await self._replace(gvr, wanted, place, live)
+            live = await self._api.get(gvr, name, place)
+        return await self._replace(gvr, wanted, place, live)
+
+    async def _replace(self, gvr: GVR, wanted: Object, place: str, live: Object) -> Object:
+        name, version = wanted["metadata"]["name"], live["metadata"]["resourceVersion"]
+        content, there = isolation.content(wanted), isolation.content(live)
+        patch: list[Object] = [
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
+            *({"op": "add", "path": f"/{key}", "value": value} for key, value in content.items()),
+            *({"op": "remove", "path": f"/{key}"} for key in there if key not in content),
+        ]
+        failpoint.reach("environments.policy.replace.before")
+        write = self._api.json_patch(gvr, name, patch, place, field_manager=self._field_manager)
+        replaced = await self._holdings.written(gvr, place, name, write)
+        failpoint.reach("environments.policy.replace.after")
+        return replaced
+
+    def _holds_back(self, kind: str, name: str, memory: _Memory) -> bool:
+        contest = memory.contests.get((kind, name), Contest())
+        return contest.wait(self._clock.monotonic()) > 0
+
+    def _corrected(self, kind: str, name: str, writer: str, memory: _Memory) -> Correction:
+        contest = memory.contests.get((kind, name), Contest())
+        memory.contests[kind, name] = contest.restored(self._clock.monotonic(), writer)
+        return Correction(kind, name, writer)
+
+    # ---- NetworkPolicies that are not part of the fence
 
     async def _take_down(self, place: str, owner: Marks, fence: Fence, memory: _Memory) -> None:
         """Doors that are no longer wished are closed."""
@@ -165,6 +276,28 @@ class Fencing:
                 await self._delete(NETWORK_POLICIES, live, place)
                 memory.stood.pop((NETWORK_POLICIES, name), None)
 
+    async def _remove_openings(
+        self, place: str, fence: Fence, memory: _Memory
+    ) -> tuple[Correction, ...]:
+        """Delete what others added and what lets traffic through; policies add up."""
+        removed = []
+        for live in self._foreign(place, fence):
+            name = live["metadata"]["name"]
+            if not isolation.allows(live) or self._holds_back("NetworkPolicy", name, memory):
+                continue
+            writer = next(iter(isolation.writers(live, self._field_manager)), "")
+            await self._delete(NETWORK_POLICIES, live, place)
+            found = self._corrected("NetworkPolicy", name, writer, memory)
+            removed.append(replace(found, is_removed=True))
+        return tuple(removed)
+
+    def _foreign(self, place: str, fence: Fence) -> list[Object]:
+        return [
+            live
+            for live in self._holdings.inside(NETWORK_POLICIES, place)
+            if live["metadata"]["name"] not in fence.policies
+        ]
+
     async def _delete(self, gvr: GVR, live: Object, place: str) -> None:
         name = live["metadata"]["name"]
         failpoint.reach("environments.policy.delete.before")
@@ -173,23 +306,60 @@ class Fencing:
             await self._holdings.deleted(gvr, place, name, delete)
         failpoint.reach("environments.policy.delete.after")
 
+    # ---- what is reported
+
     def _forbidden(self, place: str, memory: _Memory, error: Forbidden) -> Finding:
         """Right after the binding was made the API server does not know it yet."""
         now = self._clock.monotonic()
         since = memory.refused_since = memory.refused_since or now
-        text = f"the operator may not write in {place}: {error.message}"
         if now - since < _RIGHTS_TAKE_SECONDS:
-            return step.waiting(phase.POLICIES, "PolicyApplyFailed", text, after=_RIGHTS_SECONDS)
+            text = f"waiting for RoleBinding {owned_objects.MANAGER} to take effect"
+            return step.pending(phase.POLICIES, "RightsPending", text, after=_RIGHTS_SECONDS)
+        text = f"the operator may not write in {place}: {error.message}"
         return step.retrying(phase.POLICIES, "PolicyApplyFailed", text)
+
+    def _contested(self, memory: _Memory) -> Finding | None:
+        """That somebody changes an object after each restoration."""
+        now = self._clock.monotonic()
+        memory.contests = {
+            key: contest
+            for key, contest in memory.contests.items()
+            if now - contest.last < isolation.QUIET_SECONDS
+        }
+        for (kind, name), contest in memory.contests.items():
+            if contest.is_open(now):
+                text = isolation.contested(kind, name, contest)
+                after = contest.wait(now) or isolation.SLOWEST_SECONDS
+                return step.waiting(phase.POLICIES, "Contested", text, after=after)
+        return None
 
     def _in_force(self, place: str, fence: Fence) -> Finding:
         live = self._holdings.get(QUOTAS, place, owned_objects.QUOTA) or {}
         status = (live.get("status") or {}).get("hard") or {}
         if not _same_amounts(fence.hard, status):
-            text = "the quota is written; the API server does not count by it yet"
-            return step.waiting(phase.POLICIES, "PolicyApplyFailed", text, after=_IN_FORCE_SECONDS)
+            text = "waiting for the quota to take effect"
+            return step.pending(phase.POLICIES, "QuotaPending", text, after=_IN_FORCE_SECONDS)
         text = _exceeded(live) or "quota, limits and network policies are in force"
-        return step.done(phase.POLICIES, "PoliciesApplied", text)
+        others = isolation.added(self._foreign(place, fence), self._field_manager)
+        return step.done(phase.POLICIES, "PoliciesApplied", f"{text}; {others}" if others else text)
+
+    def _is_settling(self, memory: _Memory, found: Finding) -> bool:
+        """Whether the quota has not counted for a moment only."""
+        if found.condition.reason != "QuotaPending":
+            memory.unsettled_since = None
+            return False
+        now = self._clock.monotonic()
+        since = memory.unsettled_since = memory.unsettled_since or now
+        return now - since < _SETTLING_SECONDS
+
+
+def _refused(error: Invalid | Conflict) -> Finding:
+    if isinstance(error, Conflict):
+        text = "the quota, the limits or a policy is written by others at the same time"
+    else:
+        fields = ", ".join(error.fields) or "a field"
+        text = f"the API server refuses {fields} of the quota, the limits or a policy"
+    return step.retrying(phase.POLICIES, "PolicyApplyFailed", text)
 
 
 def _same_amounts(wanted: Mapping[str, str], counted: Mapping[str, str]) -> bool:

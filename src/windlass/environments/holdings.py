@@ -1,6 +1,7 @@
 """What is in the cluster of all Environments, as far as it carries our mark.
 
-One watch per kind, selected by label, so the cost follows what we made and not the cluster.
+One watch per kind, selected by label, so the cost follows what we made and not the cluster;
+but all NetworkPolicies, because one that somebody adds opens a namespace without our label.
 A change inside a namespace concerns the Environment that the Namespace names; a Namespace
 whose uid annotation and label disagree names nobody.
 
@@ -53,8 +54,12 @@ FOLLOWED: tuple[GVR, ...] = (
 )
 
 
+def _selector(gvr: GVR) -> str:
+    return "" if gvr == NETWORK_POLICIES else marks.SELECTOR
+
+
 class Holdings:
-    """Everything with our mark, by kind.
+    """Everything with our mark, by kind; and all NetworkPolicies.
 
     `on_change` gets the key of an Environment, `on_leave` the name of a namespace that is gone.
     """
@@ -78,7 +83,7 @@ class Holdings:
         self.informers = {
             gvr: Informer(
                 connection,
-                Scope(gvr, selector=marks.SELECTOR),
+                Scope(gvr, selector=_selector(gvr)),
                 on_change=self._listener(gvr),
                 settings=settings,
                 clock=clock,

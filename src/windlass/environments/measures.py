@@ -57,9 +57,9 @@ class Measures:
         for name in names:
             self.metrics.pruned_objects.inc(name.partition("/")[0])
 
-    def corrected(self, name: str) -> None:
-        """`name` is written as Kind/name."""
-        self.metrics.drift_corrections.inc(name.partition("/")[0])
+    def corrected(self, kind: str) -> None:
+        """An object of `kind` was restored."""
+        self.metrics.drift_corrections.inc(kind)
 
     def departing(self, key: Key, *, is_blocked: bool) -> None:
         """An Environment is on its way out."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from windlass.environments.corrections import Correction
 from windlass.environments.decide.bundle import Bundle, Member
 from windlass.environments.decide.kinds import Stage
 from windlass.environments.decide.ledger import Ledger
@@ -27,7 +28,7 @@ class Applied:
 
     finding: Finding | None
     written: tuple[str, ...] = ()
-    corrected: tuple[str, ...] = ()
+    corrected: tuple[Correction, ...] = ()
     pruned: tuple[str, ...] = ()
     step: Step = "workloads"
 

@@ -88,4 +88,9 @@ class WishedFences:
             self._surroundings,
             web_egress=project.spec.network.web_egress == "Public",
         )
-        return Fence(hard, quota.container_limits(wish.limits(project), hard), policies)
+        return Fence(
+            hard,
+            quota.container_limits(wish.limits(project), hard),
+            policies,
+            is_trusted=trust.is_given(environment),
+        )

@@ -134,12 +134,12 @@ async def test_what_somebody_changes_is_put_right_at_once(tenant: Previews) -> N
 
         async def told() -> list[str]:
             notes = [event["note"] for event in await tenant.events("DriftCorrected")]
-            return sorted(note.split()[0] for note in notes) if len(notes) >= 3 else []
+            return sorted(" ".join(note.split()[2:4]) for note in notes) if len(notes) >= 3 else []
 
         assert await eventually(told, "three events") == [
-            "NetworkPolicy/allow-dns",
-            "NetworkPolicy/default-policy",
-            "ResourceQuota/default-quota",
+            "NetworkPolicy allow-dns",
+            "NetworkPolicy default-policy",
+            "ResourceQuota default-quota",
         ]
         await tenant.phase("Ready")
 

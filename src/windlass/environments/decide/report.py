@@ -67,7 +67,8 @@ class Account:
     `unsupported` is None as long as no bundle was looked at. `generation` is that of the
     Environment; what was said about an older one is no longer a reason to have failed.
     `unknown` says why nobody knows whether there are newer commits. `hooks` are the moments
-    at which the revision has some; None as long as nobody knows.
+    at which the revision has some; None as long as nobody knows. `is_settling` says that the
+    isolation is written and takes effect in a moment.
     """
 
     findings: tuple[tuple[str, Finding], ...] = ()
@@ -83,6 +84,7 @@ class Account:
     generation: int = 0
     unknown: str = ""
     hooks: frozenset[When] | None = None
+    is_settling: bool = False
 
 
 def outcome(account: Account, status: Object, now: datetime) -> Outcome:
@@ -110,6 +112,11 @@ def outcome(account: Account, status: Object, now: datetime) -> Outcome:
         backoff=last is not None and last.retry,
         events=(*news.grounds(account.findings, account.namespace_uid, status), *account.events),
     )
+
+
+def is_isolated(status: Object) -> bool:
+    """Whether a status says that the isolation is in force."""
+    return any(row.type == phase.POLICIES and row.status == "True" for row in conditions_of(status))
 
 
 def _conditions(account: Account, status: Object) -> dict[str, Condition]:

@@ -43,6 +43,11 @@ def waiting(kind: str, reason: str, message: str, *, after: float | None = None)
     return Finding(Condition(kind, "False", reason, message), ends=True, after=after)
 
 
+def pending(kind: str, reason: str, message: str, *, after: float | None = None) -> Finding:
+    """The same for something that is under way: nothing is known to be wrong."""
+    return Finding(Condition(kind, "Unknown", reason, message), ends=True, after=after)
+
+
 def failed(kind: str, reason: str, message: str) -> Finding:
     """Inputs must change."""
     return Finding(Condition(kind, "False", reason, message), ends=True, failed=True)
