@@ -180,7 +180,7 @@ def test_no_offender_survives_and_marks_are_always_there(objects: list[Object]) 
         assert _is_clean(obj["metadata"]["labels"], OWNER.labels)
         assert _is_clean(obj["metadata"]["annotations"], OWNER.annotations)
         assert list(object_shapes.faults(obj)) == []
-        assert list(field_rules.offences(obj, accounts)) == []
+        assert list(field_rules.offences(obj, accounts, written.REACH)) == []
         assert not kinds.is_reserved(member.kind, member.name)
         spec = kinds.pod_spec(obj)
         assert spec is None or spec["automountServiceAccountToken"] is False

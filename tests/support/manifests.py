@@ -8,12 +8,17 @@ from windlass.environments.decide import bundle as bundles
 from windlass.environments.decide.bundle import Bundle, Place
 from windlass.environments.decide.manifests import Manifest
 from windlass.environments.decide.marks import Marks
+from windlass.environments.decide.reach import Classes, Reach
 from windlass.objects.json import JSON, Object
 
 OWNER = Marks("uid-1", "team-a", "shop-pr-1", "shop", "feature/x")
 FILE = "deploy/all.yaml"
+REACH = Reach(Classes(frozenset({"fast", "slow"}), "fast"))
 PLACE = Place(
-    "env-shop-pr-1", OWNER, {"cpu": "500m", "memory": "512Mi", "ephemeral-storage": "2Gi"}
+    "env-shop-pr-1",
+    OWNER,
+    {"cpu": "500m", "memory": "512Mi", "ephemeral-storage": "2Gi"},
+    reach=REACH,
 )
 
 

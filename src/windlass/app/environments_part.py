@@ -10,6 +10,7 @@ from windlass.environments.controller import EnvironmentsController, Environment
 from windlass.environments.decide.fences import Surroundings
 from windlass.environments.decide.names import Naming
 from windlass.environments.decide.owned_objects import Subject
+from windlass.environments.decide.reach import Reach
 from windlass.environments.decide.trust import Untrusted
 from windlass.git.settings import GitSettings
 from windlass.kube.api import Api
@@ -91,6 +92,13 @@ def _of(settings: Settings, operator: str, git: GitSettings) -> EnvironmentsSett
             node_selector=dict(settings.environments_untrusted_node_selector),
             quota=dict(settings.environments_untrusted_quota),
         ),
+        reach=Reach(
+            csi_drivers=frozenset(settings.environments_csi_drivers),
+            schedulers=frozenset(settings.environments_schedulers),
+            allowed_annotations=settings.environments_allowed_annotations,
+            denied_annotations=settings.environments_denied_annotations,
+        ),
+        storage_classes=frozenset(settings.environments_storage_classes),
         poll_seconds=settings.environments_poll_interval,
         rollout_seconds=settings.environments_rollout_timeout,
         helm=settings.environments_helm,

@@ -218,6 +218,32 @@ class Settings:
         "What untrusted Environments may use, never more than the Project's default quota; half "
         "of that where nothing is said.",
     )
+    environments_storage_classes: tuple[str, ...] = _declare(
+        forms.Several(forms.OBJECT),
+        "",
+        "StorageClasses that claims of Environments may use; empty allows every class with a "
+        "provisioner.",
+    )
+    environments_csi_drivers: tuple[str, ...] = _declare(
+        forms.Several(forms.OBJECT), "", "CSI drivers that pods of Environments may use inline."
+    )
+    environments_schedulers: tuple[str, ...] = _declare(
+        forms.Several(forms.OBJECT),
+        "",
+        "Schedulers that pods of Environments may name, beside default-scheduler.",
+    )
+    environments_allowed_annotations: tuple[str, ...] = _declare(
+        forms.Several(forms.KEY_PREFIX),
+        "",
+        "Annotations that pods, Services, ServiceAccounts and claims of all Environments keep, "
+        "untrusted ones too, by how their keys begin.",
+    )
+    environments_denied_annotations: tuple[str, ...] = _declare(
+        forms.Several(forms.KEY_PREFIX),
+        "",
+        "Annotations and labels that pods, Services, ServiceAccounts and claims of Environments "
+        "lose, beside those known to act outside of the namespace, by how their keys begin.",
+    )
     environments_helm: str = _declare(
         forms.PROGRAM,
         "helm",

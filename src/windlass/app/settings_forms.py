@@ -230,6 +230,8 @@ _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 
 LABEL = Text(_LABEL, "a name of lower-case letters, digits and dashes")
 NAME = Text(rf"({_LABEL}(\.{_LABEL})*)?", "the name of an object, or nothing")
+OBJECT = Text(rf"{_LABEL}(\.{_LABEL})*", "the name of an object")
+KEY_PREFIX = Text(r"[0-9A-Za-z][0-9A-Za-z_./-]{0,315}", "the beginning of a key, like example.com/")
 RESOURCE = Text(
     rf"({_LABEL}(\.{_LABEL})*/)?[a-z][a-z0-9]*",
     "a plural resource, with its group before a slash, like events or apps/deployments",

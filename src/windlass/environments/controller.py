@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import structlog
@@ -23,10 +23,11 @@ from windlass.environments.cache import Cache
 from windlass.environments.charts import Charts
 from windlass.environments.commits import Commits
 from windlass.environments.corrections import Corrections
-from windlass.environments.decide import marks
+from windlass.environments.decide import marks, reach
 from windlass.environments.decide.fences import Surroundings
 from windlass.environments.decide.names import Naming
 from windlass.environments.decide.owned_objects import Subject
+from windlass.environments.decide.reach import Reach
 from windlass.environments.decide.trust import Untrusted
 from windlass.environments.departures import Departures
 from windlass.environments.environments import Environments, Hands, Terms
@@ -79,6 +80,8 @@ class EnvironmentsSettings:
     naming: Naming = field(default_factory=Naming)
     surroundings: Surroundings = field(default_factory=Surroundings)
     untrusted: Untrusted = field(default_factory=Untrusted)
+    reach: Reach = field(default_factory=Reach)
+    storage_classes: frozenset[str] = frozenset()
     install: Install = field(default_factory=Install)
     poll_seconds: float = 60.0
     rollout_seconds: float = rollout.DEADLINE_SECONDS
@@ -191,7 +194,13 @@ class EnvironmentsController:
                 self._clock,
                 field_manager=FIELD_MANAGER,
             ),
+            reach=self._reach,
         )
+
+    def _reach(self) -> Reach:
+        """What bundles may reach, with the StorageClasses of this moment."""
+        classes = reach.classes(self.holdings.storage_classes(), self._settings.storage_classes)
+        return replace(self._settings.reach, classes=classes)
 
     def _make_charts(self, api: Api) -> Charts:
         directory = self._settings.work_directory / "charts"

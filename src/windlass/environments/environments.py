@@ -30,6 +30,7 @@ from windlass.environments.decide.hooks import When
 from windlass.environments.decide.kinds import Stage
 from windlass.environments.decide.ledger import Revision
 from windlass.environments.decide.phase import Circumstances
+from windlass.environments.decide.reach import Reach
 from windlass.environments.decide.report import HOOKED, Account
 from windlass.environments.decide.step import Finding
 from windlass.environments.decide.trust import Untrusted
@@ -68,6 +69,7 @@ class Hands:
     applying: Applying
     rollouts: Rollouts
     departures: Departures
+    reach: Callable[[], Reach]
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +248,7 @@ class Environments:
             restricted=self._pod_security(subject) == "restricted",
             trusted=trust.is_given(subject.environment),
             placement=trust.placement(subject.environment, self._terms.untrusted),
+            reach=self._hands.reach(),
         )
         try:
             made = await self._hands.rendering.bundle(subject, account.sources, place)

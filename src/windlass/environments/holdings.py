@@ -135,6 +135,13 @@ class Holdings:
         found = self.get(STORAGE_CLASSES, "", name) or {}
         return bool(found.get("volumeBindingMode") == "WaitForFirstConsumer")
 
+    def storage_classes(self) -> Iterator[Object]:
+        """Every StorageClass of the cluster."""
+        for key in self.informers[STORAGE_CLASSES].keys():  # noqa: SIM118 - it is no mapping
+            found = self.get(STORAGE_CLASSES, "", key.name)
+            if found is not None:
+                yield found
+
     async def written(
         self, gvr: GVR, namespace: str, name: str, write: Awaitable[Object]
     ) -> Object:
@@ -182,8 +189,8 @@ class Holdings:
 
     def _storage_changed(self, key: Key) -> None:
         self._forget((STORAGE_CLASSES, key))
-        spaces = {space for gvr, space in self._names if gvr == CLAIMS}
-        for environment in {self._owners[space] for space in spaces & self._owners.keys()}:
+        # Also those without claims: theirs may have been refused for want of this class.
+        for environment in set(self._owners.values()):
             self._on_change(environment)
 
     def _changed(self, gvr: GVR, key: Key) -> None:

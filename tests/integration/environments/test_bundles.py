@@ -112,9 +112,9 @@ async def test_what_leaves_the_source_leaves_the_cluster(tenant: Previews) -> No
     tenant.commit({"deploy/all.yaml": None})
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
-        waiting = await tenant.phase("Deploying")
-        assert "PersistentVolumeClaim/data" in waiting["status"]["message"]
-        # A claim may be pending only where its class waits for a pod.
+        refused = await tenant.phase("Failed")
+        assert "PersistentVolumeClaim/data spec.storageClassName" in refused["status"]["message"]
+        # Its class comes later; a claim may be pending where that waits for a pod.
         await tenant.api.apply(_CLASSES, _PATIENT, field_manager=MANAGER)
         await tenant.phase("Ready")
         place = await tenant.place()

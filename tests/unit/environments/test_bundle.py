@@ -92,7 +92,7 @@ def test_offences_of_several_kinds_are_told_together() -> None:
     """The gravest gives the reason."""
     refusal = _refused(
         written.of("v1", "Namespace", "n"),
-        written.service("s", type="NodePort"),
+        written.service("s", type="ExternalName"),
         written.of("v1", "ConfigMap", "c", data=5),
         written.of("v1", "ConfigMap", "windlass-inventory"),
     )

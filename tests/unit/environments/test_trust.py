@@ -96,11 +96,13 @@ def test_whoever_is_untrusted_may_only_ask_for_less() -> None:
 def test_an_untrusted_bundle_chooses_no_nodes(path: str, pod: Object) -> None:
     """Neither by taints, nor by labels, nor in the other words for labels."""
     obj = written.deployment("x", pod)
-    assert list(field_rules.offences(obj, frozenset())) == []
-    [found] = field_rules.offences(obj, frozenset(), trusted=False)
+    assert list(field_rules.offences(obj, frozenset(), written.REACH)) == []
+    [found] = field_rules.offences(obj, frozenset(), written.REACH, trusted=False)
     assert found.where == f"Deployment/x spec.template.spec.{path}"
     harmless = pod_spec(tolerations=[], nodeSelector=None, affinity={"podAffinity": {"x": 1}})
-    assert not [*field_rules.offences(written.job("x", harmless), frozenset(), trusted=False)]
+    assert not [
+        *field_rules.offences(written.job("x", harmless), frozenset(), written.REACH, trusted=False)
+    ]
 
 
 def test_an_untrusted_bundle_runs_where_it_is_put() -> None:

@@ -21,13 +21,22 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from windlass.environments.decide import field_rules, kinds, marking, marks, object_shapes, pods
+from windlass.environments.decide import (
+    field_rules,
+    kinds,
+    marking,
+    marks,
+    object_shapes,
+    omissions,
+    pods,
+)
 from windlass.environments.decide.field_rules import Offence
 from windlass.environments.decide.hooks import Hook, When
 from windlass.environments.decide.kinds import Stage
 from windlass.environments.decide.manifests import Manifest
 from windlass.environments.decide.marking import PRUNE, RECREATE
 from windlass.environments.decide.marks import Marks
+from windlass.environments.decide.reach import Reach
 from windlass.objects.gvr import GVR
 from windlass.objects.json import JSON, Object
 
@@ -79,6 +88,7 @@ class Place:
     restricted: bool = True
     trusted: bool = True
     placement: Object = field(default_factory=dict)
+    reach: Reach = field(default_factory=Reach)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +149,11 @@ def assembled(
 ) -> Bundle:
     """The bundle of some objects; BundleRefused names every offender."""
     kept, dropped = _sorted_out(manifests)
-    offences = list(_offences(kept, trusted=place.trusted))
+    offences = list(_offences(kept, place))
     if offences:
         raise BundleRefused(offences)
+    notes = set(_notes(kept, place.namespace))
+    kept = [_cleaned(written, place, notes) for written in kept]
     members = [_member(written, place) for written in kept if written.hook is None]
     members.sort(key=lambda member: (member.stage, member.kind, member.name))
     hooks = [_member(written, place) for written in kept if written.hook is not None]
@@ -151,7 +163,7 @@ def assembled(
         tuple(members),
         digest,
         tuple(sorted({*dropped, *left_out})),
-        tuple(sorted(_notes(kept, place.namespace))),
+        tuple(sorted(notes)),
         tuple(_run_for(hook, digest) for hook in hooks),
     )
 
@@ -167,7 +179,7 @@ def _sorted_out(manifests: Iterable[Manifest]) -> tuple[list[Manifest], set[str]
     return kept, dropped
 
 
-def _offences(manifests: Sequence[Manifest], *, trusted: bool) -> Iterator[Offence]:
+def _offences(manifests: Sequence[Manifest], place: Place) -> Iterator[Offence]:
     objects = [written.object for written in manifests]
     accounts = frozenset(
         field_rules.name_of(obj) for obj in objects if kinds.type_of(obj) == ("", "ServiceAccount")
@@ -175,7 +187,7 @@ def _offences(manifests: Sequence[Manifest], *, trusted: bool) -> Iterator[Offen
     seen: set[tuple[str, str, str]] = set()
     for written in manifests:
         obj = written.object
-        for found in _offences_of(obj, accounts, trusted=trusted):
+        for found in _offences_of(obj, accounts, place):
             yield replace(found, file=written.file)
         identity = (*kinds.type_of(obj), field_rules.name_of(obj))
         if identity in seen:
@@ -184,13 +196,13 @@ def _offences(manifests: Sequence[Manifest], *, trusted: bool) -> Iterator[Offen
         seen.add(identity)
 
 
-def _offences_of(obj: Object, accounts: frozenset[str], *, trusted: bool) -> Iterator[Offence]:
+def _offences_of(obj: Object, accounts: frozenset[str], place: Place) -> Iterator[Offence]:
     where = field_rules.describe(obj)
     if kinds.is_reserved(kinds.type_of(obj)[1], field_rules.name_of(obj)):
         yield Offence("NameReserved", where, "the operator keeps an object of this name")
     elif kinds.allowed(obj) is None:
         yield _forbidden_kind(obj, "a project")
-    elif not trusted and kinds.type_of(obj) in kinds.TRUSTED_ONLY:
+    elif not place.trusted and kinds.type_of(obj) in kinds.TRUSTED_ONLY:
         yield _forbidden_kind(obj, "an untrusted Environment")
     else:
         wrong = [
@@ -198,7 +210,7 @@ def _offences_of(obj: Object, accounts: frozenset[str], *, trusted: bool) -> Ite
             for path, why in object_shapes.faults(obj)
         ]
         # The rules rely on the shape.
-        yield from wrong or field_rules.offences(obj, accounts, trusted=trusted)
+        yield from wrong or field_rules.offences(obj, accounts, place.reach, trusted=place.trusted)
 
 
 def _forbidden_kind(obj: Object, who: str) -> Offence:
@@ -213,6 +225,14 @@ def _notes(manifests: Iterable[Manifest], namespace: str) -> Iterator[str]:
         if there and there != namespace:
             text = f"{field_rules.describe(obj)} named namespace {field_rules.shown(there)}"
             yield f"{text}; it was put into ours"
+
+
+def _cleaned(written: Manifest, place: Place, notes: set[str]) -> Manifest:
+    """A manifest without what is left out of it; `notes` hears what that is."""
+    obj, note = omissions.left_out(written.object, place.reach, trusted=place.trusted)
+    if note:
+        notes.add(note)
+    return replace(written, object=obj)
 
 
 def _member(written: Manifest, place: Place) -> Member:

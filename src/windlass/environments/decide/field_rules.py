@@ -12,11 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from windlass.environments.decide import kinds, marks
+from windlass.environments.decide import claims, kinds, marks
+from windlass.environments.decide.reach import Reach
 from windlass.environments.decide.shapes import Fault, joined
 from windlass.objects.json import JSON, Object
 
 _OWN_ACCOUNT = "default"
+_INSIDE_TYPES = frozenset({None, "", "ClusterIP", "LoadBalancer", "NodePort"})
+"""Types of Services that are, or can be made, reachable inside the cluster alone."""
+
+_SCHEDULER = "default-scheduler"
 _NO_CREDENTIAL = "pods here get no credential of the API server"
 _SHARED = "a pod here may not share the node's namespaces"
 _PLACED = "where and how urgently a pod runs is the administrator's to say"
@@ -69,10 +74,12 @@ class Offence:
         return f"{where}: {self.why}"
 
 
-def offences(obj: Object, accounts: frozenset[str], *, trusted: bool = True) -> Iterator[Offence]:
+def offences(
+    obj: Object, accounts: frozenset[str], reach: Reach, *, trusted: bool = True
+) -> Iterator[Offence]:
     """Every refused field of one allowed object; `accounts` are those the bundle brings."""
     name = describe(obj)
-    faults = _found(obj, accounts)
+    faults = (*_found(obj, accounts), *claims.faults(obj, reach.classes), *_lent(obj, reach))
     for path, why in faults if trusted else (*faults, *_choices(obj)):
         yield Offence("FieldNotAllowed", f"{name} {path}", why)
 
@@ -113,9 +120,8 @@ def _found(obj: Object, accounts: frozenset[str]) -> Iterator[Fault]:
 
 
 def _service(spec: Object) -> Iterator[Fault]:
-    kind = spec.get("type") or "ClusterIP"
-    if kind != "ClusterIP":
-        yield "spec.type", f"{shown(kind)} would open a way around the fence; use ClusterIP"
+    if spec.get("type") not in _INSIDE_TYPES:
+        yield "spec.type", f"{shown(spec['type'])} would open a way around the fence; use ClusterIP"
     for name in ("externalIPs", "externalName"):
         if spec.get(name):
             yield f"spec.{name}", "it would lead traffic around the fence"
@@ -149,6 +155,20 @@ def _choices(obj: Object) -> Iterator[Fault]:
         holder = kinds.at(spec, path[:-1]) or {}
         if holder.get(path[-1]):
             yield ".".join((kinds.pod_path(obj), *path)), _CHOSEN
+
+
+def _lent(obj: Object, reach: Reach) -> Iterator[Fault]:
+    """Schedulers and CSI drivers that the administrator does not list."""
+    spec, path = kinds.pod_spec(obj) or {}, kinds.pod_path(obj)
+    scheduler = spec.get("schedulerName") or _SCHEDULER
+    if scheduler not in {_SCHEDULER, *reach.schedulers}:
+        why = "this scheduler is not allowed; remove the field, or ask the administrator to add "
+        yield f"{path}.schedulerName", f"{why}it to environments-schedulers"
+    for index, volume in enumerate(spec.get("volumes") or ()):
+        driver = (volume.get("csi") or {}).get("driver")
+        if driver is not None and driver not in reach.csi_drivers:
+            why = "this CSI driver is not allowed inline; use a claim, or ask the administrator to "
+            yield f"{path}.volumes[{index}].csi.driver", f"{why}add it to environments-csi-drivers"
 
 
 def _volume(volume: Object) -> Iterator[Fault]:

@@ -63,6 +63,11 @@ def own_metadata(metadata: Object) -> Object:
     return kept
 
 
+def is_operators(key: str) -> bool:
+    """Whether only the operator says a label or annotation."""
+    return key.startswith(marks.OPERATORS) and key not in KEPT
+
+
 def changed(value: JSON, path: Sequence[str], change: Change) -> JSON:
     """`value` with `change` made to what stands at `path`; the same where nothing does."""
     if not path:
@@ -126,7 +131,5 @@ def _selecting(obj: Object, owner: Marks) -> Object:
 
 def _foreign(said: Mapping[str, str]) -> dict[str, str]:
     return {
-        name: value
-        for name, value in said.items()
-        if value is not None and (name in KEPT or not name.startswith(marks.OPERATORS))
+        name: value for name, value in said.items() if value is not None and not is_operators(name)
     }

@@ -33,7 +33,8 @@ _TEXTS = values(text)
 _BYTES = values(encoded)
 _MARKED = members(labels=_TEXTS, annotations=_TEXTS)
 _SELECTOR = members(matchLabels=_TEXTS, matchExpressions=each(members(key=needed(text))))
-_CLAIM = members(metadata=_MARKED, spec=members())
+_CLAIM_SPEC = members(storageClassName=text, volumeName=text)
+_CLAIM = members(metadata=_MARKED, spec=_CLAIM_SPEC)
 _HANDLER = members(httpGet=members(), tcpSocket=members())
 _CONTAINER = members(
     name=needed(text),
@@ -49,6 +50,7 @@ _VOLUME = members(
     name=needed(text),
     projected=members(sources=each(members())),
     ephemeral=members(volumeClaimTemplate=_CLAIM),
+    csi=members(driver=needed(text)),
 )
 _POD = needed(
     members(
@@ -59,6 +61,7 @@ _POD = needed(
         securityContext=members(),
         serviceAccountName=text,
         serviceAccount=text,
+        schedulerName=text,
     )
 )
 _TEMPLATE = needed(members(metadata=_MARKED, spec=_POD))
@@ -70,7 +73,7 @@ _SHAPES: dict[str, Shape] = {
     "ConfigMap": members(data=_TEXTS, binaryData=_BYTES),
     "Secret": members(data=_BYTES, stringData=_TEXTS, type=text),
     "Service": members(spec=members(selector=_TEXTS, ports=each(members()), type=text)),
-    "PersistentVolumeClaim": members(spec=members()),
+    "PersistentVolumeClaim": members(spec=_CLAIM_SPEC),
     "Pod": members(spec=_POD),
     "Deployment": members(spec=needed(_WORKLOAD)),
     "StatefulSet": members(spec=needed(_WORKLOAD)),

@@ -1,0 +1,248 @@
+"""What of the cluster a bundle can get at: volumes, networks, roles, doors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from tests.support.previews import (
+    CLAIMS,
+    DEPLOYMENTS,
+    MANAGER,
+    Previews,
+    deployment,
+)
+from tests.support.waiting import eventually
+from windlass.environments.decide.reach import Reach
+from windlass.kube.errors import NotFound
+from windlass.objects.gvr import GVR
+
+pytestmark = pytest.mark.cluster
+
+_VOLUMES = GVR("", "v1", "persistentvolumes")
+_CLASSES = GVR("storage.k8s.io", "v1", "storageclasses")
+_SERVICES = GVR("", "v1", "services")
+_ACCOUNTS = GVR("", "v1", "serviceaccounts")
+_SIZE = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+
+
+@pytest.fixture
+async def foreign_volume(tenant: Previews) -> AsyncIterator[str]:
+    """A volume that somebody made by hand, with data of theirs, free to be bound."""
+    name = f"foreign-{tenant.namespace}"
+    volume = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name, "labels": {"data": name}},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": name,
+            "persistentVolumeReclaimPolicy": "Retain",
+            "hostPath": {"path": "/srv/foreign"},
+        },
+    }
+    await tenant.api.apply(_VOLUMES, volume, field_manager=MANAGER)
+    yield name
+    await tenant.api.delete(_VOLUMES, name)
+
+
+def _claim(name: str, spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, **metadata},
+        "spec": {**_SIZE, **spec},
+    }
+
+
+def _stateful(spec: dict[str, Any]) -> dict[str, Any]:
+    obj: dict[str, Any] = json.loads(deployment("db").replace("Deployment", "StatefulSet"))
+    template = {"metadata": {"name": "data"}, "spec": {**_SIZE, **spec}}
+    obj["spec"]["volumeClaimTemplates"] = [template]
+    return obj
+
+
+def _written(*objects: dict[str, Any]) -> str:
+    return "\n---\n".join(map(json.dumps, objects))
+
+
+def _by_name(volume: str) -> dict[str, Any]:
+    return {"volumeName": volume, "storageClassName": volume}
+
+
+def _by_label(volume: str) -> dict[str, Any]:
+    return {"selector": {"matchLabels": {"data": volume}}, "storageClassName": volume}
+
+
+def _by_beta_class(volume: str) -> dict[str, Any]:
+    return _claim("data", {}, annotations={"volume.beta.kubernetes.io/storage-class": volume})
+
+
+def _inline(volume: str) -> dict[str, Any]:
+    obj: dict[str, Any] = json.loads(deployment("db"))
+    template = {"spec": {**_SIZE, **_by_name(volume)}}
+    scratch = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}
+    obj["spec"]["template"]["spec"]["volumes"] = [scratch]
+    return obj
+
+
+@pytest.mark.parametrize(
+    ("way", "told"),
+    [
+        (lambda volume: _claim("data", _by_name(volume)), "data spec.volumeName"),
+        (lambda volume: _claim("data", _by_label(volume)), "data spec.selector"),
+        (
+            lambda volume: _claim("data", {"storageClassName": volume}),
+            "data spec.storageClassName: this StorageClass is not allowed",
+        ),
+        (_by_beta_class, "data metadata.annotations.volume.beta.kubernetes.io/storage-class"),
+        (
+            lambda volume: _stateful(_by_name(volume)),
+            "db spec.volumeClaimTemplates[0].spec.volumeName",
+        ),
+        (_inline, "db spec.template.spec.volumes[0].ephemeral.volumeClaimTemplate.spec.volumeName"),
+    ],
+    ids=["name", "label", "class", "beta class", "template", "ephemeral"],
+)
+async def test_no_claim_takes_a_foreign_volume(
+    tenant: Previews, foreign_volume: str, way: Callable[[str], dict[str, Any]], told: str
+) -> None:
+    """By whatever way a claim asks for it, the volume stays free."""
+    tenant.commit({"deploy/all.yaml": json.dumps(way(foreign_volume))})
+
+    async def decided() -> bool:
+        volume = await tenant.api.get(_VOLUMES, foreign_volume)
+        status = (await tenant.get()).get("status") or {}
+        return "claimRef" in volume["spec"] or status.get("phase") == "Failed"
+
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment())
+        await eventually(decided, "the volume is bound, or the claim refused")
+        found = await tenant.get()
+        claims = await tenant.api.list(CLAIMS, await tenant.place())
+    volume = await tenant.api.get(_VOLUMES, foreign_volume)
+    assert volume["spec"].get("claimRef") is None
+    assert claims == []
+    assert told in found["status"]["message"]
+    rows = {row["type"]: row["reason"] for row in found["status"]["conditions"]}
+    assert rows["DeploymentReady"] == "FieldNotAllowed"
+
+
+async def test_the_default_class_must_be_allowed_too(tenant: Previews, foreign_volume: str) -> None:
+    """A claim without a class waits for a default that provisions, and then proceeds itself."""
+    by_hand = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {
+            "name": foreign_volume,
+            "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+        },
+        "provisioner": "kubernetes.io/no-provisioner",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    tenant.commit({"deploy/all.yaml": _written(_claim("data", {}))})
+    await tenant.api.apply(_CLASSES, by_hand, field_manager=MANAGER)
+    try:
+        async with tenant.running(poll_seconds=3600.0):
+            await tenant.apply(tenant.project(), tenant.environment())
+            found = await tenant.condition("DeploymentReady", "FieldNotAllowed")
+            place = await tenant.place()
+            assert "the default StorageClass is not allowed" in found["status"]["message"]
+            await tenant.api.delete(_CLASSES, foreign_volume)
+            real = {**by_hand, "provisioner": "example.com/disk"}
+            await tenant.api.apply(_CLASSES, real, field_manager=MANAGER)
+            await tenant.phase("Ready")
+            claim = await tenant.api.get(CLAIMS, "data", place)
+        assert claim["spec"]["storageClassName"] == foreign_volume
+    finally:
+        await tenant.api.delete(_CLASSES, foreign_volume)
+
+
+_ANNOTATIONS = {
+    "k8s.v1.cni.cncf.io/networks": "storage-net",
+    "vendor.example/note": "theirs",
+    "checksum/config": "1",
+    "rollme": "x",
+}
+
+
+def _annotated() -> str:
+    web: dict[str, Any] = json.loads(deployment())
+    template = web["spec"]["template"]
+    template["metadata"]["annotations"] = _ANNOTATIONS
+    template["spec"]["serviceAccountName"] = "worker"
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": "web",
+            "annotations": {
+                "external-dns.alpha.kubernetes.io/hostname": "bank.example.com",
+                "vendor.example/note": "theirs",
+            },
+        },
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
+    }
+    account = {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {
+            "name": "worker",
+            "annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/admin"},
+        },
+    }
+    return _written(web, service, account)
+
+
+@pytest.mark.parametrize("trust", ["trusted", "untrusted"])
+async def test_annotations_that_act_outside_are_left_out(tenant: Previews, trust: str) -> None:
+    """Of pods, Services and accounts; the untrusted keep only what is known to be harmless."""
+    tenant.commit({"deploy/all.yaml": _annotated()})
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment(trust=trust))
+        found = await tenant.started()
+        place = await tenant.place()
+        web = await tenant.api.get(DEPLOYMENTS, "web", place)
+        service = await tenant.api.get(_SERVICES, "web", place)
+        account = await tenant.api.get(_ACCOUNTS, "worker", place)
+    kept = set(web["spec"]["template"]["metadata"]["annotations"])
+    theirs = {"vendor.example/note"} if trust == "trusted" else set()
+    assert kept == {"checksum/config", "rollme"} | theirs
+    assert theirs == {"vendor.example/note"} & set(service["metadata"]["annotations"])
+    exposing = ("external-dns.", "eks.amazonaws.com/")
+    for obj in (service, account):
+        assert not [key for key in obj["metadata"]["annotations"] if key.startswith(exposing)]
+    unsupported = "\n".join(found["status"]["unsupported"])
+    assert "annotations.k8s.v1.cni.cncf.io/networks" in unsupported
+    assert "Service/web is applied without metadata.annotations.external-dns" in unsupported
+    assert "ServiceAccount/worker is applied without metadata.annotations.eks" in unsupported
+
+
+async def test_drivers_and_schedulers_only_as_listed(tenant: Previews) -> None:
+    """Both reach beyond the namespace, so the administrator lists them."""
+    web: dict[str, Any] = json.loads(deployment())
+    pod = web["spec"]["template"]["spec"]
+    pod["schedulerName"] = "batch"
+    pod["volumes"] = [{"name": "v", "csi": {"driver": "secrets.example.com"}}]
+    tenant.commit({"deploy/all.yaml": _written(web)})
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment())
+        found = await tenant.condition("DeploymentReady", "FieldNotAllowed")
+        place = await tenant.place()
+    assert "environments-schedulers" in found["status"]["message"]
+    assert "environments-csi-drivers" in found["status"]["message"]
+    opened = Reach(csi_drivers=frozenset({"secrets.example.com"}), schedulers=frozenset({"batch"}))
+    async with tenant.running(reach=opened):
+
+        async def applied() -> Any:
+            try:
+                return await tenant.api.get(DEPLOYMENTS, "web", place)
+            except NotFound:
+                return None
+
+        live = await eventually(applied, "the Deployment")
+    assert live["spec"]["template"]["spec"]["schedulerName"] == "batch"
