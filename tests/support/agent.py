@@ -30,6 +30,7 @@ from tests.support.operator import _free_port, eventually
 from tests.support.people import Swift
 from windlass.api.ignitionsync import IgnitionSync
 from windlass.dev.desk import Desk
+from windlass.gateways.agent.state_directory import MEMORY
 from windlass.gateways.decide import metadata as metadatas
 from windlass.gateways.decide import owned, rights, routing, status_report, targets
 from windlass.gateways.decide.metadata import Metadata, StatusObject
@@ -293,6 +294,14 @@ class AgentBench:
             profile_hash=hashed,
             **fields,
         )
+
+    def await_booted(self) -> None:
+        """The agent has looked at what the gateway's first boot left; until then it repairs."""
+
+        def looked() -> bool:
+            return not json.loads((self.data / MEMORY).read_bytes()).get("boots")
+
+        eventually(looked, "the look after the first boot")
 
     # the pod
 

@@ -1,16 +1,20 @@
-"""How often the status of an IgnitionSync may be written.
+"""The rate limit of status writes per IgnitionSync.
 
-Many agents report at the same time. A pass that would come too soon after the last write
-is put off, so what came meanwhile is told in one write, and nothing is decided twice.
+Many agents report at the same time. A reconcile that would write too soon after the last ones
+is postponed, so what came meanwhile takes one write, and nothing is decided twice. Two writes
+may follow each other at once: the new commit, and that its gateway has it.
 """
 
 from __future__ import annotations
 
 from windlass.base.clock import Clock
+from windlass.base.rate_limit import RateLimit
 from windlass.kube.api import Api
 from windlass.objects.gvr import GVR
 from windlass.objects.json import Object
 from windlass.objects.key import Key
+
+_BURST = 2
 
 
 class Pace:
@@ -20,17 +24,15 @@ class Pace:
         self._api = api
         self._clock = clock
         self._interval_seconds = interval_seconds
-        self._written: dict[Key, float] = {}
+        self._limits: dict[Key, RateLimit] = {}
 
     def rest_seconds(self, key: Key) -> float:
         """How long the status must be left alone yet."""
-        written = self._written.get(key)
-        if written is None:
-            return 0.0
-        return max(0.0, written + self._interval_seconds - self._clock.monotonic())
+        limit = self._limits.get(key)
+        return limit.wait_seconds(self._clock.monotonic()) if limit is not None else 0.0
 
     def forget(self, key: Key) -> None:
-        self._written.pop(key, None)
+        self._limits.pop(key, None)
 
     async def get(self, gvr: GVR, name: str, namespace: str = "") -> Object:
         return await self._api.get(gvr, name, namespace)
@@ -48,5 +50,7 @@ class Pace:
         written = await self._api.merge_patch(
             gvr, name, patch, namespace, field_manager=field_manager, subresource=subresource
         )
-        self._written[Key(namespace, name)] = self._clock.monotonic()
+        key = Key(namespace, name)
+        limit = self._limits.setdefault(key, RateLimit(self._interval_seconds, _BURST))
+        limit.count(self._clock.monotonic())
         return written

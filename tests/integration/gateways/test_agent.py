@@ -40,6 +40,7 @@ def _synced(bench: AgentBench) -> AgentBench:
     bench.publish()
     bench.agent.start()
     bench.await_synced()
+    bench.await_booted()
     return bench
 
 

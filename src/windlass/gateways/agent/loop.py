@@ -337,7 +337,10 @@ class AgentLoop:
             routing_hash=metadata.routing_hash if metadata is not None else "",
             system_name=view.system_name if view is not None else "",
         )
-        self._reporter.say(telling.text(self._identity, condition, known))
+        self._reporter.say(
+            telling.text(self._identity, condition, known),
+            is_progress=condition.status == "Syncing",
+        )
 
     # the start of the gateway
 
