@@ -19,8 +19,9 @@ from urllib.parse import quote
 PLACEHOLDER = "[redacted]"
 
 _SHORTEST = 4
-# To the last `@` of the authority: a password may hold one that nobody encoded.
-_USERINFO = re.compile(r"://[^/\s\"]+@")
+# To the last `@` of the authority: a password may hold one that nobody encoded. A user of ssh
+# alone proves nothing, and is part of how we name a repository ourselves.
+_USERINFO = re.compile(r"(?<!ssh)://[^/\s\"]+@|(?<=ssh)://(?![\w.+~=-]{1,64}@)[^/\s\"]+@")
 _HEADER = re.compile(
     r"(authorization[\\\"']{0,4}\s*[:=]\s*[\\\"']{0,4}[\w-]+\s+)[^\s\\\"']+", re.IGNORECASE
 )

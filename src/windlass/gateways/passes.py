@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+import structlog
 from structlog.contextvars import bound_contextvars
 
 from windlass.api.ignitionsync import FINALIZER, IgnitionSync
@@ -61,6 +63,8 @@ from windlass.runtime.outcome import Outcome
 
 _FINALIZER_SECONDS = 1.0
 
+_log: Any = structlog.get_logger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Parts:
@@ -106,6 +110,8 @@ class Passes:
         self._protected_paths = protected_paths
         self._operator_version = operator_version
         self._compiled: dict[Key, Compiled] = {}
+        self._failures: dict[Key, str] = {}
+        """What is wrong with each IgnitionSync, as it was logged last."""
 
     async def reconcile(self, key: Key) -> Outcome:
         """One pass."""
@@ -153,6 +159,7 @@ class Passes:
                 due_seconds=sought.due_seconds,
             )
         )
+        self._log_failure(seen.key, outcome)
         await self._announce(seen, sync, sought, tally)
         self._parts.measures.concluded(seen.key, tally, is_paused=sync.spec.paused)
         return outcome
@@ -161,11 +168,7 @@ class Passes:
         """Where the files are; while paused nobody is asked, so how does not matter."""
         if sync.spec.paused:
             return spec_check.address(sync.spec.git.repo)
-        return spec_check.remote(
-            sync.spec.git.repo,
-            insecure_hosts=self._git.insecure_hosts,
-            allow_file=self._git.allow_file,
-        )
+        return spec_check.remote(sync.spec.git.repo, self._git)
 
     def _discover(self, seen: Snapshot, sync: IgnitionSync) -> Discovery | None:
         if seen.pods is None:
@@ -246,6 +249,18 @@ class Passes:
             return told.jitter_ms if told is not None else 0
         return targets.jitter_ms(self._parts.cache.crowd(remote.identity))
 
+    def _log_failure(self, key: Key, outcome: Outcome) -> None:
+        """Log what is wrong once per change, and once that it is over."""
+        failure = outcome.failure
+        if failure == self._failures.get(key, ""):
+            return
+        if failure:
+            self._failures[key] = failure
+            _log.warning("not ready", cause=failure)
+        else:
+            del self._failures[key]
+            _log.info("recovered")
+
     async def _announce(
         self, seen: Snapshot, sync: IgnitionSync, sought: Sought, tally: Tally | None
     ) -> None:
@@ -293,6 +308,7 @@ class Passes:
 
     def _forget(self, key: Key) -> None:
         self._compiled.pop(key, None)
+        self._failures.pop(key, None)
         self._parts.asking.forget(key)
         self._parts.pace.forget(key)
         self._parts.measures.gone(key)

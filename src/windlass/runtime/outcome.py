@@ -95,6 +95,15 @@ class Outcome:
         return cls(ready=Verdict(None, "Suspended", message), events=events)
 
     @property
+    def failure(self) -> str:
+        """What is wrong where a person or a retry is needed; empty while it only takes time."""
+        verdict = self.ready
+        if verdict is None or verdict.status != "False":
+            return ""
+        fails = self.stalled or self.backoff or self.warns
+        return f"{verdict.reason}: {verdict.message}" if fails else ""
+
+    @property
     def is_gone(self) -> bool:
         return self.ready is None
 

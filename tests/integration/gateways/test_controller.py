@@ -23,6 +23,8 @@ async def test_a_missing_api_key_is_named_and_heals(fleet: Fleet, running: Runni
     assert row["message"] == tips(fleet.repository)["main"]
     ready = await fleet.until("ApiKeyMissing")
     assert f"{fleet.namespace}/ignition-api" in ready["message"]
+    (event,) = await eventually(lambda: fleet.events("ApiKeyMissing"), "the event")
+    assert event["type"] == "Warning"
     await fleet.secret(wrong="x")
     running.clock.skipped += 20
     await fleet.request()

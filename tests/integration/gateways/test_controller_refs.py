@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import structlog
 from prometheus_client import generate_latest
 
 from tests.support.gateway_fleet import (
@@ -149,6 +150,43 @@ async def test_an_unknown_ref_leaves_everything_as_it_is(fleet: Fleet, running: 
     assert await fleet.told() == before
     await fleet.apply(fleet.sync())
     await fleet.until("SyncSucceeded")
+
+
+async def test_a_failure_is_logged_once_per_change(fleet: Fleet, running: Running) -> None:
+    """Polls that fail alike log one line; another cause, and recovery, log one more each."""
+    await fleet.secret()
+    repo = fleet.served.server.url(fleet.namespace)
+    with structlog.testing.capture_logs() as lines:
+        await fleet.apply(fleet.sync(git={"repo": repo, "ref": "nowhere"}))
+        await fleet.until("CloneFailed", says="RefNotFound")
+        for _ in range(3):
+            await fleet.request()
+            await eventually(running.idle, "the reconcile")
+        await fleet.apply(fleet.sync(git={"repo": f"{repo}-gone", "ref": "main"}))
+        await fleet.until("CloneFailed", says="RepoNotFound")
+        await fleet.apply(fleet.sync())
+        await fleet.until("NoGatewaysDiscovered")
+    told = [line for line in lines if line["event"] in ("not ready", "recovered")]
+    assert [line["log_level"] for line in told] == ["warning", "warning", "info"]
+    assert "RefNotFound" in told[0]["cause"]
+    assert "RepoNotFound" in told[1]["cause"]
+
+
+async def test_a_pause_contradicts_nothing(fleet: Fleet, running: Running) -> None:
+    """What was said about the repository stays in the condition and in both fields."""
+    await fleet.secret()
+    await fleet.apply(fleet.sync())
+    await fleet.until("NoGatewaysDiscovered")
+    repo = fleet.served.server.url(fleet.namespace)
+    broken = {"repo": repo, "ref": "nowhere"}
+    await fleet.apply(fleet.sync(git=broken))
+    await fleet.until("CloneFailed", says="RefNotFound")
+    await fleet.apply(fleet.sync(git=broken, paused=True))
+    await fleet.until("Paused")
+    status = await fleet.status()
+    assert (await fleet.condition("RepoCloned"))["status"] == "False"
+    assert status["repoCloneStatus"] == "Error"
+    assert status["source"]["cause"] == "RefNotFound"
 
 
 async def test_a_commit_that_agents_cannot_get_is_looked_for_again(

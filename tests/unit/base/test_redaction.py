@@ -27,6 +27,20 @@ def test_userinfo_is_taken_out_by_shape(userinfo: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("ssh://git@host/x", "ssh://git@host/x"),
+        ("ssh://me:secret@host/x", "ssh://[redacted]@host/x"),
+        ("ssh://a@b@host/x", "ssh://a@b@host/x"),
+        ("git+ssh://git@host/x", "git+ssh://git@host/x"),
+    ],
+)
+def test_an_ssh_user_is_no_secret(written: str, shown: str) -> None:
+    """It is part of a repository's name; only a password beside it is taken out."""
+    assert Redactor().clean(f"fetch '{written}' failed") == f"fetch '{shown}' failed"
+
+
+@pytest.mark.parametrize(
     "written",
     [
         "Authorization: Bearer abc.def",

@@ -133,11 +133,11 @@ def test_a_failing_look_keeps_what_was() -> None:
         ({"failure": Retryable("Timeout", "x")}, True),
         ({"tally": _tally({"sync_status": "Error", "reason": "DiskFull"})}, True),
         ({"tally": _tally(None)}, False),
-        ({"api_key": _KEY}, False),
+        ({"api_key": _KEY}, True),
     ],
 )
 def test_failures_warn_although_they_are_tried_again(changes: dict[str, Any], warns: bool) -> None:
-    """CloneFailed and SyncFailed are warnings; progress and waiting are not."""
+    """CloneFailed, SyncFailed and a missing key are warnings; progress is not."""
     found = report.outcome(replace(GOOD, **changes))
     assert found.reconciling
     assert found.warns is warns

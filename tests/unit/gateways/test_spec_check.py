@@ -9,6 +9,7 @@ import pytest
 from tests.support.gateway_pods import sync
 from windlass.base.errors import Stalled
 from windlass.gateways.decide import spec_check, targets
+from windlass.git.settings import GitSettings
 
 
 def _problems(**spec: Any) -> tuple[str, ...]:
@@ -98,16 +99,19 @@ def test_five_problems_are_shown() -> None:
 def test_addresses_that_must_not_be_used(url: str) -> None:
     """InvalidSpec, and a later look because an administrator may allow the host."""
     with pytest.raises(Stalled) as caught:
-        spec_check.remote(url, insecure_hosts=frozenset(), allow_file=False)
+        spec_check.remote(url, GitSettings())
     assert caught.value.reason == "InvalidSpec"
     assert caught.value.after == 300.0
 
 
 def test_a_listed_host_may_be_insecure() -> None:
     """The administrator's word counts."""
-    hosts = frozenset({"example.com"})
-    found = spec_check.remote("http://example.com/x", insecure_hosts=hosts, allow_file=False)
-    assert found.scheme == "http"
+    for listed, url in (
+        ("example.com", "http://example.com/x"),
+        ("example.com:3000", "http://example.com:3000/x"),
+    ):
+        allowed = GitSettings(insecure_hosts=frozenset({listed}))
+        assert spec_check.remote(url, allowed).scheme == "http"
 
 
 def test_while_nobody_is_asked_the_way_does_not_matter() -> None:

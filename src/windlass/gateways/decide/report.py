@@ -143,12 +143,13 @@ def _word(found: Findings) -> _Word:
         text = spec_check.sentence(found.problems)
         return _Word(_no("ProfilesInvalid", text), stalled=True, after=STALLED_SECONDS)
     if found.api_key is not None:
-        text = f"{found.api_key.message}; files are brought, the gateways are not told to read them"
+        text = f"{found.api_key.message}; files are synced, but gateways are not scanned"
         return _Word(
             _no("ApiKeyMissing", text),
             reconciling=True,
             because="Reconciling",
             after=found.api_key.after,
+            warns=True,
         )
     if found.tally is None:
         return _Word(_no("Reconciling", "the pods are not known yet"), reconciling=True)
@@ -240,10 +241,11 @@ def _trusted(trust: Trust) -> Condition:
 
 def _fields(found: Findings) -> dict[str, JSON]:
     fields: dict[str, JSON] = {
-        "source": _source_status(found),
         "lastSyncTime": written(found.reached.time) if found.reached is not None else None,
     }
-    if not found.is_paused or found.source is not None:
+    if not found.is_paused:
+        # A pause asks nobody, so what was said about the repository stays, as RepoCloned does.
+        fields["source"] = _source_status(found)
         fields["repoCloneStatus"] = _clone_status(found)
     if found.source is not None:
         fields["lastSyncRef"] = found.source.ref

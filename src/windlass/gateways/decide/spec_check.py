@@ -28,6 +28,7 @@ from windlass.gateways.decide.routing import Profile, ProfileMapping, Routing
 from windlass.gateways.decide.template import TemplateError
 from windlass.gateways.decide.variables import Variables
 from windlass.git.format.remote import Remote, RemoteRefused
+from windlass.git.settings import GitSettings
 
 RETRY_SECONDS = 300.0
 
@@ -74,12 +75,13 @@ def address(url: str) -> Remote:
         raise _invalid(f"spec.git.repo: {error}") from error
 
 
-def remote(url: str, *, insecure_hosts: frozenset[str], allow_file: bool) -> Remote:
+def remote(url: str, allowed: GitSettings) -> Remote:
     """The repository that is meant; Stalled where it must not be used."""
     found = address(url)
-    if found.scheme == "file" and not allow_file:
+    if found.scheme == "file" and not allowed.allow_file:
         raise _invalid("spec.git.repo: file URLs are for development only; use https or ssh")
-    if found.scheme in ("http", "git") and found.host not in insecure_hosts:
+    is_open = found.scheme in ("http", "git")
+    if is_open and not allowed.allows_insecure(found.host, found.port):
         raise _invalid(
             f"spec.git.repo: {found.scheme} is refused for host {found.host}; use https or ssh, "
             "or have the administrator list the host in --git-insecure-hosts"
