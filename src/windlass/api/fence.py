@@ -1,11 +1,11 @@
 """What the API server refuses although a role would allow it.
 
-Roles cannot say "only in namespaces I made" or "only names that begin like this". Two
-admission policies do:
+Roles cannot say "only in namespaces I made" or "only rules like these". Two admission
+policies do:
 
-- the **fence** speaks about the operator alone: it writes in its own namespace, in
-  namespaces of Environments, to our kinds, to events, and to objects of gateways by their
-  names; a namespace it touches only if it carries the uid of an Environment;
+- the **fence** speaks about the operator alone: each kind that it writes is bounded in where,
+  by what name and with which content (`fence_bounds`); a namespace it touches only if it
+  carries the uid of an Environment;
 - the **marks** speak about everybody else: nobody but the operator may put the marks onto a
   namespace that make it one of an Environment, or a namespace made beforehand with a copied
   uid would be taken for ours.
@@ -20,32 +20,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from windlass.api import role
-from windlass.api.group import CATALYST, CONFIGBUTLER, IGNITION
-from windlass.api.ignitionsync import OWNED_PREFIX
+from windlass.api import fence_bounds, role
+from windlass.api.fence_bounds import ADMISSION_GROUP, ENVIRONMENT_UID, NAMESPACE_TYPE, listed
 from windlass.api.install import Install
 from windlass.objects.json import Object
 
-ENVIRONMENT_UID = "catalyst.dev/environment-uid"
-"""Annotation and label of a namespace: which Environment it belongs to."""
+ENVIRONMENT = fence_bounds.ENVIRONMENT
 
-NAMESPACE_TYPE = "catalyst.dev/namespace-type"
-"""Label of a namespace: what it is for."""
-
-ENVIRONMENT = "environment"
-"""The type of a namespace that an Environment runs in."""
-
-_GROUP = "admissionregistration.k8s.io"
-_OWN_GROUPS = (CONFIGBUTLER.name, IGNITION.name, CATALYST.name)
-_REVIEWS = ("authentication.k8s.io", "authorization.k8s.io")
+_LEVEL = "pod-security.kubernetes.io/enforce"
 
 
 def files(place: Install, who: Sequence[Object]) -> dict[str, list[Object]]:
     """Both policies with their bindings, in one file each."""
-    names = [_user_name(subject) for subject in who]
     return {
-        "01-fence": _bound(place, _fence(place, names)),
-        "01-fence-marks": _bound(place, _marks(place, names)),
+        "01-fence": _bound(place, _fence(place, who)),
+        "01-fence-marks": _bound(place, _marks(place, [_user_name(subject) for subject in who])),
     }
 
 
@@ -56,67 +45,48 @@ def _user_name(subject: Object) -> str:
     return str(subject["name"])
 
 
-def _fence(place: Install, names: list[str]) -> Object:
+def _fence(place: Install, who: Sequence[Object]) -> Object:
+    names = [_user_name(subject) for subject in who]
     return _policy(
         place,
         place.fence,
         "Keeps the writes of the operator inside what is its own, whatever its roles allow.",
-        [{"name": "operator", "expression": f"request.userInfo.username in {_listed(names)}"}],
+        [{"name": "operator", "expression": f"request.userInfo.username in {listed(names)}"}],
         _match("*/*", ["*"], ["*"]),
-        _fence_variables(place),
+        [*_namespace_variables(), *fence_bounds.variables(place, who)],
         [
             {
                 "expression": "!variables.isNamespace || variables.isOwnedNamespace",
                 "message": "the operator changes only namespaces that carry the uid of an "
-                "Environment, and never that uid",
+                "Environment, and never that uid; it gives them no level but baseline or "
+                "restricted",
             },
             {
-                "expression": "variables.isNamespace || variables.isAnywhere || variables.isInside"
-                " || variables.isOfGateways",
+                "expression": " || ".join(
+                    f"variables.{name}" for name in ("isNamespace", *fence_bounds.BOUNDS)
+                ),
                 "message": "the operator writes only to its own namespace, to namespaces of "
-                "Environments and to its own objects",
+                "Environments and to its own objects, each by name and with the content that "
+                "windlass gives it",
             },
         ],
     )
 
 
-def _fence_variables(place: Install) -> list[Object]:
-    resource, name = "request.resource.resource", "request.name"
+def _namespace_variables() -> list[Object]:
+    kind = "request.resource.group == '' && request.resource.resource == 'namespaces'"
     return [
-        _variable("isNamespace", f"request.resource.group == '' && {resource} == 'namespaces'"),
+        _variable("isNamespace", kind),
         _variable("uid", _mark("object", "annotations", ENVIRONMENT_UID)),
         _variable("oldUid", _mark("oldObject", "annotations", ENVIRONMENT_UID)),
+        _variable("level", _mark("object", "labels", _LEVEL)),
         _variable(
             "isOwnedNamespace",
             "(!has(request.subResource) || request.subResource == '')"
             " && (request.operation == 'CREATE' || variables.oldUid != '')"
             " && (request.operation == 'DELETE' || variables.uid != '')"
-            " && (request.operation != 'UPDATE' || variables.uid == variables.oldUid)",
-        ),
-        _variable(
-            "isAnywhere",
-            f"request.resource.group in {_listed([*_OWN_GROUPS, *_REVIEWS])}"
-            f" || (request.resource.group in ['', 'events.k8s.io'] && {resource} == 'events')"
-            f" || (request.resource.group == '{_GROUP}'"
-            f" && {resource} == 'validatingwebhookconfigurations'"
-            f" && {name} == '{place.webhook_configuration}')",
-        ),
-        _variable(
-            "isInside",
-            f"has(request.namespace) && (request.namespace == '{place.namespace}'"
-            " || (namespaceObject != null && has(namespaceObject.metadata.labels)"
-            f" && '{NAMESPACE_TYPE}' in namespaceObject.metadata.labels"
-            f" && namespaceObject.metadata.labels['{NAMESPACE_TYPE}'] == '{ENVIRONMENT}'))",
-        ),
-        _variable(
-            "isOfGateways",
-            f"has(request.namespace) && {name}.startsWith('{OWNED_PREFIX}')"
-            " && (!has(request.subResource) || request.subResource == '')"
-            " && ((request.resource.group == '' && "
-            f"{resource} == 'configmaps') || (request.resource.group == '{role.RBAC_GROUP}'"
-            f" && ({resource} == 'roles' || ({resource} == 'rolebindings'"
-            " && (request.operation == 'DELETE' || (object.roleRef.kind == 'Role'"
-            f" && object.roleRef.name.startsWith('{OWNED_PREFIX}')))))))",
+            " && (request.operation != 'UPDATE' || variables.uid == variables.oldUid)"
+            " && variables.level != 'privileged'",
         ),
     ]
 
@@ -136,7 +106,7 @@ def _marks(place: Install, names: list[str]) -> Object:
         f"{place.fence}-marks",
         "Lets nobody but the operator mark a namespace as one of an Environment; taking marks "
         "away is free, the operator then leaves the namespace alone.",
-        [{"name": "others", "expression": f"!(request.userInfo.username in {_listed(names)})"}],
+        [{"name": "others", "expression": f"!(request.userInfo.username in {listed(names)})"}],
         _match(["namespaces", "namespaces/*"], ["CREATE", "UPDATE"], [""]),
         variables,
         [
@@ -157,10 +127,6 @@ def _mark(obj: str, part: str, key: str) -> str:
 
 def _variable(name: str, expression: str) -> Object:
     return {"name": name, "expression": expression}
-
-
-def _listed(names: Sequence[str]) -> str:
-    return "[" + ", ".join(f"'{name}'" for name in names) + "]"
 
 
 def _match(resources: str | list[str], operations: list[str], groups: list[str]) -> Object:
@@ -184,7 +150,7 @@ def _policy(
     validations: list[Object],
 ) -> Object:
     return {
-        "apiVersion": f"{_GROUP}/v1",
+        "apiVersion": f"{ADMISSION_GROUP}/v1",
         "kind": "ValidatingAdmissionPolicy",
         "metadata": role.metadata(place, name, purpose),
         "spec": {
@@ -200,7 +166,7 @@ def _policy(
 def _bound(place: Install, policy: Object) -> list[Object]:
     name = policy["metadata"]["name"]
     binding = {
-        "apiVersion": f"{_GROUP}/v1",
+        "apiVersion": f"{ADMISSION_GROUP}/v1",
         "kind": "ValidatingAdmissionPolicyBinding",
         "metadata": role.metadata(place, name, "Puts the policy above into force."),
         "spec": {"policyName": name, "validationActions": ["Deny"]},

@@ -16,6 +16,7 @@ from windlass.dev.desk import Desk
 
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
+_STRATEGIC = "application/strategic-merge-patch+json"
 _STRICT = "?fieldValidation=Strict"
 _DRY = "&dryRun=All"
 
@@ -56,6 +57,10 @@ class Server:
 
     def merge(self, path: str, patch: dict[str, Any]) -> Answer:
         return self._ask("PATCH", path + _STRICT, patch, content_type=_MERGE)
+
+    def strategic(self, path: str, patch: dict[str, Any]) -> Answer:
+        """As kubectl patches by default: items of lists are found by their names."""
+        return self._ask("PATCH", path + _STRICT, patch, content_type=_STRATEGIC)
 
     def delete(self, path: str) -> Answer:
         return self._ask("DELETE", path)

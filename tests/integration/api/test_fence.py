@@ -21,6 +21,7 @@ from windlass.dev.desk import Desk
 pytestmark = pytest.mark.cluster
 
 FENCE = "the operator writes only to its own namespace"
+_LEVEL = "pod-security.kubernetes.io/enforce"
 NAMESPACES = "the operator changes only namespaces that carry the uid"
 MARKS = "only windlass sets"
 
@@ -153,14 +154,15 @@ def test_only_marked_namespaces_are_touched(almighty: Fenced, namespace: str) ->
     almighty.environment(own)
     may(operator.merge(_namespace(own), _labelled(a="b")))
     may_not(NAMESPACES, operator.merge(_namespace(own), _annotated("u-2")))
-    may(operator.create(_named("ConfigMap", "x"), own))
+    may_not(NAMESPACES, operator.merge(_namespace(own), _labelled(**{_LEVEL: "privileged"})))
+    may(operator.create(_named("ConfigMap", "windlass-inventory"), own))
     may(operator.delete(_namespace(own)))
 
 
 def test_what_is_its_own_stays_possible(almighty: Fenced, namespace: str) -> None:
     """Own namespace, own kinds, events, reviews and objects of gateways pass the fence."""
-    operator = almighty.operator
-    may(operator.create(_named("ConfigMap", "x"), almighty.install.namespace))
+    operator, install = almighty.operator, almighty.install
+    may(operator.create(_lease(install.lease), install.namespace))
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
@@ -169,22 +171,221 @@ def test_what_is_its_own_stays_possible(almighty: Fenced, namespace: str) -> Non
     asked = operator.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
     may(asked)
     assert asked.body["status"]["allowed"]
-    event = _named("Event", "told") | {
-        "involvedObject": {"kind": "Pod", "name": "x", "namespace": namespace}
+    may(operator.create(_event(namespace, "windlass.dev/environments"), namespace))
+    may(almighty.admin.create(_sync(), namespace))
+    site = f"/apis/sync.ignition.io/v1alpha1/namespaces/{namespace}/ignitionsyncs/site"
+    may(operator.merge(f"{site}/status", {"status": {"lastSyncRef": "main"}}))
+    may(operator.merge(site, {"metadata": {"finalizers": ["ignition-sync.io/finalizer"]}}))
+    may(operator.create(_named("ConfigMap", "ignition-sync-metadata-site"), namespace))
+    may(operator.merge(site, {"metadata": {"finalizers": None}}))
+
+
+def _lease(name: str) -> dict[str, Any]:
+    spec = {"holderIdentity": "x", "leaseDurationSeconds": 15}
+    return _named("Lease", name, "coordination.k8s.io/v1") | {"spec": spec}
+
+
+def _event(namespace: str, source: str) -> dict[str, Any]:
+    return _named("Event", f"told-{uuid.uuid4().hex[:6]}", "events.k8s.io/v1") | {
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "regarding": {"kind": "Pod", "name": "x", "namespace": namespace},
+        "reason": "Told",
+        "action": "Tell",
+        "type": "Normal",
+        "reportingController": source,
+        "reportingInstance": "x",
     }
-    may(operator.create(event, namespace))
-    sync = _named("IgnitionSync", "site", "sync.ignition.io/v1alpha1") | {
+
+
+def _sync() -> dict[str, Any]:
+    return _named("IgnitionSync", "site", "sync.ignition.io/v1alpha1") | {
         "spec": {
             "git": {"repo": "https://git.example.com/x", "ref": "main"},
             "gateway": {"apiKeySecretRef": {"name": "x"}},
         }
     }
-    may(operator.create(sync, namespace))
+
+
+def _role(name: str, *rules: dict[str, Any]) -> dict[str, Any]:
+    return _named("Role", name, f"{rbac.RBAC_GROUP}/v1") | {"rules": list(rules)}
+
+
+def _rule(*verbs: str, **more: Any) -> dict[str, Any]:
+    """A right of an agent over its own ConfigMap, or something else by `more`."""
+    return {
+        "apiGroups": [""],
+        "resources": ["configmaps"],
+        "resourceNames": ["ignition-sync-metadata-site"],
+        "verbs": list(verbs or ("get", "list", "watch", "patch")),
+        **more,
+    }
+
+
+def _bound(name: str, role: str, *subjects: dict[str, str], of: str = "Role") -> dict[str, Any]:
+    return binding(name, role, "nobody", of=of) | {"subjects": list(subjects)}
+
+
+def _account(namespace: str, name: str = "default") -> dict[str, str]:
+    return {"kind": "ServiceAccount", "namespace": namespace, "name": name}
+
+
+@pytest.mark.scenario("E119")
+def test_rights_are_passed_on_to_agents_alone(fenced: Fenced, namespace: str) -> None:
+    """With the generated rights: no Role over Secrets, in kube-system or here, and to nobody."""
+    operator = fenced.operator
+    agent, secrets = f"ignition-sync-{namespace}", {"resources": ["secrets"], "verbs": ["get"]}
+    wide: dict[str, Any] = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}
+    for place in ("kube-system", namespace):
+        may(operator.create(_role(agent, _rule()), place))
+        may(operator.create(_bound(agent, agent, _account(place)), place, dry=True))
+        for rule in (
+            _rule() | secrets,
+            _rule("get", resources=["configmaps", "secrets"]),
+            _rule(resourceNames=["coredns"]),
+            _rule("delete"),
+            wide,
+        ):
+            may_not(FENCE, operator.create(_role("ignition-sync-r", rule), place, dry=True))
+            both = _role("ignition-sync-r", _rule(), rule)
+            may_not(FENCE, operator.create(both, place, dry=True))
+        for subject in (
+            rbac.user("mallory"),
+            {"kind": "Group", "apiGroup": rbac.RBAC_GROUP, "name": "system:authenticated"},
+            _account("default"),
+        ):
+            given = _bound(agent, agent, _account(place), subject)
+            may_not(FENCE, operator.create(given, place, dry=True))
+        may(operator.delete(f"/apis/{rbac.RBAC_GROUP}/v1/namespaces/{place}/roles/{agent}"))
+    may_not(FENCE, operator.create(_role("r", _rule()), namespace))
+    elsewhere = _bound(agent, "view", _account(namespace), of="ClusterRole")
+    may_not(FENCE, _almighty(fenced).operator.create(elsewhere, namespace))
+
+
+@pytest.mark.scenario("E119")
+def test_each_kind_is_bounded(almighty: Fenced, namespace: str) -> None:
+    """With every right: no foreign name, content or subresource, neither here nor at home."""
+    operator, admin, install = almighty.operator, almighty.admin, almighty.install
+    own, home = f"{namespace}-e", install.namespace
+    almighty.environment(own)
+    manager, applier = install.environment_manager, install.environment_applier
+    itself = rbac.user(operator.user)
+    release = _named("Secret", "windlass-release-chart") | {"type": "catalyst.dev/release.v1"}
+    token = _named("Secret", f"{install.release}-token") | {
+        "type": "kubernetes.io/service-account-token",
+        "metadata": {
+            "name": f"{install.release}-token",
+            "annotations": {"kubernetes.io/service-account.name": "default"},
+        },
+    }
+    allowed = [
+        (_bound(MANAGER_BINDING, manager, itself, of="ClusterRole"), own),
+        (_bound(APPLIER, applier, _account(own, APPLIER), of="ClusterRole"), own),
+        (_named("ConfigMap", "windlass-inventory"), own),
+        (_named("LimitRange", "default-limits") | {"spec": {"limits": []}}, own),
+        (_named("ResourceQuota", "default-quota"), own),
+        (_policy("default-policy"), own),
+        (_policy("allow-dns"), own),
+        (release, own),
+        (_lease(f"{install.release}-of-a-part"), home),
+        (_named("Secret", install.salt_secret), home),
+        (_event(namespace, "windlass.dev/gateways"), namespace),
+    ]
+    refused = [
+        (_bound(MANAGER_BINDING, manager, rbac.user("mallory"), of="ClusterRole"), own),
+        (_bound(MANAGER_BINDING, "cluster-admin", itself, of="ClusterRole"), own),
+        (_bound(APPLIER, applier, _account("default", APPLIER), of="ClusterRole"), own),
+        (_bound(APPLIER, manager, _account(own, APPLIER), of="ClusterRole"), own),
+        (_bound("other", manager, itself, of="ClusterRole"), own),
+        (_role("r", _rule()), own),
+        (_named("ConfigMap", "other"), own),
+        (_named("LimitRange", "other") | {"spec": {"limits": []}}, own),
+        (_named("ResourceQuota", "other"), own),
+        (_named("ServiceAccount", "other"), own),
+        (_policy("other"), own),
+        (_named("Secret", "other"), own),
+        (release | {"type": "Opaque"}, own),
+        (_deployment(), own),
+        (token, home),
+        (_named("Secret", "other"), home),
+        (_named("ConfigMap", "other"), home),
+        (_named("ServiceAccount", "other"), home),
+        (_lease("other"), home),
+        (_deployment(), home),
+        (_bound("other", "r", itself), home),
+        (_event(namespace, "kubelet"), namespace),
+        (_sync(), namespace),
+    ]
+    for document, place in allowed:
+        may(operator.create(document, place, dry=True))
+    for document, place in refused:
+        may_not(FENCE, operator.create(document, place, dry=True))
+    wish = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    for place in (own, home):
+        eventually(lambda p=place: admin.get(_default(p)).accepted, "the account is there")
+        may_not(FENCE, operator.post(f"{_default(place)}/token", wish))
+    may_not(FENCE, operator.merge(_default(own), {"automountServiceAccountToken": True}))
+    may(operator.merge(_default(own), {"automountServiceAccountToken": False}))
+    may(admin.create(_sync(), namespace))
     site = f"/apis/sync.ignition.io/v1alpha1/namespaces/{namespace}/ignitionsyncs/site"
-    may(operator.merge(f"{site}/status", {"status": {"lastSyncRef": "main"}}))
-    may(operator.create(_named("ConfigMap", "ignition-sync-metadata-site"), namespace))
-    wide = binding("ignition-sync-agent-site", "admin", "somebody")
-    may_not(FENCE, operator.create(wide, namespace))
+    may_not(FENCE, operator.merge(site, {"spec": {"paused": True}}))
+    may_not(FENCE, operator.delete(site))
+    may(admin.create(_pod("web"), home))
+    pod = _namespace(home, "/pods/web")
+    may(operator.merge(pod, _labelled(leader="true")))
+    image = {"spec": {"containers": [{"name": "x", "image": "mine"}]}}
+    may_not(FENCE, operator.strategic(pod, image))
+    may(admin.create(_policy("foreign"), own))
+    policies = f"/apis/networking.k8s.io/v1/namespaces/{own}/networkpolicies"
+    may(operator.delete(f"{policies}/foreign"))
+    may(operator.delete(_namespace(own)))
+
+
+@pytest.mark.scenario("E119")
+def test_of_the_webhook_configuration_only_the_address_may_change(almighty: Fenced) -> None:
+    """Where it calls is the operator's; what it hears and what a fault means is not."""
+    operator, name = almighty.operator, almighty.install.webhook_configuration
+    hook = {
+        "name": "changes.windlass.dev",
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Ignore",
+        "clientConfig": {"url": "https://127.0.0.1:9/x"},
+        "rules": [
+            {
+                "apiGroups": ["windlass.invalid"],
+                "apiVersions": ["*"],
+                "operations": ["CREATE"],
+                "resources": ["nothing"],
+            }
+        ],
+    }
+    api_version = "admissionregistration.k8s.io/v1"
+    made = _named("ValidatingWebhookConfiguration", name, api_version) | {"webhooks": [hook]}
+    may_not(FENCE, operator.create(made, dry=True))
+    may(almighty.admin.create(made))
+    path = f"/apis/{api_version}/validatingwebhookconfigurations/{name}"
+    moved = hook | {"clientConfig": {"url": "https://127.0.0.1:9/y"}}
+    may(operator.merge(path, {"webhooks": [moved]}))
+    for change in (
+        {"failurePolicy": "Fail"},
+        {"rules": [hook["rules"][0] | {"resources": ["*/*"], "apiGroups": ["*"]}]},
+        {"matchConditions": [{"name": "x", "expression": "true"}]},
+    ):
+        may_not(FENCE, operator.merge(path, {"webhooks": [hook | change]}))
+    may_not(FENCE, operator.delete(path))
+    may(almighty.admin.delete(path))
+
+
+def _default(namespace: str) -> str:
+    return _namespace(namespace, "/serviceaccounts/default")
+
+
+def _policy(name: str) -> dict[str, Any]:
+    return _named("NetworkPolicy", name, "networking.k8s.io/v1") | {"spec": {"podSelector": {}}}
+
+
+def _pod(name: str) -> dict[str, Any]:
+    return _named("Pod", name) | {"spec": {"containers": [{"name": "x", "image": "x"}]}}
 
 
 def test_nobody_else_marks_a_namespace(fenced: Fenced, namespace: str) -> None:
@@ -217,7 +418,8 @@ def test_the_rights_suffice_for_an_environment(fenced: Fenced, namespace: str) -
     account = f"system:serviceaccount:{own}:{APPLIER}"
     applier = operator.playing(account)
     may(operator.apply(binding(MANAGER_BINDING, install.environment_manager, operator.user), own))
-    may(operator.apply(binding(APPLIER, install.environment_applier, account), own))
+    given = _bound(APPLIER, install.environment_applier, _account(own, APPLIER), of="ClusterRole")
+    may(operator.apply(given, own))
     quota = _named("ResourceQuota", "default-quota") | {"spec": {"hard": {"pods": "1"}}}
     # A binding that was just written is seen by the authorizer a moment later.
     eventually(lambda: operator.create(quota, own).accepted, "the operator's rights inside")
@@ -253,16 +455,9 @@ def _deployment() -> dict[str, Any]:
 def test_the_rights_suffice_for_gateways(fenced: Fenced, namespace: str) -> None:
     """The Role of agents can be made without a right to escalate, and not a wider one."""
     operator, name = fenced.operator, "ignition-sync-agent-site"
-    rule = {
-        "apiGroups": [""],
-        "resources": ["configmaps"],
-        "resourceNames": ["ignition-sync-metadata-site"],
-        "verbs": ["get", "list", "watch", "patch"],
-    }
-    role = _named("Role", name, f"{rbac.RBAC_GROUP}/v1") | {"rules": [rule]}
-    may(operator.apply(role, namespace))
-    may(operator.apply(binding(name, name, "system:serviceaccount:x:y", of="Role"), namespace))
-    wider = role | {"rules": [rule | {"resources": ["secrets"], "verbs": ["get", "list"]}]}
+    may(operator.apply(_role(name, _rule()), namespace))
+    may(operator.apply(_bound(name, name, _account(namespace)), namespace))
+    wider = _role(name, _rule("get", "list", resources=["secrets"]))
     may_not("not currently held", operator.apply(wider, namespace))
     may_not(FENCE, operator.create(_named("ConfigMap", "other"), namespace))
     may_not("forbidden", operator.get(_namespace(namespace, "/secrets")))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from windlass.api import fence, rbac
+from windlass.api import fence, fence_bounds, rbac, rbac_environments
 from windlass.api.install import Install
+from windlass.environments import kept_charts
+from windlass.environments.decide import ledger, marks, owned_objects
 from windlass.objects.json import Object
 
 
@@ -44,3 +46,26 @@ def test_refusals_say_why() -> None:
         for validation in _policy(name)["validations"]:
             assert validation["reason"] == "Forbidden"
             assert len(validation["message"].split()) > 5
+
+
+def test_every_bound_is_one_of_the_variables() -> None:
+    """What has to hold is declared, and what is declared is asked for."""
+    spec = _policy("01-fence")
+    names = {row["name"] for row in spec["variables"]}
+    assert set(fence_bounds.BOUNDS) <= names
+    asked = spec["validations"][1]["expression"].split(" || ")
+    assert asked == [f"variables.{name}" for name in ("isNamespace", *fence_bounds.BOUNDS)]
+
+
+def test_bounds_name_what_the_operator_writes() -> None:
+    """The names in the policy are those that environments give their objects."""
+    assert ledger.CONFIG_MAP == fence_bounds.INVENTORY
+    assert kept_charts.NAME.startswith(fence_bounds.RELEASE_PREFIX)
+    assert owned_objects.RELEASE_TYPE == fence_bounds.RELEASE_TYPE
+    assert marks.UID == fence_bounds.ENVIRONMENT_UID
+    assert marks.TYPE == fence_bounds.NAMESPACE_TYPE
+    assert owned_objects.APPLIER == rbac_environments.APPLIER
+    assert owned_objects.MANAGER == rbac_environments.MANAGER_BINDING
+    bounds = {row["name"]: row["expression"] for row in _policy("01-fence")["variables"]}
+    for name in (owned_objects.QUOTA, owned_objects.LIMITS):
+        assert f"request.name == '{name}'" in bounds["isInEnvironment"]
