@@ -79,14 +79,21 @@ class Applying:
         return ledgers.decoded(self._holdings.get(CONFIG_MAPS, place, ledgers.CONFIG_MAP))
 
     async def apply(
-        self, place: str, owner: Marks, bundle: Bundle, *, is_retried: bool = False
+        self,
+        place: str,
+        owner: Marks,
+        bundle: Bundle,
+        *,
+        is_retried: bool = False,
+        at_least: int = 0,
     ) -> Applied:
         """Bring `place` to what the bundle says; a finding says why it did not get there.
 
-        `is_retried` lets hooks that failed run once more.
+        `is_retried` lets hooks that failed run once more. `at_least` is the newest revision
+        that was reported: the namespace, and what it remembers, may have been made anew since.
         """
         known = ledgers.recovered(self.ledger(place), self._holdings.brought(place), owner.uid)
-        begun = ledgers.begun(known, bundle, self._clock.now())
+        begun = ledgers.begun(known, bundle, self._clock.now(), at_least=at_least)
         await self._remember(place, owner, begun)
         work = self._work(place, owner, bundle, known, begun, is_retried=is_retried)
         reached = await self._stages(work)
@@ -271,6 +278,9 @@ class Applying:
             return Done(member, refusal=refusals.of(member, error))
         is_written = live is None or _version(live) != _version(applied)
         is_drift = is_written and _is_drift(member, live, work)
+        if is_drift and live is not None and (member.kind, member.name) in work.driven:
+            before = scaling.with_replicas_of(wanted, live)
+            is_drift = not work.hand.owned.is_as_wanted(before, live)
         return Done(member, applied, is_written=is_written, is_drift=is_drift)
 
     def _live(self, place: str, member: Member, digest: str) -> Object | None:

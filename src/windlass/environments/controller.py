@@ -184,7 +184,10 @@ class EnvironmentsController:
             rendering=Rendering(sources, self._make_charts(api), self._measures, self._clock),
             applying=applier,
             rollouts=rollout.Rollouts(
-                self.holdings, applier, deadline_seconds=self._settings.rollout_seconds
+                self.holdings,
+                applier,
+                self._clock,
+                deadline_seconds=self._settings.rollout_seconds,
             ),
             departures=Departures(
                 api,
@@ -284,6 +287,7 @@ class EnvironmentsController:
         self._hands.fencing.forget(name)
         self._hands.applying.forget(name)
         self._hands.rendering.leave(name)
+        self._hands.rollouts.forget(name)
 
     # ---- running
 

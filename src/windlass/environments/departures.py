@@ -84,7 +84,7 @@ class Departures:
         self._measures.departing(_key(obj), is_blocked=bool(blocked))
         text = f"namespace {names} is being deleted"
         if blocked:
-            text += f"; it is held up: {blocked[0]} (kubectl get namespace {names} -o yaml)"
+            text += f"; blocked by {blocked[0]} (kubectl get namespace {names} -o yaml)"
         return Outcome(
             Verdict("False", "Deleting", text),
             reconciling=True,

@@ -270,7 +270,11 @@ class Environments:
         if is_retried:
             await self._hands.applying.begin_again(place, subject.marks)
         applied = await self._hands.applying.apply(
-            place, subject.marks, made, is_retried=is_retried
+            place,
+            subject.marks,
+            made,
+            is_retried=is_retried,
+            at_least=int(subject.status.get("revision") or 0),
         )
         account = _revised(account, self._hands.applying.ledger(place).revision)
         account = replace(account, hooks=_moments(account, made))
@@ -291,7 +295,7 @@ class Environments:
     async def _looked(self, subject: Subject, account: Account, made: Bundle) -> Account:
         place, now = account.namespace, self._clock.now()
         waited = (now - (account.revision.began or now)).total_seconds()
-        rollout = self._hands.rollouts.look(place, made, waited)
+        rollout = self._hands.rollouts.look(place, made, waited, was_ready=account.around.was_ready)
         account = _with(account, "rollout", rollout.finding)
         if not rollout.finding.ends and "postDeploy" in (account.hooks or ()):
             account = _with(account, "postDeploy", await self._concluded(subject, account, made))

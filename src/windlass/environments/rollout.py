@@ -2,6 +2,11 @@
 
 Everything is read from the caches: a converged pass asks the API server nothing. What is
 not ready is explained by its pods, in one sentence with one cause.
+
+The deadline of a revision that was never ready counts from its beginning. Once it was ready,
+what is not ready any more (a pod or a workload that somebody deleted, a node that left) has the
+whole deadline again, and for half a minute without a named cause it counts as being replaced
+rather than as worse.
 """
 
 from __future__ import annotations
@@ -9,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from windlass.base.clock import Clock
 from windlass.base.redaction import process
 from windlass.environments.applying import Applying
 from windlass.environments.decide import inventory, phase, pod_trouble, readiness, step
@@ -21,6 +27,8 @@ from windlass.environments.holdings import PODS, SECRETS, Holdings
 from windlass.objects.json import Object
 
 DEADLINE_SECONDS = 600.0
+REPLACING_SECONDS = 30.0
+"""How long what was ready may be replaced before that is worth an alarm."""
 
 _RUN_TO_AN_END = frozenset({"Job", "Pod"})
 
@@ -37,13 +45,26 @@ class Rollouts:
     """The revisions of all Environments on their way to being ready."""
 
     def __init__(
-        self, holdings: Holdings, applying: Applying, *, deadline_seconds: float = DEADLINE_SECONDS
+        self,
+        holdings: Holdings,
+        applying: Applying,
+        clock: Clock,
+        *,
+        deadline_seconds: float = DEADLINE_SECONDS,
     ) -> None:
         self._holdings = holdings
         self._applying = applying
+        self._clock = clock
         self._deadline_seconds = deadline_seconds
+        self._unready_since: dict[str, float] = {}
 
-    def look(self, place: str, bundle: Bundle, waited_seconds: float) -> Rollout:
+    def forget(self, place: str) -> None:
+        """The namespace is gone."""
+        self._unready_since.pop(place, None)
+
+    def look(
+        self, place: str, bundle: Bundle, waited_seconds: float, *, was_ready: bool = False
+    ) -> Rollout:
         """How far `bundle` is in `place`, since it began `waited_seconds` ago."""
         states = list(self._states(place, bundle))
         ended = {
@@ -53,6 +74,7 @@ class Rollouts:
         }
         unready = [(member, state) for member, state in states if state.state != "ready"]
         if not unready:
+            self._unready_since.pop(place, None)
             count = len(bundle.members)
             return Rollout(
                 step.done(phase.DEPLOYMENT, "RolloutComplete", f"{count} objects are as wished"),
@@ -61,8 +83,17 @@ class Rollouts:
         waited_for = {(member.kind, member.name) for member, _ in unready}
         pods = pod_trouble.belonging(self._holdings.inside(PODS, place), waited_for)
         trouble = pod_trouble.of(pods)
+        if was_ready:
+            waited_seconds = self._unready_seconds(place)
         finding = _unfinished(unready, trouble, self._deadline_seconds - waited_seconds)
+        if was_ready and trouble is None and not finding.failed:
+            finding = _replacing(finding, REPLACING_SECONDS - waited_seconds)
         return Rollout(_cleaned(finding), ended)
+
+    def _unready_seconds(self, place: str) -> float:
+        """How long it has not been ready; a new process counts anew."""
+        now = self._clock.monotonic()
+        return now - self._unready_since.setdefault(place, now)
 
     def _states(self, place: str, bundle: Bundle) -> Iterator[tuple[Member, Readiness]]:
         known = self._applying.ledger(place).inventory
@@ -109,6 +140,14 @@ def _unfinished(
     if is_late:
         return step.failed(phase.DEPLOYMENT, state.reason or "RolloutStuck", text)
     return step.waiting(phase.DEPLOYMENT, "RolloutProgressing", text, after=max(1.0, seconds_left))
+
+
+def _replacing(finding: Finding, seconds_left: float) -> Finding:
+    """The same, as something under way for as long as nobody need be alarmed."""
+    if seconds_left <= 0:
+        return finding
+    pending = replace(finding.condition, status="Unknown")
+    return replace(finding, condition=pending, after=max(1.0, seconds_left))
 
 
 def _cleaned(finding: Finding) -> Finding:

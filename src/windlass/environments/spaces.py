@@ -149,14 +149,21 @@ class Spaces:
 
 
 def blockers(live: Object) -> tuple[str, ...]:
-    """Why a namespace does not go, in the words of its own conditions."""
+    """Why a namespace does not go: finalizers first, then its own conditions.
+
+    Finalizers of the namespace itself are in no condition, and hold it all the same.
+    """
+    own = live["metadata"].get("finalizers") or []
     rows = (live.get("status") or {}).get("conditions") or []
-    texts = [
+    said = [
         f"{row.get('type')}: {row.get('message', '')}"[:256]
         for row in rows
         if row.get("status") == "True" and str(row.get("type", "")).startswith("Namespace")
     ]
-    return tuple(texts[:5])
+    # They name what somebody has to remove; that content remains only follows from it.
+    said.sort(key=lambda text: not text.startswith("NamespaceFinalizersRemaining"))
+    texts = [f"finalizer {name} on namespace {live['metadata']['name']}" for name in own]
+    return tuple([*texts, *said][:5])
 
 
 def _found(live: Object) -> Finding:

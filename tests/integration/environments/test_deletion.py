@@ -117,6 +117,7 @@ async def test_what_holds_a_namespace_is_named_and_not_touched(tenant: Previews)
         assert _HOLD in text
         assert status["phase"] == "Deleting"
         assert f"kubectl get namespace {place}" in status["message"]
+        assert _HOLD in status["message"]
         assert tenant.metrics.namespace_delete_blocked.child(())._value.get() == 1
 
         async def told() -> Any:
@@ -130,6 +131,24 @@ async def test_what_holds_a_namespace_is_named_and_not_touched(tenant: Previews)
         await _let_go(tenant, place)
         await tenant.gone(ENVIRONMENTS, "one", tenant.namespace)
         assert tenant.metrics.namespace_delete_blocked.child(())._value.get() == 0
+
+
+async def test_a_finalizer_of_the_namespace_itself_is_named(tenant: Previews) -> None:
+    """No condition of the namespace speaks of it, and nothing else is left."""
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment())
+        await tenant.phase("Ready")
+        place = await tenant.place()
+        await tenant.patch(NAMESPACES, place, {"metadata": {"finalizers": [_HOLD]}})
+        await tenant.api.delete(ENVIRONMENTS, "one", tenant.namespace)
+
+        async def named() -> bool:
+            status = (await tenant.get()).get("status") or {}
+            return f"finalizer {_HOLD} on namespace {place}" in status["message"]
+
+        await eventually(named, "the finalizer is named")
+        await tenant.patch(NAMESPACES, place, {"metadata": {"finalizers": None}})
+        await tenant.gone(ENVIRONMENTS, "one", tenant.namespace)
 
 
 @pytest.mark.scenario("E24")

@@ -291,3 +291,24 @@ async def test_untrusted_code_gets_no_policy_of_others_that_allows(
     assert "deny (by kubectl" in rows["PoliciesReady"]["message"]
     [event] = await tenant.events("PolicyRemoved")
     assert event["type"] == "Warning"
+
+
+@pytest.mark.scenario("E34")
+async def test_a_quota_that_changes_is_no_alarm(tenant: Previews) -> None:
+    """Until the API server counts by the new one, nothing is reported but what was."""
+    async with tenant.running(poll_seconds=3600.0):
+        place = await _isolated(tenant)
+        for pods in (11, 12):
+            tenant.connection.made.clear()
+            await tenant.apply(tenant.project(resources={"defaultQuota": {"pods": pods}}))
+            await _becomes(
+                tenant,
+                QUOTAS,
+                "default-quota",
+                place,
+                lambda found, pods=pods: (found["status"]["hard"] or {})["pods"] == str(pods),
+            )
+            await tenant.poke()
+            written = [one.body for one in tenant.connection.about("/environments/one/status")]
+            assert not [body for body in written if "conditions" in body["status"]], written
+        assert not await tenant.events("PolicyApplyFailed")

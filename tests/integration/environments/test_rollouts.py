@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from tests.support.previews import DEPLOYMENTS, ENVIRONMENTS, Previews, deployment
+from tests.support.previews import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    ENVIRONMENTS,
+    NAMESPACES,
+    Previews,
+    deployment,
+)
 from tests.support.waiting import eventually
+from windlass.kube.errors import NotFound
 
 pytestmark = pytest.mark.cluster
 
@@ -131,3 +140,110 @@ async def test_a_retry_gives_a_stuck_revision_its_time_again(tenant: Previews) -
         await tenant.patch(ENVIRONMENTS, "one", patch, tenant.namespace)
         found = await tenant.phase("Deploying")
         assert found["status"]["lastHandledRetryAt"] == "now"
+
+
+async def _age(tenant: Previews, place: str) -> None:
+    """Let the revision in `place` have begun long ago."""
+    kept = await tenant.api.get(CONFIG_MAPS, "windlass-inventory", place)
+    revision = {**json.loads(kept["data"]["revision"]), "began": "2026-01-01T00:00:00Z"}
+    patch = {"data": {"revision": json.dumps(revision)}}
+    await tenant.patch(CONFIG_MAPS, "windlass-inventory", patch, place)
+
+
+async def test_a_workload_that_somebody_deletes_is_no_alarm(tenant: Previews) -> None:
+    """It comes back with one DriftCorrected; an old revision is neither stuck nor Degraded."""
+    tenant.commit({"deploy/all.yaml": deployment()})
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment())
+        await tenant.started()
+        place = await tenant.place()
+        old = await tenant.api.get(DEPLOYMENTS, "web", place)
+    await _age(tenant, place)
+    async with tenant.running() as controller:
+        await tenant.passes(controller, 1)
+        await tenant.api.delete(DEPLOYMENTS, "web", place)
+
+        async def again() -> bool:
+            try:
+                found = await tenant.api.get(DEPLOYMENTS, "web", place)
+            except NotFound:
+                return False
+            return bool(found["metadata"]["uid"] != old["metadata"]["uid"])
+
+        await eventually(again, "the Deployment is back")
+        found = await tenant.phase("Deploying")
+        await _events(tenant, "DriftCorrected")
+        await tenant.started()
+        assert not await tenant.events("Degraded")
+        assert not await tenant.events("RolloutStuck")
+    rows = {row["type"]: row for row in found["status"]["conditions"]}
+    assert rows["DeploymentReady"]["reason"] == "RolloutProgressing"
+    assert rows["Ready"]["status"] == "False"
+
+
+def _autoscaled(manifest: str) -> str:
+    scaler = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "minReplicas": 1,
+            "maxReplicas": 5,
+        },
+    }
+    return f"{manifest}---\n{json.dumps(scaler)}\n"
+
+
+@pytest.mark.parametrize("says_replicas", [False, True])
+async def test_an_autoscaler_that_takes_over_is_no_drift(
+    tenant: Previews, says_replicas: bool
+) -> None:
+    """The number of replicas passes to it without an Event; a real edit still makes one."""
+    manifest = deployment() if says_replicas else deployment().replace('"replicas":1,', "")
+    tenant.commit({"deploy/all.yaml": _autoscaled(manifest)})
+    async with tenant.running() as controller:
+        await tenant.apply(tenant.project(), tenant.environment())
+        await tenant.started()
+        place = await tenant.place()
+        await tenant.passes(controller, 2)
+        number = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 1}}
+        number["metadata"] = {"name": "web", "namespace": place}
+        await tenant.api.apply(DEPLOYMENTS, number, field_manager="scaler")
+        await tenant.passes(controller, 2)
+        # As the autoscaler does it.
+        scale = {"spec": {"replicas": 3}}
+        await tenant.patch(DEPLOYMENTS, "web", scale, place, subresource="scale")
+        await tenant.started()
+        await tenant.passes(controller, 2)
+        live = await tenant.api.get(DEPLOYMENTS, "web", place)
+        assert live["spec"]["replicas"] == 3
+        assert not await tenant.events("DriftCorrected")
+        image = [{"name": "main", "image": "registry.invalid/web:other"}]
+        edit = {"spec": {"template": {"spec": {"containers": image}}}}
+        await tenant.patch(DEPLOYMENTS, "web", edit, place)
+        assert len(await _events(tenant, "DriftCorrected")) == 1
+
+
+async def test_the_revision_never_falls(tenant: Previews) -> None:
+    """Also not when the namespace, which counts them, was deleted by hand."""
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment())
+        await tenant.phase("Ready")
+        second = tenant.commit({"deploy/all.yaml": deployment()})
+        before = await tenant.started(commit=second)
+        place = await tenant.place()
+        assert before["status"]["revision"] == 2
+        await tenant.api.delete(NAMESPACES, place)
+        seen: list[int] = []
+
+        async def anew() -> Any:
+            found = await tenant.get()
+            seen.append(found["status"]["revision"])
+            is_new = found["status"]["namespaceUID"] != before["status"]["namespaceUID"]
+            return found if is_new and len(set(seen)) > 1 else None
+
+        found = await eventually(anew, "a new namespace with a revision")
+        assert found["status"]["revision"] == 3
+        assert seen == sorted(seen)
+        await tenant.started()

@@ -59,6 +59,15 @@ def test_a_revision_is_new_when_the_bundle_is() -> None:
     assert ledgers.begun(second, FIRST, LATER).revision.number == 3
 
 
+def test_a_ledger_that_lost_count_goes_on_from_what_was_reported() -> None:
+    """Whether it is gone, older or newer than the report."""
+    assert ledgers.begun(Ledger(), FIRST, NOW, at_least=7).revision.number == 8
+    first = ledgers.begun(Ledger(), FIRST, NOW)
+    assert ledgers.begun(first, FIRST, LATER, at_least=7).revision.number == 8
+    assert ledgers.begun(first, FIRST, LATER, at_least=1) == first
+    assert ledgers.begun(first, SECOND, LATER, at_least=1).revision.number == 2
+
+
 def test_the_first_readiness_is_noted_once() -> None:
     """It says since when a revision serves."""
     begun = ledgers.begun(Ledger(), FIRST, NOW)

@@ -14,6 +14,7 @@ _WARNED = ("policies", step.warned(_FENCED[1], "nobody enforces them"))
 _UNFENCED = ("policies", step.waiting(phase.POLICIES, "PolicyApplyFailed", "not yet"))
 _READY = step.done(phase.DEPLOYMENT, "RolloutComplete", "all there")
 _SLOW = step.waiting(phase.DEPLOYMENT, "RolloutProgressing", "a pod starts")
+_REPLACED = step.pending(phase.DEPLOYMENT, "RolloutProgressing", "a pod is replaced")
 _STUCK = step.failed(phase.DEPLOYMENT, "CrashLooping", "it ends again and again")
 
 
@@ -63,6 +64,8 @@ def test_namespace_and_fence(findings: Any, status: dict[str, Any], told: list[s
         (_SLOW, {"serving": {"revision": 1}, "phase": "Ready"}, []),
         (_SLOW, {"serving": {"revision": 2}, "phase": "Ready"}, ["Degraded"]),
         (_SLOW, {"serving": {"revision": 2}, "phase": "Degraded"}, []),
+        (_REPLACED, {"serving": {"revision": 2}, "phase": "Ready"}, []),
+        (_SLOW, {"serving": {"revision": 2}, "phase": "Deploying"}, ["Degraded"]),
         (_STUCK, {"serving": {"revision": 1}, "phase": "Deploying"}, ["RolloutStuck"]),
         (_STUCK, {"serving": {"revision": 2}, "phase": "Degraded"}, []),
     ],

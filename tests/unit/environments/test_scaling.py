@@ -59,6 +59,19 @@ def test_once_the_autoscaler_has_said_it_nothing_is_said() -> None:
     assert _wanted(live, _autoscaler(), replicas=2) is None
 
 
+def test_a_number_that_we_never_said_is_not_said_later() -> None:
+    """A chart with an autoscaler names none; saying the live one would be a change of ours."""
+    assert _wanted(_live(1, windlass_bundle=False), _autoscaler()) is None
+
+
+def test_a_handover_is_told_apart_from_an_edit() -> None:
+    """With the live number it is what we sent before."""
+    live = _live(4, windlass_bundle=True, kube_controller_manager=True)
+    wanted: Object = {"spec": {"paused": False}}
+    assert scaling.with_replicas_of(wanted, live) == {"spec": {"paused": False, "replicas": 4}}
+    assert wanted == {"spec": {"paused": False}}
+
+
 def test_the_member_stays_as_it_is() -> None:
     """What is applied differs; what is wished does not."""
     bundle = written.assembled([written.deployment(replicas=2), _autoscaler()], PLACE)

@@ -2,9 +2,10 @@
 
 Kept in one ConfigMap inside its namespace, so it comes and goes with it: the inventory of
 applied objects, and the wished revision with the moments it began and first was ready.
-Text that cannot be read counts as nothing remembered. Then the revision is numbered anew and
-the inventory is put together from what the cluster shows; only a Secret that is no longer
-wanted can be missed, because nobody may list those, and it goes with the namespace.
+Text that cannot be read counts as nothing remembered. Then revisions are counted on from the
+one that was last reported, and the inventory is put together from what the cluster shows; only
+a Secret that is no longer wanted can be missed, because nobody may list those, and it goes with
+the namespace.
 """
 
 from __future__ import annotations
@@ -76,15 +77,17 @@ def recovered(ledger: Ledger, present: Iterable[Object], owner_uid: str) -> Ledg
     return Ledger(inventory.found(present, owner_uid), ledger.revision)
 
 
-def begun(ledger: Ledger, bundle: Bundle, now: datetime) -> Ledger:
-    """Before anything of `bundle` is applied: all of it listed, its revision numbered."""
+def begun(ledger: Ledger, bundle: Bundle, now: datetime, *, at_least: int = 0) -> Ledger:
+    """Before anything of `bundle` is applied: all of it listed, its revision numbered.
+
+    `at_least` is the newest number that was reported; a ledger that lost count goes on there.
+    """
     revision, listed = ledger.revision, ledger.inventory
-    if revision.digest != bundle.digest:
+    if revision.digest != bundle.digest or revision.number < at_least:
         listed = inventory.unfinished(listed, bundle.hooks)
         is_upgrade = revision.is_upgrade or revision.ready is not None
-        revision = Revision(
-            revision.number + 1, bundle.digest, _whole_seconds(now), is_upgrade=is_upgrade
-        )
+        number = max(revision.number, at_least) + 1
+        revision = Revision(number, bundle.digest, _whole_seconds(now), is_upgrade=is_upgrade)
     return Ledger(inventory.widened(listed, bundle), revision)
 
 

@@ -7,7 +7,7 @@
 | EnforcementAbsent | it is warned that nobody enforces its policies, and was not |
 | Deployed | a revision is ready that never was; one of its own, as no condition need change |
 | Recovered | a revision is ready again |
-| Degraded | a revision that was ready no longer is |
+| Degraded | a revision that was ready no longer is, and is not just being replaced |
 | RolloutStuck | a revision will not become ready by itself |
 
 All follow from what is and what was said, so a pass that is made again tells the same.
@@ -47,7 +47,7 @@ def rollout(finding: Finding, status: Object, number: int) -> Iterator[Notice]:
         yield Notice("Normal", "Deployed", text, stands_alone=True)
     elif not finding.ends and status.get("phase") == "Degraded":
         yield Notice("Normal", "Recovered", f"revision {number} is ready again")
-    elif finding.ends and served and status.get("phase") == "Ready":
+    elif finding.condition.status == "False" and served and status.get("phase") != "Degraded":
         yield Notice("Warning", "Degraded", finding.condition.message)
     elif finding.ends and not served and phase.is_terminal(finding.condition, was_ready=False):
         yield Notice("Warning", "RolloutStuck", finding.condition.message)

@@ -13,9 +13,10 @@ First match wins:
 | 7 | Deploying | DeploymentReady or IngressReady is not True | False | Reconciling |
 | 8 | Ready | all are True | True Succeeded | - |
 
-A reason is terminal until inputs change. Reasons of workloads and routes are terminal only
-while the wished revision has never been Ready: later they may heal by themselves, and the
-phase is Degraded.
+A condition that is Unknown is under way and not worse: what was Ready and is being replaced is
+Deploying. A reason is terminal until inputs change. Reasons of workloads and routes are
+terminal only while the wished revision has never been Ready: later they may heal by
+themselves, and the phase is Degraded.
 """
 
 from __future__ import annotations

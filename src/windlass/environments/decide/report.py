@@ -187,7 +187,8 @@ def _facts(account: Account, status: Object) -> dict[str, JSON]:
     if account.namespace:
         facts |= {"namespace": account.namespace, "namespaceUID": account.namespace_uid}
     if account.revision.number:
-        facts["revision"] = account.revision.number
+        # It never falls: a ledger that lost count is numbered on, but not before it is written.
+        facts["revision"] = max(account.revision.number, int(status.get("revision") or 0))
     if _is_complete(account):
         facts["serving"] = _serving(account)
     return facts

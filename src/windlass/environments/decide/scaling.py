@@ -1,7 +1,8 @@
 """How many replicas are asked for where an autoscaler decides.
 
 Once the autoscaler has set the number, saying anything about it would fight with it. Before
-that, leaving it out would make it one; so the number that is there now is said again.
+that, leaving out what we said would make it one; so the number that is there now is said again.
+A number that we never said is not said later either.
 """
 
 from __future__ import annotations
@@ -27,15 +28,26 @@ def wanted(
     if live is None or (member.kind, member.name) not in driven:
         return member.object
     spec = {name: value for name, value in member.object["spec"].items() if name != "replicas"}
-    if not _set_by_others(live, us):
+    if _is_set(live, by_us=True, us=us) and not _is_set(live, by_us=False, us=us):
         spec["replicas"] = (live.get("spec") or {}).get("replicas", 1)
     return {**member.object, "spec": spec}
 
 
-def _set_by_others(live: Object, us: str) -> bool:
+def with_replicas_of(wanted: Object, live: Object) -> Object:
+    """`wanted` as it was sent before the autoscaler took the number over.
+
+    Who differs from `wanted` and not from this has been changed by nobody: only the number
+    of replicas passes from us to the autoscaler.
+    """
+    replicas = (live.get("spec") or {}).get("replicas", 1)
+    return {**wanted, "spec": {**(wanted.get("spec") or {}), "replicas": replicas}}
+
+
+def _is_set(live: Object, *, by_us: bool, us: str) -> bool:
+    """Whether the number is owned by us, or by somebody else."""
     rows = live["metadata"].get("managedFields") or []
     return any(
         "f:replicas" in ((row.get("fieldsV1") or {}).get("f:spec") or {})
         for row in rows
-        if row.get("manager") != us
+        if (row.get("manager") == us) is by_us
     )
