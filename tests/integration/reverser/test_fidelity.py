@@ -136,6 +136,30 @@ def test_applying_the_mirror_again_changes_nothing(mirrored: Mirrored) -> None:
     assert applied == len(documents) - 1
 
 
+@pytest.mark.scenario("A46")
+def test_a_stateful_set_with_claims_can_be_applied_again(mirrored: Mirrored) -> None:
+    """The list of claim templates is one value to the server: nothing is cut out of it."""
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    document = next(
+        one
+        for one in assorted.documents(assorted.PRESET, mirrored.namespace)
+        if one["kind"] == "StatefulSet"
+    )
+    document["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": spec}]
+    alice = mirrored.person("alice")
+    alice.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump(document))
+    mirrored.configured({"resources": ["statefulsets"]})
+    (text,) = eventually(lambda: list(mirrored.files().values()), "its file")
+    before = _live(mirrored, document)
+    again = ("apply", "--server-side", "--dry-run=server", "--field-manager=again", "-f", "-")
+    done = alice.try_kubectl(*again, "-o", "json", stdin=text)
+    assert done.returncode == 0, done.stderr
+    assert _comparable(json.loads(done.stdout)) == before
+    document["metadata"]["name"] = "more"
+    alice.apply(document)
+    mirrored.await_commit("[CREATE] apps/v1/statefulsets/more by user/alice")
+
+
 def _live(mirrored: Mirrored, document: dict[str, Any]) -> dict[str, Any]:
     person = admin_of(mirrored)
     path = person.path(

@@ -121,7 +121,6 @@ OF_KIND = {
     "Namespace": ("spec/finalizers", "metadata/labels/kubernetes.io?metadata.name"),
     "Node": ("spec/podCIDR", "spec/podCIDRs", "spec/providerID"),
     "Pod": ("spec/nodeName", "spec/priority"),
-    "StatefulSet": ("spec/volumeClaimTemplates/[0-9]/status",),
     "Job": (
         "spec/selector",
         "spec/template/metadata/labels/controller-uid",

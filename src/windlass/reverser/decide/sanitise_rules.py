@@ -5,6 +5,10 @@ maps below belong to the input and are copied before a key goes. *Allocated* fie
 only if the object came from a server (it carries a uid or a resourceVersion) and no
 manager outside the control plane claims them; a cleaned object has neither mark, so
 cleaning it again finds nothing allocated.
+
+Nothing is cut out of an item of an atomic list: the list is one value to server-side apply,
+so a file without the `status` of a StatefulSet's claim templates would conflict with whoever
+owns them, although that status never changes.
 """
 
 from __future__ import annotations
@@ -148,19 +152,6 @@ def _pod(result: Object, metadata: Object) -> None:
     _drop_allocated(result, metadata, "nodeName", "priority")
 
 
-def _stateful_set(result: Object, metadata: Object) -> None:
-    spec = result.get("spec")
-    claims = spec.get("volumeClaimTemplates") if isinstance(spec, dict) else None
-    if isinstance(spec, dict) and isinstance(claims, list):
-        result["spec"] = dict(spec) | {"volumeClaimTemplates": [_claim(item) for item in claims]}
-
-
-def _claim(item: JSON) -> JSON:
-    if not isinstance(item, dict) or "status" not in item:
-        return item
-    return {key: value for key, value in item.items() if key != "status"}
-
-
 def _job(result: Object, metadata: Object) -> None:
     spec = result.get("spec")
     if isinstance(spec, dict) and spec.get("manualSelector") is True:
@@ -199,7 +190,6 @@ _RULES: dict[Type, Callable[[Object, Object], None]] = {
     _NAMESPACE: _namespace,
     ("", "Node"): _node,
     ("", "Pod"): _pod,
-    ("apps", "StatefulSet"): _stateful_set,
     _JOB: _job,
     ("rbac.authorization.k8s.io", "ClusterRole"): _cluster_role,
 }
