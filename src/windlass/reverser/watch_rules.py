@@ -72,7 +72,7 @@ class WatchRules:
             destination=destination,
             destination_ready=self._destinations.is_ready(destination),
             destination_settled=self._destinations.is_settled(destination),
-            degraded=bool((catalogue := self._catalogue()) and catalogue.failed),
+            failed_groups=catalogue.failed if (catalogue := self._catalogue()) else (),
         )
 
     def _informer_get(self, key: Key) -> bytes | None:

@@ -160,6 +160,44 @@ def test_a_new_definition_is_followed_at_once(mirrored: Mirrored) -> None:
         eventually(lambda: path in mirrored.files(), "the instance", seconds=10.0)
 
 
+def test_a_typo_is_not_the_fault_of_a_broken_api(mirrored: Mirrored) -> None:
+    """A misspelt plural is not served; the group that fails is named and blamed for its own."""
+    person, group = admin_of(mirrored), widgets.unique_group()
+    service = {
+        "apiVersion": "apiregistration.k8s.io/v1",
+        "kind": "APIService",
+        "metadata": {"name": f"v1.{group}"},
+        "spec": {
+            "group": group,
+            "version": "v1",
+            "groupPriorityMinimum": 100,
+            "versionPriority": 100,
+            "service": {"name": "nobody", "namespace": mirrored.namespace},
+        },
+    }
+    person.apply(service)
+    try:
+        mirrored.configured({"resources": ["configmaps", "configmapz"]})
+        told = eventually(lambda: _blames(mirrored, group), "the failing group named")
+        assert told["reason"] == "PartlyResolved"
+        assert "configmapz (NotServed)" in told["message"]
+        unresolved = mirrored.admin.get("watchrule", "rule")["status"]["unresolved"]
+        assert unresolved == [{"entry": "configmapz", "reason": "NotServed"}]
+        mirrored.admin.apply(mirrored.watch_rule({"apiGroups": [group], "resources": ["things"]}))
+        mirrored.await_condition(
+            "watchrule", "rule", "DiscoveryDegraded", type_="ResourcesResolved"
+        )
+        told = _blames(mirrored, group)
+        assert f"{group}/things (DiscoveryDegraded)" in told["message"]
+    finally:
+        person.ask("DELETE", person.path("apiservice", f"v1.{group}"))
+
+
+def _blames(mirrored: Mirrored, group: str) -> dict[str, Any]:
+    told = mirrored.condition("watchrule", "rule", "ResourcesResolved")
+    return told if f"API group {group} cannot be discovered" in told.get("message", "") else {}
+
+
 @pytest.mark.scenario("A29")
 def test_an_unrelated_rule_restarts_nothing(mirrored: Mirrored, operator: Operator) -> None:
     """No stream is begun again, and none takes a second snapshot."""

@@ -113,7 +113,7 @@ def test_the_last_push_is_told_in_whole_seconds() -> None:
     }
 
 
-def _rule(resolution: Resolution, *, ready: bool = True) -> Outcome:
+def _rule(resolution: Resolution, *, ready: bool = True, failed: tuple[str, ...] = ()) -> Outcome:
     return rule_report.report(
         resolution,
         states={("v1/configmaps", ""): "synced"},
@@ -121,7 +121,7 @@ def _rule(resolution: Resolution, *, ready: bool = True) -> Outcome:
         destination=Key("ns", "dest"),
         destination_ready=ready,
         destination_settled=True,
-        degraded=False,
+        failed_groups=failed,
     )
 
 
@@ -134,6 +134,26 @@ def test_a_rule_that_selects_nothing_waits_for_the_type() -> None:
     assert _ready(outcome).reason == "NoResourceResolved"
     assert (outcome.reconciling, outcome.stalled) == (True, False)
     assert outcome.conditions[0].reason == "NotServed"
+
+
+def test_a_failing_group_is_named_and_takes_no_blame_for_a_typo() -> None:
+    """Only an entry of the group itself is degraded; a typo is not served, whoever fails."""
+    typo, hidden = Unresolved("configmapz", "NotServed"), Unresolved("a.io/*", "DiscoveryDegraded")
+
+    def said(*rows: Unresolved, failed: tuple[str, ...] = ("a.io",)) -> tuple[str, str]:
+        row = _rule(Resolution((_ONE,), rows), failed=failed).conditions[0]
+        return row.reason, row.message
+
+    reason, text = said(typo)
+    assert reason == "PartlyResolved"
+    assert text == (
+        "not resolved: configmapz (NotServed); API group a.io cannot be discovered; "
+        "check its APIService"
+    )
+    assert said(typo, failed=()) == ("PartlyResolved", "not resolved: configmapz (NotServed)")
+    assert said(hidden)[0] == "DiscoveryDegraded"
+    assert "API groups a.io, core cannot be" in said(hidden, failed=("a.io", ""))[1]
+    assert "API group" not in said(Unresolved("events", "NeverMirrored"))[1]
 
 
 def test_a_rule_is_ready_only_with_its_destination() -> None:

@@ -236,13 +236,16 @@ def test_entry_is_told_with_its_single_group() -> None:
 
 @pytest.mark.parametrize("failed", ["broken.io/v1", "broken.io"])
 def test_failed_group_degrades_what_it_may_hide(failed: str) -> None:
-    """DSC-1: nothing is concluded from what a failed group lacks."""
+    """DSC-1: entries that reach into the group by name or by `*`; a typo is just not served."""
     rule = watch_rule(RuleItem(resources=("*", "gadgets")))
     found = resolve(rule, failed_groups=[failed])
     assert found.unresolved == (
         Unresolved("broken.io/*", "DiscoveryDegraded"),
-        Unresolved("gadgets", "DiscoveryDegraded"),
+        Unresolved("gadgets", "NotServed"),
     )
+    named = RuleItem(api_groups=("example.com", "broken.io"), resources=("gadgets",))
+    found = resolve(watch_rule(named), failed_groups=[failed])
+    assert found.unresolved == (Unresolved("broken.io/gadgets", "DiscoveryDegraded"),)
 
 
 def test_failed_group_outside_the_filter_does_not_matter() -> None:

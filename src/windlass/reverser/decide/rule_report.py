@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from windlass.objects.condition import Condition
 from windlass.objects.json import JSON
@@ -30,15 +30,18 @@ def report(
     destination: Key,
     destination_ready: bool,
     destination_settled: bool,
-    degraded: bool,
+    failed_groups: Collection[str] = (),
 ) -> Outcome:
-    """The outcome of a pass over a rule whose references are in order."""
+    """The outcome of a pass over a rule whose references are in order.
+
+    `failed_groups` are the API groups that discovery could not read.
+    """
     ready = _ready(resolution, destination, destination_ready)
     rows = _fields(resolution, states)
     return Outcome(
         ready=ready,
         reconciling=ready.status != "True",
-        conditions=(_resolved(resolution, degraded),),
+        conditions=(_resolved(resolution, failed_groups),),
         fields={**rows, "objects": objects},
         transient=not destination_settled
         or (ready.status == "True" and _is_starting(rows["resolved"])),
@@ -78,14 +81,26 @@ def _ready(resolution: Resolution, destination: Key, destination_ready: bool) ->
     return Verdict("True", "Ready", f"selects {len(resolution.scopes)} types")
 
 
-def _resolved(resolution: Resolution, degraded: bool) -> Condition:
-    if not resolution.unresolved:
+def _resolved(resolution: Resolution, failed_groups: Collection[str]) -> Condition:
+    rows = resolution.unresolved
+    if not rows:
         return Condition(RESOURCES_RESOLVED, "True", "AllResolved", "every entry selects a type")
-    rows = ", ".join(f"{row.entry} ({row.reason})" for row in resolution.unresolved[:5])
-    if degraded:
-        return Condition(RESOURCES_RESOLVED, "False", "DiscoveryDegraded", f"not resolved: {rows}")
+    text = "not resolved: " + ", ".join(f"{row.entry} ({row.reason})" for row in rows[:5])
+    reasons = {row.reason for row in rows}
+    if failed_groups and reasons & {"DiscoveryDegraded", "NotServed"}:
+        text += f"; {_failing(sorted(group or 'core' for group in failed_groups))}"
+    if "DiscoveryDegraded" in reasons:
+        return Condition(RESOURCES_RESOLVED, "False", "DiscoveryDegraded", text)
     reason = "PartlyResolved" if resolution.scopes else "NotServed"
-    return Condition(RESOURCES_RESOLVED, "False", reason, f"not resolved: {rows}")
+    return Condition(RESOURCES_RESOLVED, "False", reason, text)
+
+
+def _failing(groups: list[str]) -> str:
+    many = len(groups) > 1
+    return (
+        f"API group{'s' if many else ''} {', '.join(groups[:5])} cannot be discovered; check "
+        f"{'their' if many else 'its'} APIService"
+    )
 
 
 def _fields(resolution: Resolution, states: Mapping[tuple[str, str], str]) -> dict[str, JSON]:

@@ -172,8 +172,9 @@ class _Compiler:
         found, reasons = self._chosen(self.catalogue.families(entry), named=True)
         if found:
             return found, []
-        reason = _most_telling(reasons) or self._absence(entry)
-        return [], [Unresolved(self._text(entry), reason)]
+        if told := _most_telling(reasons):
+            return [], [Unresolved(self._text(entry), told)]
+        return [], [self._absence(entry)]
 
     def _everything(self, entry: str) -> tuple[list[Type], list[Unresolved]]:
         found, reasons = self._chosen(self.catalogue.every_family(), named=False)
@@ -229,10 +230,14 @@ class _Compiler:
             rows.append(Unresolved(entry, _most_telling(reasons) or "NotServed"))
         return rows
 
-    def _absence(self, entry: str) -> TypeReason:
+    def _absence(self, entry: str) -> Unresolved:
         if "/" in entry or self._below_parent_only(entry):
-            return "SubresourceOnly"
-        return "DiscoveryDegraded" if self._failed_groups() else "NotServed"
+            return Unresolved(self._text(entry), "SubresourceOnly")
+        # Without a named group every failed one might serve it, and every typo would be its fault.
+        named = () if _open(self.item.api_groups) else sorted(self._failed_groups())
+        if named:
+            return Unresolved(f"{named[0] or 'core'}/{entry}", "DiscoveryDegraded")
+        return Unresolved(self._text(entry), "NotServed")
 
     def _below_parent_only(self, entry: str) -> bool:
         return any(
