@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -73,6 +74,20 @@ def _settle_memory() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(5000)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Fail the test that leaves something open, not whichever runs when that is collected."""
+    yield
+    left: list[str] = []
+    told, sys.unraisablehook = sys.unraisablehook, lambda about: left.append(repr(about.exc_value))
+    try:
+        gc.collect()
+    finally:
+        sys.unraisablehook = told
+    if left:
+        pytest.fail(f"{item.nodeid} left to the garbage collector: {left}", pytrace=False)
 
 
 @pytest.fixture(scope="session")

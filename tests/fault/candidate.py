@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import socket
 from pathlib import Path
 
-from tests.support.operator import Operator
+from tests.support.operator import Operator, free_port
 from windlass.api.install import Install
 from windlass.dev import install
 from windlass.dev.desk import Desk
@@ -29,6 +28,7 @@ class Candidate(Operator):
         super().__init__(desk, directory, *flags, authors=False)
         self.stores = directory / "stores"
         self._kubeconfig = kubeconfig
+        self._webhook_port = free_port()
 
     def _arguments(self) -> list[str]:
         return [
@@ -36,7 +36,7 @@ class Candidate(Operator):
             f"--kubeconfig={self._kubeconfig}",
             f"--health-probe-bind-address=127.0.0.1:{self._probe_port}",
             f"--metrics-bind-address=127.0.0.1:{self.metrics_port}",
-            f"--webhook-bind-address=127.0.0.1:{_free_port()}",
+            f"--webhook-bind-address=127.0.0.1:{self._webhook_port}",
             f"--work-dir={self.stores}",
             "--git-insecure-hosts=127.0.0.1",
             *self._flags,
@@ -45,9 +45,3 @@ class Candidate(Operator):
     @property
     def is_alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
-        return port

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.server_loop import server_loop
 from tests.support.watch_proxy import Answer, Matcher, WatchProxy
-
-_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
@@ -48,20 +46,14 @@ class EmptyList(Answer):
 @contextlib.contextmanager
 def proxied(kubeconfig: Path, directory: Path) -> Iterator[Proxied]:
     """A proxy that acts as the user of `kubeconfig`."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
 
     async def enter() -> WatchProxy:
         return await WatchProxy(kubeconfig).__aenter__()
 
-    proxy = asyncio.run_coroutine_threadsafe(enter(), loop).result(_SECONDS)
-    try:
-        path = proxy.write_kubeconfig(directory / "proxy.kubeconfig")
-        yield Proxied(proxy, path, loop)
-    finally:
-        leaving = proxy.__aexit__(None, None, None)
-        asyncio.run_coroutine_threadsafe(leaving, loop).result(_SECONDS)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(_SECONDS)
-        loop.close()
+    with server_loop() as running:
+        proxy = running.run(enter())
+        try:
+            path = proxy.write_kubeconfig(directory / "proxy.kubeconfig")
+            yield Proxied(proxy, path, running.loop)
+        finally:
+            running.run(proxy.__aexit__(None, None, None))

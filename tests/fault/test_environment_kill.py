@@ -155,11 +155,12 @@ async def mortal(tenant: Previews, tmp_path: Path) -> AsyncIterator[Mortal]:
         },
     )
     found = Mortal(process)
-    yield found
-    await found.stop()
-    assert process.stdin is not None
-    process.stdin.close()
-    await process.wait()
+    try:
+        yield found
+    finally:
+        await found.stop()
+        # Its input ends, and it with that; what is left to read is read, so that pipes close.
+        await process.communicate()
 
 
 @pytest.mark.scenario("E29", "E71")

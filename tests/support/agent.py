@@ -26,7 +26,7 @@ from tests.support import gitserver, program
 from tests.support.engine_site import SERVICE, SITE, files_of
 from tests.support.gateway import TOKEN, Gateway
 from tests.support.gitserver import Served, commit_files, tips
-from tests.support.operator import _free_port, eventually
+from tests.support.operator import eventually, free_port
 from tests.support.people import Swift
 from windlass.api.ignitionsync import IgnitionSync
 from windlass.dev.desk import Desk
@@ -43,6 +43,7 @@ CR = "site"
 POD = "site-0"
 LABELS = {"app.kubernetes.io/name": "site"}
 SETTLED = ("Synced", "Error", "Paused", "DryRun")
+_RELAY_SECONDS = 10.0
 
 
 class Relay:
@@ -55,8 +56,11 @@ class Relay:
         self._target = (parts.hostname, parts.port)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._open: list[socket.socket] = []
+        self._pumps: list[threading.Thread] = []
         self._is_cut = False
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._changing = threading.Lock()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     @property
     def url(self) -> str:
@@ -64,17 +68,23 @@ class Relay:
 
     def cut(self) -> None:
         """End every connection and refuse new ones."""
-        self._is_cut = True
-        for line in self._open:
-            with contextlib.suppress(OSError):
-                line.shutdown(socket.SHUT_RDWR)
+        with self._changing:
+            self._is_cut = True
+            for line in self._open:
+                _end(line)
 
     def mend(self) -> None:
         self._is_cut = False
 
     def close(self) -> None:
+        """End everything; no thread and no socket is left to the garbage collector."""
         self.cut()
+        # Closing alone does not wake who waits in accept().
+        _end(self._listener)
+        self._accepting.join(_RELAY_SECONDS)
         self._listener.close()
+        for pump in self._pumps:
+            pump.join(_RELAY_SECONDS)
         for line in self._open:
             line.close()
 
@@ -85,17 +95,29 @@ class Relay:
             except OSError:
                 return
             self._open.append(client)
-            if self._is_cut:
-                client.close()
-                continue
-            try:
-                server = socket.create_connection(self._target)
-            except OSError:
-                client.close()
-                continue
+            if not self._is_cut:
+                self._connect(client)
+            else:
+                _end(client)
+
+    def _connect(self, client: socket.socket) -> None:
+        try:
+            server = socket.create_connection(self._target, timeout=_RELAY_SECONDS)
+        except OSError:
+            _end(client)
+            return
+        server.settimeout(None)
+        with self._changing:
             self._open.append(server)
+            if self._is_cut:
+                # It was cut while we connected.
+                _end(client)
+                _end(server)
+                return
             for source, sink in ((client, server), (server, client)):
-                threading.Thread(target=_pump, args=(source, sink), daemon=True).start()
+                pump = threading.Thread(target=_pump, args=(source, sink), daemon=True)
+                pump.start()
+                self._pumps.append(pump)
 
 
 def _pump(source: socket.socket, sink: socket.socket) -> None:
@@ -103,8 +125,12 @@ def _pump(source: socket.socket, sink: socket.socket) -> None:
         while data := source.recv(65536):
             sink.sendall(data)
     for line in (source, sink):
-        with contextlib.suppress(OSError):
-            line.shutdown(socket.SHUT_RDWR)
+        _end(line)
+
+
+def _end(line: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        line.shutdown(socket.SHUT_RDWR)
 
 
 class AgentRun:
@@ -116,9 +142,9 @@ class AgentRun:
         self._kubeconfig = kubeconfig
         self._process: program.Started | None = None
         self.starting: program.Starting = program.start
-        self.health_port = _free_port()
-        self.metrics_port = _free_port()
-        self.plan_port = _free_port()
+        self.health_port = free_port()
+        self.metrics_port = free_port()
+        self.plan_port = free_port()
 
     def start(self, **environment: str) -> None:
         self._process = self.starting(

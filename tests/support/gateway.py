@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import http.client
 import json
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.support.server_loop import server_loop
 from windlass.dev.gateway_server import GatewayServer, GatewaySettings
 
 TOKEN = "agent:s3cret-of-the-agent"
@@ -78,28 +77,12 @@ def ask(
 def serving(data: Path, **settings: Any) -> Iterator[Gateway]:
     """A gateway over `data` in a thread of its own, so that tests may block."""
     server = GatewayServer(GatewaySettings(data, **settings))
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    try:
-        asyncio.run_coroutine_threadsafe(server.start(), loop).result(_SECONDS)
+    with server_loop() as running:
+        running.run(server.start())
         try:
             yield Gateway(server.url, server.control_url)
         finally:
-            asyncio.run_coroutine_threadsafe(_stop(server), loop).result(_SECONDS)
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(_SECONDS)
-        loop.close()
-
-
-async def _stop(server: GatewayServer) -> None:
-    await server.stop()
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
-    await asyncio.get_running_loop().shutdown_default_executor()
+            running.run(server.stop())
 
 
 def write_resource(directory: Path, files: Mapping[str, bytes], **attributes: object) -> None:

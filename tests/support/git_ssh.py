@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shlex
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import asyncssh
 
+from tests.support.server_loop import server_loop
 from windlass.dev.git_repositories import child_environment
 from windlass.git.format.remote import Remote
 
-_SECONDS = 15.0
 _SERVICES = frozenset({"git-upload-pack", "git-receive-pack"})
 
 
@@ -59,9 +58,15 @@ async def _serve(process: asyncssh.SSHServerProcess[bytes], root: Path) -> None:
         stderr=asyncio.subprocess.PIPE,
         env=child_environment(),
     )
-    await process.redirect(child.stdin, child.stdout, child.stderr)
-    process.exit(await child.wait())
-    await process.wait_closed()
+    try:
+        await process.redirect(child.stdin, child.stdout, child.stderr)
+        process.exit(await child.wait())
+        await process.wait_closed()
+    finally:
+        # Its client may have left, or the server ends.
+        if child.returncode is None:
+            child.kill()
+            await child.wait()
 
 
 @contextlib.contextmanager
@@ -70,9 +75,6 @@ def serving_ssh(root: Path, *, host: asyncssh.SSHKey | None = None) -> Iterator[
     host = host or asyncssh.generate_private_key("ssh-ed25519")
     user = asyncssh.generate_private_key("ssh-ed25519")
     logins: list[str] = []
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
 
     async def listen() -> asyncssh.SSHAcceptor:
         return await asyncssh.listen(
@@ -87,29 +89,23 @@ def serving_ssh(root: Path, *, host: asyncssh.SSHKey | None = None) -> Iterator[
             encoding=None,
         )
 
-    acceptor = asyncio.run_coroutine_threadsafe(listen(), loop).result(_SECONDS)
     kind, key = host.export_public_key().decode().split()[:2]
-    port = acceptor.get_port()
-    try:
-        yield SshServed(
-            root=root,
-            port=port,
-            key=user.export_private_key(),
-            known_hosts=f"[127.0.0.1]:{port} {kind} {key}\n".encode(),
-            user_public_key=user.export_public_key().decode().split()[1],
-            logins=logins,
-        )
-    finally:
-        asyncio.run_coroutine_threadsafe(_stop(acceptor), loop).result(_SECONDS)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(_SECONDS)
-        loop.close()
+    with server_loop() as running:
+        acceptor = running.run(listen())
+        port = acceptor.get_port()
+        try:
+            yield SshServed(
+                root=root,
+                port=port,
+                key=user.export_private_key(),
+                known_hosts=f"[127.0.0.1]:{port} {kind} {key}\n".encode(),
+                user_public_key=user.export_public_key().decode().split()[1],
+                logins=logins,
+            )
+        finally:
+            running.run(_stop(acceptor))
 
 
 async def _stop(acceptor: asyncssh.SSHAcceptor) -> None:
     acceptor.close()
     await acceptor.wait_closed()
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)

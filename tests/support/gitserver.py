@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import dataclasses
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pygit2
 
+from tests.support.server_loop import server_loop
 from windlass.dev.git_repositories import child_environment
 from windlass.dev.git_server import GitServer, GitServerSettings
 from windlass.git.credentials import Credentials
@@ -23,7 +23,6 @@ from windlass.git.settings import GitSettings
 LOOPBACK = frozenset({"127.0.0.1", "localhost"})
 PASSWORD = "correct-horse-battery"
 TOKEN = "tok_3141592653589793"
-_SECONDS = 15.0
 
 
 @dataclass
@@ -51,26 +50,12 @@ def serving(root: Path, **settings: object) -> Iterator[Served]:
     """A server in a thread of its own, so that tests may block."""
     chosen = dataclasses.replace(GitServerSettings(root=root), **settings)  # type: ignore[arg-type]
     server = GitServer(chosen)
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    asyncio.run_coroutine_threadsafe(server.start(), loop).result(_SECONDS)
-    try:
-        yield Served(server)
-    finally:
-        asyncio.run_coroutine_threadsafe(_stop(server), loop).result(_SECONDS)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(_SECONDS)
-        loop.close()
-
-
-async def _stop(server: GitServer) -> None:
-    await server.stop()
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
-    await asyncio.get_running_loop().shutdown_default_executor()
+    with server_loop() as running:
+        running.run(server.start())
+        try:
+            yield Served(server)
+        finally:
+            running.run(server.stop())
 
 
 def git_settings(tmp_path: Path, **changes: object) -> GitSettings:

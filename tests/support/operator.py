@@ -6,6 +6,7 @@ import contextlib
 import os
 import random
 import signal
+import socket
 import time
 import urllib.error
 import urllib.request
@@ -52,8 +53,8 @@ class Operator:
         self._authors = authors
         self._is_forked = forked
         self._process: program.Started | None = None
-        self._probe_port = _free_port()
-        self.metrics_port = _free_port()
+        self._probe_port = free_port()
+        self.metrics_port = free_port()
 
     def start(self, environment: Mapping[str, str] | None = None) -> None:
         """Start and wait until it is ready and, where wanted, can prove authors."""
@@ -89,7 +90,10 @@ class Operator:
             url = f"http://127.0.0.1:{self._probe_port}/readyz"
             with urllib.request.urlopen(url, timeout=2) as answer:
                 return bool(answer.status == 200)
-        except (urllib.error.URLError, OSError):
+        except urllib.error.HTTPError as error:
+            error.close()
+            return False
+        except OSError:
             return False
 
     def metrics(self) -> str:
@@ -125,12 +129,30 @@ class Operator:
             self.wait_dead()
 
 
-def _free_port() -> int:
-    """A port that no outgoing connection can be given before the operator listens on it."""
+def free_port() -> int:
+    """A port that nobody gets before the operator listens on it, nor while it is dead.
+
+    It lies below what outgoing connections are given, and whoever runs tests on this machine
+    at the same time is told by a lock that it is taken, as long as this process lives.
+    """
     (port,) = ports.choose(
-        1, taken=(), ceiling=ports.ceiling(), is_free=ports.is_free, rng=random.Random()
+        1, taken=(), ceiling=ports.ceiling(), is_free=_is_taken_now, rng=random.Random()
     )
     return port
+
+
+def _is_taken_now(port: int) -> bool:
+    """Whether `port` was free and is ours from now on."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as lock:
+        try:
+            lock.bind(f"\0windlass-test-port-{port}")
+        except OSError:
+            return False
+        if not ports.is_free(port):
+            return False
+        # Kept without an object that somebody would have to close.
+        lock.detach()
+    return True
 
 
 @contextlib.contextmanager

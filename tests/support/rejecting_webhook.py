@@ -5,10 +5,8 @@ What they may touch is narrowed by match conditions, so that no other test is di
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
-import threading
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,6 +15,7 @@ from datetime import UTC, datetime
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from tests.support.server_loop import server_loop
 from windlass.api import webhook
 from windlass.dev.desk import Desk
 from windlass.objects.json import Object
@@ -28,7 +27,6 @@ from windlass.web.tls import Tls
 
 REFUSED = "refused by the other webhook"
 _CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
@@ -83,18 +81,13 @@ def identity() -> tuple[bytes, Tls]:
 def hosted(app: ASGIApp) -> Iterator[Hosted]:
     """`app` behind TLS on loopback, in a thread of its own."""
     authority, tls = identity()
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
     server = Server(app, tls=tls)
-    asyncio.run_coroutine_threadsafe(server.start(), loop).result(_SECONDS)
-    try:
-        yield Hosted(f"https://127.0.0.1:{server.port}", authority)
-    finally:
-        asyncio.run_coroutine_threadsafe(_stop(server), loop).result(_SECONDS)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(_SECONDS)
-        loop.close()
+    with server_loop() as running:
+        running.run(server.start())
+        try:
+            yield Hosted(f"https://127.0.0.1:{server.port}", authority)
+        finally:
+            running.run(server.stop())
 
 
 @contextlib.contextmanager
@@ -136,12 +129,3 @@ async def _body(receive: Receive) -> bytes:
         chunks.append(message.get("body", b""))
         more = message.get("more_body", False)
     return b"".join(chunks)
-
-
-async def _stop(server: Server) -> None:
-    await server.stop()
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
-    await asyncio.get_running_loop().shutdown_default_executor()

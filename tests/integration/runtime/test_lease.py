@@ -87,7 +87,8 @@ async def candidate(kubeconfig: Path, namespace: str) -> AsyncIterator[Candidate
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
-        await process.wait()
+        # Reads what is left, so that its pipe is closed too.
+        await process.communicate()
 
 
 def leadership(api: Api, namespace: str, identity: str, **more: Any) -> Leadership:
