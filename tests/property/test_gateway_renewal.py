@@ -43,7 +43,7 @@ LISTED = [
     for blob in ("0", "1", "2", "3")
 ]
 EDITED = shares([None], LISTED)
-PATCHES = ((), (), (PatchSet("**/view.json", {".x": "1"}),))
+PATCHES = ((), (), (PatchSet({".x": "1"}, "**/view.json"),))
 
 
 def _routing(said: list[tuple[Any, ...]]) -> Routing:

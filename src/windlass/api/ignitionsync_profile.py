@@ -41,14 +41,17 @@ class Patch(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tru
 
     file: Annotated[
         GlobOrMapped,
-        Meta(description="Which files below the destination; left out for the mapped file itself."),
+        Meta(
+            description="Which files below the destination; left out for the mapped file itself. "
+            "Variables may stand in it."
+        ),
     ] = ""
     set: Annotated[
         dict[str, PatchValue],
         Meta(
             description="Values by path, for example .host: 10.0.0.1 or .servers[0].port: 8088; "
-            "the index - appends to a list. A value that is JSON is used as JSON, any other as a "
-            "text.",
+            "the index - appends to a list. Variables may stand in values. A value that is JSON "
+            "then is used as JSON, any other as a text.",
             min_length=1,
             max_length=64,
             extra=declared(_JSON_PATHS),
@@ -132,8 +135,16 @@ class Profile(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=T
 class AdditionalFile(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One more piece of the repository for gateways that use no profile."""
 
-    source: Annotated[TreePath, Meta(description="File or directory in the repository.")]
-    dest: Annotated[TreePath, Meta(description="Where it lands, relative to the data directory.")]
+    source: Annotated[
+        TreePath,
+        Meta(description="File or directory in the repository. Variables may stand in it."),
+    ]
+    dest: Annotated[
+        TreePath,
+        Meta(
+            description="Where it lands, relative to the data directory. Variables may stand in it."
+        ),
+    ]
     type: Annotated[MappingType, Meta(description="What the source is.")] = "file"
 
 

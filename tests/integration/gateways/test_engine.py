@@ -28,7 +28,9 @@ from windlass.gateways.decide.plan import to_json
 from windlass.gateways.decide.policing import Caps
 from windlass.gateways.decide.refusal import Refused
 from windlass.gateways.decide.routing import (
+    AdditionalFile,
     Normalise,
+    PatchSet,
     Profile,
     ProfileMapping,
     Routing,
@@ -171,6 +173,32 @@ async def test_a_template_without_its_variable_is_refused(site: EngineSite) -> N
     assert site.files == {"projects/line/view/a.txt": b"hello north"}
     site.commit({"tpl/a.txt": "hello\n{{.Vars.whom}}"})
     with pytest.raises(Refused, match=r"a\.txt:2"):
+        await site.engine.sync(site.order())
+
+
+async def test_patches_and_their_files_are_templates_too(site: EngineSite) -> None:
+    """A value is rendered before it is read as JSON; the file it goes to may be named by one."""
+    patch = PatchSet(
+        {".name": "{{.GatewayName}}", ".port": "{{.Vars.port}}"}, "{{.GatewayName}}/db.json"
+    )
+    mapping = ProfileMapping("tpl", "projects/line", patches=(patch,))
+    site.routing = Routing(profiles={"default": Profile((mapping,), vars={"port": "8088"})})
+    site.pod = pod(service_path="", profile="default")
+    site.commit({"tpl/site/db.json": '{"name": "", "port": 0}'})
+    await site.engine.sync(site.order())
+    made = json.loads(site.files["projects/line/site/db.json"])
+    assert made == {"name": "site", "port": 8088}
+
+
+async def test_additional_files_go_where_their_templates_lead(site: EngineSite) -> None:
+    """Nothing is written to a path that is called like the template."""
+    extra = AdditionalFile("labels/{{.PodName}}.txt", "user-lib/{{.GatewayName}}/")
+    site.routing = Routing(additional_files=(extra,))
+    site.commit({"labels/site-0.txt": "first"})
+    await site.engine.sync(site.order())
+    assert site.files["user-lib/site/site-0.txt"] == b"first"
+    site.routing = Routing(additional_files=(AdditionalFile("README.md", "{{.Nothing}}"),))
+    with pytest.raises(Refused, match=r"additionalFiles\[0\]\.dest: .*there is no `\.Nothing`"):
         await site.engine.sync(site.order())
 
 

@@ -41,7 +41,9 @@ def test_a_native_mode_keeps_its_own_collection() -> None:
 def test_a_profile_renders_its_paths() -> None:
     """Source and destination are templates; the result is one spelling."""
     spec = ProfileMapping("t/{{x}}/", "./projects//{{x}}", "dir", required=True)
-    found = mapping.from_profile("p", Profile((spec,)), lambda text: text.replace("{{x}}", "area1"))
+    found = mapping.from_profile(
+        "p", Profile((spec,)), lambda _, text: text.replace("{{x}}", "area1")
+    )
     assert _pairs(found) == [("t/area1", "projects/area1")]
     assert (found[0].required, found[0].origin) == (True, "profiles.p.mappings[0]")
 
@@ -53,7 +55,7 @@ def test_no_mapping_leads_to_a_protected_path(destination: str) -> None:
     """A rendered destination passes the same rules as a written one."""
     profile = Profile((ProfileMapping("a", "{{x}}"),))
     with pytest.raises(Refused, match=r"mappings\[0\].destination") as caught:
-        mapping.from_profile("p", profile, lambda text: text.replace("{{x}}", destination))
+        mapping.from_profile("p", profile, lambda _, text: text.replace("{{x}}", destination))
     assert caught.value.reason == "ProfilesInvalid"
 
 

@@ -52,6 +52,24 @@ def test_a_named_profile_wins() -> None:
     assert found.recipes.variables.deployment_mode == "m"
 
 
+@pytest.mark.parametrize(
+    "annotation",
+    ["service_path", "deployment_mode", "tag_provider", "system_name", "exclude_patterns"],
+)
+def test_a_template_where_none_is_rendered_is_refused(annotation: str) -> None:
+    """It would become a directory or a name with braces in it."""
+    said = {"service_path": "s", annotation: "{{.GatewayName}}"}
+    with pytest.raises(Refused, match="must not contain a template"):
+        _chosen(Routing(), pod_of(**said))
+
+
+def test_a_template_in_a_variable_is_refused() -> None:
+    """What is put into a template is never read as one."""
+    profile = Profile((ProfileMapping("d", "x"),), vars={"line": "{{.Ref}}"})
+    with pytest.raises(Refused, match=r"vars\.line: .* must not contain a template"):
+        _chosen(Routing(profiles={"default": profile}), pod_of())
+
+
 def test_a_service_path_means_the_convention() -> None:
     """A profile called default does not win over it."""
     found = _chosen(PROFILES, pod_of(service_path="s"))

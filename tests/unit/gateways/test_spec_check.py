@@ -51,9 +51,34 @@ def test_the_operator_may_protect_more(destination: str) -> None:
     assert problems(**_mapping(destination="plants")) == ()
 
 
+def test_templates_may_stand_in_patches_and_additional_files() -> None:
+    """What some gateway can render is no problem."""
+    patch = {"file": "{{.Vars.a}}/*.json", "set": {".x": "{{.GatewayName}}", ".y": '{"a":{}}'}}
+    found = _problems(
+        profiles={
+            "p": {
+                "mappings": [{"source": "a", "destination": "b", "patches": [patch]}],
+                "vars": {"a": "1"},
+            }
+        },
+        additionalFiles=[{"source": "{{.SiteNumber}}", "dest": "x/{{.GatewayName}}"}],
+    )
+    assert found == ()
+
+
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
+        (_mapping(patches=[{"set": {".a": "{{.Vars.b}}"}}]), "patches[0].set[.a]"),
+        (_mapping(patches=[{"set": {".{{x}}": "1"}}]), "patches[0].set"),
+        (_mapping(patches=[{"file": "{{.X}}", "set": {".a": "1"}}]), "patches[0].file"),
+        (
+            {"additionalFiles": [{"source": "{{.Vars.b}}", "dest": "x"}]},
+            "additionalFiles[0].source",
+        ),
+        ({"additionalFiles": [{"source": "a", "dest": "{{x"}]}, "additionalFiles[0].dest"),
+        ({"excludePatterns": ["a/{{.GatewayName}}"]}, "must not contain a template"),
+        ({"siteNumber": "{{.Ref}}"}, "siteNumber"),
         (_mapping(source="{{.Nothing}}"), "mappings[0].source"),
         (_mapping(destination="{{.Vars.unknown}}"), "unknown"),
         (_mapping(destination="{{ if }}"), "mappings[0].destination"),

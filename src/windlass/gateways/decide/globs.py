@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from windlass.gateways.decide import wildcard
+from windlass.gateways.decide import template, wildcard
 from windlass.gateways.decide.wildcard import Wildcard
 
 LONGEST = 1024
@@ -37,6 +37,7 @@ def check(pattern: str) -> None:
         raise ValueError(f"a pattern has {len(pattern)} characters, at most {LONGEST} are allowed")
     if pattern.startswith("!"):
         raise ValueError("a pattern starts with `!`: negation is not offered, `\\!` is the letter")
+    template.refuse(pattern)
     if any(char < " " or char == "\x7f" for char in pattern):
         raise ValueError("a pattern holds a control character; take it out or write `?`")
 

@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from windlass.gateways.decide import paths, protected
+from windlass.gateways.decide import paths, protected, template
 from windlass.gateways.decide.refusal import Refused
 from windlass.gateways.decide.routing import AdditionalFile, PatchSet, Profile, ProfileMapping
 
 Kind: TypeAlias = Literal["dir", "file", ""]
-Render: TypeAlias = Callable[[str], str]
+Render: TypeAlias = Callable[[str, str], str]
+"""Renders the templates in a text; the first argument says where the text stands."""
 
 PROJECTS = "projects"
 RESOURCES = "config/resources"
@@ -61,8 +62,11 @@ class Convention:
     protected_paths: tuple[str, ...] = ()
 
 
-def convention(inputs: Convention) -> tuple[Mapping, ...]:
-    """The mappings of the convention, in the order of the table of MAP-1."""
+def convention(inputs: Convention, render: Render | None = None) -> tuple[Mapping, ...]:
+    """The mappings of the convention, in the order of the table of MAP-1.
+
+    `render` is for the templates in the paths of additional files; without it they are refused.
+    """
     service = _checked("service-path", "UnsafePath", inputs.service_path)
     rows = [
         _row(service, PROJECTS, PROJECTS),
@@ -70,7 +74,7 @@ def convention(inputs: Convention) -> tuple[Mapping, ...]:
         *_mode_rows(service, inputs.deployment_mode, inputs.mode_layout),
         _row(service, EXTERNAL, EXTERNAL),
     ]
-    mappings = (*rows, *_additional(inputs.additional_files))
+    mappings = (*rows, *_additional(inputs.additional_files, render or _literal))
     return _unprotected(mappings, inputs.protected_paths)
 
 
@@ -103,30 +107,48 @@ def _mode_rows(service: str, mode: str, layout: Literal["overlay", "native"]) ->
     yield Mapping(whole, CORE, "dir", origin=whole, leaves_out=leaves_out, mode=mode)
 
 
-def _additional(files: Iterable[AdditionalFile]) -> Iterable[Mapping]:
+def _additional(files: Iterable[AdditionalFile], render: Render) -> Iterable[Mapping]:
     for index, file in enumerate(files):
         origin = f"additionalFiles[{index}]"
+        source = render(f"{origin}.source", file.source)
+        dest = render(f"{origin}.dest", file.dest)
         yield Mapping(
-            _checked(f"{origin}.source", "ProfilesInvalid", file.source),
-            _destination(f"{origin}.dest", file.dest),
+            _checked(f"{origin}.source", "ProfilesInvalid", source),
+            _destination(f"{origin}.dest", dest),
             kind=file.type,
             origin=origin,
-            into=paths.means_directory(file.dest),
+            into=paths.means_directory(dest),
         )
 
 
 def _from_spec(origin: str, spec: ProfileMapping, render: Render) -> Mapping:
-    destination = render(spec.destination)
+    source = render(f"{origin}.source", spec.source)
+    destination = render(f"{origin}.destination", spec.destination)
     return Mapping(
-        _checked(f"{origin}.source", "ProfilesInvalid", render(spec.source)),
+        _checked(f"{origin}.source", "ProfilesInvalid", source),
         _destination(f"{origin}.destination", destination),
         kind=spec.type,
         required=spec.required,
         template=spec.template,
-        patches=spec.patches,
+        patches=tuple(_patches(origin, spec.patches, render)),
         origin=origin,
         into=paths.means_directory(destination),
     )
+
+
+def _patches(origin: str, patches: Iterable[PatchSet], render: Render) -> Iterable[PatchSet]:
+    for index, patch in enumerate(patches):
+        where = f"{origin}.patches[{index}]"
+        values = {path: render(f"{where}.set[{path}]", text) for path, text in patch.set.items()}
+        yield PatchSet(values, render(f"{where}.file", patch.file))
+
+
+def _literal(where: str, text: str) -> str:
+    try:
+        template.refuse(text)
+    except ValueError as error:
+        raise Refused("TemplateError", where, f"{where}: {error}") from error
+    return text
 
 
 def _unprotected(

@@ -74,6 +74,7 @@ def resolved(fields: Iterable[Field], variables: Variables) -> tuple[FieldValue,
 
 def field_path(text: str) -> Path:
     """The path of a field; ValueError where it spells none, or one that can never exist."""
+    template.refuse(text)
     path = json_path.parsed(text)
     if path[-1] == APPEND:
         raise ValueError(f"the path {text!r} appends: a field replaces a value that is there")

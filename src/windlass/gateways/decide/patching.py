@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from windlass.gateways.decide import globs, json_edits, json_path, json_spans, json_tokens
+from windlass.gateways.decide import globs, json_edits, json_path, json_spans, json_tokens, template
 from windlass.gateways.decide.globs import Glob
 from windlass.gateways.decide.json_edits import Put
 from windlass.gateways.decide.json_tokens import JsonRefused
@@ -56,6 +56,7 @@ def raw_value(text: str) -> bytes:
 
 def _checked(patch: Patch) -> Glob | None:
     for path in patch.set:
+        template.refuse(path)
         json_path.parsed(path)
     return globs.compiled(patch.file) if patch.file else None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from windlass.gateways.decide import template
 from windlass.gateways.decide.gateway import Pod
 from windlass.gateways.decide.mapping import RESERVED_COLLECTIONS
 from windlass.gateways.decide.refusal import Refused
@@ -19,7 +20,18 @@ LONGEST_PERIOD_SECONDS = 3600
 DEFAULT_TAG_PROVIDER = "default"
 DEFAULT_LEFT_OUT = "MQTT Engine,MQTT Transmission,MQTT Distributor,System"
 
+_LITERALS = ("service-path", "deployment-mode", "tag-provider", "system-name")
 _SECONDS = re.compile(r"[0-9]{1,6}")
+
+
+def check_literals(pod: Pod) -> None:
+    """`Refused` for a template in an annotation that is taken as it is."""
+    for name in _LITERALS:
+        try:
+            template.refuse(pod.said(name) or "")
+        except ValueError as error:
+            hint = "; use system-name-template" if name == "system-name" else ""
+            raise Refused("NoRouting", "", f"{PREFIX}{name}: {error}{hint}") from error
 
 
 def deployment_mode(pod: Pod) -> str:

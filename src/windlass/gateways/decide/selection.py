@@ -59,7 +59,9 @@ class Selection:
 
 def selected(routing: Routing, pod: Pod, revision: Revision, *, cr_name: str) -> Selection:
     """The routing of `pod`; `Refused` (NoRouting and others) where it has none."""
+    pod_annotations.check_literals(pod)
     name, profile = profile_of(routing, pod)
+    _check_values(routing, profile)
     service = pod.said("service-path") if profile is None else None
     variables = _variables(routing, pod, revision, cr_name, name, profile)
     period, warnings = pod_annotations.sync_period(pod, profile.sync_period if profile else None)
@@ -105,13 +107,11 @@ def _mappings(
     profile: Profile | None,
     variables: Variables,
 ) -> tuple[Mapping, ...]:
+    def render(where: str, text: str) -> str:
+        return _rendered(where, text, variables)
+
     if name is not None and profile is not None:
-        return mapping.from_profile(
-            name,
-            profile,
-            lambda text: _rendered(f"profile {name}", text, variables),
-            routing.protected_paths,
-        )
+        return mapping.from_profile(name, profile, render, routing.protected_paths)
     return mapping.convention(
         Convention(
             service_path=pod.said("service-path") or ".",
@@ -119,8 +119,19 @@ def _mappings(
             mode_layout=routing.deployment_mode_layout,
             additional_files=routing.additional_files,
             protected_paths=routing.protected_paths,
-        )
+        ),
+        render,
     )
+
+
+def _check_values(routing: Routing, profile: Profile | None) -> None:
+    """What is put into templates is never read as one, so it must not look like one."""
+    named = {f"vars.{name}": text for name, text in profile.vars.items()} if profile else {}
+    for where, text in {"siteNumber": routing.site_number, **named}.items():
+        try:
+            template.refuse(text)
+        except ValueError as error:
+            raise Refused("ProfilesInvalid", where, f"{where}: {error}") from error
 
 
 def _excludes(routing: Routing, pod: Pod, profile: Profile | None) -> tuple[str, ...]:

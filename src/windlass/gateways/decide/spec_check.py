@@ -98,9 +98,11 @@ def problems(wanted: Routing) -> tuple[str, ...]:
                 ".",
                 additional_files=wanted.additional_files,
                 protected_paths=wanted.protected_paths,
-            )
+            ),
+            _rendered,
         )
     )
+    found += _value_error("siteNumber", template.refuse, wanted.site_number)
     for name, profile in sorted((wanted.profiles or {}).items()):
         found += _profile(f"profiles.{name}", profile, wanted.protected_paths)
     found += _refusal(lambda: routing.encode(wanted))
@@ -115,6 +117,8 @@ def sentence(found: tuple[str, ...]) -> str:
 
 def _profile(where: str, profile: Profile, protected_paths: tuple[str, ...]) -> Iterator[str]:
     yield from _excludes(f"{where}.excludePatterns", profile.exclude_patterns)
+    for name, text in sorted(profile.vars.items()):
+        yield from _value_error(f"{where}.vars.{name}", template.refuse, text)
     for index, row in enumerate(profile.mappings):
         place = f"{where}.mappings[{index}]"
         yield from _mapping(place, row, profile.vars)
@@ -128,10 +132,14 @@ def _mapping(where: str, row: ProfileMapping, known: Mapping[str, str]) -> Itera
     yield from _path(f"{where}.destination", row.destination, somebody)
     for number, patch in enumerate(row.patches):
         place = f"{where}.patches[{number}]"
-        if patch.file:
+        if _TEMPLATE in patch.file:
+            yield from _template(f"{place}.file", patch.file, somebody)
+        elif patch.file:
             yield from _excludes(f"{place}.file", (patch.file,))
-        for path in patch.set:
+        for path, text in patch.set.items():
+            yield from _value_error(f"{place}.set", template.refuse, path)
             yield from _value_error(f"{place}.set", json_path.parsed, path)
+            yield from _template(f"{place}.set[{path}]", text, somebody)
 
 
 def _path(where: str, text: str, somebody: Variables) -> Iterator[str]:
@@ -172,6 +180,14 @@ def _template(where: str, text: str, somebody: Variables) -> Iterator[str]:
         template.render(text, somebody)
     except TemplateError as error:
         yield f"{where}: {error}"
+
+
+def _rendered(where: str, text: str) -> str:
+    """`text` for some gateway without a profile, which has no variables of its own."""
+    try:
+        return template.render(text, replace(_SOMEBODY, vars={}))
+    except TemplateError as error:
+        raise Refused("TemplateError", where, f"{where}: {error}") from error
 
 
 def _value_error(where: str, check: Callable[[str], object], text: str) -> Iterator[str]:

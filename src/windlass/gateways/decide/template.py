@@ -17,6 +17,7 @@ GROWTH = 4
 ALLOWANCE = 64 * 1024
 
 _OPEN = "{{"
+_SHOWN = 63
 _QUOTED = r'"(?P<{}>(?:[^"\\\n]|\\["\\])*+)"'
 _HOLE = re.compile(
     r"[ \t]*(?:"
@@ -60,6 +61,12 @@ def render_bytes(content: bytes, variables: Variables) -> bytes:
         line = content.count(b"\n", 0, cause.start) + 1
         raise TemplateError(line, "not UTF-8 text: map it without `template`") from cause
     return content if _OPEN not in text else _encoded(render(text, variables))
+
+
+def refuse(text: str) -> None:
+    """ValueError for a template where none is rendered: it would be taken literally."""
+    if _OPEN in text:
+        raise ValueError(f"{text[:_SHOWN]!r} must not contain a template ({_OPEN})")
 
 
 def _pieces(text: str, variables: Variables) -> Iterator[tuple[str, int]]:
