@@ -32,7 +32,7 @@ CAPS = Caps(max_files=9)
 FOLDERS = ("a", "b", "B", "projects")
 NAMES = (
     *FOLDERS,
-    *("config.json", "resource.json", "view.json", "db", "skip", "git~1", " x"),
+    *("config.json", "resource.json", "view.json", "db", "skip", "git~1", " x", "config-mode.json"),
 )
 TREES = shares(
     *(["/".join(parts) for parts in product(*[FOLDERS] * depth, NAMES)] for depth in range(3))
@@ -61,7 +61,7 @@ def _routing(said: list[tuple[Any, ...]]) -> Routing:
 
 routings = rows(
     (".", "a", "b", "projects", "a/b", "a/config.json"),
-    (".", "a", "a/", "x", "projects"),
+    (".", "a", "a/", "x", "projects", "config/resources/core"),
     (False, False, False, True),
     PATCHES,
     (False, True),

@@ -176,6 +176,27 @@ async def test_a_template_without_its_variable_is_refused(site: EngineSite) -> N
         await site.engine.sync(site.order())
 
 
+async def test_a_profile_overlay_never_makes_core_its_own_parent(site: EngineSite) -> None:
+    """The mode's collection file is left out with a warning; core's own stays what it is."""
+    resources = f"{SERVICE}/config/resources"
+    rows = tuple(ProfileMapping(f"{resources}/{name}", CORE) for name in ("core", "prd"))
+    site.routing = Routing(profiles={"default": Profile(rows)})
+    site.pod = pod(service_path="", profile="default")
+    site.commit(
+        {f"{resources}/prd/config-mode.json": '{"parent": "core"}', f"{resources}/prd/a": "x"}
+    )
+    done = await site.engine.sync(site.order())
+    assert json.loads(site.files[f"{CORE}/config-mode.json"])["title"] == "core"
+    assert site.files[f"{CORE}/a"] == b"x"
+    (warning,) = done.planned.plan.warnings
+    assert warning.startswith(
+        f"profiles.default.mappings[1]: {resources}/prd/config-mode.json is left out"
+    )
+    site.routing = Routing(profiles={"default": Profile(rows[1:])})
+    await site.engine.sync(site.order())
+    assert f"{CORE}/config-mode.json" in site.files
+
+
 async def test_patches_and_their_files_are_templates_too(site: EngineSite) -> None:
     """A value is rendered before it is read as JSON; the file it goes to may be named by one."""
     patch = PatchSet(

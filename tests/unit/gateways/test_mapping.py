@@ -49,6 +49,24 @@ def test_a_profile_renders_its_paths() -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "destination", "left_out"),
+    [
+        ("modes/prd", "config/resources/core", True),
+        ("./modes/prd/", "./config//resources/core/", True),
+        ("base/core", "config/resources/core", False),
+        ("modes/prd", "config/resources/prd", False),
+    ],
+)
+def test_a_profile_overlay_leaves_out_the_mode_file(
+    source: str, destination: str, left_out: bool
+) -> None:
+    """Onto core, and from anything but a core of its own."""
+    profile = Profile((ProfileMapping(source, destination),))
+    (found,) = mapping.from_profile("p", profile, lambda _, text: text)
+    assert bool(found.leaves_out) is left_out
+
+
+@pytest.mark.parametrize(
     "destination", ["config/local", "db/x", "../x", "/x", "~/x", "redundancy.xml"]
 )
 def test_no_mapping_leads_to_a_protected_path(destination: str) -> None:

@@ -78,7 +78,8 @@ class Layout:
     managed, but not given up by a person either. `directories` are all those that `files`
     need. `excludes` also guards what lies on the gateway; `unused` are those of its patterns
     that match nothing of the commit. `kinds` tells what each mapping's source is, in order;
-    `contested` are the paths that more than one mapping leads to.
+    `contested` are the paths that more than one mapping leads to. `left_out` are those that a
+    profile's overlay leaves out and nothing else provides: what lies there stays.
     """
 
     files: dict[str, Wanted]
@@ -93,6 +94,7 @@ class Layout:
     system_name: str | None = None
     kinds: tuple[Kind, ...] = ()
     contested: frozenset[str] = frozenset()
+    left_out: frozenset[str] = frozenset()
 
     @property
     def managed_directories(self) -> frozenset[str]:
@@ -100,7 +102,9 @@ class Layout:
 
     def spares(self, path: str) -> bool:
         """Whether `path` is out of bounds: neither written nor deleted (PRO-2)."""
-        return protected.is_protected(path) or self.excludes.match(path) is not None
+        if path in self.left_out or protected.is_protected(path):
+            return True
+        return self.excludes.match(path) is not None
 
 
 def lay_out(
@@ -205,6 +209,7 @@ class _Draft:
         self._overrides: dict[str, Override] = {}
         self._kinds: list[Kind] = []
         self._contested: set[str] = set()
+        self._left_out: set[str] = set()
         self._excluded: list[str] = []
         self._warnings: list[str] = []
 
@@ -255,6 +260,7 @@ class _Draft:
             system_name=self._recipes.system_name,
             kinds=tuple(self._kinds),
             contested=frozenset(self._contested),
+            left_out=frozenset(self._left_out.difference(self._files)),
         )
 
     def _miss(self, mapping: Mapping) -> None:
@@ -284,9 +290,13 @@ class _Draft:
         mapping = step.mapping
         self._roots.update(self._directory_roots(mapping))
         for name in self._tree.below(mapping.source):
+            source = paths.joined(mapping.source, name)
+            path = paths.joined(mapping.destination, name)
             if name not in mapping.leaves_out:
-                source = paths.joined(mapping.source, name)
-                self._place(step, source, paths.joined(mapping.destination, name), name)
+                self._place(step, source, path, name)
+            elif not mapping.mode:
+                # The convention says what a mode leaves out; in a profile it is unexpected.
+                self._leave_out(mapping, source, path)
 
     def _directory_roots(self, mapping: Mapping) -> Iterator[Root]:
         """MAP-2, MAP-3: the data directory itself is never a root, only what is put there."""
@@ -312,6 +322,15 @@ class _Draft:
         recipe, recipe_id = step.recipes.recipe(path, name)
         why = step.mapping.origin
         self._win(Wanted(path, source, file.blob, file.mode, recipe, recipe_id, step.order, why))
+
+    def _leave_out(self, mapping: Mapping, source: str, path: str) -> None:
+        self._left_out.add(path)
+        # Other sources of the path decide what becomes of it, so no edit of one is simple.
+        self._contested.add(path)
+        self._warnings.append(
+            f"{mapping.origin}: {source} is left out: core would become its own parent; "
+            f"if it is core's own file, map it onto {path}"
+        )
 
     def _win(self, wanted: Wanted) -> None:
         loser = self._files.get(wanted.path)

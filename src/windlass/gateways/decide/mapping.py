@@ -133,7 +133,19 @@ def _from_spec(origin: str, spec: ProfileMapping, render: Render) -> Mapping:
         patches=tuple(_patches(origin, spec.patches, render)),
         origin=origin,
         into=paths.means_directory(destination),
+        leaves_out=_left_out(source, destination),
     )
+
+
+def _left_out(source: str, destination: str) -> frozenset[str]:
+    """What a directory mapping of a profile must not bring over.
+
+    The collection file of a mode names core as its parent; in core it would name itself. A
+    source that is called core has a file of its own, which belongs there.
+    """
+    ends_in_core = paths.normalised(destination) == CORE
+    is_overlay = ends_in_core and paths.base(paths.normalised(source)) != paths.base(CORE)
+    return frozenset((MODE_FILE,)) if is_overlay else frozenset()
 
 
 def _patches(origin: str, patches: Iterable[PatchSet], render: Render) -> Iterable[PatchSet]:
