@@ -412,6 +412,49 @@ async def test_warnings_name_what_the_gateway_would_miss(site: EngineSite) -> No
     assert any("gone.bin" in warning for warning in done.planned.warnings)
 
 
+async def test_warnings_are_repeated_while_their_cause_lasts(site: EngineSite) -> None:
+    """Also by syncs that change other files, and for a payload that goes in that very sync."""
+    await site.engine.sync(site.order())
+    site.commit({f"{SERVICE}/{VIEW}": None, f"{SERVICE}/projects/line/data.json": "{"})
+    for number in range(2):
+        site.commit({f"{SERVICE}/projects/line/code.py": f"x = {number}"})
+        found = (await site.engine.sync(site.order())).planned.warnings
+        assert [text.partition(":")[0] for text in found] == [
+            "projects/line/data.json",
+            "projects/line/view/resource.json",
+        ]
+    site.commit({f"{SERVICE}/{VIEW}": "{}", f"{SERVICE}/projects/line/data.json": "{}"})
+    assert (await site.engine.sync(site.order())).planned.warnings == ()
+
+
+async def test_a_manifest_of_an_earlier_version_is_completed(site: EngineSite) -> None:
+    """What it does not say about a kept resource.json is read from the disk in the next sync."""
+    site.commit({f"{SERVICE}/projects/line/view/resource.json": resource("view.json", "gone.bin")})
+    await site.engine.sync(site.order())
+    before = site.applier.manifest()
+    _as_written_before(site)
+    site.commit({f"{SERVICE}/projects/line/code.py": "x = 1"})
+    done = await site.engine.sync(site.order())
+    assert any("gone.bin" in warning for warning in done.planned.warnings)
+    assert done.applied.put == 1
+    after = site.applier.manifest()
+    assert before is not None
+    assert after is not None
+    for path, entry in before.files.items():
+        assert after.files[path] == entry
+
+
+def _as_written_before(site: EngineSite) -> None:
+    """Turn the manifest into what a version without adoption and warnings wrote."""
+    path = site.data / ".ignition-sync" / "manifest.json"
+    body = json.loads(path.read_text())
+    body["files"] = {name: entry[:7] for name, entry in body["files"].items()}
+    for newer in ("adopted", "excludes"):
+        body.pop(newer, None)
+    path.unlink()
+    path.write_text(json.dumps(body))
+
+
 @pytest.mark.scenario("G20")
 def test_memory_does_not_grow_with_the_repository(tmp_path: Path) -> None:
     """100 MB of files, small and large, pass through less than 90 MiB."""

@@ -1,9 +1,10 @@
 """How the files on a gateway differ from what we left there (DRF-1, DRF-2).
 
 Stats are looked at first and contents are read only where a stat differs, or all of them
-once in a while. A resource.json that the gateway stamped is compared with the content we
-wrote; where that cannot be had without asking Git, it counts as stamped, because nobody
-knows better. Nothing is written here and no network is used.
+once in a while. Whether the gateway only stamped a resource.json is told by the digest that
+the manifest has of it without stamps. Manifests of earlier versions have none: there it is
+compared with its source in the store; where that cannot be had without asking Git, it counts
+as stamped, because nobody knows better. Nothing is written here and no network is used.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ def compared(
     *,
     everything: bool,
 ) -> Drift:
-    """The drift of all that the manifest manages; without a store nothing counts as stamped."""
+    """The drift of all that the manifest manages."""
     found = applier.live(live.lookups(manifest.roots, manifest), manifest)
     suspects = drift.suspects(manifest, found.files, everything=everything)
     hashes = applier.hashes(suspects)
     altered = [path for path in hashes if hashes[path] != manifest.files[path].sha256]
-    stamped = noise(applier, store, manifest, altered) if store is not None else frozenset()
+    stamped = noise(applier, store, manifest, altered)
     managed = frozenset(manifest.directories)
     extras = (
         path
@@ -48,27 +49,25 @@ def compared(
 
 
 def noise(
-    applier: Applier, store: ExactStore, manifest: Manifest, altered: Iterable[str]
+    applier: Applier, store: ExactStore | None, manifest: Manifest, altered: Iterable[str]
 ) -> frozenset[str]:
     """Those of `altered` in which nothing but the gateway's own stamps differs."""
-    candidates = [path for path in altered if is_resource(path)]
-    if not candidates:
-        return frozenset()
     entries = manifest.files
-    missing = frozenset(store.missing(entries[path].blob for path in candidates))
-    return frozenset(
-        path
-        for path in candidates
-        if _is_noise(applier, store, path, entries[path], unknown=entries[path].blob in missing)
-    )
+    candidates = [path for path in altered if is_resource(path)]
+    return frozenset(path for path in candidates if _is_noise(applier, store, path, entries[path]))
 
 
-def _is_noise(
-    applier: Applier, store: ExactStore, path: str, entry: ManifestEntry, *, unknown: bool
-) -> bool:
-    if not _UNSEEN.issuperset(entry.transforms):
-        return False
-    if unknown:
-        return True
+def needs_source(entry: ManifestEntry) -> bool:
+    """Whether an entry of an earlier version can be compared only with its source."""
+    return entry.about is None or not entry.about.calm
+
+
+def _is_noise(applier: Applier, store: ExactStore | None, path: str, entry: ManifestEntry) -> bool:
     theirs = applier.tree.read(path)
-    return theirs is not None and drift.is_noise(store.read(entry.blob), theirs)
+    if theirs is None:
+        return False
+    if entry.about is not None and entry.about.calm:
+        return drift.calm_digest(theirs) == entry.about.calm
+    if store is None or not _UNSEEN.issuperset(entry.transforms):
+        return False
+    return bool(store.missing([entry.blob])) or drift.is_noise(store.read(entry.blob), theirs)

@@ -11,8 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from msgspec import structs
 
 from windlass.base.errors import Retryable
 from windlass.base.threads import to_its_end
@@ -33,7 +36,7 @@ from windlass.gateways.decide.drift import Drift
 from windlass.gateways.decide.globs import Globs
 from windlass.gateways.decide.layout import Layout
 from windlass.gateways.decide.live import Live
-from windlass.gateways.decide.manifest import Manifest
+from windlass.gateways.decide.manifest import About, Manifest, ManifestEntry
 from windlass.gateways.decide.plan import Plan
 from windlass.gateways.decide.rendering import Recipe
 from windlass.gateways.decide.scans import ScanKind
@@ -162,6 +165,7 @@ class Engine:
             await making.make(found)
             found = changing.settled(found, ground.layout, making.rendered)
             await making.make(found)
+        found = await to_its_end(self._completed, found)
         return await to_its_end(_concluded, ground, found, making)
 
     async def _fetched(self, order: Order, interrupt: Interrupt) -> str:
@@ -190,11 +194,35 @@ class Engine:
         stamped: frozenset[str] = frozenset()
         altered = _altered(layout, manifest, hashes) if manifest is not None else []
         if manifest is not None and altered:
-            await interrupt.around(self._store.need(layout.files[path].blob for path in altered))
+            sources = _sources(layout, manifest, altered)
+            await interrupt.around(self._store.need(sources))
             stamped = await to_its_end(
                 comparing.noise, self._applier, self._store, manifest, altered
             )
         return changing.changes(layout, manifest, stats, hashes, stamped)
+
+    def _completed(self, found: Changes) -> Changes:
+        """`found`, with what an earlier version did not remember of the files that are kept.
+
+        They are read from the disk once, in the first sync after the upgrade.
+        """
+        silent = [
+            (path, entry)
+            for path, entry in found.kept.items()
+            if entry.about is None and rendering.is_resource(path)
+        ]
+        if not silent:
+            return found
+        completed = {path: self._with_about(path, entry) for path, entry in silent}
+        return replace(found, kept={**found.kept, **completed})
+
+    def _with_about(self, path: str, entry: ManifestEntry) -> ManifestEntry:
+        content = self._applier.tree.read(path) or b""
+        seen = validation.about(path, content, ()) or About()
+        if hashlib.sha256(content).hexdigest() != entry.sha256:
+            # The gateway has stamped it; how it was without stamps is not to be had here.
+            seen = structs.replace(seen, calm="")
+        return structs.replace(entry, about=seen)
 
     def _commit(
         self, transaction: Transaction, planned: Planned, before_commit: Callable[[Planned], None]
@@ -235,7 +263,7 @@ def _concluded(ground: _Ground, found: Changes, making: Making) -> Planned:
         caps=order.caps,
     )
     after = successor.successor(layout, found, making.rendered, target=target, tree=ground.tree)
-    missing = validation.check_tree({**layout.files, **ground.live.files}, making.listed)
+    warnings = _tree_warnings(plan, after, ground)
     return Planned(
         plan=plan,
         manifest=after,
@@ -243,8 +271,28 @@ def _concluded(ground: _Ground, found: Changes, making: Making) -> Planned:
         layout=layout,
         changes=found,
         live=ground.live,
-        warnings=(*ground.selection.warnings, *making.warnings, *map(str, missing)),
+        warnings=(*ground.selection.warnings, *warnings),
     )
+
+
+def _tree_warnings(plan: Plan, after: Manifest, ground: _Ground) -> Iterator[str]:
+    """What is doubtful about the tree as it will be, whether this sync changes it or not."""
+    known = {path: entry.about for path, entry in after.files.items() if entry.about is not None}
+    for path in sorted(known):
+        yield from known[path].warnings
+    gone = {op.path for op in plan.ops if op.op == "delete"}
+    left = (ground.live.files.keys() - gone) | after.files.keys()
+    listed = {path: about.lists for path, about in known.items() if about.lists}
+    yield from map(str, validation.check_tree(left, listed))
+
+
+def _sources(layout: Layout, manifest: Manifest, altered: Iterable[str]) -> list[str]:
+    """The blobs without which nobody can tell whether the gateway only stamped its files."""
+    return [
+        layout.files[path].blob
+        for path in altered
+        if rendering.is_resource(path) and comparing.needs_source(manifest.files[path])
+    ]
 
 
 def _altered(layout: Layout, manifest: Manifest, hashes: dict[str, str]) -> list[str]:

@@ -82,8 +82,6 @@ class Making:
         self._caps = caps
         self._interrupt = interrupt
         self.rendered: dict[str, Digest] = {}
-        self.listed: dict[str, tuple[str, ...]] = {}
-        self.warnings: list[str] = []
 
     async def make(self, changes: Changes) -> None:
         """Make all of `changes.render` that is not made yet."""
@@ -119,10 +117,11 @@ class Making:
             policing.check_content(wanted.path, content)
             recipe, _ = changes.recipe(wanted)
             made = rendering.render(content, wanted.path, recipe or Recipe())
-            self._validate(wanted.path, made)
-            digest = self._handed_on(wanted.path, made.content, changes)
-            named = made.system_names > 0
-            self.rendered[wanted.path] = Digest(digest.sha256, digest.size, made.transforms, named)
+            about = validation.about(wanted.path, made.content, _warnings(wanted.path, made))
+            weight = self._handed_on(wanted.path, made.content, changes)
+            self.rendered[wanted.path] = Digest(
+                weight.sha256, weight.size, made.transforms, made.system_names > 0, about
+            )
 
     def _handed_on(self, path: str, content: bytes, changes: Changes) -> Weight:
         there = _known_on_disk(path, changes)
@@ -131,15 +130,6 @@ class Making:
             if weighed.sha256 == there:
                 return weighed
         return self._sink.stage(path, content)
-
-    def _validate(self, path: str, made: Rendered) -> None:
-        self.warnings.extend(made.warnings)
-        for finding in validation.check(path, made.content):
-            if finding.level == "error":
-                raise Refused(finding.reason, path, str(finding))
-            self.warnings.append(str(finding))
-        if rendering.is_resource(path):
-            self.listed[path] = validation.listed_files(made.content)
 
     async def _poured(self, wanted: Wanted, changes: Changes) -> Digest:
         there = _known_on_disk(wanted.path, changes)
@@ -180,6 +170,15 @@ def _consumed(pipe: Pipe, consume: Callable[[Iterator[bytes]], T]) -> T:
         return consume(pipe.pieces())
     finally:
         pipe.break_off()
+
+
+def _warnings(path: str, made: Rendered) -> tuple[str, ...]:
+    """What is doubtful about one content; `Refused` where it must not reach a gateway."""
+    found = validation.check(path, made.content)
+    for finding in found:
+        if finding.level == "error":
+            raise Refused(finding.reason, path, str(finding))
+    return (*made.warnings, *map(str, found))
 
 
 def _checked(path: str, pieces: Iterator[bytes]) -> Iterator[bytes]:

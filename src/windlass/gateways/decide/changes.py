@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias
 
 from windlass.gateways.decide import recipes
 from windlass.gateways.decide.layout import Layout, Wanted
-from windlass.gateways.decide.manifest import Manifest, ManifestEntry, Stat
+from windlass.gateways.decide.manifest import About, Manifest, ManifestEntry, Stat
 from windlass.gateways.decide.rendering import Recipe
 
 Cause: TypeAlias = Literal["new", "content", "recipe", "drift"]
@@ -29,13 +29,15 @@ Verdict: TypeAlias = Literal["kept", "restat"] | Cause
 class Digest:
     """A rendered content: what it is, and what its recipe really changed.
 
-    `named` says that the content holds a systemName, changed or not.
+    `named` says that the content holds a systemName, changed or not; `about` is what else
+    was seen in it.
     """
 
     sha256: str
     size: int
     transforms: tuple[str, ...] = ()
     named: bool = False
+    about: About | None = None
 
 
 @dataclass(frozen=True, slots=True)

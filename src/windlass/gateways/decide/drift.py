@@ -7,6 +7,7 @@ the gateway's own bookkeeping: noise, never an event, never put back.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from windlass.gateways.decide.manifest import Manifest, Stat
 from windlass.objects.json import JSON
 
 _STAMPS = "lastModification"
+_DIGITS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,14 @@ def is_noise(ours: bytes, theirs: bytes) -> bool:
         return _calm(orjson.loads(ours)) == _calm(orjson.loads(theirs))
     except orjson.JSONDecodeError:
         return False
+
+
+def calm_digest(content: bytes) -> str:
+    """A digest of a resource.json without the gateway's stamps; empty where it is not JSON."""
+    try:
+        return hashlib.sha256(_calm(orjson.loads(content))).hexdigest()[:_DIGITS]
+    except orjson.JSONDecodeError:
+        return ""
 
 
 def _calm(value: JSON) -> bytes:

@@ -25,11 +25,24 @@ class Stat(msgspec.Struct, frozen=True, array_like=True):
     inode: int
 
 
+class About(msgspec.Struct, frozen=True, array_like=True):
+    """What was seen in a content when it was made, so that nobody has to read it again.
+
+    `lists` are the payloads that a resource.json names, `calm` is its digest without the
+    gateway's own stamps, and `warnings` are those about this file alone.
+    """
+
+    lists: tuple[str, ...] = ()
+    calm: str = ""
+    warnings: tuple[str, ...] = ()
+
+
 class ManifestEntry(msgspec.Struct, frozen=True, array_like=True):
     """One file as we wrote it.
 
     `transforms` names what its recipe really changed, `named` says that it holds a
-    systemName, changed or not.
+    systemName, changed or not. `about` is None where there is nothing to say, and in entries
+    of versions that did not say it.
     """
 
     sha256: str
@@ -39,6 +52,7 @@ class ManifestEntry(msgspec.Struct, frozen=True, array_like=True):
     stat: Stat | None = None
     transforms: tuple[str, ...] = ()
     named: bool = False
+    about: About | None = None
 
 
 class Root(msgspec.Struct, frozen=True, order=True):

@@ -47,4 +47,5 @@ def _entry(path: str, layout: Layout, changes: Changes, digest: Digest) -> Manif
         stat=changes.compared.stats[path] if adopted else None,
         transforms=digest.transforms,
         named=digest.named,
+        about=digest.about,
     )

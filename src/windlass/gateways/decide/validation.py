@@ -13,8 +13,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from windlass.gateways.decide import json_spans, json_tokens
+from windlass.gateways.decide import json_spans, json_tokens, paths
+from windlass.gateways.decide.drift import calm_digest
 from windlass.gateways.decide.json_tokens import STRING, JsonRefused
+from windlass.gateways.decide.manifest import About
+from windlass.gateways.decide.rendering import is_resource
 
 STRICT = frozenset(
     (
@@ -85,12 +88,19 @@ def listed_files(resource_json: bytes) -> tuple[str, ...]:
     )
 
 
-def check_tree(paths: Collection[str], listed: Mapping[str, Iterable[str]]) -> tuple[Finding, ...]:
-    """What is missing among `paths`, all files that will be there.
+def about(path: str, content: bytes, warnings: tuple[str, ...]) -> About | None:
+    """What a manifest remembers of `content`; None where there is nothing to remember."""
+    if is_resource(path):
+        return About(listed_files(content), calm_digest(content), warnings)
+    return About(warnings=warnings) if warnings else None
+
+
+def check_tree(found: Collection[str], listed: Mapping[str, Iterable[str]]) -> tuple[Finding, ...]:
+    """What is missing among `found`, all files that will be there.
 
     `listed` has the `listed_files` of each resource.json to look at, by its path.
     """
-    present = paths if isinstance(paths, (set, frozenset, Mapping)) else frozenset(paths)
+    present = found if isinstance(found, (set, frozenset, Mapping)) else frozenset(found)
     return (*_absent_payloads(present, listed), *_modeless(present))
 
 
@@ -98,9 +108,9 @@ def _absent_payloads(
     present: Collection[str], listed: Mapping[str, Iterable[str]]
 ) -> Iterator[Finding]:
     for path, names in sorted(listed.items()):
-        folder = posixpath.dirname(path)
+        folder = paths.parent(path)
         for name in names:
-            if posixpath.join(folder, name) not in present:
+            if paths.joined(folder, name) not in present:
                 message = f"lists the file {name[:255]!r}, which is not there"
                 yield Finding("warning", "PayloadMissing", path, message)
 
