@@ -164,6 +164,26 @@ def test_the_first_sync_deletes_nothing(
 
 
 @settings(deadline=None)
+@given(routings, policies, file_sets, st.lists(file_sets, min_size=1, max_size=4))
+def test_what_lay_there_before_goes_only_with_a_word(
+    routing: Routing,
+    policy: DeletePolicy,
+    lying: dict[str, bytes],
+    commits: list[dict[str, bytes]],
+) -> None:
+    """Unless a commit has brought a file itself, no later one deletes it."""
+    gateway = _gateway(routing, policy, lying)
+    brought: set[str] = set()
+    for files in commits:
+        try:
+            done = gateway.sync(Commit(files))
+        except Refused:
+            continue
+        brought |= done.layout.files.keys()
+        assert lying.keys() - brought <= gateway.disk.files.keys()
+
+
+@settings(deadline=None)
 @given(routings, policies, file_sets, st.lists(file_sets, min_size=1, max_size=3))
 def test_a_second_look_finds_nothing_to_do(
     routing: Routing,

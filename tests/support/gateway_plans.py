@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from windlass.gateways.decide import adoption, rendering, selection, successor
 from windlass.gateways.decide import changes as changing
 from windlass.gateways.decide import layout as layouts
 from windlass.gateways.decide import live as live_trees
 from windlass.gateways.decide import plan as plans
-from windlass.gateways.decide import rendering, selection, successor
 from windlass.gateways.decide.changes import Changes, Digest
 from windlass.gateways.decide.gateway import Pod
 from windlass.gateways.decide.layout import Layout, Listed
@@ -28,6 +28,7 @@ from windlass.gateways.decide.protected import is_protected
 from windlass.gateways.decide.rendering import Recipe
 from windlass.gateways.decide.routing import PREFIX, Routing, profile_hash, routing_hash
 from windlass.gateways.decide.selection import Revision, Selection
+from windlass.gateways.decide.situation import Situation
 
 FILE_MODE = 0o100644
 
@@ -136,6 +137,7 @@ class Synced:
     staged: dict[str, bytes]
     plan: Plan
     target: Target
+    situation: Situation
 
     @property
     def steps(self) -> list[tuple[str, str]]:
@@ -173,14 +175,21 @@ class Gateway:
         plan = plans.plan(
             layout, found, rendered, live, self.safety, manifest=self.manifest, target=target
         )
-        return Synced(chosen, layout, found, rendered, staged, plan, target)
+        situation = Situation(layout, self.manifest, live)
+        return Synced(chosen, layout, found, rendered, staged, plan, target, situation)
 
     def sync(self, commit: Commit) -> Synced:
         """Plan and carry out, as the agent would."""
         done = self.plan(commit)
         plans.check(done.plan)
         self.disk.carry_out(done.plan, done.staged)
-        after = successor.successor(done.layout, done.changes, done.rendered, target=done.target)
+        after = successor.successor(
+            done.layout,
+            done.changes,
+            done.rendered,
+            target=done.target,
+            adopted=adoption.recorded(done.situation, done.plan.ops),
+        )
         for path in done.paths("put"):
             entry = after.files[path]
             assert entry.stat is None

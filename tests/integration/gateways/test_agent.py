@@ -352,6 +352,22 @@ def test_a_new_status_object_is_reported_to(bench: AgentBench) -> None:
     bench.await_synced(commit)
 
 
+def test_files_from_before_the_first_sync_wait_for_a_word(bench: AgentBench) -> None:
+    """Later commits leave them; the annotation alone lets them go, and nothing else is copied."""
+    theirs = bench.data / CORE / "ignition/user-source/default/config.json"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("{}")
+    _synced(bench)
+    commit = bench.push(NEW_VIEW)
+    report = bench.await_synced(commit)
+    assert theirs.exists()
+    assert report.deleted == 0
+    bench.cr_annotations["allow-mass-delete"] = commit
+    bench.publish()
+    report = bench.await_report("deleted", sync_status="Synced", deleted=1, modified=0)
+    assert not theirs.exists()
+
+
 def test_a_spent_rollback_does_not_keep_a_fresh_volume_empty(bench: AgentBench) -> None:
     """The annotation stays on the IgnitionSync; a new volume has nothing to undo and is synced."""
     bench.cr_annotations["rollback"] = "*"

@@ -444,6 +444,23 @@ async def test_a_manifest_of_an_earlier_version_is_completed(site: EngineSite) -
         assert after.files[path] == entry
 
 
+async def test_an_upgrade_keeps_what_nobody_knows_the_origin_of(site: EngineSite) -> None:
+    """The manifest of an earlier version has no record: unmanaged files stay, and are named."""
+    await site.engine.sync(site.order())
+    (site.data / "projects/line/theirs").write_text("?")
+    _as_written_before(site)
+    site.commit({f"{SERVICE}/{VIEW}": '{"root": {"x": 2}}'})
+    done = await site.engine.sync(site.order())
+    assert (done.applied.put, done.applied.deleted) == (1, 0)
+    (warning,) = done.planned.plan.warnings
+    assert "is kept: projects/line/theirs." in warning
+    assert not (await site.engine.drift(Globs(()))).found
+    (site.data / "projects/line/newer").write_text("?")
+    assert (await site.engine.drift(Globs(()))).extra == ("projects/line/newer",)
+    assert (await site.engine.sync(site.order())).applied.deleted == 1
+    assert "projects/line/theirs" in site.files
+
+
 def _as_written_before(site: EngineSite) -> None:
     """Turn the manifest into what a version without adoption and warnings wrote."""
     path = site.data / ".ignition-sync" / "manifest.json"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from tests.support.gateway_plans import Commit, Gateway, pod_of
@@ -52,14 +53,71 @@ def test_a_root_that_left_the_plan_loses_only_what_is_ours(policy: DeletePolicy)
     assert done.steps == [("delete", "y/a"), ("delete", "z/deep/a"), ("rmdir", "z/deep")]
 
 
-def test_a_new_root_is_adopted_before_it_is_mirrored() -> None:
-    """What a gateway made in a directory goes at the earliest one sync after we took it."""
+def test_adopted_files_wait_for_a_word_however_few_they_are() -> None:
+    """Those of the first sync and of a directory that is managed later; the sync goes on."""
     gateway = _gateway(("s", "x"))
     gateway.sync(Commit({"s/a": b"1", "t/a": b"2"}))
     gateway.disk.write("y/live", b"live")
     gateway.routing = _gateway(("s", "x"), ("t", "y")).routing
     assert gateway.sync(Commit({"s/a": b"1", "t/a": b"2"})).paths("delete") == []
-    assert gateway.sync(Commit({"s/a": b"1", "t/a": b"3"})).paths("delete") == ["y/live"]
+    gateway.disk.write("y/later", b"made while managed")
+    later = Commit({"s/a": b"1", "t/a": b"3"})
+    done = gateway.sync(later)
+    assert done.steps == [("put", "y/a"), ("delete", "y/later")]
+    assert done.plan.guards == ()
+    assert done.plan.warnings == (
+        "1 file was on the gateway before the directory was synced and is kept: y/live. To delete "
+        f'it, annotate with ignition-sync.io/allow-mass-delete="{later.id}"; to keep it for good, '
+        "add excludePatterns",
+    )
+    gateway.safety = Safety(allowed=Allowance(later.id, routing_hash(gateway.routing)))
+    assert gateway.sync(later).paths("delete") == ["y/live"]
+    assert gateway.manifest is not None
+    assert gateway.manifest.adopted == ()
+
+
+def test_an_adopted_file_is_managed_once_a_commit_brings_it() -> None:
+    """From then on Git decides, also that it goes."""
+    gateway = _gateway(("s", "x"))
+    gateway.disk.write("x/live", b"live")
+    gateway.sync(Commit({"s/a": b"1"}))
+    gateway.sync(Commit({"s/a": b"1", "s/live": b"2"}))
+    assert gateway.sync(Commit({"s/a": b"1"})).paths("delete") == ["x/live"]
+
+
+def test_excluded_files_are_adopted_too() -> None:
+    """An exclude that goes leaves them as they are."""
+    gateway = _gateway(("s", "x"))
+    profiles = gateway.routing.profiles
+    gateway.disk.write("x/live", b"live")
+    gateway.routing = Routing(profiles, exclude_patterns=("x/live",))
+    assert gateway.sync(Commit({"s/a": b"1"})).plan.warnings == ()
+    gateway.routing = Routing(profiles)
+    done = gateway.sync(Commit({"s/a": b"2"}))
+    assert (done.paths("delete"), len(done.plan.warnings)) == ([], 1)
+
+
+def test_without_a_record_every_unmanaged_file_counts_as_adopted() -> None:
+    """An earlier version wrote the manifest: nobody knows where the file came from."""
+    gateway = _gateway(("s", "x"))
+    gateway.sync(Commit({"s/a": b"1", "s/b": b"1"}))
+    gateway.disk.write("x/live", b"live")
+    assert gateway.manifest is not None
+    gateway.manifest = msgspec.structs.replace(gateway.manifest, adopted=None)
+    done = gateway.sync(Commit({"s/a": b"2"}))
+    assert done.paths("delete") == ["x/b"]
+    assert gateway.manifest.adopted == ("x/live",)
+    gateway.disk.write("x/later", b"made after the upgrade")
+    assert gateway.sync(Commit({"s/a": b"3"})).paths("delete") == ["x/later"]
+
+
+@pytest.mark.parametrize("policy", ["Manifest", "Never"])
+def test_other_policies_delete_no_unmanaged_file_and_say_nothing(policy: DeletePolicy) -> None:
+    """There is nothing to wait for."""
+    gateway = _gateway(("s", "x"), safety=Safety(policy))
+    gateway.disk.write("x/live", b"live")
+    gateway.sync(Commit({"s/a": b"1"}))
+    assert gateway.sync(Commit({"s/a": b"2"})).plan.warnings == ()
 
 
 def test_the_token_we_scan_with_is_never_deleted() -> None:

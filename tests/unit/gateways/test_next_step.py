@@ -46,6 +46,7 @@ def test_what_is_there_already_rests() -> None:
         ({"on_disk": BEFORE}, "sync"),
         ({"on_disk": Version(NEW, "other")}, "sync"),
         ({"repairs": True}, "sync"),
+        ({"may_delete": True}, "sync"),
         ({"owes_scan": True}, "scan"),
         ({"on_disk": BEFORE, "owes_scan": True}, "sync"),
         ({"dry_run": True}, "plan"),

@@ -38,10 +38,12 @@ def compared(
     altered = [path for path in hashes if hashes[path] != manifest.files[path].sha256]
     stamped = noise(applier, store, manifest, altered)
     managed = frozenset(manifest.directories)
+    adopted = frozenset(manifest.adopted or ())
     extras = (
         path
         for path in found.files
         if path not in manifest.files
+        and path not in adopted
         and live.covered(path, managed)
         and excludes.match(path) is None
     )

@@ -28,9 +28,16 @@ from windlass.gateways.agent.making import Making, Scales, Sink
 from windlass.gateways.agent.order import Order
 from windlass.gateways.agent.phases import Phases
 from windlass.gateways.agent.transaction import Applied, Transaction
+from windlass.gateways.decide import (
+    adoption,
+    rendering,
+    scans,
+    selection,
+    successor,
+    validation,
+)
 from windlass.gateways.decide import changes as changing
 from windlass.gateways.decide import plan as plans
-from windlass.gateways.decide import rendering, scans, selection, successor, validation
 from windlass.gateways.decide.changes import Changes
 from windlass.gateways.decide.drift import Drift
 from windlass.gateways.decide.globs import Globs
@@ -41,6 +48,7 @@ from windlass.gateways.decide.plan import Plan
 from windlass.gateways.decide.rendering import Recipe
 from windlass.gateways.decide.scans import ScanKind
 from windlass.gateways.decide.selection import Revision, Selection
+from windlass.gateways.decide.situation import Situation
 from windlass.git.errors import GitError
 from windlass.git.exact import ExactStore
 
@@ -262,7 +270,15 @@ def _concluded(ground: _Ground, found: Changes, making: Making) -> Planned:
         target=target,
         caps=order.caps,
     )
-    after = successor.successor(layout, found, making.rendered, target=target, tree=ground.tree)
+    situation = Situation(layout, ground.manifest, ground.live)
+    after = successor.successor(
+        layout,
+        found,
+        making.rendered,
+        target=target,
+        tree=ground.tree,
+        adopted=adoption.recorded(situation, plan.ops),
+    )
     warnings = _tree_warnings(plan, after, ground)
     return Planned(
         plan=plan,

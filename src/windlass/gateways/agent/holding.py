@@ -15,12 +15,16 @@ from windlass.gateways.decide.next_step import Version
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """The tree on the disk; `tree_digest` is equal for equal trees."""
+    """The tree on the disk; `tree_digest` is equal for equal trees.
+
+    `adopted` counts the files that were there before their directory was synced.
+    """
 
     version: Version
     files: int
     projects: tuple[str, ...]
     tree_digest: str
+    adopted: int = 0
 
 
 def of(manifest: Manifest | None) -> Holding | None:
@@ -32,6 +36,7 @@ def of(manifest: Manifest | None) -> Holding | None:
         files=len(manifest.files),
         projects=_projects(manifest),
         tree_digest=tree_digest(manifest),
+        adopted=len(manifest.adopted or ()),
     )
 
 

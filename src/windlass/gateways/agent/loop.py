@@ -21,6 +21,7 @@ from windlass.base.error_id import error_id
 from windlass.base.errors import WindlassError
 from windlass.base.redaction import process as redactor
 from windlass.base.threads import to_its_end
+from windlass.gateways.agent import order as orders
 from windlass.gateways.agent import startup, surroundings, telling
 from windlass.gateways.agent import view as views
 from windlass.gateways.agent.drift_watch import DriftWatch
@@ -296,7 +297,17 @@ class AgentLoop:
             rolled_back=Version(back.commit, back.profile_hash) if back is not None else None,
             planned=self._looked_at,
             repairs=self._drift.repairs,
+            may_delete=self._may_delete(view),
         )
+
+    def _may_delete(self, view: View) -> bool:
+        """Whether a person has allowed to delete files that the last sync kept."""
+        metadata, held = view.metadata, self._work.holding
+        if metadata is None or metadata.source is None or held is None or not held.adopted:
+            return False
+        allowed = orders.safety_of(metadata, view.pod, "").allowed
+        # Excluded files stay even then: once for each commit is enough.
+        return allowed is not None and allowed.commit != self._work.memory.allowed
 
     def _is_stopped(self, view: View) -> bool:
         metadata, chosen = view.metadata, view.selection

@@ -52,7 +52,8 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     `pending` are kinds of scans. `hashed` is when all files were last compared by content,
     or first synced: a restart must not put the next time off (DRF-1). `boots` says that the
     gateway's first boot, which may rewrite files, is still to come (STA-8). `audit` is the
-    record of the last sync until it is said.
+    record of the last sync until it is said. `allowed` is the commit that the last sync was
+    allowed to delete files for, empty where it was not.
     """
 
     schema: int = state_directory.SCHEMA
@@ -70,6 +71,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     boots: bool = False
     hashed: datetime | None = None
     audit: Audit | None = None
+    allowed: str = ""
 
 
 class MemoryFile:

@@ -319,6 +319,7 @@ class Work:
             last_sync=last,
             history=history,
             hashed=self.memory.hashed or self._clock.now(),
+            allowed=order.safety.allowed.commit if order.safety.allowed is not None else "",
             audit=self._succeeding(record),
         )
 

@@ -5,13 +5,14 @@ The table of APP-9 (a path is ours if the manifest has it):
 | where a live file lies, not wanted any more | Mirror | Manifest | Never |
 |---|---|---|---|
 | in a managed directory | every file | ours | - |
+| there, but from before it was managed (`adoption`) | ours, others if allowed | ours | - |
 | in a managed directory that was none before | ours | ours | - |
 | outside: its root left the plan | ours | ours | ours |
 
 Excluded and protected paths and the API token we scan with never go. So the first sync,
-when nothing is ours yet, deletes nothing at all (amendment 7). Symlinks are no files and
-stay. Too many deletes stop the sync until it is allowed for exactly this commit and
-routing.
+when nothing is ours yet, deletes nothing at all. Symlinks are not files and stay. Too many
+deletes stop the sync until it is allowed for exactly this commit and routing; adopted files
+are kept until then, however few they are, and the sync goes on without them.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from windlass.gateways.decide import adoption, paths
 from windlass.gateways.decide import live as live_trees
-from windlass.gateways.decide import paths
 from windlass.gateways.decide.routing import PREFIX
 from windlass.gateways.decide.situation import Situation
 
@@ -64,16 +65,37 @@ class Guard(msgspec.Struct, frozen=True):
     message: str
 
 
-def doomed(situation: Situation, safety: Safety) -> dict[str, str]:
-    """The live files to delete, in path order, each with the reason."""
+def doomed(situation: Situation, safety: Safety, kept: Collection[str] = ()) -> dict[str, str]:
+    """The live files to delete, in path order, each with the reason.
+
+    `kept` are adopted files that must stay.
+    """
     found = dict(_ours(situation, safety.delete_policy))
     if safety.delete_policy == "Mirror":
-        found.update(_extra(situation))
-    return {
-        path: found[path]
-        for path in sorted(found)
-        if not situation.layout.spares(path) and not is_api_token(path, safety.api_token)
-    }
+        found.update(_extra(situation, kept))
+    return {path: found[path] for path in sorted(found) if _may_go(situation, safety, path)}
+
+
+def kept_back(situation: Situation, safety: Safety, adopted: Collection[str]) -> list[str]:
+    """Those of `adopted` that wait for a person's word, in path order."""
+    if safety.delete_policy != "Mirror":
+        return []
+    return sorted(path for path in adopted if _may_go(situation, safety, path))
+
+
+def kept_warning(kept: Collection[str], *, commit: str) -> str:
+    """What to say about files that are kept although the commit does not have them."""
+    was, them = ("was", "it") if len(kept) == 1 else ("were", "them")
+    return (
+        f"{_counted(len(kept))} {was} on the gateway before the directory was synced and "
+        f"{'is' if len(kept) == 1 else 'are'} kept: {_first(kept)}. To delete {them}, annotate "
+        f'with {PREFIX}allow-mass-delete="{commit}"; to keep {them} for good, add '
+        "excludePatterns"
+    )
+
+
+def _may_go(situation: Situation, safety: Safety, path: str) -> bool:
+    return not situation.layout.spares(path) and not is_api_token(path, safety.api_token)
 
 
 def is_api_token(path: str, name: str) -> bool:
@@ -90,11 +112,9 @@ def guard(
     cause = _cause(situation, safety, deletes)
     if cause is None:
         return None
-    first = [_short(path) for path in sorted(deletes)[:_SHOWN]]
-    more = ", ..." if len(deletes) > len(first) else ""
     return Guard(
         "MassDeleteGuard",
-        f"{_counted(len(deletes))} would be deleted, {cause}: {', '.join(first)}{more}. "
+        f"{_counted(len(deletes))} would be deleted, {cause}: {_first(deletes)}. "
         f'If this is meant, annotate with {PREFIX}allow-mass-delete="{commit}"',
     )
 
@@ -127,12 +147,10 @@ def _ours(situation: Situation, policy: DeletePolicy) -> Iterator[tuple[str, str
             yield path, "no longer in the commit"
 
 
-def _extra(situation: Situation) -> Iterator[tuple[str, str]]:
-    now, before = situation.layout.managed_directories, situation.directories_before
-    for path in situation.live.files:
-        if path in situation.layout.files or path in situation.ours:
-            continue
-        if live_trees.covered(path, now) and live_trees.covered(path, before):
+def _extra(situation: Situation, kept: Collection[str]) -> Iterator[tuple[str, str]]:
+    before = situation.directories_before
+    for path in adoption.unmanaged(situation):
+        if path not in kept and live_trees.covered(path, before):
             yield path, "not in the commit"
 
 
@@ -154,6 +172,12 @@ def _cause(situation: Situation, safety: Safety, deletes: Collection[str]) -> st
         if holds_nothing and any(paths.is_below(path, root.path) for path in deletes):
             return f"{root.path} would become empty"
     return None
+
+
+def _first(names: Collection[str]) -> str:
+    first = [_short(path) for path in sorted(names)[:_SHOWN]]
+    more = ", ..." if len(names) > len(first) else ""
+    return f"{', '.join(first)}{more}"
 
 
 def _short(path: str) -> str:

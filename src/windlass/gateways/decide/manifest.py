@@ -66,7 +66,11 @@ class Root(msgspec.Struct, frozen=True, order=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """The managed tree of one gateway after its last apply."""
+    """The managed tree of one gateway after its last apply.
+
+    `excludes` are the patterns that were in force, `adopted` the files that were there before
+    their directory became managed; both are None in manifests of versions without them.
+    """
 
     commit: str
     tree: str = ""
@@ -74,6 +78,8 @@ class Manifest(msgspec.Struct, frozen=True):
     routing_hash: str = ""
     roots: tuple[Root, ...] = ()
     files: dict[str, ManifestEntry] = {}
+    excludes: tuple[str, ...] | None = None
+    adopted: tuple[str, ...] | None = None
     schema: int = SCHEMA
 
     @property

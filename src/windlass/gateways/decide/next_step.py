@@ -13,6 +13,7 @@ The first row that fits decides:
 | dry run, and this was not looked at yet | plan |
 | dry run | rest: DryRun |
 | commit or routing is another than on the disk; somebody asked; drift to repair | sync |
+| adopted files are there, and a person has just allowed to delete them | sync |
 | the gateway still has to read files | scan |
 | anything else | rest: Synced |
 
@@ -43,7 +44,8 @@ class Facts:
     """All that the table looks at.
 
     `on_disk` is None without a manifest. `trigger` and `rollback` are the values that were
-    heeded last; `rolled_back` is what must not come again by itself.
+    heeded last; `rolled_back` is what must not come again by itself. `may_delete` says that
+    files which the last sync kept are allowed to go now.
     """
 
     metadata: Metadata | None
@@ -58,6 +60,7 @@ class Facts:
     rolled_back: Version | None = None
     planned: Version | None = None
     repairs: bool = False
+    may_delete: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,7 @@ def next_step(facts: Facts) -> Step:
         return Step("scan") if facts.owes_scan else _held_back(goal)
     if facts.dry_run:
         return Step("rest", "DryRun") if facts.planned == goal and not asked else Step("plan")
-    if facts.on_disk != goal or asked or facts.repairs:
+    if facts.on_disk != goal or asked or facts.repairs or facts.may_delete:
         return Step("sync")
     if facts.owes_scan:
         return Step("scan")

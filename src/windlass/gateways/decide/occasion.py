@@ -4,7 +4,7 @@ The first row that fits decides:
 
 | what is known | occasion |
 |---|---|
-| somebody asked, and was not heeded yet | manual |
+| somebody asked, or allowed deletes, and was not heeded yet | manual |
 | nothing was ever synced, or the gateway has not been started yet | start |
 | another ref, or another routing of the gateway | spec |
 | another commit under the same ref | poll |
@@ -26,7 +26,7 @@ Occasion = Literal["manual", "start", "spec", "poll", "drift"]
 def occasion(facts: Facts, *, ref: str, is_starting: bool) -> Occasion:
     """Why a sync is the next step; `ref` is the one that was synced last."""
     goal, metadata, held = next_step.wanted(facts), facts.metadata, facts.on_disk
-    if metadata is not None and metadata.trigger != facts.trigger:
+    if facts.may_delete or (metadata is not None and metadata.trigger != facts.trigger):
         return "manual"
     if held is None or goal is None or is_starting:
         return "start"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from windlass.gateways.decide import deletes, emptied, obstacles, ops, policing, scans
+from windlass.gateways.decide import adoption, deletes, emptied, obstacles, ops, policing, scans
 from windlass.gateways.decide.changes import Changes, Digest
 from windlass.gateways.decide.deletes import Guard, Safety
 from windlass.gateways.decide.layout import Layout, Override, Skipped
@@ -96,12 +96,15 @@ def plan(
     policing.check_sizes(_sizes(changes, rendered), caps)
     situation = Situation(layout, manifest, live)
     puts = _puts(layout, changes, rendered)
-    doomed = deletes.doomed(situation, safety)
+    kept = () if _is_allowed(safety, target) else adoption.adopted(situation)
+    doomed = deletes.doomed(situation, safety, kept)
     first = obstacles.obstacles(situation, doomed, (put.path for put in puts))
     guards, lifted = _guards(situation, safety, {*doomed, *first.files}, puts, target)
     steps = _steps(situation, puts, doomed, first)
     noted = _noted(layout, changes, rendered, live)
-    made = _described(situation, target, steps, guards, (*layout.warnings, *lifted, *noted))
+    waiting = _waiting(situation, safety, kept, target)
+    warnings = (*layout.warnings, *lifted, *noted, *waiting)
+    made = _described(situation, target, steps, guards, warnings)
     return msgspec.structs.replace(made, digest=hashlib.sha256(to_json(made)).hexdigest())
 
 
@@ -156,9 +159,23 @@ def _guards(
     found = deletes.guard(situation, safety, really, commit=target.commit)
     if found is None:
         return (), ()
-    if safety.allowed == deletes.Allowance(target.commit, target.routing_hash):
+    if _is_allowed(safety, target):
         return (), (f"allowed for this commit: {len(really)} files are deleted",)
     return (found,), ()
+
+
+def _is_allowed(safety: Safety, target: Target) -> bool:
+    """Whether a person allowed this commit to delete, under this routing."""
+    return safety.allowed == deletes.Allowance(target.commit, target.routing_hash)
+
+
+def _waiting(
+    situation: Situation, safety: Safety, kept: Collection[str], target: Target
+) -> Iterable[str]:
+    """A warning about adopted files that the commit does not have."""
+    left = deletes.kept_back(situation, safety, kept)
+    if left:
+        yield deletes.kept_warning(left, commit=target.commit)
 
 
 def _steps(

@@ -19,6 +19,7 @@ def successor(
     *,
     target: Target,
     tree: str = "",
+    adopted: tuple[str, ...] = (),
 ) -> Manifest:
     """The manifest after the plan; files that the plan writes have no stat in it yet."""
     files = dict(changes.kept)
@@ -33,6 +34,8 @@ def successor(
         routing_hash=target.routing_hash,
         roots=layout.roots,
         files=files,
+        excludes=layout.excludes.patterns,
+        adopted=adopted,
     )
 
 
