@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support.few_draws import rows
 from tests.support.gitserver import git
-from windlass.git.edit import edit_tree
+from windlass.git.edit import Directory, Editing, edit_tree
 from windlass.git.errors import PathOccupied
 from windlass.git.format import objects, pack, tree
 from windlass.git.store import PACK_FROM_OBJECTS, Store
@@ -96,6 +96,42 @@ def test_the_same_content_again_changes_nothing(store: Store, files: dict[str, b
     assert edit_tree(store, base, files).tree == base
     by_id = {path: store.blob_id(text) for path, text in files.items()}
     assert edit_tree(store, base, by_id).tree == base
+
+
+@given(FILES, FILES)
+@settings(max_examples=50, deadline=None)
+def test_a_directory_put_in_whole_is_as_if_its_files_were(
+    store: Store, files: dict[str, bytes], below: dict[str, bytes]
+) -> None:
+    """Its tree takes the place of whatever the directory held; an empty one removes it."""
+    base = edit_tree(store, None, files).tree
+    put = {"a/b": Directory(edit_tree(store, None, below).tree)}
+    kept = {path: text for path, text in files.items() if not f"{path}/".startswith("a/b/")}
+    wanted = kept | {f"a/b/{path}": text for path, text in below.items()}
+    if files.keys() & {"a", "a/b"} or not _is_possible(wanted):
+        with pytest.raises(PathOccupied):
+            edit_tree(store, base, put)
+        return
+    assert edit_tree(store, base, put).tree == edit_tree(store, None, wanted).tree
+
+
+@given(FILES, st.lists(EDITS, max_size=4))
+@settings(max_examples=50, deadline=None)
+def test_edits_kept_together_are_those_written_one_by_one(
+    store: Store, files: dict[str, bytes], rows: list[dict[str, bytes | None]]
+) -> None:
+    """What waits to be written is read like what is in the store."""
+    one = other = edit_tree(store, None, files).tree
+    editing = Editing(store)
+    for edits in rows:
+        try:
+            one = edit_tree(store, one, edits).tree
+        except PathOccupied:
+            continue
+        other = editing.edit(other, edits)
+        assert one == other
+    editing.write()
+    assert _listed(store, other) == _listed(store, one)
 
 
 @given(

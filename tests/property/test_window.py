@@ -7,13 +7,17 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support.few_draws import rows, shares
 from windlass.objects.gvr import GVR
 from windlass.objects.identity import Identity
+from windlass.reverser.arrival import Arrival
 from windlass.reverser.decide import transition, window
 from windlass.reverser.decide.attribution import Tier
+from windlass.reverser.decide.transition import Operation
 from windlass.reverser.decide.window import Author, Change, PlannedCommit
+from windlass.reverser.folder import Gathered
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
 PATHS = ("p", "q", "r")
@@ -33,6 +37,7 @@ def change(path: str, blob: str | None, user: str, tier: Tier, at: int) -> Chang
         user,
         START + timedelta(seconds=at),
         "UPDATE",
+        at=at,
     )
 
 
@@ -123,3 +128,27 @@ def test_commits_move_to_another_tip(
     again = window.replanned(planned, tip)
     assert replayed(tip, flat(again)) == replayed(tip, flat(planned))
     assert window.replanned(again, tip) == again
+
+
+@given(windows, indexes, st.integers(0, 5))
+def test_what_is_left_of_a_window_leads_to_the_same_files(
+    changes: list[Change], index: dict[str, str], landed: int
+) -> None:
+    """GIT-8: after a push of the first commits the rest is told once, and ends where it would."""
+    first = flat(window.commits(changes, index)[:landed])
+    window_left = Gathered([_arrival(one) for one in changes]).after(
+        {one.path: one.at for one in first}
+    )
+    times = {one.received for one in window_left.arrivals}
+    left = [one for one in changes if one.received in times]
+    then = replayed(index, first)
+    rest = flat(window.commits(left, then))
+    assert replayed(then, rest) == replayed(index, changes)
+    for path in PATHS:
+        told = [one.received for one in (*first, *rest) if one.path == path]
+        assert told == sorted(set(told))
+
+
+def _arrival(one: Change) -> Arrival:
+    mask = frozenset[Operation]()
+    return Arrival(one.identity, "Kind", one.path, one.blob, None, mask, None, one.received)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from windlass.git.format import commit, objects
+from windlass.git.edit import Editing
+from windlass.git.format import commit
 from windlass.git.format.person import Person
 from windlass.git.store import Store
 
 
 def write_commit(
-    store: Store,
+    into: Store | Editing,
     *,
     tree: str,
     parents: Sequence[str],
@@ -22,7 +23,10 @@ def write_commit(
     message: str,
     sign: Callable[[bytes], str] | None = None,
 ) -> str:
-    """The id of the new commit; `sign` makes an armoured signature over its bytes."""
+    """The id of the new commit; `sign` makes an armoured signature over its bytes.
+
+    Into an `Editing` it goes with everything else that is written together.
+    """
     data = commit.encode(
         tree=tree,
         parents=parents,
@@ -34,6 +38,8 @@ def write_commit(
     )
     if sign is not None:
         data = commit.signed(data, sign(data))
-    identifier = objects.object_id("commit", data)
-    store.write_objects({identifier: ("commit", data)})
+    editing = into if isinstance(into, Editing) else Editing(into)
+    identifier = editing.keep("commit", data)
+    if editing is not into:
+        editing.write()
     return identifier

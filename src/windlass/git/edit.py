@@ -15,8 +15,18 @@ from windlass.git.errors import PathOccupied
 from windlass.git.format import objects, paths, tree
 from windlass.git.store import Store
 
-Edit = bytes | str | None
-"""New content, the id of content already stored, or None to delete."""
+_WRITE_FROM_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """A whole directory, by the id of its tree; the empty tree removes it."""
+
+    id: str
+
+
+Edit = bytes | str | Directory | None
+"""New content, the id of content already stored, a whole directory, or None to delete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +54,9 @@ class _Node:
 
 def edit_tree(store: Store, base_tree: str | None, edits: Mapping[str, Edit]) -> TreeEdit:
     """The tree that `base_tree` (None = empty) becomes; its new objects are in the store."""
-    editing = _Editing(store)
-    root = editing.apply(_grown(edits), base_tree)
-    if root is None:
-        root = objects.EMPTY_TREE
-        editing.new[root] = ("tree", b"")
-    if editing.new:
-        store.write_objects(editing.new)
-    return TreeEdit(root, len(editing.new))
+    editing = Editing(store)
+    root = editing.edit(base_tree, edits)
+    return TreeEdit(root, editing.write())
 
 
 def _grown(edits: Mapping[str, Edit]) -> _Node:
@@ -67,14 +72,57 @@ def _grown(edits: Mapping[str, Edit]) -> _Node:
     return root
 
 
-@dataclass(slots=True)
-class _Editing:
-    store: Store
-    new: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+class Editing:
+    """Edits one after the other, each on the tree that the last one made or on any other.
 
-    def apply(self, node: _Node, base: str | None) -> str | None:
+    New objects wait for `write`, so that a hundred trees are one pack and not hundreds of
+    files; many bytes of them go earlier, so that memory does not follow their number.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._new: dict[str, tuple[str, bytes]] = {}
+        self._bytes = 0
+        self._written = 0
+        self._last: dict[str, tuple[str, dict[bytes, tree.TreeEntry]]] = {}
+        """Of each path the directory made last: most often the next edit begins there."""
+
+    def edit(self, base_tree: str | None, edits: Mapping[str, Edit]) -> str:
+        """The tree that `base_tree` (None = empty) becomes; `write` puts it into the store."""
+        root = self._apply(_grown(edits), base_tree)
+        if root is None:
+            root = self.keep("tree", b"")
+        if self._bytes > _WRITE_FROM_BYTES:
+            self.write()
+        return root
+
+    def keep(self, kind: str, data: bytes) -> str:
+        """The id of an object that goes into the store with the others."""
+        identifier = objects.object_id(kind, data)
+        if identifier not in self._new:
+            self._new[identifier] = (kind, data)
+            self._bytes += len(data)
+        return identifier
+
+    def write(self) -> int:
+        """Put what is new into the store; how many objects that were in all."""
+        if self._new:
+            self._store.write_objects(self._new)
+        self._written += len(self._new)
+        self._new, self._bytes = {}, 0
+        return self._written
+
+    def _read(self, path: str, identifier: str) -> dict[bytes, tree.TreeEntry]:
+        last = self._last.get(path)
+        if last is not None and last[0] == identifier:
+            return last[1]
+        if identifier in self._new:
+            return tree.parse(self._new[identifier][1])
+        return self._store.read_tree(identifier)
+
+    def _apply(self, node: _Node, base: str | None) -> str | None:
         """The id of the directory after the edits below `node`; None = nothing is left."""
-        before = self.store.read_tree(base) if base is not None else {}
+        before = self._read(node.path, base) if base is not None else {}
         after = dict(before)
         for name, child in node.children.items():
             entry = self._entry(child, before.get(name))
@@ -86,7 +134,9 @@ class _Editing:
             return None
         if after == before and base is not None:
             return base
-        return self._keep("tree", tree.encode(after))
+        made = self.keep("tree", tree.encode(after))
+        self._last[node.path] = (made, after)
+        return made
 
     def _entry(self, node: _Node, entry: tree.TreeEntry | None) -> tree.TreeEntry | None:
         """What stands at a name afterwards: deletion first, then what is below, then the file."""
@@ -95,7 +145,7 @@ class _Editing:
         if node.children:
             entry = self._descended(node, entry)
         if node.edited and node.edit is not None:
-            entry = self._written(node, entry, node.edit)
+            entry = self._placed(node, entry, node.edit)
         return entry
 
     def _deleted(self, node: _Node, entry: tree.TreeEntry | None) -> tree.TreeEntry | None:
@@ -110,19 +160,19 @@ class _Editing:
             if any(child.writes for child in node.children.values()):
                 raise PathOccupied(node.path)
             return entry
-        below = self.apply(node, entry.id if entry is not None else None)
+        below = self._apply(node, entry.id if entry is not None else None)
         return tree.TreeEntry(tree.DIRECTORY, below) if below is not None else None
 
-    def _written(
-        self, node: _Node, entry: tree.TreeEntry | None, edit: bytes | str
-    ) -> tree.TreeEntry:
+    def _placed(
+        self, node: _Node, entry: tree.TreeEntry | None, edit: bytes | str | Directory
+    ) -> tree.TreeEntry | None:
+        if isinstance(edit, Directory):
+            if entry is not None and not entry.is_directory:
+                raise PathOccupied(node.path)
+            empty = edit.id == objects.EMPTY_TREE
+            return None if empty else tree.TreeEntry(tree.DIRECTORY, edit.id)
         # A link is replaced by the file; whether it may be is the caller's to decide.
         if entry is not None and entry.is_directory:
             raise PathOccupied(node.path)
-        identifier = edit if isinstance(edit, str) else self._keep("blob", edit)
+        identifier = edit if isinstance(edit, str) else self.keep("blob", edit)
         return tree.TreeEntry(tree.FILE, identifier)
-
-    def _keep(self, kind: str, data: bytes) -> str:
-        identifier = objects.object_id(kind, data)
-        self.new[identifier] = (kind, data)
-        return identifier

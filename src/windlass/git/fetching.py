@@ -55,8 +55,8 @@ class Fetching:
         """Where a remote ref is noted in the store; hashed, so that no two names collide."""
         return f"refs/windlass/{hashlib.sha256(ref.encode()).hexdigest()[:32]}"
 
-    async def fetch(self, ref: str, *, depth: int, blobless: bool) -> str:
-        """The newest `depth` commits of `ref`; the id of the newest."""
+    async def fetch(self, ref: str, *, depth: int, blobless: bool) -> None:
+        """The newest `depth` commits of `ref`, noted under its local ref."""
         local = self.local_ref(ref)
         failpoint.reach("git.fetch.before")
         args = [f"--depth={depth}", "origin", f"+{ref}:{local}"]
@@ -70,7 +70,6 @@ class Fetching:
         else:
             await self._run(["--refetch", "--no-filter", *args])
         failpoint.reach("git.fetch.after")
-        return await self._tip(local)
 
     async def fetch_id(self, identifier: str) -> None:
         """One object by its id and, of a commit, what the filter lets through; no ref is noted."""
@@ -113,14 +112,6 @@ class Fetching:
             deadline_seconds=self.git.settings.list_timeout_seconds,
         )
         return done.stdout.decode().splitlines()
-
-    async def _tip(self, local: str) -> str:
-        done = await self.git.run(
-            ["rev-parse", "--verify", "--end-of-options", f"{local}^{{commit}}"],
-            cwd=self.directory,
-            deadline_seconds=self.git.settings.list_timeout_seconds,
-        )
-        return done.stdout.decode().strip()
 
     async def _run(
         self,

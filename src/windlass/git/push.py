@@ -137,12 +137,9 @@ class _Attempt:
 async def _after_failure(attempt: _Attempt, error: GitError) -> Outcome:
     await asyncio.to_thread(attempt.store.remove_locks)
     try:
-        found = await listing.read(attempt.git, attempt.remote, attempt.credentials)
-        tip = found.refs.get(attempt.ref)
+        tip = await _read_again(attempt, error)
         if tip is None and attempt.expected is not None:
             return Absent()
-        if tip == attempt.commit:
-            return await _was_pushed(attempt)
         if tip == attempt.expected:
             return _unmoved(error)
         assert tip is not None
@@ -153,9 +150,27 @@ async def _after_failure(attempt: _Attempt, error: GitError) -> Outcome:
         raise
 
 
-async def _was_pushed(attempt: _Attempt) -> Pushed:
-    await asyncio.to_thread(attempt.store.remember, attempt.ref, attempt.commit)
-    return Pushed(already=True, tip=attempt.commit)
+async def _read_again(attempt: _Attempt, error: GitError) -> str | None:
+    """Where the remote ref is now; None where it is absent.
+
+    The words decide only how to ask: who seems to have lost a race needs the new tip as soon
+    as can be, and a fetch tells both; a listing is the smaller question to a sick server.
+    """
+    if error.reason == "NonFastForward":
+        return await _fetched(attempt, _DEPTHS[0])
+    found = await listing.read(attempt.git, attempt.remote, attempt.credentials)
+    return found.refs.get(attempt.ref)
+
+
+async def _fetched(attempt: _Attempt, depth: int) -> str | None:
+    try:
+        return await attempt.store.fetch(
+            attempt.git, attempt.remote, attempt.credentials, attempt.ref, depth=depth
+        )
+    except GitError as error:
+        if error.reason == "RefNotFound":
+            return None
+        raise
 
 
 def _unmoved(error: GitError) -> Rejected | Transient:
@@ -168,20 +183,22 @@ def _unmoved(error: GitError) -> Rejected | Transient:
     return Rejected(message) if error.reason in _REFUSALS else Transient(message)
 
 
-async def _moved(attempt: _Attempt, tip: str) -> Pushed | Raced | Rewound:
+async def _moved(attempt: _Attempt, tip: str) -> Pushed | Raced | Rewound | Absent:
     """Fetch deeper until the new tip is seen to descend from something we know."""
     for depth in _DEPTHS:
-        got = await attempt.store.fetch(
-            attempt.git, attempt.remote, attempt.credentials, attempt.ref, depth=depth
-        )
-        if await asyncio.to_thread(attempt.store.contains, got, attempt.commit):
-            return Pushed(already=True, tip=got)
+        if depth > _DEPTHS[0] or not await asyncio.to_thread(attempt.store.has, tip):
+            found = await _fetched(attempt, depth)
+            if found is None:
+                return Absent()
+            tip = found
+        if await asyncio.to_thread(attempt.store.contains, tip, attempt.commit):
+            return Pushed(already=True, tip=tip)
         base = attempt.expected
-        if base is None or await asyncio.to_thread(attempt.store.contains, got, base):
-            return Raced(got)
-        if await asyncio.to_thread(attempt.store.is_complete, got):
+        if base is None or await asyncio.to_thread(attempt.store.contains, tip, base):
+            return Raced(tip)
+        if await asyncio.to_thread(attempt.store.is_complete, tip):
             break
-    return Rewound(got)
+    return Rewound(tip)
 
 
 def _words(error: GitError) -> str:

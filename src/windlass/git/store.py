@@ -104,12 +104,16 @@ class Store:
         depth: int = 1,
         blobless: bool = True,
     ) -> str:
-        """Get the newest `depth` commits of `ref` (or of a commit id); the id of the newest."""
+        """Get the newest `depth` commits of a branch (or of a commit id); the id of the newest."""
         await asyncio.to_thread(self._check_tip, ref)
         async with self._network:
-            return await self._fetching(git, remote, credentials).fetch(
+            await self._fetching(git, remote, credentials).fetch(
                 ref, depth=depth, blobless=blobless
             )
+            tip = await asyncio.to_thread(self.tip, ref)
+        if tip is None:
+            raise StoreCorrupt(f"the store lost {ref} right after it was fetched")
+        return tip
 
     async def read_blobs(
         self, git: Git, remote: Remote, credentials: Credentials, ids: Iterable[str]

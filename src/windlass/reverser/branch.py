@@ -19,7 +19,8 @@ from typing import Literal
 
 from windlass.base.errors import Stalled
 from windlass.git.child import Git
-from windlass.git.format import refs
+from windlass.git.format import objects, refs
+from windlass.git.format.tree import TreeEntry
 from windlass.git.listing import Listing, Listings
 from windlass.git.store import Entry, Store
 from windlass.reverser.target import Target
@@ -117,6 +118,32 @@ class Branch:
         """Whether so much gathered in the store that fetching it anew is cheaper."""
         return await asyncio.to_thread(self.store.clutter) > _CLUTTER
 
+    def tree_at(self, folder: str) -> str | None:
+        """The tree of a folder on the base; None where there is none."""
+        found = self._standing(self.base, folder)
+        return found[1].id if found is not None and found[1].is_directory else None
+
+    def is_same(self, folder: str, before: str | None) -> bool:
+        """Whether the base has at `folder` exactly what the commit `before` had."""
+        if before is not None and not self.store.has(before):
+            return False
+        return self._standing(before, folder) == self._standing(self.base, folder)
+
+    def _standing(self, commit: str | None, folder: str) -> tuple[str, TreeEntry] | None:
+        """What a commit has at `folder`, or what stands where one of its parents should be."""
+        tree = self.store.tree_of(commit) if commit is not None else objects.EMPTY_TREE
+        path = ""
+        entry = None
+        for name in folder.split("/"):
+            path = f"{path}/{name}" if path else name
+            entry = self.store.read_tree(tree).get(name.encode())
+            if entry is None:
+                return None
+            if not entry.is_directory:
+                break
+            tree = entry.id
+        return (path, entry) if entry is not None else None
+
     async def entries(self, folder: str) -> dict[str, Entry]:
         """Every file below `folder`, and whatever stands where it or a parent should be."""
         if self.base is None:
@@ -125,24 +152,20 @@ class Branch:
 
     def _entries(self, base: str, folder: str) -> dict[str, Entry]:
         found = self.store.tree_entries(base, folder)
-        return found or self._in_the_way(self.store.tree_of(base), folder)
-
-    def _in_the_way(self, tree: str, folder: str) -> dict[str, Entry]:
-        path = ""
-        for name in folder.split("/"):
-            path = f"{path}/{name}" if path else name
-            entry = self.store.read_tree(tree).get(name.encode())
-            if entry is None:
-                break
-            if not entry.is_directory:
-                return {path: Entry(entry.mode, entry.id)}
-            tree = entry.id
-        return {}
+        standing = self._standing(base, folder)
+        if not found and standing is not None and not standing[1].is_directory:
+            path, entry = standing
+            return {path: Entry(entry.mode, entry.id)}
+        return found
 
     async def blobs(self, target: Target, ids: list[str]) -> dict[str, bytes]:
         if not ids:
             return {}
         return await self.store.read_blobs(self._git, target.remote, target.credentials, ids)
+
+    def moved(self, tip: str) -> None:
+        """Somebody else brought the branch forward to `tip`, which the store holds."""
+        self.base = self.expected = tip
 
     def advanced(self, commit: str) -> None:
         """The server acknowledged `commit` as the new tip."""

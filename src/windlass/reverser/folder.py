@@ -8,7 +8,7 @@ was acknowledged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -78,6 +78,25 @@ class Gathered:
             for arrival in self.arrivals
         ]
         return replace(self, arrivals=arrivals, held=sum(one.held for one in arrivals))
+
+    def after(self, written: Mapping[str, int]) -> Gathered:
+        """What is left of the window once the server has each path up to that arrival.
+
+        The sweeps stay until nothing is left: what they prove may still be to do.
+        """
+        left = [
+            arrival
+            for at, arrival in enumerate(self.arrivals)
+            if at > written.get(arrival.path, -1)
+        ]
+        return replace(
+            self,
+            arrivals=left,
+            size=sum(one.size for one in left),
+            held=sum(one.held for one in left),
+            live=sum(one.observation is not None for one in left),
+            settled=0,
+        )
 
 
 class Folder:
@@ -166,6 +185,8 @@ class Folder:
 
     def put_back(self, taken: Gathered) -> None:
         """Undo `take`: the batch did not reach the server, newer arrivals follow it."""
+        if not taken:
+            return
         newer = self.waiting
         self.waiting = replace(
             taken,
@@ -184,20 +205,20 @@ class Folder:
         """The store holds these contents now; memory need not."""
         self.waiting = self.waiting.without(blobs)
 
-    def acknowledge(self, edits: Mapping[str, str | None]) -> None:
-        """The server has these edits now."""
+    def acknowledge(self, edits: Mapping[str, str | None], left: Iterable[Arrival] = ()) -> None:
+        """The server has these edits now; `left` of the same window are still to be pushed."""
         for path, blob in edits.items():
             self.irregular.discard(path)
             if blob is None:
                 self.index.pop(path, None)
             else:
                 self.index[path] = blob
-        self.settle()
+        self.settle(left)
         self.written.difference_update(path for path in edits if self.expects(path) is None)
 
-    def settle(self) -> None:
-        """Recompute what the folder will hold from what still waits."""
-        self._next = {arrival.path: arrival.blob for arrival in self.waiting.arrivals}
+    def settle(self, left: Iterable[Arrival] = ()) -> None:
+        """Recompute what the folder will hold from what still waits, after what is `left`."""
+        self._next = {one.path: one.blob for one in (*left, *self.waiting.arrivals)}
 
     def shed(self) -> int:
         """Forget waiting content, keep which objects it belongs to; the bytes freed."""

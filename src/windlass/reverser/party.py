@@ -19,6 +19,8 @@ from windlass.reverser.folder import Folder
 _log = structlog.get_logger(__name__)
 
 _STALLED_SECONDS = 300.0
+_RACES = 3
+RACED = "PushRaced"
 
 
 @dataclass(slots=True)
@@ -35,19 +37,23 @@ class Party:
 
     def failed(self, error: WindlassError, now: float) -> None:
         """Remember the trouble; when to try again follows from its kind."""
-        if self.trouble is None or self.trouble.reason != error.reason:
-            _log.warning(
-                "not written",
-                repository=str(self.repository),
-                reason=error.reason,
-                message=error.message,
-            )
-        self.trouble = error
+        self._tell(error)
         after = error.after if isinstance(error, (Stalled, Waiting)) else None
         if after is None:
             stalled = isinstance(error, Stalled)
             after = _STALLED_SECONDS if stalled else self.backoff.next_seconds()
         self.not_before = now + after
+
+    def _tell(self, error: WindlassError) -> None:
+        """One line for each change of the cause."""
+        if self.trouble is None or self.trouble.reason != error.reason:
+            _log.warning(
+                "push failed",
+                repository=str(self.repository),
+                reason=error.reason,
+                message=error.message,
+            )
+        self.trouble = error
 
     def failed_on_disk(self, error: OSError, now: float) -> None:
         """The work directory is in the way."""
@@ -58,7 +64,22 @@ class Party:
         text = f"the work directory cannot be used: {error.strerror}"
         self.failed(Retryable("GitUnavailable", text), now)
 
+    def raced(self, remote: str, lost: int) -> bool:
+        """A push came too late, for the `lost`-th time in a row; whether that is told as trouble.
+
+        Once is nothing. But it takes the place of another trouble at once: who loses a race
+        has reached the server.
+        """
+        if self.trouble is None and lost < _RACES:
+            return False
+        is_new = self.trouble is None or self.trouble.reason != RACED
+        text = f"{remote}: other writers push faster than our commits land; retrying"
+        self._tell(Retryable(RACED, text))
+        return is_new
+
     def succeeded(self) -> None:
+        if self.trouble is not None:
+            _log.info("push recovered", repository=str(self.repository), after=self.trouble.reason)
         self.trouble = None
         self.not_before = 0.0
         self.backoff.healthy()

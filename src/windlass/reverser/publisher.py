@@ -1,21 +1,27 @@
-"""Turns closed windows into commits on the tip, and the commits into one push.
+"""Turns closed windows into commits on the tip, in two steps.
 
-Nothing persistent moves before the server acknowledged: after any failure the windows
-are put back and planned again on whatever the remote has then. A commit that became a
-no-op on a new tip disappears; authors and dates stay.
+| Step | Makes | Again when |
+|---|---|---|
+| plan | commits, their blobs, the tree of the folder after each | a folder differs on a new tip |
+| build | the trees above the folders, and the commits | the tip moved |
+
+So a tip that somebody else moved without a change of our folders costs neither a plan nor a
+blob. A commit that became a no-op on a new tip disappears when it is planned again; authors
+and author dates stay. Nothing persistent moves before the server acknowledged.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from windlass.base import failpoint
 from windlass.base.clock import Clock
 from windlass.git import commit, edit
+from windlass.git.edit import Editing
 from windlass.git.format.person import Person
-from windlass.git.store import Store
 from windlass.objects import canonical
 from windlass.objects.identity import Identity
 from windlass.reverser import authorship
@@ -23,7 +29,7 @@ from windlass.reverser.arrival import Arrival
 from windlass.reverser.authorship import Judge, Verdicts
 from windlass.reverser.branch import Branch
 from windlass.reverser.decide import author, claim, commit_dates, message, publication
-from windlass.reverser.decide.attribution import Tier, Verdict
+from windlass.reverser.decide.attribution import Tier
 from windlass.reverser.decide.author import Author
 from windlass.reverser.decide.publication import Publication, Wanted
 from windlass.reverser.decide.window import PlannedCommit
@@ -52,36 +58,69 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """One planned commit of one folder, and the tree that the folder has after it."""
+
+    folder: Folder
+    commit: PlannedCommit
+    tree: str
+    claims: bool
+    """Whether the folder's claim goes in with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """Commits in order; their blobs and folder trees are in the store, but on no tip yet."""
+
+    steps: tuple[Step, ...]
+    skipped: tuple[tuple[Identity, SkipReason], ...]
+
+    @property
+    def blobs(self) -> frozenset[str]:
+        """What the store holds because of this."""
+        changes = (change for step in self.steps for change in step.commit.changes)
+        return frozenset(change.blob for change in changes if change.blob is not None)
+
+
+@dataclass(frozen=True, slots=True)
 class Written:
-    """What one folder gets by the push: commits in order, and the paths they touch."""
+    """What one folder gets by a push: commits in order, and the paths they touch."""
 
     folder: Folder
     commits: tuple[PlannedCommit, ...]
     edits: dict[str, str | None]
-    skipped: tuple[tuple[Identity, SkipReason], ...]
     claims: bool
-    verdicts: tuple[Verdict, ...]
+
+    @property
+    def positions(self) -> dict[str, int]:
+        """Of each path the last arrival of the window that these commits carry."""
+        return {change.path: change.at for one in self.commits for change in one.changes}
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """Commits that stand in the store, not yet anywhere else; none if `tip` is the base."""
+    """Commits that stand in the store, not yet anywhere else."""
 
     tip: str
-    written: tuple[Written, ...]
-    base: str = ""
-
-    @property
-    def changes_nothing(self) -> bool:
-        return self.tip == self.base
-
-    @property
-    def commits(self) -> int:
-        return sum(len(item.commits) for item in self.written)
+    base: str
+    steps: tuple[Step, ...]
 
     @property
     def files(self) -> int:
         return sum(len(item.edits) for item in self.written)
+
+    @property
+    def written(self) -> tuple[Written, ...]:
+        """The steps by folder."""
+        folders = {id(step.folder): step.folder for step in self.steps}
+        return tuple(_written(folder, self.steps) for folder in folders.values())
+
+
+def _written(folder: Folder, steps: tuple[Step, ...]) -> Written:
+    own = [step for step in steps if step.folder is folder]
+    commits = tuple(step.commit for step in own)
+    edits = {change.path: change.blob for commit in commits for change in commit.changes}
+    return Written(folder, commits, edits, any(step.claims for step in own))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +143,15 @@ class Publisher:
         self.judge = judge
         self._clock = clock
 
-    async def build(self, batches: list[Batch]) -> Built:
-        """Commits for `batches` on the present base."""
+    async def plan(self, batches: list[Batch]) -> Planned:
+        """What `batches` become, as trees of their folders on the present base."""
         judged = [(one, authorship.judged(one.waiting, self.judge)) for one in batches]
+        return await asyncio.to_thread(self._prepare, judged)
+
+    async def build(self, steps: tuple[Step, ...]) -> Built:
+        """Commits for `steps` on the present base, which has their folders as they were planned."""
         failpoint.reach("reverser.commit.before")
-        built = await asyncio.to_thread(self._write, judged)
+        built = await asyncio.to_thread(self._stack, steps)
         failpoint.reach("reverser.commit.after")
         return built
 
@@ -122,29 +165,42 @@ class Publisher:
         await asyncio.to_thread(self._branch.store.write_objects, content)
         folder.stowed(content.keys())
 
-    def _write(self, judged: list[tuple[Batch, Verdicts]]) -> Built:
-        """Put blobs, trees and commits into the store; runs in a thread."""
-        store = self._branch.store
-        tip = self._branch.base
-        tree = store.tree_of(tip) if tip is not None else None
-        floor = store.committed_at(tip) if tip is not None else 0
-        written = []
+    def _prepare(self, judged: list[tuple[Batch, Verdicts]]) -> Planned:
+        """Put blobs and folder trees into the store; runs in a thread."""
+        editing = edit.Editing(self._branch.store)
+        steps: list[Step] = []
+        skipped: list[tuple[Identity, SkipReason]] = []
         for batch, verdicts in judged:
             plan = _plan(batch, verdicts)
-            content = {a.blob: a.content for a in batch.waiting.arrivals if a.content is not None}
-            claims = bool(plan.commits) and not batch.folder.claimed
-            edits: dict[str, str | None] = {}
-            for number, item in enumerate(plan.commits):
-                extra = self._claim(batch.folder) if claims and number == 0 else {}
-                tree = self._edited(store, tree, item, content, extra)
-                tip, floor = self._committed(store, batch.folder, item, tree, tip, floor)
-                edits.update({change.path: change.blob for change in item.changes})
-            known = tuple(verdicts.values())
-            written.append(Written(batch.folder, plan.commits, edits, plan.skipped, claims, known))
-        return Built(tip or "", tuple(written), self._branch.base or "")
+            steps += self._steps(editing, batch, plan)
+            skipped += plan.skipped
+        editing.write()
+        return Planned(tuple(steps), tuple(skipped))
 
-    def _claim(self, folder: Folder) -> dict[str, bytes]:
-        return {folder.claim_path: claim.render(self.claim_of(folder))}
+    def _steps(self, editing: Editing, batch: Batch, plan: Publication) -> Iterator[Step]:
+        folder = batch.folder
+        content = {a.blob: a.content for a in batch.waiting.arrivals if a.content is not None}
+        tree = self._branch.tree_at(folder.target.base_folder)
+        for number, item in enumerate(plan.commits):
+            claims = number == 0 and not folder.claimed
+            edits = _edits(folder, item, content)
+            if claims:
+                edits[claim.FILE_NAME] = claim.render(self.claim_of(folder))
+            tree = editing.edit(tree, edits)
+            yield Step(folder, item, tree, claims)
+
+    def _stack(self, steps: tuple[Step, ...]) -> Built:
+        """Put the trees above the folders and the commits into the store; runs in a thread."""
+        store, base = self._branch.store, self._branch.base
+        editing = edit.Editing(store)
+        tree = store.tree_of(base) if base is not None else None
+        tip, floor = base, store.committed_at(base) if base is not None else 0
+        for step in steps:
+            place = {step.folder.target.base_folder: edit.Directory(step.tree)}
+            tree = editing.edit(tree, place)
+            tip, floor = self._committed(editing, step, tree, tip, floor)
+        editing.write()
+        return Built(tip or "", base or "", steps)
 
     def claim_of(self, folder: Folder) -> claim.Claim:
         return claim.Claim(
@@ -153,34 +209,15 @@ class Publisher:
             emitter=canonical.EMITTER,
         )
 
-    def _edited(
-        self,
-        store: Store,
-        tree: str | None,
-        item: PlannedCommit,
-        content: dict[str | None, bytes],
-        extra: dict[str, bytes],
-    ) -> str:
-        edits: dict[str, bytes | str | None] = dict(extra)
-        for change in item.changes:
-            body = content.get(change.blob)
-            edits[change.path] = body if body is not None else change.blob
-        return edit.edit_tree(store, tree, edits).tree
-
     def _committed(
-        self,
-        store: Store,
-        folder: Folder,
-        item: PlannedCommit,
-        tree: str,
-        parent: str | None,
-        floor: int,
+        self, editing: Editing, step: Step, tree: str, parent: str | None, floor: int
     ) -> tuple[str, int]:
+        folder, item = step.folder, step.commit
         dates = commit_dates.commit_dates(
             item.received.timestamp(), self._clock.now().timestamp(), parent=floor
         )
         written = commit.write_commit(
-            store,
+            editing,
             tree=tree,
             parents=[parent] if parent is not None else [],
             author=Person(item.author.name, item.author.email),
@@ -209,25 +246,16 @@ class Publisher:
         )
 
 
-def lag_seconds(batches: list[Batch], folder: Folder, now: datetime) -> float:
-    """Seconds since the oldest change of this push was received."""
-    times = [
-        arrival.received
-        for batch in batches
-        if batch.folder is folder
-        for arrival in batch.waiting.arrivals
-    ]
-    return max(0.0, (now - min(times)).total_seconds()) if times else 0.0
-
-
-def stored(waiting: Gathered, built: Built) -> Gathered:
-    """The same window without the content that `built` put into the store.
-
-    What changed nothing on this tip was not written; it may change something on the next.
-    """
-    commits = (commit for written in built.written for commit in written.commits)
-    there = {change.blob for commit in commits for change in commit.changes if change.blob}
-    return waiting.without(there)
+def _edits(
+    folder: Folder, item: PlannedCommit, content: dict[str | None, bytes]
+) -> dict[str, edit.Edit]:
+    """The changes of a commit by their paths within the folder."""
+    above = f"{folder.target.base_folder}/"
+    found: dict[str, edit.Edit] = {}
+    for change in item.changes:
+        body = content.get(change.blob)
+        found[change.path.removeprefix(above)] = body if body is not None else change.blob
+    return found
 
 
 def _plan(batch: Batch, verdicts: Verdicts) -> Publication:
@@ -235,8 +263,8 @@ def _plan(batch: Batch, verdicts: Verdicts) -> Publication:
     committer = batch.folder.target.committer
     own = Author(committer.name, committer.email)
     wanted = [
-        _wanted(arrival, *_credit(arrival, verdicts, own))
-        for arrival in (*batch.waiting.arrivals, *batch.removals)
+        _wanted(at, arrival, *_credit(arrival, verdicts, own))
+        for at, arrival in enumerate((*batch.waiting.arrivals, *batch.removals))
         if arrival.path not in batch.refused
     ]
     apart = batch.folder.target.window_seconds == 0
@@ -251,7 +279,7 @@ def _credit(arrival: Arrival, verdicts: Verdicts, own: Author) -> tuple[Author, 
     return author.author_of(verdict.actor), verdict.tier, author.user_text(verdict.actor)
 
 
-def _wanted(arrival: Arrival, who: Author, tier: Tier, user: str) -> Wanted:
+def _wanted(at: int, arrival: Arrival, who: Author, tier: Tier, user: str) -> Wanted:
     return Wanted(
         path=arrival.path,
         identity=arrival.identity,
@@ -263,4 +291,5 @@ def _wanted(arrival: Arrival, who: Author, tier: Tier, user: str) -> Wanted:
         user=user,
         received=arrival.received,
         reason=arrival.reason,
+        at=at,
     )

@@ -10,7 +10,9 @@ Rules:
 | Push ended in | Then |
 |---|---|
 | pushed, or already there | acknowledge: index and tip move |
-| raced, rewound | fetch the new tip, load the folders again, plan again |
+| raced | at once: the same commits, fewer of them, on the new tip; if an open folder has \
+other files there: load it and plan again |
+| rewound | fetch the new tip, load the folders again, plan again |
 | absent | the branch is looked up again: created where allowed, else BranchNotFound |
 | rejected | PushRejected: slow retry, or when something changes |
 | transient | GitUnavailable: backoff |
@@ -19,14 +21,12 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import structlog
 
-from windlass.base import failpoint, memory
 from windlass.base.clock import Clock
-from windlass.base.errors import Retryable, Stalled, Waiting, WindlassError
+from windlass.base.errors import Retryable, Stalled, WindlassError
 from windlass.git import push as pushing
 from windlass.git.child import Git
 from windlass.git.errors import StoreCorrupt
@@ -35,9 +35,10 @@ from windlass.reverser import authorship, batching, opening, telling
 from windlass.reverser.arrival import Arrival, Sweep
 from windlass.reverser.branch import Branch
 from windlass.reverser.decide import cadence
-from windlass.reverser.folder import Folder, Gathered, LastPush
+from windlass.reverser.folder import Folder, Gathered
 from windlass.reverser.party import Party
-from windlass.reverser.publisher import Batch, Built, Delivery, Publisher, lag_seconds, stored
+from windlass.reverser.publisher import Batch, Planned, Publisher, Step
+from windlass.reverser.pusher import Pusher, Undecided, Window, Windows
 from windlass.reverser.surroundings import Surroundings
 from windlass.reverser.target import Target
 
@@ -45,9 +46,6 @@ _log = structlog.get_logger(__name__)
 
 _SEEDING_SECONDS = 2.0
 """How long first snapshots of several types are gathered into one commit."""
-
-_MANY_FILES = 1000
-"""A push of this size leaves memory behind that is worth giving back."""
 
 _CLAIMED_SECONDS = 300.0
 """How long a folder that somebody else claims is left alone."""
@@ -70,15 +68,12 @@ class BranchWorker:
         self.parties: dict[Key, Party] = {}
         self._branch = branch
         self._publisher = publisher
-        self._git = git
         self._limits = limits
         self._around = around
         self._clock = clock
         self._repository_gate, self._gate = gates
         self._pending_max_bytes = pending_max_bytes
-        self._rng = random.Random()
-        self._last_push_end: float | None = None
-        self._push_average: float | None = None
+        self._pusher = Pusher(branch, git, around, clock)
         self._wake = asyncio.Event()
         self._doubtful = False
         self._closing = False
@@ -193,8 +188,8 @@ class BranchWorker:
         return cadence.closes_at(
             opened=waiting.opened,
             last_event=waiting.newest,
-            last_push_end=self._last_push_end,
-            push_average=self._push_average,
+            last_push_end=self._pusher.last_end,
+            push_average=self._pusher.average,
             files=len(waiting.arrivals) if waiting.live else 0,
             size_bytes=waiting.size if waiting.live else 0,
             fixed_window=folder.target.window_seconds,
@@ -226,6 +221,10 @@ class BranchWorker:
             party.failed(crash, self._clock.monotonic())
         finally:
             self.is_active = False
+        self._tell(party)
+
+    def _tell(self, party: Party) -> None:
+        """What a status says of a party's destinations may have changed."""
         for folder in party.folders.values():
             self._around.changed(folder.target.key)
 
@@ -267,10 +266,14 @@ class BranchWorker:
             telling.rewound(self._around, self._branch, self.folders())
         for _, folder in list(self.folders()):
             if folder.is_open:
-                before = folder.index
-                await self._open_folder(folder)
-                if folder.damaged_since(before):
-                    self._around.seen_again(folder.target.key)
+                await self._reload(folder)
+
+    async def _reload(self, folder: Folder) -> None:
+        """Take over what a new tip has in an open folder."""
+        before = folder.index
+        await self._open_folder(folder)
+        if folder.damaged_since(before):
+            self._around.seen_again(folder.target.key)
 
     async def _open_folder(self, folder: Folder) -> None:
         """Load a folder if it may be written to; else say why and look again later."""
@@ -316,82 +319,72 @@ class BranchWorker:
                 folder.put_back(gathered)
             raise
 
-    async def _write_out(self, party: Party, taken: list[tuple[Folder, Gathered]]) -> None:
-        patience = 0.05
+    async def _write_out(self, party: Party, taken: list[Window]) -> None:
         while taken:
             batches = [await self._batch(folder, gathered) for folder, gathered in taken]
-            built = await self._publisher.build(batches)
-            party.commits = built.commits
-            if built.changes_nothing or await self._push(taken, built, batches):
-                party.commits = 0
-                self._settle(built)
-                return
-            self._around.raced()
-            await asyncio.sleep(self._rng.uniform(patience, patience * 10))
-            patience = min(patience * 2, 0.5)
-            await self._catch_up(taken[0][0].target)
-            batching.let_go(taken, [folder for _, folder in self.folders()])
+            planned = await self._publisher.plan(batches)
+            taken[:] = [(folder, gathered.without(planned.blobs)) for folder, gathered in taken]
+            if await self._land(party, taken, planned.steps):
+                self._settle([folder for folder, _ in taken], planned)
+                taken.clear()
+            else:
+                batching.let_go(taken, [folder for _, folder in self.folders()])
 
     async def _batch(self, folder: Folder, gathered: Gathered) -> Batch:
         return await batching.batch(folder, gathered, self._branch, self._around, self._clock)
 
-    def _settle(self, built: Built) -> None:
-        """All is written, or nothing had to be."""
-        for written in built.written:
-            written.folder.settle()
-            for identity, reason in written.skipped:
-                self._around.skipped(identity, reason)
+    async def _land(self, party: Party, taken: list[Window], steps: tuple[Step, ...]) -> bool:
+        """Push all of `steps`; False: what is left in `taken` must be planned again.
 
-    async def _push(
-        self, taken: list[tuple[Folder, Gathered]], built: Built, batches: list[Batch]
-    ) -> bool:
-        """Whether the server has the commits now; False means: plan again."""
-        target = taken[0][0].target
-        taken[:] = [(folder, stored(gathered, built)) for folder, gathered in taken]
-        if not self._around.may_push():
-            raise Waiting("NotLeader", "the lease is not held; nothing is pushed", after=1.0)
-        started = self._clock.monotonic()
-        failpoint.reach("reverser.push.before")
-        outcome = await pushing.push(
-            self._git,
-            self._branch.store,
-            target.remote,
-            target.credentials,
-            branch=self._branch.name,
-            commit=built.tip,
-            expected=self._branch.expected,
-        )
-        failpoint.reach("reverser.push.after")
-        match outcome:
-            case pushing.Pushed():
-                self._acknowledge(built, batches, started)
-                if built.files > _MANY_FILES:
-                    await asyncio.to_thread(memory.trim)
-                return True
-            case pushing.Rejected(message=text):
-                raise Stalled("PushRejected", f"{target.remote.display} refused the push: {text}")
-            case pushing.Transient(message=text):
-                raise Retryable("GitUnavailable", f"{target.remote.display}: {text}")
-            case _:
+        Against others who push all the time a long row of commits never lands at once, so
+        after a lost race fewer go, and after a push that landed more.
+        """
+        windows = Windows(taken)
+        stride = cadence.Stride(len(steps))
+        while steps:
+            party.commits = len(steps)
+            target = taken[0][0].target
+            built = await self._publisher.build(steps[: stride.commits])
+            undecided = await self._pusher.push(target, built)
+            if undecided is None:
+                stride, steps = stride.landed(), steps[len(built.steps) :]
+                self._pusher.acknowledge(built, windows.written(built, all_of_it=not steps))
+                taken[:] = windows.left
+                await self._pusher.rest(built)
+            else:
+                stride = stride.beaten()
+                self._around.raced()
+                if await self._moved(party, target, undecided, stride.lost):
+                    return False
+            if not all(self._may_write(folder) for folder, _ in taken):
                 return False
+        party.commits = 0
+        return True
 
-    def _acknowledge(self, built: Built, batches: list[Batch], started: float) -> None:
-        ended = self._clock.monotonic()
-        self._last_push_end = ended
-        self._push_average = cadence.push_average(self._push_average, ended - started)
-        self._around.took(ended - started)
-        creates = self._branch.expected is None
-        self._branch.advanced(built.tip)
-        time = self._clock.now()
-        for written in built.written:
-            folder = written.folder
-            for verdict in written.verdicts:
-                self._around.judged(verdict)
-            folder.acknowledge(written.edits)
-            claims = written.claims
-            telling.pushed(self._around, folder, built.tip, creates=creates, claims=claims)
-            folder.claimed = folder.claimed or claims
-            if written.edits:
-                folder.last_push = LastPush(built.tip, time, len(written.edits))
-            lag = lag_seconds(batches, folder, time)
-            self._around.pushed(Delivery(built, written, lag, ended - started))
+    def _may_write(self, folder: Folder) -> bool:
+        return folder.is_open and any(folder is each for _, each in self.folders())
+
+    async def _moved(self, party: Party, target: Target, undecided: Undecided, lost: int) -> bool:
+        """Follow the branch; whether an open folder has other files there than before."""
+        if not isinstance(undecided, pushing.Raced):
+            await self._catch_up(target)
+            return True
+        if party.raced(target.remote.display, lost):
+            self._tell(party)
+        before = self._branch.base
+        self._branch.moved(undecided.tip)
+        changed = [folder for _, folder in self.folders() if await self._differs(folder, before)]
+        for folder in changed:
+            await self._reload(folder)
+        return bool(changed)
+
+    async def _differs(self, folder: Folder, before: str | None) -> bool:
+        place = folder.target.base_folder
+        return folder.is_open and not await asyncio.to_thread(self._branch.is_same, place, before)
+
+    def _settle(self, folders: Iterable[Folder], planned: Planned) -> None:
+        """All is written, or nothing had to be."""
+        for folder in folders:
+            folder.settle()
+        for identity, reason in planned.skipped:
+            self._around.skipped(identity, reason)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.support.gitserver import PASSWORD, Served, serving
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, operating
 from tests.support.people import SwiftMirrored
+from tests.support.worker_site import Site, standing
 from windlass.dev.desk import Desk
 
 
@@ -44,4 +46,11 @@ def platform(cluster: Desk, operator: Operator, git_host: Served) -> Iterator[Mi
     """A repository that cluster rules may feed."""
     del operator
     with central(cluster, git_host) as found:
+        yield found
+
+
+@pytest.fixture
+async def site(git_host: Served, tmp_path: Path) -> AsyncIterator[Site]:
+    """One branch worker, driven by hand, and a branch with one file of somebody else."""
+    async with standing(git_host, tmp_path) as found:
         yield found

@@ -3,191 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.support.gitserver import Served, commit_files, files_at, git, git_settings
-from tests.support.waiting import eventually
-from windlass.base.clock import SystemClock
+from tests.support.gitserver import commit_files, files_at, git
+from tests.support.worker_site import BASE, Site
+from tests.support.worker_site import path_of as _path
 from windlass.base.errors import Retryable
 from windlass.git import push as pushing
-from windlass.git.child import Git
 from windlass.git.errors import GitError
 from windlass.git.format import failures, objects
-from windlass.git.format.person import Person
-from windlass.git.listing import Listings
-from windlass.objects.gvr import GVR
-from windlass.objects.identity import Identity
-from windlass.objects.key import Key
 from windlass.reverser import batching
 from windlass.reverser import branch as branch_module
 from windlass.reverser.arrival import Arrival
-from windlass.reverser.branch import Branch
-from windlass.reverser.decide import cadence, claim, paths
-from windlass.reverser.decide.attribution import Observation, Verdict
-from windlass.reverser.decide.author import Actor
-from windlass.reverser.decide.rules import mask
-from windlass.reverser.decide.transition import Operation
-from windlass.reverser.folder import Folder
-from windlass.reverser.party import Party
-from windlass.reverser.publisher import Publisher, Signature
-from windlass.reverser.surroundings import Surroundings
+from windlass.reverser.decide import claim
 from windlass.reverser.target import Target
-from windlass.reverser.worker import BranchWorker
-
-BASE = "clusters/prod"
-MAPS = GVR("", "v1", "configmaps")
-OURS = "ours-uid"
-
-
-def _path(name: str) -> str:
-    return paths.file_path(BASE, Identity(MAPS, "ns", name))
-
-
-@dataclass
-class Heard:
-    """What the worker told and asked."""
-
-    skipped: list[tuple[str, str]] = field(default_factory=list)
-    seen_again: list[Key] = field(default_factory=list)
-    reread: list[str] = field(default_factory=list)
-
-    def around(self) -> Surroundings:
-        return Surroundings(
-            may_push=lambda: True,
-            seeding=lambda _: False,
-            gone=self._gone,
-            reread=self._reread,
-            destinations=lambda: frozenset({"ns/dest"}),
-            changed=lambda _: None,
-            seen_again=self.seen_again.append,
-            pushed=lambda _: None,
-            judged=lambda _: None,
-            skipped=lambda identity, reason: self.skipped.append((identity.name, reason)),
-            raced=lambda: None,
-            took=lambda _: None,
-            told=lambda *_: None,
-        )
-
-    async def _gone(self, identity: Identity) -> bool:
-        return False
-
-    async def _reread(self, target: Target, arrival: Arrival) -> Arrival | None:
-        self.reread.append(arrival.identity.name)
-        content = b"read again\n"
-        return replace(arrival, blob=objects.blob_id(content), content=content)
-
-
-@dataclass
-class Site:
-    """A worker, its repository on the server, and what it told."""
-
-    worker: BranchWorker
-    branch: Branch
-    repository: Path
-    target: Target
-    heard: Heard
-    clock: SystemClock
-
-    def attach(self, **changes: object) -> Folder:
-        return self.worker.attach(replace(self.target, **changes))  # type: ignore[arg-type]
-
-    @property
-    def party(self) -> Party:
-        return self.worker.parties[self.target.repository]
-
-    async def serve(self) -> None:
-        await self.worker._serve(self.party)
-
-    async def opened(self, **changes: object) -> Folder:
-        folder = self.attach(**changes)
-        await self.serve()
-        return folder
-
-    def offer(
-        self, folder: Folder, name: str, text: str | None = "a: 1\n", operations: str = "*"
-    ) -> None:
-        content = text.encode() if text is not None else None
-        observation = Observation(
-            uid=name,
-            operation="UPDATE",
-            previous_resource_version="1",
-            version="v1",
-            content=content,
-            received=self.clock.monotonic(),
-        )
-        self.worker.offer(
-            folder,
-            Arrival(
-                identity=Identity(MAPS, "ns", name),
-                kind="ConfigMap",
-                path=_path(name),
-                blob=objects.blob_id(content) if content is not None else None,
-                content=content,
-                mask=_mask(operations),
-                observation=observation,
-                received=datetime.now(UTC),
-                size=len(content or b""),
-            ),
-        )
-
-    def subjects(self) -> list[str]:
-        return git(self.repository, "log", "--format=%s", "main").splitlines()
-
-
-def _mask(operations: str) -> frozenset[Operation]:
-    return mask((operations,))
-
-
-@pytest.fixture
-async def site(git_host: Served, tmp_path: Path) -> AsyncIterator[Site]:
-    """A branch with one file of somebody else."""
-    name = f"worker-{tmp_path.name}.git"
-    repository = git_host.create(name, {"README.md": "hello\n"})
-    clock = SystemClock()
-    child = Git(git_settings(tmp_path))
-    listings = Listings(child, clock)
-    branch = Branch("main", tmp_path / "store", child, listings)
-    heard = Heard()
-    signature = Signature(OURS, "windlass-system", "windlass", "test")
-    worker = BranchWorker(
-        branch,
-        Publisher(branch, signature, lambda _: Verdict("exact", Actor("alice")), clock),
-        child,
-        cadence.Limits(),
-        heard.around(),
-        clock,
-        (asyncio.Semaphore(1), asyncio.Semaphore(1)),
-        pending_max_bytes=1 << 20,
-    )
-    target = Target(
-        key=Key("ns", "dest"),
-        uid="u",
-        repository=Key("ns", "repo"),
-        remote=git_host.remote(name),
-        branch="main",
-        base_folder=BASE,
-        create_branch=False,
-        window_seconds=0.001,
-        committer=Person("windlass", "noreply@windlass.invalid"),
-        credentials=git_host.credentials,
-        takeover=None,
-        salt=b"",
-    )
-    yield Site(worker, branch, repository, target, heard, clock)
-    await listings.close()
-
-
-async def _until_due(site: Site) -> None:
-    async def due() -> bool:
-        return site.worker._is_due(site.party)
-
-    await eventually(due, "the window closed")
 
 
 async def test_a_folder_that_was_claimed_during_a_race_is_not_written(site: Site) -> None:
@@ -196,7 +28,7 @@ async def test_a_folder_that_was_claimed_during_a_race_is_not_written(site: Site
     theirs = claim.render(claim.Claim("other-uid", "ns/dest"))
     commit_files(site.repository, {f"{BASE}/.windlass-claim": theirs.decode()})
     site.offer(folder, "one")
-    await _until_due(site)
+    await site.until_due()
     await site.serve()
     assert folder.trouble is not None
     assert folder.trouble.reason == "FolderClaimed"
@@ -229,7 +61,7 @@ async def test_a_path_that_is_taken_stays_foreign(site: Site) -> None:
     folder = await site.opened()
     site.offer(folder, "one")
     site.offer(folder, "two")
-    await _until_due(site)
+    await site.until_due()
     await site.serve()
     assert files_at(site.repository)[_path("one")] == "kind: Something\n"
     assert list(folder.refused) == [_path("one")]
@@ -243,7 +75,7 @@ async def test_a_file_where_the_folder_should_be_stays(site: Site) -> None:
     commit_files(site.repository, {"clusters": "a file\n"})
     folder = await site.opened()
     site.offer(folder, "one")
-    await _until_due(site)
+    await site.until_due()
     await site.serve()
     assert site.party.trouble is None
     assert list(folder.refused) == [_path("one")]
@@ -278,7 +110,7 @@ async def test_what_is_masked_is_counted_without_a_push(site: Site) -> None:
     folder = await site.opened()
     before = site.subjects()
     site.offer(folder, "one", operations="DELETE")
-    await _until_due(site)
+    await site.until_due()
     await site.serve()
     assert site.heard.skipped == [("one", "OperationMasked")]
     assert site.subjects() == before
@@ -333,7 +165,7 @@ async def test_a_store_full_of_old_objects_is_fetched_anew(
     """GIT-3: what gathers with the commits goes while nothing waits, and writing goes on."""
     folder = await site.opened()
     site.offer(folder, "one")
-    await _until_due(site)
+    await site.until_due()
     await site.serve()
     monkeypatch.setattr(branch_module, "_CLUTTER", -1)
     before = site.branch.store
@@ -342,7 +174,7 @@ async def test_a_store_full_of_old_objects_is_fetched_anew(
     assert site.branch.store is not before
     assert site.branch.known
     site.offer(folder, "two")
-    await _until_due(site)
+    await site.until_due()
     await site.serve()
     assert {_path("one"), _path("two")} <= files_at(site.repository).keys()
     assert len(site.subjects()) == 3
@@ -380,7 +212,7 @@ async def test_whatever_a_server_says_of_a_race_the_ref_decides(
         with monkeypatch.context() as patch:
             patch.setattr(pushing, "_send", refused)
             site.offer(folder, f"ours-{number}")
-            await _until_due(site)
+            await site.until_due()
             await site.serve()
         assert site.party.trouble is None, words
     found = files_at(site.repository)

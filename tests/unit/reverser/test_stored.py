@@ -12,7 +12,7 @@ from windlass.reverser.arrival import Arrival
 from windlass.reverser.decide.author import Author
 from windlass.reverser.decide.window import Change, PlannedCommit
 from windlass.reverser.folder import Folder, Gathered
-from windlass.reverser.publisher import Built, Written, stored
+from windlass.reverser.publisher import Planned, Step
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SOMEBODY = Author("somebody", "somebody@example.org")
@@ -25,7 +25,7 @@ def _arrival(name: str) -> Arrival:
     return Arrival(identity, "ConfigMap", name, blob, content, frozenset(), None, NOW)
 
 
-def _written(arrival: Arrival) -> Built:
+def _planned(arrival: Arrival) -> Planned:
     change = Change(
         path=arrival.path,
         identity=arrival.identity,
@@ -39,13 +39,13 @@ def _written(arrival: Arrival) -> Built:
     )
     commit = PlannedCommit(SOMEBODY, "sync", "", (change,))
     folder = cast("Folder", None)
-    return Built("0" * 40, (Written(folder, (commit,), {}, (), claims=False, verdicts=()),))
+    return Planned((Step(folder, commit, "0" * 40, claims=False),), ())
 
 
 def test_only_content_that_was_written_is_let_go() -> None:
     """What changed nothing on the old tip may be needed on the next one."""
     written, unchanged = _arrival("written"), _arrival("unchanged")
     gathered = Gathered(arrivals=[written, unchanged], size=16, held=16)
-    left = stored(gathered, _written(written))
+    left = gathered.without(_planned(written).blobs)
     assert [arrival.content for arrival in left.arrivals] == [None, b"unchanged"]
     assert (left.size, left.held) == (16, len(b"unchanged"))

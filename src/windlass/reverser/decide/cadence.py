@@ -32,6 +32,25 @@ class Cadence:
     age: float
 
 
+@dataclass(frozen=True, slots=True)
+class Stride:
+    """How many commits the next push carries, and how many pushes in a row somebody beat.
+
+    A push of fewer commits is built, sent and checked faster, so others have less time to
+    come first; the least is one. It grows faster than it shrinks: against somebody who pushes
+    at a steady pace, pushes that land and pushes that do not take turns.
+    """
+
+    commits: int
+    lost: int = 0
+
+    def beaten(self) -> Stride:
+        return Stride(max(1, self.commits // 2), self.lost + 1)
+
+    def landed(self) -> Stride:
+        return Stride(self.commits * 4)
+
+
 def adaptive(
     opened: float, last_push_end: float | None, push_average: float | None, limits: Limits
 ) -> Cadence:

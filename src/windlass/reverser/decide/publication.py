@@ -34,6 +34,8 @@ class Wanted:
     user: str
     received: datetime
     reason: str = ""
+    at: int = 0
+    """Its position in the window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,4 +81,5 @@ def _change(item: Wanted, operation: Operation) -> Change:
         received=item.received,
         op=operation,
         reason=item.reason,
+        at=item.at,
     )

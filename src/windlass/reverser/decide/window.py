@@ -46,6 +46,8 @@ class Change:
     received: datetime
     op: Operation
     reason: str = ""
+    at: int = 0
+    """The position in its window of the arrival that it comes from."""
 
     @property
     def signature(self) -> Signature:

@@ -1,0 +1,194 @@
+"""Somebody else pushes to the same branch all the time: what waits lands all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.support.gitserver import commit_files, files_at, git
+from tests.support.worker_site import BASE, Site, path_of
+from windlass.git import push as pushing
+from windlass.git.errors import GitError
+from windlass.reverser.decide.attribution import Observation, Verdict
+from windlass.reverser.decide.author import Actor
+from windlass.reverser.folder import Folder
+
+PEOPLE = ("alice", "bob", "carol", "dave")
+
+
+@pytest.fixture
+def crowd(site: Site) -> Site:
+    """Changes are made by several people in turn."""
+
+    def judge(observation: Observation) -> Verdict:
+        return Verdict("exact", Actor(PEOPLE[int(observation.uid.split("-")[1]) % len(PEOPLE)]))
+
+    site.worker._publisher.judge = judge
+    return site
+
+
+def _backlog(site: Site, folder: Folder, size: int) -> list[str]:
+    """That many changes, each a commit of its own; their subjects in order."""
+    for number in range(size):
+        site.offer(folder, f"o-{number}", f"a: {number}\n")
+    return [
+        f"[CREATE] v1/configmaps/o-{number} by user/{PEOPLE[number % len(PEOPLE)]}"
+        for number in range(size)
+    ]
+
+
+def _ours(site: Site) -> list[str]:
+    """Authors and subjects of what we pushed, the oldest first."""
+    rows = git(site.repository, "log", "--reverse", "--format=%an|%s", "main").splitlines()
+    return [row for row in rows if "|[" in row]
+
+
+def _busy(
+    site: Site, patch: pytest.MonkeyPatch, longest: int, theirs: str = "theirs"
+) -> Iterator[int]:
+    """Somebody pushes during every push of more than `longest` commits; those pushes."""
+    send, beaten, numbers = pushing._send, count(1), count(1)
+
+    async def sent(attempt: Any) -> None:
+        commits = git(attempt.store.directory, "rev-list", "--count", attempt.commit,
+                      f"^{attempt.expected}")  # fmt: skip
+        if int(commits) > longest:
+            commit_files(site.repository, {theirs: f"{next(numbers)}\n"})
+            next(beaten)
+        await send(attempt)
+
+    patch.setattr(pushing, "_send", sent)
+    return beaten
+
+
+async def test_a_backlog_lands_beside_somebody_who_is_always_faster(
+    crowd: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIT-7: long pushes lose every race, so shorter ones go; nothing is lost or made twice."""
+    folder = await crowd.opened(window_seconds=0.0)
+    subjects = _backlog(crowd, folder, 60)
+    _busy(crowd, monkeypatch, longest=8)
+    with capture_logs() as logs:
+        await crowd.serve()
+    assert crowd.party.trouble is None
+    assert [row.partition("|")[2] for row in _ours(crowd)] == subjects
+    assert {row.partition("|")[0] for row in _ours(crowd)} == set(PEOPLE)
+    assert git(crowd.repository, "rev-list", "--merges", "main") == ""
+    assert crowd.heard.races >= 3
+    told = [row["reason"] for row in logs if row["event"] == "push failed"]
+    assert told == ["PushRaced"]
+    git(crowd.repository, "fsck", "--strict")
+
+
+async def test_a_race_outside_of_our_folder_plans_nothing_again(
+    crowd: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where our folder is unchanged on the new tip only commits and the trees above it are new."""
+    folder = await crowd.opened(window_seconds=0.0)
+    _backlog(crowd, folder, 20)
+    planned, plan = count(), crowd.worker._publisher.plan
+
+    async def counted(batches: Any) -> Any:
+        next(planned)
+        return await plan(batches)
+
+    monkeypatch.setattr(crowd.worker._publisher, "plan", counted)
+    _busy(crowd, monkeypatch, longest=5)
+    await crowd.serve()
+    assert len(_ours(crowd)) == 20
+    assert next(planned) == 1
+
+
+async def test_a_race_within_our_folder_is_planned_again(
+    crowd: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What somebody wrote there meanwhile counts: equal files make no second commit."""
+    folder = await crowd.opened(window_seconds=0.0)
+    _backlog(crowd, folder, 12)
+    send, written = pushing._send, [True]
+
+    async def sent(attempt: Any) -> None:
+        if written:
+            written.clear()
+            commit_files(crowd.repository, {path_of("o-3"): "a: 3\n", f"{BASE}/note": "hi\n"})
+        await send(attempt)
+
+    monkeypatch.setattr(pushing, "_send", sent)
+    await crowd.serve()
+    assert len(_ours(crowd)) == 11
+    assert files_at(crowd.repository)[f"{BASE}/note"] == "hi\n"
+    assert folder.pending == 0
+
+
+async def test_what_landed_before_a_failure_is_not_written_again(
+    crowd: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIT-8: a remote that goes away between two pushes gets the rest later, with its authors."""
+    folder = await crowd.opened(window_seconds=0.0)
+    _backlog(crowd, folder, 6)
+    for number, text in ((20, "b: 1\n"), (21, "b: 2\n"), (22, "b: 1\n")):
+        # One object, changed by three people, who end where the first of them began.
+        crowd.offer(folder, "shared", text, uid=f"shared-{number}")
+    send, pushes = pushing._send, count()
+
+    async def sent(attempt: Any) -> None:
+        number = next(pushes)
+        if number == 0:
+            commit_files(crowd.repository, {"theirs": "1\n"})
+        if number == 2:
+            raise GitError("Unavailable", "gone for now")
+        await send(attempt)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pushing, "_send", sent)
+        await crowd.serve()
+    assert crowd.party.trouble is not None
+    assert crowd.party.trouble.reason == "GitUnavailable"
+    landed = _ours(crowd)
+    assert len(landed) == 4
+    # A change back to what Git has is no news only if nothing waits for its path.
+    crowd.offer(folder, "o-5", None)
+    await crowd.serve()
+    assert crowd.party.trouble is None
+    assert _ours(crowd)[:4] == landed
+    assert [row.split("|")[0] for row in _ours(crowd) if "shared" in row] == list(PEOPLE[:3])
+    assert path_of("o-5") not in files_at(crowd.repository)
+    assert folder.pending == 0
+
+
+async def test_the_present_cause_takes_the_place_of_the_last_one(
+    crowd: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever loses races has reached the server: it is not unavailable any more."""
+    folder = await crowd.opened(window_seconds=0.0)
+    _backlog(crowd, folder, 4)
+    told: list[str] = []
+    send = pushing._send
+
+    async def away(attempt: Any) -> None:
+        raise GitError("Unavailable", "gone for now")
+
+    async def sent(attempt: Any) -> None:
+        trouble = crowd.party.trouble
+        told.append(trouble.reason if trouble is not None else "")
+        if len(told) == 1:
+            commit_files(crowd.repository, {"theirs": "1\n"})
+        await send(attempt)
+
+    with capture_logs() as logs:
+        monkeypatch.setattr(pushing, "_send", away)
+        await crowd.serve()
+        monkeypatch.setattr(pushing, "_send", sent)
+        await crowd.serve()
+    assert told[:2] == ["GitUnavailable", "PushRaced"]
+    assert crowd.party.trouble is None
+    lines = [(row["event"], row.get("reason") or row.get("after")) for row in logs]
+    assert [line for line in lines if line[0].startswith("push")] == [
+        ("push failed", "GitUnavailable"),
+        ("push failed", "PushRaced"),
+        ("push recovered", "PushRaced"),
+    ]

@@ -1,0 +1,192 @@
+"""One branch worker on a real repository, driven by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.support.gitserver import Served, git, git_settings
+from tests.support.waiting import eventually
+from windlass.base.clock import SystemClock
+from windlass.git.child import Git
+from windlass.git.format import objects
+from windlass.git.format.person import Person
+from windlass.git.listing import Listings
+from windlass.objects.gvr import GVR
+from windlass.objects.identity import Identity
+from windlass.objects.key import Key
+from windlass.reverser.arrival import Arrival
+from windlass.reverser.branch import Branch
+from windlass.reverser.decide import cadence, paths
+from windlass.reverser.decide.attribution import Observation, Verdict
+from windlass.reverser.decide.author import Actor
+from windlass.reverser.decide.rules import mask
+from windlass.reverser.folder import Folder
+from windlass.reverser.party import Party
+from windlass.reverser.publisher import Delivery, Publisher, Signature
+from windlass.reverser.surroundings import Surroundings
+from windlass.reverser.target import Target
+from windlass.reverser.worker import BranchWorker
+
+BASE = "clusters/prod"
+MAPS = GVR("", "v1", "configmaps")
+OURS = "ours-uid"
+
+
+def path_of(name: str) -> str:
+    """Where the file of a ConfigMap lies."""
+    return paths.file_path(BASE, Identity(MAPS, "ns", name))
+
+
+@dataclass
+class Heard:
+    """What the worker told and asked."""
+
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    seen_again: list[Key] = field(default_factory=list)
+    reread: list[str] = field(default_factory=list)
+    races: int = 0
+    pushed: list[Delivery] = field(default_factory=list)
+
+    def around(self) -> Surroundings:
+        return Surroundings(
+            may_push=lambda: True,
+            seeding=lambda _: False,
+            gone=self._gone,
+            reread=self._reread,
+            destinations=lambda: frozenset({"ns/dest"}),
+            changed=lambda _: None,
+            seen_again=self.seen_again.append,
+            pushed=self.pushed.append,
+            judged=lambda _: None,
+            skipped=lambda identity, reason: self.skipped.append((identity.name, reason)),
+            raced=self._raced,
+            took=lambda _: None,
+            told=lambda *_: None,
+        )
+
+    def _raced(self) -> None:
+        self.races += 1
+
+    async def _gone(self, identity: Identity) -> bool:
+        return False
+
+    async def _reread(self, target: Target, arrival: Arrival) -> Arrival | None:
+        self.reread.append(arrival.identity.name)
+        content = b"read again\n"
+        return replace(arrival, blob=objects.blob_id(content), content=content)
+
+
+@dataclass
+class Site:
+    """A worker, its repository on the server, and what it told."""
+
+    worker: BranchWorker
+    branch: Branch
+    repository: Path
+    target: Target
+    heard: Heard
+    clock: SystemClock
+
+    def attach(self, **changes: object) -> Folder:
+        return self.worker.attach(replace(self.target, **changes))  # type: ignore[arg-type]
+
+    @property
+    def party(self) -> Party:
+        return self.worker.parties[self.target.repository]
+
+    async def serve(self) -> None:
+        await self.worker._serve(self.party)
+
+    async def opened(self, **changes: object) -> Folder:
+        folder = self.attach(**changes)
+        await self.serve()
+        return folder
+
+    def offer(
+        self,
+        folder: Folder,
+        name: str,
+        text: str | None = "a: 1\n",
+        operations: str = "*",
+        *,
+        uid: str = "",
+    ) -> None:
+        """A change of a ConfigMap, as the watch would tell it."""
+        content = text.encode() if text is not None else None
+        observation = Observation(
+            uid=uid or name,
+            operation="UPDATE",
+            previous_resource_version="1",
+            version="v1",
+            content=content,
+            received=self.clock.monotonic(),
+        )
+        self.worker.offer(
+            folder,
+            Arrival(
+                identity=Identity(MAPS, "ns", name),
+                kind="ConfigMap",
+                path=path_of(name),
+                blob=objects.blob_id(content) if content is not None else None,
+                content=content,
+                mask=mask((operations,)),
+                observation=observation,
+                received=datetime.now(UTC),
+                size=len(content or b""),
+            ),
+        )
+
+    def subjects(self) -> list[str]:
+        return git(self.repository, "log", "--format=%s", "main").splitlines()
+
+    async def until_due(self) -> None:
+        """Until the window of some folder closed."""
+
+        async def due() -> bool:
+            return self.worker._is_due(self.party)
+
+        await eventually(due, "the window closed")
+
+
+@contextlib.asynccontextmanager
+async def standing(git_host: Served, tmp_path: Path) -> AsyncIterator[Site]:
+    """A branch with one file of somebody else."""
+    name = f"worker-{tmp_path.name}.git"
+    repository = git_host.create(name, {"README.md": "hello\n"})
+    clock = SystemClock()
+    child = Git(git_settings(tmp_path))
+    listings = Listings(child, clock)
+    branch = Branch("main", tmp_path / "store", child, listings)
+    heard = Heard()
+    signature = Signature(OURS, "windlass-system", "windlass", "test")
+    worker = BranchWorker(
+        branch,
+        Publisher(branch, signature, lambda _: Verdict("exact", Actor("alice")), clock),
+        child,
+        cadence.Limits(),
+        heard.around(),
+        clock,
+        (asyncio.Semaphore(1), asyncio.Semaphore(1)),
+        pending_max_bytes=1 << 20,
+    )
+    target = Target(
+        key=Key("ns", "dest"),
+        uid="u",
+        repository=Key("ns", "repo"),
+        remote=git_host.remote(name),
+        branch="main",
+        base_folder=BASE,
+        create_branch=False,
+        window_seconds=0.001,
+        committer=Person("windlass", "noreply@windlass.invalid"),
+        credentials=git_host.credentials,
+        takeover=None,
+        salt=b"",
+    )
+    yield Site(worker, branch, repository, target, heard, clock)
+    await listings.close()
