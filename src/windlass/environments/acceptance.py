@@ -103,7 +103,9 @@ def _held_back(found: Environment, verdict: Verdict) -> Outcome:
     fields: Object = {"message": verdict.message[:1024]}
     if found.status.serving is None:
         fields["phase"] = "Pending"
-    return Outcome(verdict, reconciling=True, fields=fields)
+    # A Project that leaves is on its way; one that is not there needs somebody.
+    missing = verdict.reason == "ProjectNotFound"
+    return Outcome(verdict, reconciling=True, fields=fields, warns=missing)
 
 
 def _suspended(found: Environment, reason: str, text: str) -> Outcome:

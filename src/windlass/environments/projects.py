@@ -75,4 +75,5 @@ def _unreachable(name: str, error: WindlassError, fields: Object) -> Outcome:
         fields=fields,
         requeue_after=after,
         backoff=after is None,
+        warns=True,
     )

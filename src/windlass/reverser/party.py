@@ -15,12 +15,12 @@ from windlass.base.backoff import Backoff
 from windlass.base.errors import Retryable, Stalled, Waiting, WindlassError
 from windlass.objects.key import Key
 from windlass.reverser.folder import Folder
+from windlass.telemetry.reasons import EventReason
 
 _log = structlog.get_logger(__name__)
 
 _STALLED_SECONDS = 300.0
 _RACES = 3
-RACED = "PushRaced"
 
 
 @dataclass(slots=True)
@@ -72,9 +72,9 @@ class Party:
         """
         if self.trouble is None and lost < _RACES:
             return False
-        is_new = self.trouble is None or self.trouble.reason != RACED
+        is_new = self.trouble is None or self.trouble.reason != EventReason.PUSH_RACED
         text = f"{remote}: other writers push faster than our commits land; retrying"
-        self._tell(Retryable(RACED, text))
+        self._tell(Retryable(EventReason.PUSH_RACED, text))
         return is_new
 
     def succeeded(self) -> None:

@@ -8,6 +8,9 @@
 | other WindlassError  | False | True        | -       | backoff                    |
 | anything else        | False | True        | -       | backoff                    |
 
+All of them are told as Warning events: a pass that cannot do its work is a failure, also
+where it comes again by itself.
+
 The text of an unknown exception goes to the log alone: it may hold anything, and
 text that differs each time would write the status each time. An id that stays the same
 leads from the condition to the log. `Fatal` has no outcome.
@@ -39,7 +42,7 @@ def outcome_of(error: BaseException) -> Outcome:
         return Outcome(_verdict(error), stalled=True, requeue_after=error.after)
     # A wait of nothing would spin: then the backoff decides.
     if isinstance(error, Waiting | Retryable) and error.after is not None and error.after > 0:
-        return Outcome(_verdict(error), reconciling=True, requeue_after=error.after)
+        return Outcome(_verdict(error), reconciling=True, requeue_after=error.after, warns=True)
     if isinstance(error, WindlassError):
         return Outcome(_verdict(error), reconciling=True, backoff=True)
     return Outcome(_unexpected(error), reconciling=True, backoff=True)

@@ -52,7 +52,8 @@ class Outcome:
     is not named stays, a field that is None goes, a condition in `withdrawn` goes. What is
     `transient` will pass by itself; it is not written over a Ready that is True, so that a
     restart leaves no trace. `because` is the reason of Stalled or Reconciling where it says
-    more than that of Ready. What `warns` is told as a warning although it comes again by itself.
+    more than that of Ready. What `warns` is a failure: it is told as a warning although it comes
+    again by itself.
     What `is_quiet` changes Ready without an event.
     """
 

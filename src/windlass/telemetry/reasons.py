@@ -33,6 +33,7 @@ class EventReason(StrEnum):
     OVERLAPPING_BASE_FOLDER = "OverlappingBaseFolder"
     FOLDER_CLAIMED = "FolderClaimed"
     PUSH_REJECTED = "PushRejected"
+    PUSH_RACED = "PushRaced"
     GIT_UNAVAILABLE = "GitUnavailable"
     GIT_RECOVERED = "GitRecovered"
     REMOTE_REWOUND = "RemoteRewound"

@@ -91,6 +91,28 @@ def test_events_tell_the_beginning_once(mirrored: Mirrored) -> None:
     assert {reason: found[reason] for reason in wanted} == dict.fromkeys(wanted, 1)
 
 
+def test_failures_are_warnings_and_recoveries_are_not(mirrored: Mirrored) -> None:
+    """5.2: whoever looks for warnings finds what went wrong, on each of the three kinds."""
+    away = mirrored.repo_config({"repoUrl": "https://127.0.0.1:9/nobody.git"})
+    rule = mirrored.watch_rule({"resources": ["configmapz"]})
+    mirrored.admin.apply(mirrored.secret(), away, mirrored.git_destination(), rule)
+    failures = {
+        ("Warning", "ConnectionFailed"),
+        ("Warning", "GitRepoConfigNotReady"),
+        ("Warning", "NoResourceResolved"),
+    }
+    eventually(lambda: failures <= _told(mirrored), "the warnings")
+    mirrored.configured({"resources": ["configmaps"]})
+    recoveries = {("Normal", "BranchFound"), ("Normal", "EmptyRepository"), ("Normal", "Ready")}
+    eventually(lambda: len(recoveries & _told(mirrored)) > 1, "the recoveries")
+    assert not {("Normal", reason) for _, reason in failures} & _told(mirrored)
+
+
+def _told(mirrored: Mirrored) -> set[tuple[str, str]]:
+    """Type and reason of every event in the namespace."""
+    return {(row["type"], row["reason"]) for row in admin_of(mirrored).list("events")}
+
+
 def _events(mirrored: Mirrored) -> Counter[str]:
     rows = admin_of(mirrored).list("events")
     ours = [row for row in rows if row["involvedObject"]["name"] == "destination"]

@@ -137,7 +137,7 @@ def test_a_failing_look_keeps_what_was() -> None:
     ],
 )
 def test_failures_warn_although_they_are_tried_again(changes: dict[str, Any], warns: bool) -> None:
-    """CloneFailed, SyncFailed and a missing key are warnings; progress is not."""
+    """CloneFailed, SyncFailed and ApiKeyMissing are warnings; progress is not."""
     found = report.outcome(replace(GOOD, **changes))
     assert found.reconciling
     assert found.warns is warns

@@ -151,6 +151,13 @@ def is_terminal(row: Condition, *, was_ready: bool) -> bool:
     return not (was_ready and row.reason in _WORKLOAD)
 
 
+def is_failure(row: Condition) -> bool:
+    """Whether something went wrong, also where it may heal by itself: that is no progress."""
+    if row.status != "False":
+        return False
+    return row.type == BUILD or row.reason in TERMINAL.get(row.type, frozenset())
+
+
 def _unfinished(conditions: Mapping[str, Condition], *, was_ready: bool) -> Phase:
     if not _all_true(conditions, _FOUNDATIONS):
         return "Initializing"

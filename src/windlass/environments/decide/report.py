@@ -110,6 +110,7 @@ def outcome(account: Account, status: Object, now: datetime) -> Outcome:
         },
         requeue_after=_next_look(last, account.poll_seconds),
         backoff=last is not None and last.retry,
+        warns=last is not None and last.ends and phase.is_failure(last.condition),
         events=(*news.grounds(account.findings, account.namespace_uid, status), *account.events),
     )
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from windlass.base.errors import Stalled, WindlassError
+from windlass.base.errors import Stalled, Waiting, WindlassError
 from windlass.objects.condition import Condition
 from windlass.objects.json import JSON, Object
 from windlass.runtime.outcome import READY, Notice, Outcome, Verdict
@@ -105,6 +105,8 @@ def report(progress: Progress, before: Iterable[Condition] = ()) -> Outcome:
         conditions=conditions,
         fields=_fields(progress),
         transient=progress.settling,
+        # Whoever lost the lease does not write; that is how it should be.
+        warns=trouble is not None and not isinstance(trouble, Waiting),
         events=tuple(_turns({row.type: row for row in before}, progress)),
     )
 

@@ -96,4 +96,5 @@ def unreachable(error: WindlassError, remote: str, *, after: float) -> Outcome:
         stalled=stalled,
         reconciling=not stalled,
         requeue_after=after,
+        warns=True,
     )

@@ -43,6 +43,8 @@ def report(
         reconciling=ready.status != "True",
         conditions=(_resolved(resolution, failed_groups),),
         fields={**rows, "objects": objects},
+        # While its destination is still being looked at nothing has failed yet.
+        warns=destination_settled or not resolution.scopes,
         transient=not destination_settled
         or (ready.status == "True" and _is_starting(rows["resolved"])),
     )

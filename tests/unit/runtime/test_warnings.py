@@ -1,0 +1,96 @@
+"""What went wrong is a Warning event, in every capability; progress and recovery are not."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from windlass.base.errors import Retryable, Stalled, Waiting
+from windlass.environments.decide import phase as phases
+from windlass.environments.decide import report as environment_report
+from windlass.environments.decide import step
+from windlass.environments.decide.report import Account
+from windlass.objects.key import Key
+from windlass.reverser.decide import destination_report, repository_report, rule_report
+from windlass.reverser.decide.destination_report import Progress
+from windlass.reverser.decide.rules import Resolution
+from windlass.runtime import failure, reporter, summary
+from windlass.runtime.outcome import Outcome
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def _destination(trouble: Retryable | Stalled | Waiting | None) -> Outcome:
+    return destination_report.report(Progress(placed=True, is_open=True, trouble=trouble))
+
+
+def _rule(*, settled: bool) -> Outcome:
+    return rule_report.report(
+        Resolution((), ()),
+        states={},
+        objects=0,
+        destination=Key("ns", "dest"),
+        destination_ready=False,
+        destination_settled=settled,
+        degraded=False,
+    )
+
+
+def _environment(finding: step.Finding) -> Outcome:
+    return environment_report.outcome(Account(findings=(("source", finding),)), {}, NOW)
+
+
+FAILURES = {
+    "a pass that waits for what is missing": failure.outcome_of(
+        Waiting("GitRepoConfigNotFound", "no", after=30.0)
+    ),
+    "a pass that is told when to come again": failure.outcome_of(
+        Retryable("TooManyRequests", "no", after=2.0)
+    ),
+    "a pass that broke": failure.outcome_of(RuntimeError("boom")),
+    "a pass that needs somebody": failure.outcome_of(Stalled("AccessDenied", "no")),
+    "a remote that is away during a push": _destination(Retryable("GitUnavailable", "away")),
+    "a push that loses every race": _destination(Retryable("PushRaced", "late")),
+    "a full disk": _destination(Retryable("DiskFull", "full")),
+    "a push that is not wanted": _destination(Stalled("PushRejected", "no")),
+    "a remote that cannot be asked": repository_report.unreachable(
+        Retryable("ConnectionFailed", "away"), "git.example/x", after=3.0
+    ),
+    "a rule that selects nothing": _rule(settled=True),
+    "a source that is away": _environment(
+        step.waiting(phases.BUILD, "GitUnavailable", "away", after=5.0)
+    ),
+    "a pod that crashes": _environment(
+        step.waiting(phases.DEPLOYMENT, "CrashLooping", "exited with code 3")
+    ),
+}
+PROGRESS = {
+    "a lease that is not held": _destination(Waiting("NotLeader", "no", after=1.0)),
+    "a destination that is in order": _destination(None),
+    "a rollout under way": _environment(
+        step.waiting(phases.DEPLOYMENT, "RolloutProgressing", "1 of 2", after=5.0)
+    ),
+    "a quota that does not count yet": _environment(
+        step.waiting(phases.POLICIES, "PolicyApplyFailed", "soon", after=1.0)
+    ),
+}
+
+
+def _weights(outcome: Outcome) -> list[str]:
+    assert outcome.ready is not None
+    new = summary.summarise({}, outcome, generation=1, now=NOW)
+    found = reporter.notices({}, new, outcome)
+    return [notice.weight for notice in found if notice.reason == outcome.ready.reason]
+
+
+@pytest.mark.parametrize("what", FAILURES)
+def test_a_failure_is_a_warning(what: str) -> None:
+    """Also where it is tried again without anybody doing anything."""
+    assert _weights(FAILURES[what]) == ["Warning"]
+
+
+@pytest.mark.parametrize("what", PROGRESS)
+def test_progress_is_not(what: str) -> None:
+    """What is on its way needs nobody."""
+    assert _weights(PROGRESS[what]) == ["Normal"]
