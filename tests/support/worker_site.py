@@ -58,7 +58,7 @@ class Heard:
             seeding=lambda _: False,
             gone=self._gone,
             reread=self._reread,
-            destinations=lambda: frozenset({"ns/dest"}),
+            destinations=lambda: frozenset({"ns/dest", "evil/older"}),
             changed=lambda _: None,
             seen_again=self.seen_again.append,
             pushed=self.pushed.append,

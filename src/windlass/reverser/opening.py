@@ -53,6 +53,35 @@ async def load(
     return displaced
 
 
+def taking_turns(due: Iterable[Folder]) -> list[Folder]:
+    """Those that may be written at once: of unclaimed folders that overlap only the first.
+
+    Its push brings the claim that keeps the others out.
+    """
+    chosen: list[Folder] = []
+    for folder in sorted(due, key=lambda one: _stake(one, Title.NONE).seniority):
+        place = folder.target.base_folder
+        if folder.claimed or not any(
+            overlap.overlap(place, other.target.base_folder) for other in chosen
+        ):
+            chosen.append(folder)
+    return chosen
+
+
+def outdone(
+    holder: Folder, everyone: Iterable[tuple[Party, Folder]]
+) -> list[tuple[Folder, Stalled]]:
+    """Open folders that must be closed because `holder` has its claim in Git now."""
+    mine = _stake(holder, Title.CLAIM)
+    lost = []
+    for _, other in everyone:
+        theirs = _stake(other, Title.CLAIM if other.claimed else Title.NONE)
+        overlaps = overlap.overlap(mine.folder, theirs.folder)
+        if other is not holder and other.is_open and overlaps and theirs.yields_to(mine):
+            lost.append((other, Stalled(OVERLAPPING, overlap.message(theirs, mine))))
+    return lost
+
+
 def holders(folder: Folder, everyone: Iterable[tuple[Party, Folder]]) -> list[Folder]:
     """Who may hold something against a folder; whoever the server refuses may not."""
     return [
@@ -76,7 +105,7 @@ async def _displaced(
         theirs = _stake(other, Title.CLAIM if claimed else Title.NONE)
         if mine.yields_to(theirs):
             raise Stalled(OVERLAPPING, overlap.message(mine, theirs))
-        if other.is_open:
+        if other.is_open and theirs.yields_to(mine):
             displaced.append((other, Stalled(OVERLAPPING, overlap.message(theirs, mine))))
     return displaced
 

@@ -287,15 +287,19 @@ class BranchWorker:
                 destinations=self._around.destinations(),
                 beside=opening.holders(folder, self.folders()),
             )
-            for other, why in displaced:
-                other.close(why, until)
-                self._around.changed(other.target.key)
+            self._close(displaced)
             if not was_open:
                 # What happened while it was closed was told to nobody.
                 self._around.seen_again(folder.target.key)
         except Stalled as error:
             folder.close(error, until)
         self._around.changed(folder.target.key)
+
+    def _close(self, lost: Iterable[tuple[Folder, Stalled]]) -> None:
+        """Write no more to folders that belong to somebody else."""
+        for folder, why in lost:
+            folder.close(why, self._clock.monotonic() + _CLAIMED_SECONDS)
+            self._around.changed(folder.target.key)
 
     # ---- writing
 
@@ -309,6 +313,7 @@ class BranchWorker:
             for folder in party.folders.values()
             if folder.is_open and self._folder_due_at(folder) <= now
         ]
+        due = opening.taking_turns(due)
         for folder in due:
             await batching.recall(folder, self._publisher, self._around, self._clock)
         taken = [(folder, folder.take()) for folder in due if folder.waiting]
@@ -350,6 +355,8 @@ class BranchWorker:
                 stride, steps = stride.landed(), steps[len(built.steps) :]
                 self._pusher.acknowledge(built, windows.written(built, all_of_it=not steps))
                 taken[:] = windows.left
+                for one in built.written:
+                    self._close(opening.outdone(one.folder, self.folders()) if one.claims else ())
                 await self._pusher.rest(built)
             else:
                 stride = stride.beaten()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -265,3 +266,29 @@ def test_two_destinations_made_at_once_never_share_a_folder(mirrored: Mirrored) 
     eventually(mirrored.files, "the holder's file")
     kinds = {path.split("/")[1] for path in mirrored.files()}
     assert len(kinds) == 1
+
+
+@pytest.mark.scenario("A11")
+def test_a_destination_that_never_pushed_blocks_no_other_namespace(
+    mirrored: Mirrored, team: Swift
+) -> None:
+    """GIT-2: an older destination squats nothing; whoever pushes first has the folder."""
+    mirrored.admin.apply(
+        mirrored.secret(), mirrored.repo_config({"allowedNamespaces": [team.namespace]})
+    )
+    squatter = _in(team.namespace, mirrored.git_destination(), "squatter")
+    squatter["spec"]["repoRef"]["namespace"] = mirrored.namespace
+    team.apply(squatter)
+    _await(team, "gitdestination", "squatter", "Ready")
+    made = team.get("gitdestination", "squatter")["metadata"]["creationTimestamp"]
+    older = datetime.fromisoformat(made) + timedelta(seconds=1)
+    eventually(lambda: datetime.now(UTC) > older, "a later second")
+    mirrored.admin.apply(
+        mirrored.config_map("one", a="1"),
+        mirrored.git_destination(),
+        mirrored.watch_rule({"resources": ["configmaps"]}),
+    )
+    mirrored.await_condition("gitdestination", "destination", "Ready")
+    eventually(mirrored.files, "the file of whoever writes")
+    told = _await(team, "gitdestination", "squatter", "OverlappingBaseFolder")
+    assert mirrored.namespace not in told["message"]

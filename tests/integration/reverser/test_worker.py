@@ -15,6 +15,7 @@ from windlass.base.errors import Retryable
 from windlass.git import push as pushing
 from windlass.git.errors import GitError
 from windlass.git.format import failures, objects
+from windlass.objects.key import Key
 from windlass.reverser import batching
 from windlass.reverser import branch as branch_module
 from windlass.reverser.arrival import Arrival
@@ -232,3 +233,39 @@ async def test_a_destination_that_leaves_before_its_turn_is_no_error(site: Site)
     await serving
     assert party.trouble is None
     assert site.subjects() == before
+
+
+@pytest.mark.parametrize("inner", [BASE, f"{BASE}/deeper"])
+async def test_of_two_namespaces_the_first_push_has_the_folder(site: Site, inner: str) -> None:
+    """GIT-2: both are open until one has its claim in Git; the other is told and writes nothing."""
+    idle = await site.opened(key=Key("evil", "older"), created="2020-01-01", base_folder=inner)
+    mine = await site.opened(created="2026-01-01")
+    assert idle.trouble is None
+    assert mine.trouble is None
+    site.offer(mine, "one")
+    await site.until_due()
+    await site.serve()
+    assert _path("one") in files_at(site.repository)
+    assert idle.trouble is not None
+    assert idle.trouble.reason == "OverlappingBaseFolder"
+    assert "ns/dest" not in idle.trouble.message
+    before = files_at(site.repository)
+    site.offer(idle, "two")
+    await site.serve()
+    assert files_at(site.repository) == before
+
+
+async def test_two_namespaces_that_write_at_once_never_share_a_folder(site: Site) -> None:
+    """GIT-2: both have something to write in the same push; one claims, the other is told."""
+    one = await site.opened(key=Key("evil", "older"), created="2020-01-01")
+    other = await site.opened(created="2026-01-01")
+    site.offer(one, "one")
+    site.offer(other, "two")
+    await site.until_due()
+    await site.serve()
+    await site.serve()
+    assert [folder.trouble is None for folder in (one, other)] == [True, False]
+    found = files_at(site.repository)
+    assert "destination: evil/older" in found[f"{BASE}/.windlass-claim"]
+    assert _path("two") not in found
+    assert len(site.subjects()) == 2

@@ -57,6 +57,17 @@ def test_exactly_one_of_two_keeps_the_folder() -> None:
             assert one.yields_to(other) is not other.yields_to(one)
 
 
+def test_between_namespaces_only_a_claim_decides() -> None:
+    """A destination that never pushed keeps nobody of another namespace out of a folder."""
+    squatter = Stake(Key("evil", "a"), "a", "2020-01-01", Title.NONE)
+    mine = _stake("mine")
+    assert not mine.yields_to(squatter)
+    assert not squatter.yields_to(mine)
+    claimed = _stake("mine", title=Title.CLAIM)
+    assert squatter.yields_to(claimed)
+    assert not claimed.yields_to(squatter)
+
+
 def test_a_holder_elsewhere_is_not_named() -> None:
     """GIT-2: who has the folder in another namespace is nobody's business."""
     mine = _stake("mine", folder="a/b")

@@ -4,11 +4,15 @@ Folders that are equal, or one of which lies within the other, overlap; neighbou
 however much their names have in common. The verdict rests on Git and on the objects alone,
 so it is the same after a restart:
 
-| Only one of two has       | Keeps the folder                   |
-|---------------------------|------------------------------------|
-| an order to take it over  | that one                           |
-| its claim in Git          | that one                           |
-| nothing more than it      | the older one, then the first name |
+| Only one of two has                    | Keeps the folder                    |
+|----------------------------------------|-------------------------------------|
+| an order to take it over               | that one                            |
+| its claim in Git                       | that one                            |
+| nothing more than it, one namespace    | the older one, then the first name  |
+| nothing at all, two namespaces         | both, until one of them has a claim |
+| as much as the other, two namespaces   | the older one, then the first name  |
+
+So a destination that never pushed keeps nobody of another namespace out of a folder.
 """
 
 from __future__ import annotations
@@ -38,10 +42,17 @@ class Stake:
 
     def yields_to(self, other: Stake) -> bool:
         """Whether `other` keeps the folder."""
-        return other._rank() < self._rank()
+        if self.title != other.title:
+            return self.title < other.title
+        apart = self.destination.namespace != other.destination.namespace
+        if apart and self.title == Title.NONE:
+            return False
+        return other.seniority < self.seniority
 
-    def _rank(self) -> tuple[int, str, str]:
-        return -self.title, self.created, str(self.destination)
+    @property
+    def seniority(self) -> tuple[str, str]:
+        """Who comes first where nothing in Git decides."""
+        return self.created, str(self.destination)
 
 
 def overlap(one: str, other: str) -> bool:
