@@ -12,7 +12,7 @@ from windlass.api.free_object import FreeObject
 from windlass.api.references import SecretRef
 from windlass.api.remote_url import RemoteUrl
 from windlass.api.scalar import LabelName, LabelNameOrNone, RefOrDefault
-from windlass.api.tree_path import TreePath, TreePathOrRoot
+from windlass.api.tree_path import Glob, TreePath, TreePathOrRoot
 
 PRIMARY = "primary"
 """The name of the only source of a Project that writes `source`."""
@@ -32,12 +32,14 @@ _URL_TEXT = (
 )
 _BRANCH_TEXT = "The branch to follow; left out, the default branch of the remote."
 _PATH_TEXT = (
-    "Where it lies in the repository: for manifest a file or directory, for helm the directory "
-    "with Chart.yaml; left out, the root."
+    "Where it lies in the repository: for manifest a file, or a directory whose YAML and JSON "
+    "files are read at any depth, without directories whose names begin with a dot; for helm the "
+    "directory with Chart.yaml; left out, the root."
 )
 _TYPE_TEXT = (
-    "How the files become objects: manifest takes them as they are, helm renders the chart, "
-    "whose dependencies lie in its charts directory."
+    "How the files become objects: manifest takes them as they are and skips documents with "
+    "neither apiVersion nor kind, which status.unsupported of the Environment lists; helm renders "
+    "the chart, whose dependencies lie in its charts directory."
 )
 _VALUES_TEXT = (
     "Values for the chart, at most 256 KiB; they win over valuesFiles. Any keys, kept as they are."
@@ -45,10 +47,14 @@ _VALUES_TEXT = (
 
 
 def _only_helm(field: str) -> Constraint:
+    return _only("helm", field, f"{camel(field)} are for a template of type helm; leave them out")
+
+
+def _only(kind: TemplateType, field: str, message: str) -> Constraint:
     return Constraint(
-        f"self.type == 'helm' || !has(self.{camel(field)})",
-        f"{camel(field)} are for a template of type helm; leave them out",
-        lambda template: template.type == "helm" or getattr(template, field) is None,
+        f"self.type == '{kind}' || !has(self.{camel(field)})",
+        message,
+        lambda template: template.type == kind or getattr(template, field) is None,
         field,
     )
 
@@ -90,6 +96,11 @@ class Template(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=
     CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = (
         _only_helm("values"),
         _only_helm("values_files"),
+        _only(
+            "manifest",
+            "exclude",
+            "exclude is for a template of type manifest; a chart has .helmignore",
+        ),
     )
 
     type: Annotated[TemplateType, Meta(description=_TYPE_TEXT)]
@@ -105,6 +116,14 @@ class Template(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=
             description="Files with values for the chart, by their path from the root of the "
             "repository, not of the chart; they win over the chart's own values, later ones "
             "over earlier ones."
+        ),
+    ] = None
+    exclude: Annotated[
+        Annotated[tuple[Glob, ...], Meta(max_length=16, extra=declared(list_type="atomic"))] | None,
+        Meta(
+            description="Files that are left out, as patterns of paths below path: * and ? stay "
+            "within one name, ** stands for any number of directories, and a match on a "
+            "directory covers everything below it."
         ),
     ] = None
 

@@ -2,7 +2,8 @@
 
 | Type | Files |
 |---|---|
-| manifest | the file at the path, or every YAML and JSON file below it |
+| manifest | the file at the path, or every YAML and JSON file below it at any depth, but for |
+| | those in directories whose names begin with a dot and those that are excluded |
 | helm | everything below the path, where Chart.yaml lies, and the files with values |
 
 What is no plain file is refused by name: it could lead anywhere.
@@ -14,7 +15,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 
 from windlass.base.errors import Stalled
-from windlass.environments.decide import manifests
+from windlass.environments.decide import file_globs, manifests
 from windlass.environments.decide.manifests import RenderRefused
 from windlass.git.store import Entry
 
@@ -23,18 +24,30 @@ MOST_DIRECTORIES = 5000
 """A chart is written to disk, where empty directories take room too."""
 
 _CHART = "Chart.yaml"
+_KUSTOMIZATIONS = frozenset({"Kustomization", "kustomization.yaml", "kustomization.yml"})
 _PLAIN_MODES = frozenset({0o100644, 0o100755})
 _WHAT = {0o120000: "a symbolic link", 0o160000: "a submodule"}
 
 Listing = Mapping[str, Entry]
 
 
-def manifests_at(listing: Listing, path: str) -> dict[str, Entry]:
-    """The manifests at `path`: the file itself, or those below the directory."""
+def manifests_at(listing: Listing, path: str, exclude: Sequence[str] = ()) -> dict[str, Entry]:
+    """The manifests at `path`: the file itself, or those below the directory.
+
+    `exclude` are patterns of paths below `path`.
+    """
     if path in listing:
         return _plain({path: listing[path]})
-    inside = _inside(listing, path)
+    left_out, below = file_globs.compiled(exclude), len(folder(path))
+    inside = {
+        name: entry
+        for name, entry in _inside(listing, path).items()
+        if not _is_hidden(name[below:]) and not left_out.match(name[below:])
+    }
     found = {name: entry for name, entry in inside.items() if manifests.is_manifest(name)}
+    for name in sorted(inside):
+        if name.rpartition("/")[2] in _KUSTOMIZATIONS:
+            raise RenderRefused("RenderFailed", f"{name}: {manifests.NO_KUSTOMIZE}")
     if not found:
         raise RenderRefused("RenderFailed", f"no YAML or JSON file lies below {path or 'the root'}")
     return _plain(found)
@@ -65,6 +78,11 @@ def tree(entries: Listing) -> str:
     """What changes with any path and any content, and with nothing else."""
     rows = sorted((path, str(entry.blob)) for path, entry in entries.items())
     return hashlib.sha256(repr(rows).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _is_hidden(name: str) -> bool:
+    """Whether a file lies in a directory for tools, such as .github."""
+    return any(part.startswith(".") for part in name.split("/")[:-1])
 
 
 def _inside(listing: Listing, path: str) -> dict[str, Entry]:

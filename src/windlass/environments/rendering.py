@@ -17,8 +17,8 @@ from windlass.environments import chosen_files, departures
 from windlass.environments.acceptance import Subject
 from windlass.environments.charts import Charts, Recipe
 from windlass.environments.decide import bundle as bundles
+from windlass.environments.decide import chart_crds, helm_values, manifests, wish
 from windlass.environments.decide import charts as chart_objects
-from windlass.environments.decide import helm_values, manifests, wish
 from windlass.environments.decide.bundle import Bundle, BundleRefused, Place
 from windlass.environments.decide.manifests import RenderRefused
 from windlass.environments.decide.report import Source
@@ -116,7 +116,9 @@ class Rendering:
             if recipe.template.type == "manifest":
                 return await asyncio.to_thread(_of_manifests, contents, place)
             output = await self._charts.output(recipe, files.tree, contents, place)
-            bundle = await asyncio.to_thread(_of_chart, output.text, place)
+            bundle = await asyncio.to_thread(
+                _of_chart, output.text, place, recipe.template.path, contents
+            )
             # Not sooner: what is refused must not take the place of what runs.
             notes = await self._charts.keep(output, place)
             return replace(bundle, notes=(*bundle.notes, *notes))
@@ -135,15 +137,20 @@ def _recipe(subject: Subject) -> Recipe:
 def _choice(recipe: Recipe) -> Choice:
     template = recipe.template
     if template.type == "manifest":
-        return lambda listing: chosen_files.manifests_at(listing, template.path)
+        exclude = template.exclude or ()
+        return lambda listing: chosen_files.manifests_at(listing, template.path, exclude)
     named = template.values_files or ()
     return lambda listing: chosen_files.chart_at(listing, template.path, named)
 
 
 def _of_manifests(contents: dict[str, bytes], place: Place) -> Bundle:
-    return bundles.assembled(manifests.objects(contents), place)
+    found = manifests.read(contents)
+    skipped = (f"{name} (not a Kubernetes object)" for name in found.skipped)
+    return bundles.assembled(found.objects, place, left_out=skipped)
 
 
-def _of_chart(output: bytes, place: Place) -> Bundle:
-    chart = chart_objects.read(output)
-    return bundles.assembled(chart.manifests, place, left_out=chart.left_out)
+def _of_chart(output: bytes, place: Place, path: str, contents: dict[str, bytes]) -> Bundle:
+    chart, below = chart_objects.read(output), chosen_files.folder(path)
+    inside = {name[len(below) :]: file for name, file in contents.items() if name.startswith(below)}
+    left_out = (*chart.left_out, *chart_crds.left_out(inside))
+    return bundles.assembled(chart.manifests, place, left_out=left_out)

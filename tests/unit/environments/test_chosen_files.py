@@ -61,3 +61,43 @@ def test_a_chart_of_too_many_files_or_directories_is_refused() -> None:
     deep = {f"chart/{n}/{'d/' * 60}x": Entry(0o100644, "0" * 40) for n in range(100)}
     with pytest.raises(Stalled, match="more than 5000 directories"):
         chosen_files.chart_at({**LISTING, **deep}, "chart", [])
+
+
+_TREE = (
+    "deploy/web.yaml",
+    "deploy/a/b/db.yml",
+    "deploy/.github/ci.yml",
+    "deploy/a/.tools/x.yaml",
+    "deploy/.hidden.yaml",
+    "deploy/test/x.yaml",
+    "deploy/values-dev.yaml",
+    "deploy/notes.txt",
+    ".github/workflows/ci.yml",
+)
+_DIRECTORY = {name: Entry(0o100644, "0" * 40) for name in _TREE}
+
+
+@pytest.mark.parametrize(
+    ("exclude", "missing"),
+    [
+        ((), set()),
+        (("test", "values-*.yaml"), {"test/x.yaml", "values-dev.yaml"}),
+        (("**/*.yml", "web.yaml"), {"a/b/db.yml", "web.yaml"}),
+        (("db.yml", "a/*.yml"), set()),
+        (("a/**",), {"a/b/db.yml"}),
+    ],
+)
+def test_a_directory_is_read_at_any_depth(exclude: tuple[str, ...], missing: set[str]) -> None:
+    """Without directories of tools, and without what the template excludes."""
+    wanted = {"web.yaml", "a/b/db.yml", ".hidden.yaml", "test/x.yaml", "values-dev.yaml"}
+    found = chosen_files.manifests_at(_DIRECTORY, "deploy", exclude)
+    assert set(found) == {f"deploy/{name}" for name in wanted - missing}
+
+
+@pytest.mark.parametrize("name", ["kustomization.yaml", "kustomization.yml", "Kustomization"])
+def test_a_kustomization_is_refused_by_its_name(name: str) -> None:
+    """It needs neither apiVersion nor kind; who excludes it gets the rest."""
+    listing = {**_DIRECTORY, f"deploy/a/{name}": Entry(0o100644, "0" * 40)}
+    with pytest.raises(RenderRefused, match="kustomize is not supported yet"):
+        chosen_files.manifests_at(listing, "deploy")
+    assert chosen_files.manifests_at(listing, "deploy", (f"**/{name}",))

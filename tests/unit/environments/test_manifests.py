@@ -54,10 +54,6 @@ def test_empty_documents_are_nothing() -> None:
 @pytest.mark.parametrize(
     "document",
     [
-        5,
-        "text",
-        [ONE],
-        {},
         {"kind": "ConfigMap"},
         {"apiVersion": "v1"},
         {**ONE, "kind": 5},
@@ -65,18 +61,43 @@ def test_empty_documents_are_nothing() -> None:
         {**ONE, "kind": ""},
     ],
 )
-def test_what_is_no_object_is_refused(document: JSON) -> None:
-    """With the file and the number of the document."""
-    assert "all.yaml, document 2 is no Kubernetes object" in _refused(ONE, document)
+def test_half_an_object_is_refused(document: JSON) -> None:
+    """With the file and the number of the document: skipped, it would take away what runs."""
+    assert "all.yaml, document 2 is not a Kubernetes object" in _refused(ONE, document)
+
+
+@pytest.mark.parametrize("document", [5, "text", [ONE], {}, {"services": {"web": {}}}])
+def test_what_is_meant_for_others_is_skipped_and_named(document: JSON) -> None:
+    """Where files may hold something else; what a chart makes may not."""
+    text = "\n---\n".join(json.dumps(one) for one in (ONE, document))
+    found = manifests.read({"all.yaml": text.encode(), "b.yaml": json.dumps(document).encode()})
+    assert [one.object for one in found.objects] == [ONE]
+    assert found.skipped == ("all.yaml, document 2", "b.yaml")
+    assert "document 2 is not a Kubernetes object" in _refused(ONE, document)
+
+
+def test_a_kustomization_is_told_apart() -> None:
+    """Whatever its file is called."""
+    document = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
+    assert "all.yaml: kustomize is not supported yet" in _refused(document)
+
+
+def test_a_generated_name_is_named() -> None:
+    """With what to write instead."""
+    document = {**ONE, "metadata": {"generateName": "a-"}}
+    assert "metadata.generateName is not supported" in _refused(document)
+    assert "set metadata.name instead" in _refused(document)
 
 
 @pytest.mark.parametrize(
     "metadata",
-    [None, [], {}, 5, "a", {"name": None}, {"name": ""}, {"name": 5}, {"generateName": "a-"}],
+    [None, [], {}, 5, "a", {"name": None}, {"name": ""}, {"name": 5}],
 )
 def test_what_has_no_name_is_refused(metadata: JSON) -> None:
     """Nothing can be applied again that gets another name each time."""
-    assert "all.yaml: ConfigMap has no metadata.name" in _refused({**ONE, "metadata": metadata})
+    assert "all.yaml: ConfigMap: metadata.name is required" in _refused(
+        {**ONE, "metadata": metadata}
+    )
 
 
 @pytest.mark.parametrize("items", [5, {"a": ONE}, "x", [None], [ONE, None]])
@@ -88,7 +109,7 @@ def test_a_list_of_something_else_is_refused(items: JSON) -> None:
 def test_an_item_that_is_no_object_is_named() -> None:
     """By its number in the list."""
     folded = {"apiVersion": "v1", "kind": "List", "items": [ONE, {"kind": "X"}]}
-    assert "all.yaml, item 2 is no Kubernetes object" in _refused(folded)
+    assert "all.yaml, item 2 is not a Kubernetes object" in _refused(folded)
 
 
 @pytest.mark.parametrize(
