@@ -249,6 +249,7 @@ class Environments:
             trusted=trust.is_given(subject.environment),
             placement=trust.placement(subject.environment, self._terms.untrusted),
             reach=self._hands.reach(),
+            max_limits=fence.container["max"],
         )
         try:
             made = await self._hands.rendering.bundle(subject, account.sources, place)
@@ -260,7 +261,8 @@ class Environments:
         text = f"{len(made.everything)} objects"
         account = _with(account, "render", step.done(phase.DEPLOYMENT, "Rendering", text))
         left_out = tuple(f"{name} is not applied" for name in made.dropped)
-        return replace(account, unsupported=(*left_out, *made.notes)), made
+        account = replace(account, unsupported=(*left_out, *made.notes), routes=made.routes)
+        return account, made
 
     async def _run(
         self, subject: Subject, account: Account, made: Bundle, known_at: float

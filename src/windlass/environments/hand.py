@@ -13,6 +13,7 @@ and makes nothing.
 from __future__ import annotations
 
 from windlass.base import failpoint
+from windlass.environments.decide import bundle as bundles
 from windlass.environments.decide import owned_objects
 from windlass.environments.decide.bundle import RECREATE, Member
 from windlass.environments.decide.inventory import FIELD_MANAGER
@@ -23,7 +24,7 @@ from windlass.objects.gvr import GVR
 from windlass.objects.json import Object
 from windlass.runtime.owned import Owned
 
-_MADE_ANEW = frozenset({"Deployment", "Job", "Pod"})
+_MADE_ANEW = frozenset({"Deployment", "Job", "Pod", "ReplicationController"})
 _NOBODYS = "windlass-would-this-do"
 
 
@@ -52,6 +53,8 @@ class Hand:
         if live is not None and live["metadata"].get("deletionTimestamp"):
             raise Leaving
         failpoint.reach("environments.apply.before")
+        if live is not None and bundles.replaces_pods(wanted, live):
+            return await self._made_anew(member, wanted, live)
         try:
             applied = await self.owned.ensure(member.gvr, wanted, live)
         except Invalid as error:

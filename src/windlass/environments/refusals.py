@@ -4,6 +4,7 @@
 |---|---|---|
 | 403, exceeded quota | QuotaExceeded | inputs must change |
 | 403, violates PodSecurity | PodSecurityDenied | inputs must change |
+| 403, maximum usage per Container | LimitAboveMaximum | inputs must change |
 | 403, anything else | ApplyForbidden | tried again while the binding is new: it takes a moment |
 | 422, but the same object would do as a new one | ImmutableField | inputs must change |
 | 422, 400, 413 | ConfigInvalid | inputs must change |
@@ -20,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from windlass.environments.decide import phase, schema_fault, step
+from windlass.environments.decide import phase, readiness, schema_fault, step
 from windlass.environments.decide.bundle import RECREATE, Member
 from windlass.environments.decide.step import Finding
 from windlass.kube.errors import ApiError, Forbidden, Invalid
@@ -37,6 +38,7 @@ _ORDER = (
     "ImmutableField",
     "QuotaExceeded",
     "PodSecurityDenied",
+    "LimitAboveMaximum",
     DENIED,
     "ApplyFailed",
     LEAVING,
@@ -112,6 +114,12 @@ def _forbidden(member: Member, error: Forbidden) -> Refusal:
         return Refusal(
             "PodSecurityDenied",
             f"{_named(member)} breaks the Pod Security level of the namespace",
+        )
+    if readiness.exceeds_limit_range(error.message):
+        return Refusal(
+            "LimitAboveMaximum",
+            f"{_named(member)} exceeds the maximum of the LimitRange; lower the limits of its "
+            "containers, or raise spec.resources.limitRange.max of the Project",
         )
     return Refusal(DENIED, f"{_named(member)}: the applier may not write it")
 

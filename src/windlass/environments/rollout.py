@@ -122,7 +122,7 @@ def _unfinished(
 ) -> Finding:
     refused = [(member, state) for member, state in unready if state.state == "failed"]
     for member, state in refused:
-        if state.reason in {"QuotaExceeded", "PodSecurityDenied"}:
+        if state.reason in {"QuotaExceeded", "PodSecurityDenied", "LimitAboveMaximum"}:
             return step.failed(phase.DEPLOYMENT, state.reason, f"{member}: {_cut(state.message)}")
     is_late = seconds_left <= 0 or bool(refused)
     if trouble is not None:

@@ -15,6 +15,7 @@ _SOURCE_REASONS = {
     "SecretMissing": "GitAuthFailed",
     "SecretKeyMissing": "GitAuthFailed",
     "HostKeyMismatch": "HostKeyMismatch",
+    "RepoNotFound": "RepoNotFound",
     "RefNotFound": "RefNotFound",
     "CommitNotOnRef": "CommitNotOnRef",
     "UnsafePath": "UnsafePath",

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support import manifests as written
 from tests.support.manifests import OWNER, PLACE
+from windlass.environments.decide import bundle as bundles
 from windlass.environments.decide import kinds, owned_objects
 from windlass.environments.decide.bundle import APPLIED_HASH, Bundle, BundleRefused
 from windlass.environments.decide.kinds import Stage
@@ -67,18 +68,95 @@ def test_all_offenders_are_named_at_once() -> None:
         ("v1", "Endpoints"),
         ("discovery.k8s.io/v1", "EndpointSlice"),
         ("v1", "PersistentVolume"),
-        ("v1", "ReplicationController"),
         ("apps/v1", "ReplicaSet"),
         ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"),
         ("networking.k8s.io/v1", "IngressClass"),
-        ("extensions/v1beta1", "Deployment"),
-        ("example.org/v1", "Deployment"),
-        ("example.org/v1", "Anything"),
     ],
 )
 def test_what_is_not_named_is_refused(api_version: str, kind: str) -> None:
+    """And told what to do."""
+    refusal = _refused(written.of(api_version, kind, "x"))
+    assert refusal.reason == "KindNotAllowed"
+    assert f"kind {kind} (" in str(refusal)
+    assert "is not allowed; remove it" in str(refusal)
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "Anything"])
+def test_a_kind_of_somebody_else_is_unknown(kind: str) -> None:
     """A kind counts with its group: a namesake in another group is somebody else's."""
-    assert _refused(written.of(api_version, kind, "x")).reason == "KindNotAllowed"
+    refusal = _refused(written.of("example.org/v1", kind, "x"))
+    assert refusal.reason == "KindUnknown"
+    assert f"kind {kind} of example.org is unknown" in str(refusal)
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "now"),
+    [
+        ("extensions/v1beta1", "Deployment", "apps/v1"),
+        ("extensions/v1beta1", "DaemonSet", "apps/v1"),
+        ("apps/v1beta2", "StatefulSet", "apps/v1"),
+        ("batch/v1beta1", "CronJob", "batch/v1"),
+        ("policy/v1beta1", "PodDisruptionBudget", "policy/v1"),
+        ("autoscaling/v2beta2", "HorizontalPodAutoscaler", "autoscaling/v2"),
+        ("autoscaling/v1", "HorizontalPodAutoscaler", "autoscaling/v2"),
+        ("v1", "Deployment", "apps/v1"),
+        ("/v1", "ConfigMap", "v1"),
+    ],
+)
+def test_an_older_group_or_version_names_its_successor(
+    api_version: str, kind: str, now: str
+) -> None:
+    """It has other fields, so nobody rewrites the object but its author."""
+    refusal = _refused(written.of(api_version, kind, "x"))
+    assert refusal.reason == "ApiVersionNotSupported"
+    assert f"apiVersion {api_version} is not supported; rewrite the object for {now}" in str(
+        refusal
+    )
+
+
+def test_a_container_names_its_image() -> None:
+    """Also one that runs first."""
+    bare: Object = {"name": "a"}
+    pod = written.pod_spec(containers=[bare], initContainers=[bare])
+    refusal = _refused(written.cron_job("x", pod))
+    assert refusal.reason == "ImageMissing"
+    for group in ("containers", "initContainers"):
+        path = f"CronJob/x spec.jobTemplate.spec.template.spec.{group}[0].image"
+        assert f"{path}: image is required" in str(refusal)
+
+
+@pytest.mark.parametrize("part", ["limits", "requests"])
+def test_a_container_stays_below_the_maximum(part: str) -> None:
+    """Of the LimitRange, which the API server would say of its pods only."""
+    place = replace(PLACE, max_limits={"memory": "1Gi"})
+    for amount, is_fine in (("1Gi", True), (1 << 30, True), ("1025Mi", False)):
+        resources: Object = {part: {"memory": amount, "example.org/gpu": "9000"}}
+        obj = written.deployment("web", written.container(resources=resources))
+        if is_fine:
+            assert written.assembled([obj], place).members
+            continue
+        with pytest.raises(BundleRefused) as caught:
+            written.assembled([obj], place)
+        assert caught.value.reason == "LimitAboveMaximum"
+        assert f"containers[0].resources.{part}.memory: exceeds the maximum of 1Gi" in str(
+            caught.value
+        )
+
+
+def test_pods_of_a_replication_controller_follow_its_template() -> None:
+    """It never replaces pods itself, so another template is another object."""
+    spec: Object = {"template": {"metadata": {}, "spec": written.pod_spec()}}
+    first = _assembled(written.of("v1", "ReplicationController", "x", spec=spec)).members[0]
+    scaled = _assembled(
+        written.of("v1", "ReplicationController", "x", spec={**spec, "replicas": 3})
+    ).members[0]
+    other: Object = {"template": {"spec": written.container(image="example.org/app:2")}}
+    changed = _assembled(written.of("v1", "ReplicationController", "x", spec=other)).members[0]
+    assert first.stage == Stage.WORKLOADS
+    assert not bundles.replaces_pods(scaled.object, first.object)
+    assert bundles.replaces_pods(changed.object, first.object)
+    web = _assembled(written.deployment()).members[0].object
+    assert not bundles.replaces_pods(web, {**web, "spec": {}})
 
 
 def test_many_offenders_are_counted() -> None:
@@ -152,6 +230,7 @@ def test_what_charts_bring_as_a_matter_of_course_is_dropped_and_listed() -> None
     )
     assert [str(member) for member in found.members] == ["Service/web"]
     assert found.dropped == ("HTTPRoute/(unnamed)", "Ingress/web", "NetworkPolicy/open")
+    assert found.routes == ("HTTPRoute/(unnamed)", "Ingress/web")
 
 
 def test_an_object_that_stands_there_twice_is_refused() -> None:
@@ -160,7 +239,7 @@ def test_an_object_that_stands_there_twice_is_refused() -> None:
     other["metadata"]["namespace"] = "elsewhere"
     refusal = _refused(written.of("v1", "ConfigMap", "c"), other)
     assert refusal.reason == "ConfigInvalid"
-    assert "ConfigMap/c: it stands in the manifests twice" in str(refusal)
+    assert "ConfigMap/c: duplicate object" in str(refusal)
 
 
 def test_objects_are_applied_in_stages() -> None:

@@ -71,16 +71,6 @@ WRONG: list[tuple[str, Object]] = [
         "spec.scaleTargetRef",
         written.of("autoscaling/v2", "HorizontalPodAutoscaler", "a", spec={"maxReplicas": 3}),
     ),
-    (
-        "apiVersion",
-        written.of(
-            "autoscaling/v1",
-            "HorizontalPodAutoscaler",
-            "a",
-            spec={"scaleTargetRef": {"kind": "Deployment", "name": "a"}},
-        ),
-    ),
-    ("apiVersion", written.of("/v1", "ConfigMap", "a")),
     ("data.x", written.of("v1", "ConfigMap", "a", data={"x": "\ud800"})),
     ("spec.replicas", written.deployment("a", replicas=2**63)),
     ("spec.replicas", written.deployment("a", replicas=float("nan"))),

@@ -74,6 +74,9 @@ ROWS = [
     Row("Deploying", "Applying", ((DEPLOYMENT, "Applying"),)),
     Row("Deploying", "Unschedulable", ((DEPLOYMENT, "Unschedulable"),)),
     Row("Deploying", "CertificatePending", ((INGRESS, "CertificatePending"),)),
+    Row("Ready", "Succeeded", ((INGRESS, phase.NO_ROUTES),), READY),
+    Row("Deploying", "Applying", ((DEPLOYMENT, "Applying"), (INGRESS, phase.NO_ROUTES))),
+    Row("Failed", "RepoNotFound", ((BUILD, "RepoNotFound"),)),
 ]
 
 

@@ -34,6 +34,10 @@ def _pod(
     }
 
 
+def _unstartable(text: str) -> Object:
+    return {"state": {"waiting": {"reason": "CreateContainerConfigError", "message": text}}}
+
+
 @pytest.mark.scenario("E74")
 @pytest.mark.parametrize(
     ("pod", "reason", "words"),
@@ -55,6 +59,10 @@ def _pod(
             "RolloutStuck",
             "no key",
         ),
+        (_pod(_unstartable("image has non-numeric user (web)")), "RolloutStuck", "runAsUser"),
+        (_pod(_unstartable("image has non-numeric user (web)")), "RolloutStuck", "baseline"),
+        (_pod(_unstartable("image will run as root")), "RolloutStuck", "podSecurity: baseline"),
+        (_pod(PULLING), "ImagePullFailed", "check the name and tag of the image"),
         (_pod(conditions=(NO_NODE,)), "Unschedulable", "0/3"),
     ],
 )
@@ -102,7 +110,7 @@ def test_long_words_are_cut() -> None:
     waiting = {"reason": "ErrImagePull", "message": "x" * 10_000}
     trouble = pod_trouble.of([_pod({"state": {"waiting": waiting}})])
     assert trouble is not None
-    assert len(trouble.message) < 500
+    assert len(trouble.message) < 600
 
 
 @pytest.mark.parametrize(

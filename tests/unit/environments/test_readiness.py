@@ -62,7 +62,16 @@ def test_an_old_pod_that_is_ready_makes_nothing_ready(
 
 @pytest.mark.scenario("E74")
 @pytest.mark.parametrize(
-    ("text", "reason"), [(QUOTA, "QuotaExceeded"), (SECURITY, "PodSecurityDenied")]
+    ("text", "reason"),
+    [
+        (QUOTA, "QuotaExceeded"),
+        (SECURITY, "PodSecurityDenied"),
+        (
+            "pods is forbidden: maximum ephemeral-storage usage per Container is 1Gi, but limit "
+            "is 2Gi",
+            "LimitAboveMaximum",
+        ),
+    ],
 )
 def test_pods_that_are_not_allowed_fail_at_once_if_there_is_none(text: str, reason: str) -> None:
     """With one of the revision there, the deadline decides: room may become free."""
@@ -142,6 +151,24 @@ def test_a_daemon_set_is_ready_on_every_node(updated: int, available: int, state
         "numberAvailable": available,
     }
     assert readiness.of(_live("DaemonSet", status)).state == state
+
+
+@pytest.mark.parametrize(
+    ("ready", "there", "state"),
+    [(2, 2, "ready"), (1, 2, "progressing"), (2, 3, "progressing"), (0, 0, "progressing")],
+)
+def test_a_replication_controller_is_ready_with_its_pods(
+    ready: int, there: int, state: str
+) -> None:
+    """All of them, and no other."""
+    obj = _live("ReplicationController", {"readyReplicas": ready, "replicas": there})
+    obj["spec"] = {"replicas": 2}
+    assert readiness.of(obj).state == state
+    refusal = _condition("ReplicaFailure", "True", QUOTA)
+    refused = _live("ReplicationController", {"replicas": there, "conditions": [refusal]})
+    refused["spec"] = {"replicas": 5}
+    found = readiness.of(refused)
+    assert (found.state, found.reason) == ("progressing" if there else "failed", "QuotaExceeded")
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,10 @@ def _member() -> Member:
             "QuotaExceeded",
         ),
         (Forbidden(403, "Forbidden", f"violates PodSecurity {_SECRETIVE}"), "PodSecurityDenied"),
+        (
+            Forbidden(403, "Forbidden", f"maximum memory usage per Container is 1 {_SECRETIVE}"),
+            "LimitAboveMaximum",
+        ),
         (Forbidden(403, "Forbidden", f"cannot patch {_SECRETIVE}"), "ApplyForbidden"),
         (Invalid(422, "Invalid", f"Required value {_SECRETIVE}"), "ConfigInvalid"),
         (ApiError(400, "BadRequest", f"strict decoding error {_SECRETIVE}"), "ConfigInvalid"),

@@ -232,3 +232,27 @@ def test_a_retry_is_acknowledged() -> None:
     after = _status(replace(READY, retry_at="now"), CONVERGED)
     assert after["lastHandledRetryAt"] == "now"
     assert _status(READY, after)["lastHandledRetryAt"] == "now"
+
+
+def test_a_route_that_is_not_applied_is_not_said_to_be_ready() -> None:
+    """It holds nothing up, stays said while no bundle is looked at, and goes with the route."""
+    status = _status(replace(READY, routes=("Ingress/web",)), {})
+    rows = {row["type"]: row for row in status["conditions"]}
+    assert (rows["IngressReady"]["status"], status["phase"]) == ("False", "Ready")
+    assert "Ingress/web not applied" in rows["IngressReady"]["message"]
+    blind = _until("source", step.waiting(phase.BUILD, "GitUnavailable", "x"), unsupported=None)
+    later = _status(blind, status)
+    rows = {row["type"]: row for row in later["conditions"]}
+    assert rows["IngressReady"]["status"] == "False"
+    gone = {row["type"]: row for row in _status(READY, later)["conditions"]}
+    assert (gone["IngressReady"]["status"], gone["IngressReady"]["reason"]) == (
+        "True",
+        "NotExposed",
+    )
+
+
+def test_more_than_fits_is_counted() -> None:
+    """So that nobody takes the list for complete."""
+    many = tuple(f"Ingress/i{number} is not applied" for number in range(60))
+    shown = _status(replace(READY, unsupported=many), {})["unsupported"]
+    assert (len(shown), shown[-1]) == (50, "and 11 more")

@@ -21,6 +21,7 @@ from windlass.objects.condition import Condition
         (Forbidden(403, "Forbidden", "x"), phase.DEPLOYMENT, "Rendering", False),
         (Stalled("UnsafePath", "x"), phase.BUILD, "UnsafePath", True),
         (Stalled("TooLarge", "x"), phase.BUILD, "SourceTooLarge", True),
+        (Stalled("RepoNotFound", "x"), phase.BUILD, "RepoNotFound", True),
         (Retryable("Unreachable", "x"), phase.BUILD, "GitUnavailable", False),
     ],
 )

@@ -110,7 +110,7 @@ def test_an_untrusted_bundle_runs_where_it_is_put() -> None:
     place = replace(PLACE, trusted=False, placement=trust.placement(_UNTRUSTED, _SANDBOX))
     everywhere: Object = {**written.deployment("x"), "kind": "DaemonSet"}
     assert written.assembled([everywhere]).members
-    with pytest.raises(BundleRefused, match="an untrusted Environment may not bring") as caught:
+    with pytest.raises(BundleRefused, match="not allowed in an untrusted Environment") as caught:
         written.assembled([everywhere], place)
     assert caught.value.reason == "KindNotAllowed"
     [member] = written.assembled([written.cron_job()], place).members

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from windlass.environments.decide import (
+    container_rules,
     field_rules,
     kinds,
     marking,
@@ -45,22 +46,38 @@ __all__ = [
     "HOOK_OF",
     "PRUNE",
     "RECREATE",
+    "TEMPLATE_HASH",
     "Bundle",
     "BundleRefused",
     "Member",
     "Place",
     "assembled",
+    "replaces_pods",
 ]
 
 APPLIED_HASH = "catalyst.dev/applied-hash"
 HOOK_OF = "catalyst.dev/hook-of"
 """On the pods of a hook: the digest of the bundle that it runs for."""
 
+TEMPLATE_HASH = "catalyst.dev/template-hash"
+"""On the pods of a ReplicationController, which keeps old ones when its template changes."""
 
+_KEEPS_PODS = "ReplicationController"
+_REMOVE = "remove it, or leave its file out"
 _CLEANED_UP = "ttlSecondsAfterFinished"
 _HASH_CHARS = 16
 _NAMED_AT_MOST = 10
-_ORDER = ("KindNotAllowed", "FieldNotAllowed", "NameReserved", "ConfigInvalid")
+_ORDER = (
+    "KindNotAllowed",
+    "KindUnknown",
+    "ApiVersionNotSupported",
+    "FieldNotAllowed",
+    "TokenNotAllowed",
+    "LimitAboveMaximum",
+    "NameReserved",
+    "ImageMissing",
+    "ConfigInvalid",
+)
 
 
 class BundleRefused(ValueError):
@@ -89,6 +106,7 @@ class Place:
     trusted: bool = True
     placement: Object = field(default_factory=dict)
     reach: Reach = field(default_factory=Reach)
+    max_limits: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +140,13 @@ class Bundle:
     """Everything of one revision, in the order in which it is applied; hooks by themselves.
 
     `digest` changes with anything that is applied but the team, and with nothing else.
+    `routes` are those of the dropped objects that would have given it an address.
     """
 
     members: tuple[Member, ...]
     digest: str
     dropped: tuple[str, ...] = ()
+    routes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     hooks: tuple[Member, ...] = ()
 
@@ -148,7 +168,7 @@ def assembled(
     manifests: Iterable[Manifest], place: Place, *, left_out: Iterable[str] = ()
 ) -> Bundle:
     """The bundle of some objects; BundleRefused names every offender."""
-    kept, dropped = _sorted_out(manifests)
+    kept, dropped, routes = _sorted_out(manifests)
     offences = list(_offences(kept, place))
     if offences:
         raise BundleRefused(offences)
@@ -163,20 +183,25 @@ def assembled(
         tuple(members),
         digest,
         tuple(sorted({*dropped, *left_out})),
+        tuple(sorted(routes)),
         tuple(sorted(notes)),
         tuple(_run_for(hook, digest) for hook in hooks),
     )
 
 
-def _sorted_out(manifests: Iterable[Manifest]) -> tuple[list[Manifest], set[str]]:
+def _sorted_out(manifests: Iterable[Manifest]) -> tuple[list[Manifest], set[str], set[str]]:
+    """What is kept, what is dropped, and which of that would have been a route."""
     kept: list[Manifest] = []
     dropped: set[str] = set()
+    routes: set[str] = set()
     for written in manifests:
         if kinds.type_of(written.object) in kinds.DROPPED:
             dropped.add(field_rules.describe(written.object))
         else:
             kept.append(written)
-    return kept, dropped
+        if kinds.type_of(written.object) in kinds.ROUTES:
+            routes.add(field_rules.describe(written.object))
+    return kept, dropped, routes
 
 
 def _offences(manifests: Sequence[Manifest], place: Place) -> Iterator[Offence]:
@@ -191,7 +216,7 @@ def _offences(manifests: Sequence[Manifest], place: Place) -> Iterator[Offence]:
             yield replace(found, file=written.file)
         identity = (*kinds.type_of(obj), field_rules.name_of(obj))
         if identity in seen:
-            where, why = field_rules.describe(obj), "it stands in the manifests twice"
+            where, why = field_rules.describe(obj), "duplicate object"
             yield Offence("ConfigInvalid", where, why, written.file)
         seen.add(identity)
 
@@ -200,23 +225,40 @@ def _offences_of(obj: Object, accounts: frozenset[str], place: Place) -> Iterato
     where = field_rules.describe(obj)
     if kinds.is_reserved(kinds.type_of(obj)[1], field_rules.name_of(obj)):
         yield Offence("NameReserved", where, "the operator keeps an object of this name")
+    elif kinds.successor(obj):
+        yield _old_version(obj, kinds.successor(obj))
     elif kinds.allowed(obj) is None:
-        yield _forbidden_kind(obj, "a project")
+        yield _forbidden_kind(obj)
     elif not place.trusted and kinds.type_of(obj) in kinds.TRUSTED_ONLY:
-        yield _forbidden_kind(obj, "an untrusted Environment")
+        text = f"kind {kinds.type_of(obj)[1]} is not allowed in an untrusted Environment; remove it"
+        yield Offence("KindNotAllowed", where, text)
     else:
         wrong = [
             Offence("ConfigInvalid", f"{where} {path}", why)
             for path, why in object_shapes.faults(obj)
         ]
         # The rules rely on the shape.
-        yield from wrong or field_rules.offences(obj, accounts, place.reach, trusted=place.trusted)
+        yield from wrong or (
+            *field_rules.offences(obj, accounts, place.reach, trusted=place.trusted),
+            *container_rules.offences(obj, place.max_limits),
+        )
 
 
-def _forbidden_kind(obj: Object, who: str) -> Offence:
+def _old_version(obj: Object, now: str) -> Offence:
+    # Another version has other fields; to apply it under a new name would change it.
+    was = field_rules.shown(obj.get("apiVersion"))
+    text = f"apiVersion {was} is not supported; rewrite the object for {now}"
+    return Offence("ApiVersionNotSupported", field_rules.describe(obj), text)
+
+
+def _forbidden_kind(obj: Object) -> Offence:
     group, kind = (field_rules.shown(word) for word in kinds.type_of(obj))
-    text = f"{who} may not bring objects of {kind} ({group or 'core'})"
-    return Offence("KindNotAllowed", field_rules.describe(obj), text)
+    where = field_rules.describe(obj)
+    if not kinds.is_built_in(group):
+        text = f"kind {kind} of {group} is unknown: only kinds of Kubernetes itself are applied"
+        return Offence("KindUnknown", where, f"{text}; {_REMOVE}")
+    text = f"kind {kind} ({group or 'core'}) is not allowed; {_REMOVE}"
+    return Offence("KindNotAllowed", where, text)
 
 
 def _notes(manifests: Iterable[Manifest], namespace: str) -> Iterator[str]:
@@ -240,7 +282,25 @@ def _member(written: Manifest, place: Place) -> Member:
     allowed = kinds.ALLOWED[kinds.type_of(obj)]
     wanted = marking.marked(_secured(_encoded(obj), place), place.marks, place.namespace)
     wanted.pop("status", None)
+    if wanted["kind"] == _KEEPS_PODS:
+        wanted = _with_template_hash(wanted)
     return Member(allowed.gvr, allowed.stage, _hashed(wanted), written.file, written.hook)
+
+
+def replaces_pods(wanted: Object, live: Object) -> bool:
+    """Whether a live object has to be made anew for its pods to be those that are wanted."""
+    if wanted["kind"] != _KEEPS_PODS:
+        return False
+    path = ("spec", "template", "metadata", "annotations")
+    hashes = [(kinds.at(obj, path) or {}).get(TEMPLATE_HASH) for obj in (wanted, live)]
+    return hashes[0] != hashes[1]
+
+
+def _with_template_hash(obj: Object) -> Object:
+    digest = _hash(obj["spec"]["template"])[:_HASH_CHARS]
+    path = ("spec", "template", "metadata", "annotations")
+    told: Object = marking.changed(obj, path, lambda said: {**said, TEMPLATE_HASH: digest})
+    return told
 
 
 def _run_for(hook: Member, digest: str) -> Member:

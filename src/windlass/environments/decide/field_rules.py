@@ -22,7 +22,10 @@ _INSIDE_TYPES = frozenset({None, "", "ClusterIP", "LoadBalancer", "NodePort"})
 """Types of Services that are, or can be made, reachable inside the cluster alone."""
 
 _SCHEDULER = "default-scheduler"
-_NO_CREDENTIAL = "pods here get no credential of the API server"
+_AUTOMOUNT = "automountServiceAccountToken"
+_CLOSED = "pods here get no token of the API server"
+_UNMOUNTED = f"{_CLOSED}; remove the field or set it to false"
+_UNPROJECTED = f"{_CLOSED}; remove this source"
 _SHARED = "a pod here may not share the node's namespaces"
 _PLACED = "where and how urgently a pod runs is the administrator's to say"
 _POD_FIELDS = {
@@ -32,7 +35,6 @@ _POD_FIELDS = {
     "nodeName": _PLACED,
     "priorityClassName": _PLACED,
     "runtimeClassName": _PLACED,
-    "automountServiceAccountToken": _NO_CREDENTIAL,
     "ephemeralContainers": "they are for a look into a running pod, not for manifests",
 }
 _CHOSEN = "where the pods of an untrusted Environment run is the administrator's to say"
@@ -82,6 +84,8 @@ def offences(
     faults = (*_found(obj, accounts), *claims.faults(obj, reach.classes), *_lent(obj, reach))
     for path, why in faults if trusted else (*faults, *_choices(obj)):
         yield Offence("FieldNotAllowed", f"{name} {path}", why)
+    for path, why in _tokens(obj):
+        yield Offence("TokenNotAllowed", f"{name} {path}", why)
 
 
 def describe(obj: Object) -> str:
@@ -106,10 +110,6 @@ def _found(obj: Object, accounts: frozenset[str]) -> Iterator[Fault]:
     kind = obj.get("kind")
     if kind == "Service":
         yield from _service(obj.get("spec") or {})
-    if kind == "Secret" and "service-account-token" in str(obj.get("type", "")):
-        yield "type", "a Secret of this type would hold a token of the API server"
-    if kind == "ServiceAccount" and obj.get("automountServiceAccountToken"):
-        yield "automountServiceAccountToken", _NO_CREDENTIAL
     if kind in kinds.SELECTORS:
         yield from _selector(obj, kinds.SELECTORS[kind])
     spec = kinds.pod_spec(obj)
@@ -117,6 +117,24 @@ def _found(obj: Object, accounts: frozenset[str]) -> Iterator[Fault]:
         path = kinds.pod_path(obj)
         for inner, why in _pod(spec, accounts):
             yield f"{path}.{inner}", why
+
+
+def _tokens(obj: Object) -> Iterator[Fault]:
+    """Ways to a token of the API server: mounted, projected, or kept in a Secret."""
+    if obj.get("kind") == "Secret" and "service-account-token" in str(obj.get("type", "")):
+        yield "type", "a Secret of this type would hold a token of the API server; remove it"
+    if obj.get("kind") == "ServiceAccount" and obj.get(_AUTOMOUNT):
+        yield _AUTOMOUNT, _UNMOUNTED
+    spec, path = kinds.pod_spec(obj) or {}, kinds.pod_path(obj)
+    if spec.get(_AUTOMOUNT):
+        yield f"{path}.{_AUTOMOUNT}", _UNMOUNTED
+    for index, volume in enumerate(spec.get("volumes") or ()):
+        sources = (volume.get("projected") or {}).get("sources") or ()
+        for number, source in enumerate(sources):
+            for name in _CREDENTIALS:
+                if source.get(name) is not None:
+                    inner = f"volumes[{index}].projected.sources[{number}].{name}"
+                    yield f"{path}.{inner}", _UNPROJECTED
 
 
 def _service(spec: Object) -> Iterator[Fault]:
@@ -175,11 +193,6 @@ def _volume(volume: Object) -> Iterator[Fault]:
     for kind in sorted(volume.keys() - _VOLUMES - {"name"}):
         if volume[kind] is not None:
             yield joined("", kind), "it reaches what is outside of the namespace"
-    sources = (volume.get("projected") or {}).get("sources") or ()
-    for index, source in enumerate(sources):
-        for name in _CREDENTIALS:
-            if source.get(name) is not None:
-                yield f"projected.sources[{index}].{name}", _NO_CREDENTIAL
 
 
 def _containers(spec: Object) -> Iterator[Fault]:

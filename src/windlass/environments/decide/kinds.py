@@ -50,6 +50,9 @@ ALLOWED: dict[tuple[str, str], Allowed] = {
     ("", "PersistentVolumeClaim"): Allowed(GVR("", "v1", "persistentvolumeclaims"), Stage.VOLUMES),
     ("", "Service"): Allowed(GVR("", "v1", "services"), Stage.SERVICES),
     ("", "Pod"): Allowed(GVR("", "v1", "pods"), Stage.WORKLOADS, ()),
+    ("", "ReplicationController"): Allowed(
+        GVR("", "v1", "replicationcontrollers"), Stage.WORKLOADS, _POD_TEMPLATE
+    ),
     ("apps", "Deployment"): Allowed(
         GVR("apps", "v1", "deployments"), Stage.WORKLOADS, _POD_TEMPLATE
     ),
@@ -69,12 +72,15 @@ ALLOWED: dict[tuple[str, str], Allowed] = {
     ),
 }
 
+_BY_NAME = {kind: allowed for (_, kind), allowed in ALLOWED.items()}
+
 TRUSTED_ONLY = frozenset({("apps", "DaemonSet")})
 """Kinds that only a trusted Environment may bring: they run on every node there is."""
 
 _MATCHED = ("spec", "selector", "matchLabels")
 
 SELECTORS: dict[str, tuple[str, ...]] = {
+    "ReplicationController": ("spec", "selector"),
     "Service": ("spec", "selector"),
     "Deployment": _MATCHED,
     "StatefulSet": _MATCHED,
@@ -84,13 +90,16 @@ SELECTORS: dict[str, tuple[str, ...]] = {
 }
 """Where objects say which pods they mean."""
 
-DROPPED = frozenset(
+ROUTES = frozenset(
     {
+        ("extensions", "Ingress"),
         ("networking.k8s.io", "Ingress"),
-        ("networking.k8s.io", "NetworkPolicy"),
         ("gateway.networking.k8s.io", "HTTPRoute"),
     }
 )
+"""What gives an application an address outside of the cluster."""
+
+DROPPED = ROUTES | {("extensions", "NetworkPolicy"), ("networking.k8s.io", "NetworkPolicy")}
 """What charts bring as a matter of course and the operator makes itself."""
 
 RESERVED = frozenset(
@@ -135,6 +144,24 @@ def type_of(obj: Object) -> tuple[str, str]:
 def allowed(obj: Object) -> Allowed | None:
     """How an object is applied; None for a kind no project may bring."""
     return ALLOWED.get(type_of(obj))
+
+
+def successor(obj: Object) -> str:
+    """The apiVersion that an allowed kind has now, where an object names an older one.
+
+    A namesake in a group of somebody else is another kind.
+    """
+    group, kind = type_of(obj)
+    if not is_built_in(group):
+        return ""
+    found = ALLOWED.get((group, kind)) or _BY_NAME.get(kind)
+    now = found.gvr.api_version if found is not None else ""
+    return now if now != obj.get("apiVersion") else ""
+
+
+def is_built_in(group: str) -> bool:
+    """Whether Kubernetes itself defines the kinds of a group."""
+    return "." not in group or group.endswith(".k8s.io")
 
 
 def pod_spec(obj: Object) -> Object | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from windlass.environments.decide import kinds
 from windlass.environments.decide.shapes import (
     Fault,
     Shape,
@@ -38,6 +37,7 @@ _CLAIM = members(metadata=_MARKED, spec=_CLAIM_SPEC)
 _HANDLER = members(httpGet=members(), tcpSocket=members())
 _CONTAINER = members(
     name=needed(text),
+    image=text,
     ports=each(members()),
     resources=members(requests=values(amount), limits=values(amount)),
     securityContext=members(capabilities=members()),
@@ -75,6 +75,7 @@ _SHAPES: dict[str, Shape] = {
     "Service": members(spec=members(selector=_TEXTS, ports=each(members()), type=text)),
     "PersistentVolumeClaim": members(spec=_CLAIM_SPEC),
     "Pod": members(spec=_POD),
+    "ReplicationController": members(spec=needed(members(selector=_TEXTS, template=_TEMPLATE))),
     "Deployment": members(spec=needed(_WORKLOAD)),
     "StatefulSet": members(spec=needed(_WORKLOAD)),
     "DaemonSet": members(spec=needed(_WORKLOAD)),
@@ -90,16 +91,8 @@ _SHAPES: dict[str, Shape] = {
 def faults(obj: Object) -> Iterator[Fault]:
     """Everything that is wrong with the shape of an object of an allowed kind."""
     yield from anything(obj, "")
-    yield from _version(obj)
     yield from _METADATA(obj.get("metadata"), "metadata")
     yield from _SHAPES.get(str(obj.get("kind")), members())(obj, "")
-
-
-def _version(obj: Object) -> Iterator[Fault]:
-    found = kinds.allowed(obj)
-    if found is not None and obj.get("apiVersion") != found.gvr.api_version:
-        # Another version has other fields; to apply it under a new name would change it.
-        yield "apiVersion", f"only {found.gvr.api_version} is taken; rewrite the object for it"
 
 
 def _name(value: JSON, path: str) -> Iterator[Fault]:

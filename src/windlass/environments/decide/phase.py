@@ -44,6 +44,9 @@ SECRETS = "SecretsReady"
 BUILD = "BuildReady"
 DEPLOYMENT = "DeploymentReady"
 INGRESS = "IngressReady"
+NO_ROUTES = "RoutesNotSupported"
+"""Why IngressReady is False where a bundle brings a route; it keeps nothing from being Ready."""
+
 CONDITIONS = (NAMESPACE, POLICIES, SECRETS, BUILD, DEPLOYMENT, INGRESS)
 
 _FOUNDATIONS = (NAMESPACE, POLICIES, SECRETS)
@@ -54,6 +57,7 @@ TERMINAL: Mapping[str, frozenset[str]] = {
     BUILD: frozenset(
         {
             "SourceUnknown",
+            "RepoNotFound",
             "RefNotFound",
             "CommitNotOnRef",
             "GitAuthFailed",
@@ -71,7 +75,12 @@ TERMINAL: Mapping[str, frozenset[str]] = {
             "RenderTooLarge",
             "SandboxUnavailable",
             "KindNotAllowed",
+            "KindUnknown",
+            "ApiVersionNotSupported",
             "FieldNotAllowed",
+            "TokenNotAllowed",
+            "LimitAboveMaximum",
+            "ImageMissing",
             "NameReserved",
             "ApplyForbidden",
             "ImmutableField",
@@ -164,7 +173,9 @@ def _unfinished(conditions: Mapping[str, Condition], *, was_ready: bool) -> Phas
     if not _all_true(conditions, (BUILD,)):
         return "Building"
     rows = (conditions.get(kind) for kind in (DEPLOYMENT, INGRESS))
-    is_worse = any(row is not None and row.status == "False" for row in rows)
+    is_worse = any(
+        row is not None and row.status == "False" and row.reason != NO_ROUTES for row in rows
+    )
     return "Degraded" if was_ready and is_worse else "Deploying"
 
 
@@ -173,7 +184,7 @@ def _first_not_true(conditions: Mapping[str, Condition]) -> Condition | None:
         row = conditions.get(kind)
         if row is None:
             return Condition(kind, "Unknown", "Progressing", "it has not been looked at yet")
-        if row.status != "True":
+        if row.status != "True" and row.reason != NO_ROUTES:
             return row
     return None
 

@@ -30,6 +30,16 @@ _PULLING = frozenset(
         "SignatureValidationFailed",
     }
 )
+_BASELINE = "or set spec.security.podSecurity: baseline in the Project"
+_USERS = {
+    "non-numeric user": "set securityContext.runAsUser to the number of that user (or USER in "
+    f"the image), {_BASELINE}",
+    "image will run as root": "set securityContext.runAsUser to a user that the image can run as, "
+    f"{_BASELINE}",
+}
+"""What a kubelet says of an image whose user it may not run, and what helps."""
+
+_UNPULLED = "check the name and tag of the image, and that the registry serves it to everybody"
 _MOST_CHARS = 400
 _CREATING = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 _ORDER = (
@@ -103,14 +113,19 @@ def _of_container(where: str, container: Object) -> Iterator[Trouble]:
     ).get("terminated")
     reason, text = waiting.get("reason") or "", waiting.get("message") or ""
     if reason in _PULLING:
-        yield Trouble("ImagePullFailed", f"{where}: {_cut(text or reason)}")
+        yield Trouble("ImagePullFailed", f"{where}: {_cut(text or reason)}; {_UNPULLED}")
     if reason in _CREATING:
-        yield Trouble("RolloutStuck", f"{where}: {_cut(text or reason)}")
+        yield Trouble("RolloutStuck", f"{where}: {_cut(text or reason)}{_remedy(text)}")
     if ended and ended.get("reason") == "OOMKilled":
         yield Trouble("OutOfMemory", f"{where} was killed for its memory; raise its limit")
     elif reason == "CrashLoopBackOff" or (ended and ended.get("exitCode")):
         code = (ended or {}).get("exitCode", "unknown")
         yield Trouble("CrashLooping", f"{where} ends again and again, last with code {code}")
+
+
+def _remedy(text: str) -> str:
+    """What to do about an image that the level restricted does not let run."""
+    return next((f"; {told}" for said, told in _USERS.items() if said in text), "")
 
 
 def _cut(text: str) -> str:

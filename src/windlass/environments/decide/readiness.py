@@ -4,6 +4,7 @@
 |---|---|---|
 | Deployment | all replicas updated and available, no old one | past its deadline, no pod allowed |
 | StatefulSet | exactly its replicas ready, of the update revision down to the partition | - |
+| ReplicationController | exactly its replicas ready | no pod allowed |
 | DaemonSet | all wanted pods updated and available | - |
 | Job | complete | failed |
 | PersistentVolumeClaim | bound, or pending where its class waits for the first pod | lost |
@@ -13,11 +14,12 @@
 A state is believed only once its controller has looked at the wished generation. Pods that
 quota or Pod Security refuse fail a Deployment at once if not one of its revision exists;
 else, and for any other refusal, the deadline decides, for it may pass. The API server's own
-words are shown for those two alone: others may repeat parts of the pod.
+words are shown for those and for a LimitRange alone: others may repeat parts of the pod.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -37,13 +39,17 @@ class Readiness:
 
 READY = Readiness("ready")
 
+_UNSEEN = "its controller has not looked at it yet"
+_EXCEEDING = re.compile(r"maximum [a-z-]+ usage per (Container|Pod) is")
+"""How the API server says that a pod exceeds a LimitRange."""
+
 _UNNAMED = "the API server refuses its pods; the events of its ReplicaSet say why"
 
 
 def of(obj: Object, *, waits_for_a_pod: bool = False) -> Readiness:
     """The readiness of a live object; `waits_for_a_pod` is said of a claim's storage class."""
     if not _observed(obj):
-        return Readiness("progressing", "its controller has not looked at it yet")
+        return Readiness("progressing", _UNSEEN)
     if obj.get("kind") == "PersistentVolumeClaim":
         return _claim(obj, waits_for_a_pod=waits_for_a_pod)
     judge = _JUDGES.get(str(obj.get("kind")))
@@ -58,7 +64,7 @@ def _observed(obj: Object) -> bool:
 def _deployment(obj: Object) -> Readiness:
     status, wanted = obj.get("status") or {}, _replicas(obj)
     if "observedGeneration" not in status:
-        return Readiness("progressing", "its controller has not looked at it yet")
+        return Readiness("progressing", _UNSEEN)
     updated = _count(status, "updatedReplicas")
     behind = _behind(status, wanted, updated)
     if not behind:
@@ -85,7 +91,7 @@ def _behind(status: Object, wanted: int, updated: int) -> str:
 def _stateful_set(obj: Object) -> Readiness:
     status, wanted = obj.get("status") or {}, _replicas(obj)
     if "observedGeneration" not in status:
-        return Readiness("progressing", "its controller has not looked at it yet")
+        return Readiness("progressing", _UNSEEN)
     ready = _count(status, "readyReplicas")
     if ready < wanted:
         return Readiness("progressing", f"{ready} of {wanted} pods are ready")
@@ -100,10 +106,24 @@ def _stateful_set(obj: Object) -> Readiness:
     return READY
 
 
+def _replication_controller(obj: Object) -> Readiness:
+    """Its pods are all of one revision: with another template it is made anew."""
+    status, wanted = obj.get("status") or {}, _replicas(obj)
+    if "observedGeneration" not in status:
+        return Readiness("progressing", _UNSEEN)
+    ready, there = _count(status, "readyReplicas"), _count(status, "replicas")
+    if ready == there == wanted:
+        return READY
+    refusal = _condition(obj, "ReplicaFailure")
+    if refusal.get("status") == "True":
+        return _refused(str(refusal.get("message", "")), is_first=there == 0, is_late=False)
+    return Readiness("progressing", f"{ready} of {wanted} pods ready")
+
+
 def _daemon_set(obj: Object) -> Readiness:
     status = obj.get("status") or {}
     if "observedGeneration" not in status:
-        return Readiness("progressing", "its controller has not looked at it yet")
+        return Readiness("progressing", _UNSEEN)
     wanted = _count(status, "desiredNumberScheduled")
     done = min(_count(status, "updatedNumberScheduled"), _count(status, "numberAvailable"))
     if done < wanted:
@@ -141,6 +161,7 @@ def _pod(obj: Object) -> Readiness:
 _JUDGES = {
     "Deployment": _deployment,
     "StatefulSet": _stateful_set,
+    "ReplicationController": _replication_controller,
     "DaemonSet": _daemon_set,
     "Job": _job,
     "Pod": _pod,
@@ -158,7 +179,14 @@ def _reason_of(text: str) -> str:
     """Why no pod could be made: the API server says it in words only."""
     if "exceeded quota" in text or "failed quota" in text:
         return "QuotaExceeded"
-    return "PodSecurityDenied" if "violates PodSecurity" in text else ""
+    if "violates PodSecurity" in text:
+        return "PodSecurityDenied"
+    return "LimitAboveMaximum" if exceeds_limit_range(text) else ""
+
+
+def exceeds_limit_range(text: str) -> bool:
+    """Whether the API server refuses a pod for the maximum of a LimitRange."""
+    return _EXCEEDING.search(text) is not None
 
 
 def _replicas(obj: Object) -> int:

@@ -38,10 +38,11 @@ HOOKED: tuple[When, ...] = ("preDeploy", "postDeploy")
 _MOST_CHARS = 1024
 _MOST_CHARS_SERVING = 200
 _MOST_UNSUPPORTED = 50
+_NAMED_ROUTES = 5
 _MOST_UNSUPPORTED_CHARS = 512
-_NOTHING_TO_DO = (
-    Condition(phase.SECRETS, "True", "NoSecrets", "its Project names no secrets"),
-    Condition(phase.INGRESS, "True", "NotExposed", "it has no address outside the cluster"),
+_NO_SECRETS = Condition(phase.SECRETS, "True", "NoSecrets", "its Project names no secrets")
+_NOT_EXPOSED = Condition(
+    phase.INGRESS, "True", "NotExposed", "it has no address outside the cluster"
 )
 _RESYNC_SECONDS = 600.0
 
@@ -64,7 +65,8 @@ class Source:
 class Account:
     """Everything a pass found out, in the order in which it did.
 
-    `unsupported` is None as long as no bundle was looked at. `generation` is that of the
+    `unsupported` is None as long as no bundle was looked at; `routes` are those in it that the
+    bundle asks for. `generation` is that of the
     Environment; what was said about an older one is no longer a reason to have failed.
     `unknown` says why nobody knows whether there are newer commits. `hooks` are the moments
     at which the revision has some; None as long as nobody knows. `is_settling` says that the
@@ -78,6 +80,7 @@ class Account:
     sources: tuple[Source, ...] = ()
     revision: Revision = field(default_factory=Revision)
     unsupported: tuple[str, ...] | None = None
+    routes: tuple[str, ...] = ()
     retry_at: str = ""
     poll_seconds: float | None = None
     events: tuple[Notice, ...] = ()
@@ -136,7 +139,18 @@ def _current(row: Condition, account: Account) -> Condition:
 def _said(account: Account) -> dict[str, Condition]:
     """What this pass found, the last word on each condition."""
     found = {finding.condition.type: finding.condition for _, finding in account.findings}
-    return {**{row.type: row for row in _NOTHING_TO_DO}, **found}
+    said = {phase.SECRETS: _NO_SECRETS, **found}
+    if account.unsupported is not None:
+        # Without a bundle nobody knows whether it asks for a route.
+        said[phase.INGRESS] = _dropped(account.routes) if account.routes else _NOT_EXPOSED
+    return said
+
+
+def _dropped(routes: tuple[str, ...]) -> Condition:
+    named = ", ".join(routes[:_NAMED_ROUTES])
+    more = f" and {len(routes) - _NAMED_ROUTES} more" if len(routes) > _NAMED_ROUTES else ""
+    text = f"{named}{more} not applied: routes are not supported yet; use kubectl port-forward"
+    return Condition(phase.INGRESS, "False", phase.NO_ROUTES, text)
 
 
 def _steps(account: Account, status: Object, now: datetime) -> list[Object]:
@@ -183,8 +197,7 @@ def _facts(account: Account, status: Object) -> dict[str, JSON]:
         "lastHandledRetryAt": account.retry_at or status.get("lastHandledRetryAt"),
     }
     if account.unsupported is not None:
-        shown = [text[:_MOST_UNSUPPORTED_CHARS] for text in account.unsupported]
-        facts["unsupported"] = shown[:_MOST_UNSUPPORTED] or None
+        facts["unsupported"] = _unsupported(account.unsupported) or None
     if account.namespace:
         facts |= {"namespace": account.namespace, "namespaceUID": account.namespace_uid}
     if account.revision.number:
@@ -193,6 +206,15 @@ def _facts(account: Account, status: Object) -> dict[str, JSON]:
     if _is_complete(account):
         facts["serving"] = _serving(account)
     return facts
+
+
+def _unsupported(texts: tuple[str, ...]) -> list[str]:
+    """As many as the field may hold; the last one counts the others."""
+    shown = [text[:_MOST_UNSUPPORTED_CHARS] for text in texts]
+    if len(shown) > _MOST_UNSUPPORTED:
+        more = len(shown) - _MOST_UNSUPPORTED + 1
+        return [*shown[: _MOST_UNSUPPORTED - 1], f"and {more} more"]
+    return shown
 
 
 def _is_complete(account: Account) -> bool:

@@ -1,0 +1,248 @@
+"""What of a repository is not applied, is applied otherwise, or is refused with a remedy."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.support import helm
+from tests.support.charts import chart
+from tests.support.previews import CONFIG_MAP, CONFIG_MAPS, Previews, deployment
+from tests.support.waiting import eventually
+from windlass.objects.gvr import GVR
+
+pytestmark = pytest.mark.cluster
+
+_SERVICES = GVR("", "v1", "services")
+_CONTROLLERS = GVR("", "v1", "replicationcontrollers")
+
+
+def _rows(found: Any) -> dict[str, Any]:
+    return {row["type"]: row for row in found["status"]["conditions"]}
+
+
+def _service(kind: str, **spec: Any) -> str:
+    obj = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": kind.lower()},
+        "spec": {
+            "type": kind,
+            "selector": {"app": "web"},
+            "ports": [{"port": 80, "nodePort": 30000 + len(kind)}],
+            "externalTrafficPolicy": "Local",
+            **spec,
+        },
+    }
+    return json.dumps(obj) + "\n---\n"
+
+
+async def test_services_with_doors_are_applied_without_them(tenant: Previews) -> None:
+    """Node ports and load balancers become addresses inside, and that is said."""
+    doors = _service("NodePort") + _service(
+        "LoadBalancer",
+        loadBalancerIP="203.0.113.7",
+        healthCheckNodePort=30099,
+        loadBalancerSourceRanges=["0.0.0.0/0"],
+        allocateLoadBalancerNodePorts=True,
+    )
+    tenant.commit({"deploy/all.yaml": doors})
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment())
+        found = await tenant.phase("Ready")
+        services = await tenant.api.list(_SERVICES, await tenant.place())
+    assert len(services) == 2
+    for service in services:
+        assert service["spec"]["type"] == "ClusterIP"
+        assert "nodePort" not in service["spec"]["ports"][0]
+        assert "loadBalancerIP" not in service["spec"]
+    said = "\n".join(found["status"]["unsupported"])
+    assert "Service/nodeport is applied as ClusterIP instead of NodePort, without spec." in said
+    assert "Service/loadbalancer is applied as ClusterIP instead of LoadBalancer" in said
+    for path in ("spec.ports[0].nodePort", "spec.externalTrafficPolicy", "spec.loadBalancerIP"):
+        assert path in said
+
+
+def _controller(image: str) -> str:
+    row = {"name": "main", "image": image}
+    obj = {
+        "apiVersion": "v1",
+        "kind": "ReplicationController",
+        "metadata": {"name": "old"},
+        "spec": {
+            "replicas": 2,
+            "selector": {"app": "old"},
+            "template": {"metadata": {"labels": {"app": "old"}}, "spec": {"containers": [row]}},
+        },
+    }
+    return json.dumps(obj)
+
+
+async def test_a_replication_controller_runs_and_its_pods_follow(tenant: Previews) -> None:
+    """It is ready with its pods; for another template all of them are replaced, then it goes."""
+    tenant.commit({"deploy/all.yaml": _controller("registry.invalid/old:1")})
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment())
+        await tenant.started()
+        place = await tenant.place()
+        second = tenant.commit({"deploy/all.yaml": _controller("registry.invalid/old:2")})
+        await tenant.started(commit=second)
+        pods = await tenant.pods(place)
+        images = {pod["spec"]["containers"][0]["image"] for pod in pods}
+        tenant.commit({"deploy/all.yaml": CONFIG_MAP})
+        await tenant.gone(_CONTROLLERS, "old", place)
+    assert (len(pods), images) == (2, {"registry.invalid/old:2"})
+
+
+def _with(**pod: Any) -> str:
+    obj: dict[str, Any] = json.loads(deployment())
+    obj["spec"]["template"]["spec"] |= pod
+    return json.dumps(obj)
+
+
+def _limited(amount: str) -> str:
+    return deployment(resources={"limits": {"memory": amount}})
+
+
+_OLD = deployment().replace("apps/v1", "extensions/v1beta1")
+_UNKNOWN = "apiVersion: example.org/v1\nkind: Widget\nmetadata: {name: w}\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "reason", "told"),
+    [
+        ({"all.yaml": _limited("9Gi")}, "LimitAboveMaximum", "the maximum of 8Gi per container"),
+        ({"all.yaml": deployment(image="")}, "ImageMissing", "containers[0].image: image is"),
+        (
+            {"all.yaml": _with(automountServiceAccountToken=True)},
+            "TokenNotAllowed",
+            "automountServiceAccountToken: pods here get no token of the API server; remove",
+        ),
+        ({"all.yaml": _UNKNOWN}, "KindUnknown", "kind Widget of example.org is unknown"),
+        ({"all.yaml": _OLD}, "ApiVersionNotSupported", "rewrite the object for apps/v1"),
+        (
+            {"all.yaml": CONFIG_MAP.replace("name: settings", "generateName: settings-")},
+            "RenderFailed",
+            "metadata.generateName is not supported",
+        ),
+        (
+            {"kustomization.yaml": "resources: [all.yaml]\n"},
+            "RenderFailed",
+            "deploy/kustomization.yaml: kustomize is not supported yet",
+        ),
+    ],
+    ids=["limit", "image", "token", "unknown", "old", "generateName", "kustomize"],
+)
+async def test_a_refusal_has_a_reason_of_its_own_and_a_remedy(
+    tenant: Previews, files: dict[str, str], reason: str, told: str
+) -> None:
+    """What is wrong, where, and what to do about it."""
+    tenant.commit({f"deploy/{name}": text for name, text in files.items()})
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment())
+        found = await tenant.condition("DeploymentReady", reason)
+    assert found["status"]["phase"] == "Failed"
+    assert told in found["status"]["message"]
+
+
+async def test_an_image_whose_user_is_a_name_gets_its_remedies(tenant: Previews) -> None:
+    """What the kubelet says of it under restricted helps nobody alone."""
+    tenant.commit({"deploy/all.yaml": deployment()})
+    text = "container has runAsNonRoot and image has non-numeric user (web), cannot verify user"
+    waiting = {"state": {"waiting": {"reason": "CreateContainerConfigError", "message": text}}}
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment())
+        await tenant.phase("Deploying")
+        place = await tenant.place()
+
+        async def told() -> bool:
+            await tenant.pods_say(place, ready=False, **waiting)
+            message = (await tenant.get())["status"]["message"]
+            return "securityContext.runAsUser" in message and "baseline" in message
+
+        await eventually(told, "both remedies")
+
+
+async def test_a_missing_repository_is_failed(tenant: Previews) -> None:
+    """Nothing is built, and nothing will be until somebody names another."""
+    source = {"name": "app", "repositoryUrl": tenant.url.replace("app-", "gone-"), "branch": "main"}
+    async with tenant.running():
+        await tenant.apply(tenant.project(sources=[source]), tenant.environment())
+        found = await tenant.condition("BuildReady", "RepoNotFound")
+    assert found["status"]["phase"] == "Failed"
+    assert _rows(found)["Stalled"]["status"] == "True"
+
+
+async def test_a_directory_is_read_at_any_depth(tenant: Previews) -> None:
+    """Without tools' directories and what is excluded; what is no object is skipped and said."""
+
+    def named(name: str) -> str:
+        return CONFIG_MAP.replace("settings", name)
+
+    tenant.commit(
+        {
+            "deploy/all.yaml": named("top"),
+            "deploy/a/b/deep.yml": named("deep"),
+            "deploy/.github/workflows/ci.yml": named("hidden"),
+            "deploy/test/fixture.yaml": named("fixture"),
+            "deploy/values.yaml": "replicas: 2\n",
+            "deploy/compose.yaml": "services: {web: {image: x}}\n---\n" + named("beside"),
+        }
+    )
+    template = {"type": "manifest", "path": "deploy", "exclude": ["test/**"]}
+    async with tenant.running():
+        await tenant.apply(tenant.project(templates={"default": template}), tenant.environment())
+        found = await tenant.phase("Ready")
+        maps = await tenant.api.list(CONFIG_MAPS, await tenant.place())
+    ours = {row["metadata"]["name"] for row in maps} - {"kube-root-ca.crt", "windlass-inventory"}
+    assert ours == {"top", "deep", "beside"}
+    assert found["status"]["unsupported"] == [
+        "deploy/compose.yaml, document 1 (not a Kubernetes object) is not applied",
+        "deploy/values.yaml (not a Kubernetes object) is not applied",
+    ]
+
+
+_TIED = """
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: tied
+  finalizers: [example.org/never]
+  ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: x, uid: y}]
+  labels: {catalyst.dev/team: other}
+"""
+_INGRESS = """
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: web}
+spec: {defaultBackend: {service: {name: web, port: {number: 80}}}}
+"""
+_CRD = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.org}
+"""
+
+
+async def test_everything_left_out_of_a_chart_is_said(tenant: Previews) -> None:
+    """Definitions, ties to others, our labels, routes; and no route is called ready."""
+    files = chart({"tied.yaml": _TIED, "web.yaml": _INGRESS})
+    tenant.commit({**files, "chart/crds/widgets.yaml": _CRD})
+    template = {"type": "helm", "path": "chart"}
+    async with tenant.running(helm=helm.program()):
+        await tenant.apply(tenant.project(templates={"default": template}), tenant.environment())
+        found = await tenant.phase("Ready")
+        live = await tenant.api.get(CONFIG_MAPS, "tied", await tenant.place())
+    assert found["status"]["unsupported"] == [
+        "Ingress/web is not applied",
+        "crds/widgets.yaml (CustomResourceDefinitions) is not applied",
+        "ConfigMap/tied is applied without metadata.finalizers, metadata.ownerReferences, "
+        "metadata.labels.catalyst.dev/team",
+    ]
+    route = _rows(found)["IngressReady"]
+    assert (route["status"], route["reason"]) == ("False", "RoutesNotSupported")
+    assert "Ingress/web not applied" in route["message"]
+    assert _rows(found)["Ready"]["status"] == "True"
+    assert "finalizers" not in live["metadata"]
