@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from tests.support.few_draws import row, rows, shares
 from windlass.objects.gvr import GVR
+from windlass.objects.identity import Identity
 from windlass.reverser.decide import attribution
 from windlass.reverser.decide.attribution import Observation, judge
+from windlass.reverser.decide.coverage import Coverage
 from windlass.reverser.decide.records import Link, Record, Records
 from windlass.reverser.decide.transition import Operation
 
@@ -37,18 +39,19 @@ RECORD = (
     CONTENTS,
     REPLICAS,
     ("", "", "scale", "status"),
+    ("x", "x", "x", "x", "y"),
 )
 
 
 def _record(said: tuple[Any, ...]) -> Record:
-    *first, content, replicas, subresource = said
-    return Record(*first, content=content, replicas=replicas, subresource=subresource)
+    *first, content, replicas, subresource, name = said
+    return Record(*first, content=content, replicas=replicas, subresource=subresource, name=name)
 
 
 def _case(said: tuple[Any, ...], rows: list[tuple[Any, ...]]) -> tuple[Observation, list[Record]]:
     """A change, and records of which most are of its kind: others are never weighed."""
     kind, version, *rest = said
-    observation = Observation("u1", kind, version, "apps/v1", *rest)
+    observation = Observation("u1", kind, version, Identity(STREAM, "", "x"), *rest)
     return observation, [
         _record((*first, kind if same else other, *more))
         for same, *first, other, more in ((*row[:4], row[4:]) for row in rows)
@@ -67,7 +70,7 @@ def on_link(observation: Observation, record: Record) -> bool:
     creating = observation.operation == "CREATE"
     same_version = record.old_resource_version == observation.previous_resource_version
     return (
-        record.uid == observation.uid
+        (record.uid, record.name) == (observation.uid, observation.identity.name)
         and record.operation == observation.operation
         and (creating or same_version)
     )
@@ -80,7 +83,8 @@ def could_be(observation: Observation, record: Record) -> bool:
         return None in counts or counts[0] == counts[1] != counts[2]
     contents = (record.content, observation.content)
     is_comparable = record.gvr == STREAM and None not in contents
-    return not record.subresource and not (is_comparable and contents[0] != contents[1])
+    is_whole = observation.operation == "UPDATE" or not record.subresource
+    return is_whole and not (is_comparable and contents[0] != contents[1])
 
 
 @given(cases)
@@ -97,8 +101,9 @@ def test_credited_user_is_the_only_one_who_fits(case: tuple[Observation, list[Re
         fresh = [one for one in linked if observation.received - one.time <= 10]
         assert {one.user for one in fresh if not one.subresource} == {verdict.actor.user}
     elif verdict.tier == "chain":
-        allowed = ("",) if observation.operation == "CREATE" else ("", "scale")
-        assert {one.user for one in linked if one.subresource in allowed} == {verdict.actor.user}
+        creating = observation.operation == "CREATE"
+        allowed = [one for one in linked if not (creating and one.subresource)]
+        assert {one.user for one in allowed} == {verdict.actor.user}
     else:
         possible = {one.user for one in linked if could_be(observation, one)}
         assert possible == {verdict.actor.user}
@@ -291,14 +296,16 @@ class Server:
             event.uid,
             event.operation,
             known[0] if known else None,
-            "apps/v1",
+            Identity(STREAM, "", ""),
             event.content,
             self.now,
             event.replicas,
             known[1] if known else None,
         )
         for later in (0.0, 5.0):
-            verdict = attribution.attributed(observation, self.records, now=self.now + later)
+            verdict = attribution.attributed(
+                observation, self.records, Coverage(), now=self.now + later
+            )
             assert verdict.actor is None or verdict.actor.user == event.user, (event, verdict)
         self.credited += verdict.actor is not None
         self.unresolved += verdict.actor is None

@@ -60,7 +60,7 @@ class Recorder:
         # This witness lives in the test's own process and cannot fall silent unseen.
         tally = Tally(Metrics(CollectorRegistry()))
         self.witnesses = Witnesses(Records(), tally, SystemClock(), silence_seconds=float("inf"))
-        self._oath = testimony.Oath(_KEY, frozenset(), frozenset())
+        self._oath = testimony.Oath(_KEY, frozenset())
 
     def hear(self, request: AdmissionRequest) -> None:
         record = testimony.witnessed(request, self._oath, time.monotonic())
@@ -120,7 +120,7 @@ class Watcher:
             operation="DELETE" if leaving else appeared,
             previous_resource_version=known.resource_version if known else None,
             previous_replicas=known.replicas if known else None,
-            version=self._sample.served.gvr.api_version,
+            identity=sighting.identity,
             content=sighting.digest,
             replicas=sighting.replicas,
             received=time.monotonic(),
@@ -193,7 +193,10 @@ def cause(change: Change, user: str | None, recorder: Recorder) -> str:
         return "attempted"
     told = [one for one, _ in recorder.told[observation.uid]]
     found = [one for one in told if (one.uid, one.old_resource_version) == observation.link]
-    if any(f"{one.group}/{one.version}".lstrip("/") != observation.version for one in found):
+    if any(
+        f"{one.group}/{one.version}".lstrip("/") != observation.identity.gvr.api_version
+        for one in found
+    ):
         return "foreign"
     equal = [one for one in found if one.content == observation.content and not one.subresource]
     first = min(equal, key=lambda one: one.time, default=None)
@@ -211,7 +214,7 @@ def differences(change: Change, user: str, recorder: Recorder) -> tuple[set[str]
         for record, body in recorder.told[observation.uid]
         if (record.user, record.operation, record.subresource) == (user, observation.operation, "")
         and (record.uid, record.old_resource_version) == observation.link
-        and f"{record.group}/{record.version}".lstrip("/") == observation.version
+        and f"{record.group}/{record.version}".lstrip("/") == observation.identity.gvr.api_version
     ]
     raw = [set(paths(one, watched)) - _VERSION for one in admitted]
     clean = [set(paths(sanitise.cleaned(one), sanitise.cleaned(watched))) for one in admitted]

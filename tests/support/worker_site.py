@@ -122,7 +122,7 @@ class Site:
             uid=uid or name,
             operation="UPDATE",
             previous_resource_version="1",
-            version="v1",
+            identity=Identity(MAPS, "ns", name),
             content=content,
             received=self.clock.monotonic(),
         )

@@ -7,7 +7,6 @@ import contextlib
 import socket
 from collections.abc import Callable
 
-from windlass.api import webhook
 from windlass.api.install import Install
 from windlass.app import git_settings, reverser_settings
 from windlass.app.settings import Settings
@@ -126,5 +125,4 @@ class ReverserPart:
             client_ca_pem=b"",
             digest_key=ground.digest_key,
             sensitive=list(self._settings.sensitive_resource),
-            excluded_namespaces=[*webhook.SYSTEM_NAMESPACES, self._settings.namespace],
         )

@@ -35,7 +35,7 @@ from windlass.reverser.catalogue import (
     CatalogueKeeper,
 )
 from windlass.reverser.decide import cadence, noise, secrets
-from windlass.reverser.decide.hearing import Hearing
+from windlass.reverser.decide.coverage import Coverage
 from windlass.reverser.decide.records import Records
 from windlass.reverser.decide.rules import RuleKind
 from windlass.reverser.destinations import Destinations
@@ -154,7 +154,7 @@ class Reverser:
             ),
             tally,
             clock,
-            hearing=Hearing(frozenset({*webhook.SYSTEM_NAMESPACES, settings.install.namespace})),
+            coverage=Coverage(frozenset({*webhook.SYSTEM_NAMESPACES, settings.install.namespace})),
             on_hearing=self._every_destination,
         )
         self._recorder = EventRecorder(api, "windlass.dev/reverser", clock=clock)

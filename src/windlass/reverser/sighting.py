@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from windlass.objects.gvr import GVR
 from windlass.objects.identity import Identity
 from windlass.objects.json import Object
-from windlass.reverser.decide import decode, digest, noise, sanitise, secrets
+from windlass.reverser.decide import coverage, decode, digest, noise, sanitise, secrets
+from windlass.reverser.decide.transition import Operation
 from windlass.telemetry.reasons import SkipReason
 
 
@@ -30,11 +31,19 @@ class Sighting:
     controller_owned: bool
     noise: str | None
     replicas: int | None
+    bound: bool = False
+    evicted: bool = False
 
     @property
     def is_aside(self) -> bool:
         """Whether it is noise or its controller's."""
         return self.controller_owned or self.noise is not None
+
+    def bypasses(self, operation: Operation, *, was_bound: bool) -> bool:
+        """Whether it came by `pods/binding` or `pods/eviction`, of which nobody is asked."""
+        if operation == "DELETE":
+            return self.evicted
+        return operation == "UPDATE" and self.bound and not was_bound
 
     def unwanted(self, *, include_owned: bool) -> SkipReason | None:
         """Why the object has no file where owned ones are wanted or not; None if it has one."""
@@ -112,6 +121,8 @@ class Lens:
             controller_owned=sanitise.controller_owned(obj),
             noise=noise.reason(obj, own=self.own, filtered=self.noise_filter),
             replicas=_replicas(obj),
+            bound=coverage.is_bound(gvr, obj),
+            evicted=coverage.is_evicted(gvr, obj),
         )
 
 

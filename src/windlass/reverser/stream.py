@@ -257,10 +257,11 @@ class Stream:
             operation=operation,
             previous_resource_version=known.resource_version if known is not None else None,
             previous_replicas=known.replicas if known is not None else None,
-            version=self.scope.gvr.api_version,
+            identity=sighting.identity,
             content=sighting.digest,
             replicas=sighting.replicas,
             received=self._clock.monotonic(),
+            bypasses=sighting.bypasses(operation, was_bound=known is not None and known.bound),
         )
 
     async def _route(
@@ -346,7 +347,7 @@ class Stream:
             uid=known.uid if known is not None else "",
             operation="DELETE",
             previous_resource_version=known.resource_version if known is not None else None,
-            version=self.scope.gvr.api_version,
+            identity=identity,
             content=None,
             received=self._clock.monotonic(),
         )

@@ -22,7 +22,7 @@ class Tracked(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The last state seen of one object; `digest` is empty once its deletion was credited.
 
     `aside` says that it is noise or its controller's: that may turn without a change of
-    what is mirrored, so the digest does not show it.
+    what is mirrored, so the digest does not show it. `bound` says that it is a Pod with a node.
     """
 
     uid: str
@@ -30,13 +30,14 @@ class Tracked(msgspec.Struct, frozen=True, array_like=True, gc=False):
     digest: bytes
     replicas: int | None = None
     aside: bool = False
+    bound: bool = False
 
     @classmethod
     def of(cls, sighting: Sighting, *, credited: bool = False) -> Tracked:
         """The state that a sighting shows."""
         digest = b"" if credited else sighting.digest
-        version = sighting.resource_version
-        return cls(sighting.uid, version, digest, sighting.replicas, sighting.is_aside)
+        version, replicas = sighting.resource_version, sighting.replicas
+        return cls(sighting.uid, version, digest, replicas, sighting.is_aside, sighting.bound)
 
     def matches(self, sighting: Sighting) -> bool:
         """Whether nothing that is mirrored changed."""

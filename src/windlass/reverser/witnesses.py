@@ -10,6 +10,7 @@ from windlass.objects.gvr import GVR
 from windlass.objects.identity import Identity
 from windlass.reverser.decide import attribution
 from windlass.reverser.decide.attribution import Observation, Verdict
+from windlass.reverser.decide.coverage import Coverage
 from windlass.reverser.decide.hearing import Hearing
 from windlass.reverser.decide.records import Record, Records
 from windlass.reverser.tally import Tally
@@ -30,12 +31,13 @@ class Witnesses:
         tally: Tally,
         clock: Clock,
         *,
-        hearing: Hearing | None = None,
+        coverage: Coverage | None = None,
         on_hearing: Callable[[], None] = lambda: None,
         silence_seconds: float = SILENCE_SECONDS,
     ) -> None:
         self.serving = False
-        self._hearing = hearing or Hearing(frozenset())
+        self._coverage = coverage or Coverage()
+        self._hearing = Hearing(self._coverage)
         self._on_hearing = on_hearing
         self._records = records
         self._tally = tally
@@ -109,7 +111,7 @@ class Witnesses:
         """Who made a change, by what is known now."""
         now = self._clock.monotonic()
         self._note_silence(now)
-        return attribution.attributed(observation, self._records, now=now)
+        return attribution.attributed(observation, self._records, self._coverage, now=now)
 
 
 def _record(told: Witnessed) -> Record:

@@ -120,6 +120,57 @@ DEPLOYMENT = {
 }
 
 
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "pod"},
+    "spec": {"containers": [{"name": "c", "image": "example.com/c"}]},
+}
+DEBUGGER = {"name": "d", "image": "example.com/d", "targetContainerName": "c"}
+
+
+def test_subresources_are_sent_where_they_change_what_is_mirrored(
+    listener: Listener, server: Server, namespace: str
+) -> None:
+    """Each field of the metadata that a status carries counts; a status alone is not sent."""
+    pod, made = f"/api/v1/namespaces/{namespace}/pods/pod", f"/api/v1/namespaces/{namespace}"
+    eventually(lambda: server.create(POD, namespace).status in {201, 409}, "a pod")
+    owner = server.create(_named("ConfigMap", "owner"), namespace).body["metadata"]
+    service = {"spec": {"ports": [{"port": 80}]}} | _named("Service", "service")
+    assert server.create(service, namespace).accepted
+    owned = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["uid"]}
+    changes = [
+        (pod, {"status": {"phase": "Running"}}, False),
+        (pod, {"metadata": {"annotations": {"example.org/a": "1"}}}, True),
+        # More than most objects have: a condition that costs too much leaves its request out.
+        (
+            pod,
+            {"metadata": {"annotations": {f"example.org/{n}": "1" * 50 for n in range(2500)}}},
+            True,
+        ),
+        (pod, {"metadata": {"labels": {"a": "1"}}}, True),
+        (pod, {"metadata": {"finalizers": ["example.org/f"]}}, True),
+        (f"{made}/services/service", {"metadata": {"ownerReferences": [owned]}}, True),
+        (pod, {"status": {"phase": "Pending"}}, False),
+    ]
+    for path, change, is_sent in changes:
+        before = len(listener.requests)
+        changed = server.merge(f"{path}/status", change)
+        assert changed.accepted, changed.message
+        through = [one.get("subResource") for one in listener.requests[before:]]
+        assert ("status" in through) is is_sent, change
+    debugged = server.merge(
+        f"{pod}/ephemeralcontainers", {"spec": {"ephemeralContainers": [DEBUGGER]}}
+    )
+    assert debugged.accepted, debugged.message
+    assert ("UPDATE", "pods", "ephemeralcontainers", "pod") in listener.seen(namespace)
+    before = len(listener.requests)
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "pod"}}
+    evicted = server.post(f"{pod}/eviction", eviction)
+    assert evicted.accepted, evicted.message
+    assert not [one for one in listener.requests[before:] if one["name"] == "pod"]
+
+
 def test_writes_of_people_are_sent_and_noise_is_not(
     listener: Listener, server: Server, kubectl: Any, namespace: str
 ) -> None:
@@ -153,7 +204,9 @@ def test_writes_of_people_are_sent_and_noise_is_not(
     assert ("DELETE", "configmaps", "", "last") in seen
     names = {name for _, _, _, name in seen}
     assert names.isdisjoint({"dry", "beat", "noise", "by-node"})
-    assert all(subresource in {"", "scale"} for _, _, subresource, _ in seen)
+    through = {(operation, resource) for operation, resource, sub, _ in seen if sub == "status"}
+    # The controller notes the revision of a Deployment in an annotation, through its status.
+    assert through <= {("UPDATE", "deployments")}
     assert listener.seen(f"{namespace}-i") == set()
     assert listener.paths == {webhook.PATH}
 

@@ -95,7 +95,7 @@ async def test_no_kind_is_ever_credited_to_the_wrong_person(
 def _check_resolved(row: join.Row) -> None:
     """What could be proven was proven; what was not has one of the causes that `join` names."""
     if row.kind in NEVER_ASKED:
-        assert set(row.ours) == {"NoRecord"}, row
+        assert set(row.ours) == {"KindNotCovered"}, row
         return
     known = {"exact", "attempted delete", "repeated update"}
     if row.versions > 1:

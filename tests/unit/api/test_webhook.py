@@ -38,7 +38,7 @@ def test_it_can_never_block_a_write() -> None:
     assert hook["failurePolicy"] == "Ignore"
     assert hook["timeoutSeconds"] == 1
     assert hook["sideEffects"] == "None"
-    assert hook["rules"][0]["resources"] == ["*", "*/scale"]
+    assert hook["rules"][0]["resources"] == ["*/*"]
     values = hook["namespaceSelector"]["matchExpressions"][0]["values"]
     assert values == ["kube-system", "kube-public", "kube-node-lease", "n"]
 

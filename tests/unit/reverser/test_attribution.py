@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from windlass.objects.gvr import GVR
+from windlass.objects.identity import Identity
 from windlass.reverser.decide import attribution
 from windlass.reverser.decide.attribution import Observation, Verdict, judge
+from windlass.reverser.decide.coverage import Coverage
 from windlass.reverser.decide.records import Record, Records
 
 DEPLOYMENTS = GVR("apps", "v1", "deployments")
 OTHER_VERSION = GVR("apps", "v1beta1", "deployments")
+COVERAGE = Coverage(frozenset({"kube-system"}))
 NEW, OLD = b"n" * 16, b"o" * 16
 
 
@@ -22,6 +26,8 @@ def record(user: str = "alice", **given: Any) -> Record:
         "time": 100.0,
         "operation": "UPDATE",
         "gvr": DEPLOYMENTS,
+        "namespace": "ns",
+        "name": "web",
         "uid": "u1",
         "old_resource_version": "7",
         "content": NEW,
@@ -40,7 +46,7 @@ def seen(**given: Any) -> Observation:
         "uid": "u1",
         "operation": "UPDATE",
         "previous_resource_version": "7",
-        "version": "apps/v1",
+        "identity": Identity(DEPLOYMENTS, "ns", "web"),
         "content": NEW,
         "received": 100.1,
     }
@@ -89,12 +95,43 @@ def test_retries_of_one_user_are_one_user() -> None:
         {"old_resource_version": "6"},
         {"operation": "DELETE"},
         {"operation": "CREATE"},
-        {"subresource": "status"},
+        {"namespace": "default"},
+        {"name": "other"},
+        {"gvr": GVR("apps", "v1", "statefulsets")},
+        {"gvr": GVR("extensions", "v1", "deployments")},
     ],
 )
-def test_records_of_other_links_are_no_candidates(stray: dict[str, str]) -> None:
+def test_records_of_other_links_are_no_candidates(stray: dict[str, Any]) -> None:
     """ATT-4: another object, predecessor or operation proves nothing."""
     assert verdict(seen(), record(**stray)) == ("unresolved", "NoRecord")
+
+
+def test_a_subresource_that_carries_the_object_is_compared_by_content() -> None:
+    """Annotations may change through the status; whoever did that is the author."""
+    through = record("admin", subresource="status")
+    assert verdict(seen(), through) == ("exact", "admin")
+    assert verdict(seen(), through, record("alice")) == ("unresolved", "Ambiguous")
+    assert verdict(seen(operation="CREATE"), replace(through, operation="CREATE"))[1] == "NoRecord"
+
+
+def test_what_nobody_is_asked_about_has_no_author() -> None:
+    """A forged record fits in every part, and no true one could contradict it."""
+    assert verdict(seen(bypasses=True), record()) == ("unresolved", "SubresourceNotCovered")
+    hook = GVR("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations")
+    namespaces = GVR("", "v1", "namespaces")
+    for identity, reason in (
+        (Identity(DEPLOYMENTS, "kube-system", "web"), "NamespaceNotCovered"),
+        (Identity(namespaces, "", "kube-system"), "NamespaceNotCovered"),
+        (Identity(hook, "", "any"), "KindNotCovered"),
+        (Identity(GVR("coordination.k8s.io", "v1", "leases"), "ns", "any"), "KindNotCovered"),
+    ):
+        records = Records()
+        where = {"namespace": identity.namespace, "name": identity.name}
+        records.add(record(gvr=identity.gvr, **where), 100.0)
+        found = attribution.attributed(seen(identity=identity), records, COVERAGE, now=100.2)
+        assert found == Verdict("unresolved", None, reason)  # type: ignore[arg-type]
+        elsewhere = attribution.attributed(seen(identity=identity), records, Coverage(), now=100.2)
+        assert elsewhere.tier == ("exact" if reason == "NamespaceNotCovered" else "unresolved")
 
 
 @pytest.mark.parametrize("operation", ["UPDATE", "DELETE"])
@@ -233,9 +270,9 @@ def test_age_is_measured_to_the_change() -> None:
     records = Records()
     records.add(delete(), 100.0)
     observation = seen(operation="DELETE", content=None)
-    early = attribution.attributed(observation, records, now=100.1)
+    early = attribution.attributed(observation, records, COVERAGE, now=100.1)
     assert early.tier == "exact"
-    assert attribution.attributed(observation, records, now=125.0) == early
+    assert attribution.attributed(observation, records, COVERAGE, now=125.0) == early
 
 
 def test_loss_of_the_same_link_is_minded() -> None:
@@ -244,10 +281,10 @@ def test_loss_of_the_same_link_is_minded() -> None:
     records.add(record("bob", content=OLD), 100.0)
     records.add(record("alice"), 100.0)
     records.add(record("alice", uid="u2"), 100.0)
-    assert attribution.attributed(seen(), records, now=100.2) == Verdict(
+    assert attribution.attributed(seen(), records, COVERAGE, now=100.2) == Verdict(
         "unresolved", None, "RecordsLost"
     )
-    assert attribution.attributed(seen(uid="u2"), records, now=100.2).tier == "exact"
+    assert attribution.attributed(seen(uid="u2"), records, COVERAGE, now=100.2).tier == "exact"
 
 
 @pytest.mark.parametrize(("before", "tier"), [(1.0, "exact"), (-1.0, "unresolved")])
@@ -256,7 +293,7 @@ def test_loss_counts_within_the_reach_of_a_change(before: float, tier: str) -> N
     records = Records()
     records.lost(0.0, 100.0 - attribution.REACH_SECONDS - before)
     records.add(record(), 100.0)
-    assert attribution.attributed(seen(), records, now=100.2).tier == tier
+    assert attribution.attributed(seen(), records, COVERAGE, now=100.2).tier == tier
 
 
 @pytest.mark.parametrize("lag", [0.1, 6.0, 25.0])
@@ -265,5 +302,5 @@ def test_loss_counts_however_late_the_change_arrives(lag: float) -> None:
     records = Records()
     records.add(record("mallory", time=99.0), 99.0)
     records.lost(100.0, 100.0)
-    found = attribution.attributed(seen(received=100.0 + lag), records, now=100.0 + lag)
+    found = attribution.attributed(seen(received=100.0 + lag), records, COVERAGE, now=100.0 + lag)
     assert found == Verdict("unresolved", None, "RecordsLost")

@@ -18,10 +18,10 @@ NOBODY = Verdict("unresolved", None, "NoRecord")
 
 
 def _arrival(uid: str, received: float | None) -> Arrival:
+    identity = Identity(GVR("", "v1", "configmaps"), "ns", uid)
     observation = None
     if received is not None:
-        observation = Observation(uid, "UPDATE", "1", "v1", b"", received)
-    identity = Identity(GVR("", "v1", "configmaps"), "ns", uid)
+        observation = Observation(uid, "UPDATE", "1", identity, b"", received)
     now = datetime(2026, 1, 1, tzinfo=UTC)
     return Arrival(identity, "ConfigMap", uid, "b", b"", frozenset(), observation, now)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from windlass.objects.gvr import GVR
 from windlass.objects.identity import Identity
+from windlass.reverser.decide.coverage import Coverage
 from windlass.reverser.decide.hearing import PATIENCE_SECONDS, Hearing
 
 CONFIG_MAP = Identity(GVR("", "v1", "configmaps"), "team", "one")
 
 
 def _hearing() -> Hearing:
-    return Hearing(frozenset({"kube-system"}))
+    return Hearing(Coverage(frozenset({"kube-system"})))
 
 
 def test_nothing_is_known_at_first() -> None:

@@ -13,7 +13,7 @@ from windlass.reverser.witness import frames, testimony
 from windlass.reverser.witness.testimony import Oath
 from windlass.web.admission import AdmissionRequest, Operation
 
-_OATH = Oath(digest_key=b"k" * 32, sensitive=frozenset(), excluded_namespaces=frozenset({"own"}))
+_OATH = Oath(digest_key=b"k" * 32, sensitive=frozenset())
 
 
 def _request(
@@ -62,12 +62,11 @@ def test_the_uid_comes_from_the_object_also_in_bulk_deletes() -> None:
     "request_",
     [
         _request(dry_run=True, new=_object(), old=_object()),
-        _request(namespace="own", new=_object(), old=_object()),
-        _request(subresource="status", new=_object(), old=_object()),
+        _request("CREATE", subresource="binding", new=_object()),
         _request(new={"metadata": {"name": "x"}}),
         _request(),
     ],
-    ids=["dry run", "excluded namespace", "status", "no uid", "no object"],
+    ids=["dry run", "binding", "no uid", "no object"],
 )
 def test_what_can_never_become_a_change_leaves_no_record(request_: AdmissionRequest) -> None:
     """A record that nothing true could contradict must not exist."""
@@ -90,7 +89,7 @@ def test_a_secret_is_hashed_under_a_key() -> None:
     """Whoever has the record but not the key cannot try out guesses."""
     secret = _object(data={"pw": "aHVudGVyMg=="}) | {"kind": "Secret"}
     request = _request("CREATE", resource="secrets", new=secret)
-    other = Oath(b"o" * 32, frozenset(), frozenset())
+    other = Oath(b"o" * 32, frozenset())
     one, two = (testimony.witnessed(request, oath, 1.0) for oath in (_OATH, other))
     assert one is not None
     assert two is not None

@@ -12,10 +12,11 @@ A wrong author is worse than none (P6). The table of ATT-4, and nothing else:
 | any, several users left | | unresolved, Ambiguous |
 | any, comparable but none equal | | unresolved, ContentMismatch |
 
-The true record of a change is among the candidates unless it was lost. It is one that
-matches or one that cannot be compared; so a verdict is given only where both kinds name
-one user, and none at all where records were lost (ATT-3). Names, nearness in time and
-managedFields prove nothing (ATT-6).
+A record is a candidate only if it names the watched object: group, resource, namespace,
+name and uid. The true record of a change is among the candidates unless it was lost. It is
+one that matches or one that cannot be compared; so a verdict is given only where both kinds
+name one user, none where records were lost (ATT-3), and none where the API server asks
+nobody (see `coverage`). Nearness in time and managedFields prove nothing (ATT-6).
 
 A change is judged on arrival and again when its window closes (ATT-7); the later verdict
 counts, because records may come after the event they explain. Deletion is judged once,
@@ -28,12 +29,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from windlass.objects.identity import Identity
 from windlass.reverser.decide.author import Actor
+from windlass.reverser.decide.coverage import Coverage
 from windlass.reverser.decide.records import Link, Record, Records
 from windlass.reverser.decide.transition import Operation
 
 Tier = Literal["exact", "chain", "content", "sync", "unresolved", "disabled"]
-Miss = Literal["", "NoRecord", "Ambiguous", "ContentMismatch", "RecordsLost", "VersionUnknown"]
+Miss = Literal[
+    "",
+    "NoRecord",
+    "Ambiguous",
+    "ContentMismatch",
+    "RecordsLost",
+    "VersionUnknown",
+    "KindNotCovered",
+    "NamespaceNotCovered",
+    "SubresourceNotCovered",
+]
 _Match = Literal["equal", "different", "foreign", "blank"]
 
 FRESH_SECONDS = 10.0
@@ -47,19 +60,21 @@ REACH_SECONDS = 5.0
 class Observation:
     """A change seen in a stream, with what was tracked of the object before it.
 
-    `version` is the apiVersion of the stream (`apps/v1`). `previous_replicas` is the
+    `identity` is the object's in the version of the stream. `previous_replicas` is the
     tracked count before the change: a scale record explains only a change that moved it,
-    so without it no scale record can win.
+    so without it no scale record can win. `bypasses` says that the change came through a
+    subresource that the API server does not ask about.
     """
 
     uid: str
     operation: Operation
     previous_resource_version: str | None
-    version: str
+    identity: Identity
     content: bytes | None
     received: float
     replicas: int | None = None
     previous_replicas: int | None = None
+    bypasses: bool = False
 
     @property
     def link(self) -> Link:
@@ -76,12 +91,17 @@ class Verdict:
     reason: Miss = ""
 
 
-def attributed(observation: Observation, records: Records, *, now: float) -> Verdict:
+def attributed(
+    observation: Observation, records: Records, coverage: Coverage, *, now: float
+) -> Verdict:
     """The verdict from all records held, mindful of those that were lost.
 
     Losses count from the oldest attempt on the same predecessor: a stream may lag far
     behind, so the receipt of a change does not tell when its record was made.
     """
+    gap = coverage.gap(observation.identity)
+    if gap is not None:
+        return _unresolved(gap)
     found = records.candidates(observation.uid, now)
     attempts = [one.time for one in found if one.link == observation.link]
     since = min(observation.received, *attempts, now) - REACH_SECONDS
@@ -90,6 +110,8 @@ def attributed(observation: Observation, records: Records, *, now: float) -> Ver
 
 def judge(observation: Observation, records: Sequence[Record], *, lost: bool) -> Verdict:
     """ATT-4 by the table above; `lost` says that the true record may be missing."""
+    if observation.bypasses:
+        return _unresolved("SubresourceNotCovered")
     if not _version_known(observation):
         return _unresolved("VersionUnknown")
     if lost:
@@ -137,20 +159,31 @@ def _version_known(observation: Observation) -> bool:
 def _is_candidate(observation: Observation, record: Record) -> bool:
     if record.uid != observation.uid or record.operation != observation.operation:
         return False
+    if not _names(record, observation.identity):
+        return False
     if observation.operation == "CREATE":
         return not record.subresource
     if record.old_resource_version != observation.previous_resource_version:
         return False
-    if observation.operation == "DELETE":
-        return not record.subresource
-    return record.subresource in ("", "scale")
+    return observation.operation == "UPDATE" or not record.subresource
+
+
+def _names(record: Record, identity: Identity) -> bool:
+    """Whether the record is of that object; its version may be another served one."""
+    ours, theirs = identity.gvr, record.gvr
+    return (ours.group, ours.resource, identity.namespace, identity.name) == (
+        theirs.group,
+        theirs.resource,
+        record.namespace,
+        record.name,
+    )
 
 
 def _match(observation: Observation, record: Record) -> _Match:
     """How a record compares: `foreign` is another API version, `blank` has no content."""
     if record.subresource == "scale":
         return _match_scale(observation, record)
-    if record.gvr.api_version != observation.version:
+    if record.gvr.version != observation.identity.gvr.version:
         return "foreign"
     if record.content is None or observation.content is None:
         return "blank"

@@ -13,17 +13,17 @@ proves nothing either, so time counts from the first write that nobody told us o
 from __future__ import annotations
 
 from windlass.objects.identity import Identity
+from windlass.reverser.decide.coverage import Coverage
 
 PATIENCE_SECONDS = 300.0
-_NEVER_TOLD = "admissionregistration.k8s.io"
 
 
 class Hearing:
     """What came lately: writes in the streams, calls to the witness."""
 
-    def __init__(self, left_out: frozenset[str], patience: float = PATIENCE_SECONDS) -> None:
+    def __init__(self, coverage: Coverage, patience: float = PATIENCE_SECONDS) -> None:
         self.heard: bool | None = None
-        self._left_out = left_out
+        self._coverage = coverage
         self._patience = patience
         self._untold_since: float | None = None
 
@@ -34,7 +34,7 @@ class Hearing:
 
     def wrote(self, identity: Identity, now: float) -> bool:
         """A write was seen; whether it makes the silence news."""
-        if identity.namespace in self._left_out or identity.gvr.group == _NEVER_TOLD:
+        if self._coverage.gap(identity) is not None:
             return False
         if self._untold_since is None:
             self._untold_since = now

@@ -24,7 +24,6 @@ class Configure(msgspec.Struct, frozen=True, tag="configure"):
     client_ca_pem: bytes
     digest_key: bytes
     sensitive: list[str]
-    excluded_namespaces: list[str]
 
 
 class Serving(msgspec.Struct, frozen=True, tag="serving"):

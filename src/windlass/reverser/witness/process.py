@@ -112,7 +112,6 @@ def _oath(configuration: frames.Configure) -> Oath:
     return Oath(
         digest_key=configuration.digest_key,
         sensitive=frozenset(configuration.sensitive),
-        excluded_namespaces=frozenset(configuration.excluded_namespaces),
     )
 
 

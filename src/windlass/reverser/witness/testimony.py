@@ -21,25 +21,22 @@ class Oath:
 
     digest_key: bytes
     sensitive: frozenset[str]
-    excluded_namespaces: frozenset[str]
 
 
 def witnessed(request: AdmissionRequest, oath: Oath, time: float) -> Witnessed | None:
     """The record of a request; None for what can never become a change.
 
-    Records for namespaces that the webhook configuration leaves out are discarded: no
-    true record could contradict a forged one there.
+    The namespace is the object's: that of the request is its own name for a Namespace.
     """
-    if request.dry_run or request.namespace in oath.excluded_namespaces:
+    if request.dry_run or (request.subresource and request.operation != "UPDATE"):
         return None
     new = _object(request.object)
     old = _object(request.old_object)
     uid = _metadata(new or old, "uid")
     if not uid:
         return None
+    # The body of a scale is no whole object; that of every other subresource is.
     scale = request.subresource == "scale"
-    if request.subresource and not scale:
-        return None
     return Witnessed(
         time=time,
         user=request.user,
@@ -50,7 +47,7 @@ def witnessed(request: AdmissionRequest, oath: Oath, time: float) -> Witnessed |
         version=request.gvr.version,
         resource=request.gvr.resource,
         subresource=request.subresource,
-        namespace=request.namespace,
+        namespace=_metadata(new or old, "namespace"),
         name=_metadata(new or old, "name"),
         uid=uid,
         old_resource_version=_metadata(old, "resourceVersion"),

@@ -1,0 +1,157 @@
+"""A review that the API server did not send takes an author away at most.
+
+Each test posts a forged review that names alice and fits the change that follows in every
+part, then has somebody else make that change.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support import forgery
+from tests.support.gitserver import Served
+from tests.support.mirrored import GROUP, Mirrored
+from tests.support.operator import Operator, eventually
+from tests.support.people import Swift, SwiftMirrored, admin_of
+from windlass.dev.desk import Desk
+from windlass.objects.gvr import GVR
+
+pytestmark = pytest.mark.cluster
+
+CONFIG_MAPS = GVR("", "v1", "configmaps")
+DEPLOYMENTS = GVR("apps", "v1", "deployments")
+PODS = GVR("", "v1", "pods")
+UNRESOLVED = "(unresolved)"
+
+
+@pytest.fixture
+def system(cluster: Desk, operator: Operator, git_host: Served) -> Iterator[Mirrored]:
+    """A mirror of kube-system, about which the API server asks no webhook of ours."""
+    del operator
+    found = SwiftMirrored(cluster, git_host, "kube-system", "kube-system.git")
+    try:
+        yield found
+    finally:
+        for plural in ("watchrules", "gitdestinations", "gitrepoconfigs"):
+            cluster.api.ask(f"/apis/{GROUP}/namespaces/kube-system/{plural}", method="DELETE")
+        for kind in ("secrets/git-credentials", "configmaps/prize"):
+            cluster.api.ask(f"/api/v1/namespaces/kube-system/{kind}", method="DELETE")
+
+
+def test_a_review_that_claims_another_namespace_proves_nothing(system: Mirrored) -> None:
+    """The namespace of the watched object says whether the API server asks about it."""
+    system.configured({"resources": ["configmaps"]})
+    admin = admin_of(system)
+    admin.apply(system.config_map("prize", owner="nobody"))
+    system.await_commit(f"[CREATE] v1/configmaps/prize by user/{UNRESOLVED}")
+    old = admin.get("configmap", "prize")
+    claimed = {**old, "data": {"owner": "admin"}}
+    forgery.forge(system.desk, "alice", CONFIG_MAPS, old, claimed, namespace="default")
+    elsewhere = copy.deepcopy(claimed)
+    elsewhere["metadata"]["namespace"] = "default"
+    forgery.forge(system.desk, "alice", CONFIG_MAPS, old, elsewhere)
+    admin.merge("configmap", "prize", {"data": {"owner": "admin"}})
+    path = "v1/configmaps/kube-system/prize.yaml"
+    eventually(lambda: "owner: admin" in system.file(path), "the change")
+    _assert_last(system, UNRESOLVED)
+
+
+def test_an_annotation_through_the_status_has_its_author(mirrored: Mirrored) -> None:
+    """What a subresource changes is told as well, so a forged review is contradicted."""
+    mirrored.configured({"resources": ["deployments"]})
+    admin = admin_of(mirrored)
+    admin.apply(_deployment(mirrored, "prize"), _deployment(mirrored, "honest"))
+    eventually(lambda: len(mirrored.files()) == 2, "two files")
+    patch = {"metadata": {"annotations": {"example.org/owner": "admin"}}}
+    admin.merge("deployment", "honest", patch, "status")
+    commit = mirrored.await_commit("[UPDATE] apps/v1/deployments/honest by user/admin")
+    assert commit.trailer("Attribution") == "exact"
+    old = admin.get("deployment", "prize")
+    claimed = copy.deepcopy(old)
+    claimed["metadata"].setdefault("annotations", {})["example.org/owner"] = "admin"
+    forgery.forge(mirrored.desk, "alice", DEPLOYMENTS, old, claimed)
+    admin.merge("deployment", "prize", patch, "status")
+    path = f"apps/v1/deployments/{mirrored.namespace}/prize.yaml"
+    eventually(lambda: "example.org/owner" in mirrored.file(path), "the change")
+    _assert_last(mirrored, UNRESOLVED)
+
+
+def test_what_binding_and_eviction_change_has_no_author(mirrored: Mirrored) -> None:
+    """The API server asks nobody about them as changes of the Pod, so nobody is believed."""
+    mirrored.configured({"resources": ["pods"]})
+    admin = admin_of(mirrored)
+    eventually(lambda: admin.send(_pod(mirrored)).ok, "a pod")
+    eventually(mirrored.files, "its file")
+    old = admin.get("pod", "prize")
+    claimed = copy.deepcopy(old)
+    claimed["metadata"].setdefault("annotations", {})["example.org/owner"] = "admin"
+    forgery.forge(mirrored.desk, "alice", PODS, old, claimed)
+    _post(admin, mirrored, "binding", _binding())
+    (path,) = mirrored.files()
+    eventually(lambda: "example.org/owner" in mirrored.file(path), "the change")
+    _assert_last(mirrored, UNRESOLVED)
+    admin.merge("pod", "prize", {"metadata": {"finalizers": ["example.org/wait"]}})
+    _post(admin, mirrored, "eviction", _eviction())
+    for old in _predecessors(admin.get("pod", "prize")):
+        forgery.forge(mirrored.desk, "alice", PODS, old, None)
+    eventually(lambda: not mirrored.files(), "no file")
+    _assert_last(mirrored, UNRESOLVED)
+    admin.merge("pod", "prize", {"metadata": {"finalizers": None}})
+
+
+def _pod(mirrored: Mirrored) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "prize", "namespace": mirrored.namespace},
+        "spec": {"containers": [{"name": "c", "image": "registry.invalid/c:1"}]},
+    }
+
+
+def _binding() -> dict[str, Any]:
+    metadata = {"name": "prize", "annotations": {"example.org/owner": "admin"}}
+    target = {"apiVersion": "v1", "kind": "Node", "name": "nowhere"}
+    return {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
+
+
+def _eviction() -> dict[str, Any]:
+    return {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "prize"}}
+
+
+def _predecessors(pod: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """What was there before the deletion: the eviction itself writes a version in between."""
+    for back in range(1, 6):
+        old = copy.deepcopy(pod)
+        del old["metadata"]["deletionTimestamp"]
+        old["metadata"]["resourceVersion"] = str(int(pod["metadata"]["resourceVersion"]) - back)
+        yield old
+
+
+def _post(admin: Swift, mirrored: Mirrored, subresource: str, body: dict[str, Any]) -> None:
+    path = admin.path("pod", "prize", namespace=mirrored.namespace)
+    done = admin.ask("POST", f"{path}/{subresource}", body)
+    assert done.ok, done.text
+
+
+def _deployment(mirrored: Mirrored, name: str) -> dict[str, Any]:
+    labels = {"app": name}
+    container = {"name": "c", "image": "registry.invalid/c:1"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": mirrored.namespace},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    }
+
+
+def _assert_last(mirrored: Mirrored, author: str) -> None:
+    assert mirrored.commits()[0].author == author
+    assert "alice" not in mirrored.git("log", "--format=fuller", mirrored.branch)

@@ -1,0 +1,98 @@
+"""AdmissionReviews that no API server sent, and connections that only take up room.
+
+The forger knows all that a review says, and the address of the webhook: whoever may read
+ValidatingWebhookConfigurations knows that.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import ssl
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from windlass.api.install import Install
+from windlass.dev.desk import Desk
+from windlass.objects.gvr import GVR
+
+_CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+
+
+def address(desk: Desk) -> str:
+    """The URL that the API server calls, as it stands in the webhook configuration."""
+    found = desk.api.ask(f"{_CONFIGURATIONS}/{Install().webhook_configuration}")
+    assert found.ok, found
+    url: str = json.loads(found.text)["webhooks"][0]["clientConfig"]["url"]
+    return url
+
+
+def review(
+    user: str,
+    gvr: GVR,
+    old: dict[str, Any] | None,
+    new: dict[str, Any] | None,
+    *,
+    namespace: str | None = None,
+    subresource: str = "",
+) -> bytes:
+    """A review that says `user` turns `old` into `new`; without one of them, makes or deletes."""
+    known = new or old
+    assert known is not None, "a review has an object"
+    operation = "DELETE" if new is None else "CREATE" if old is None else "UPDATE"
+    request = {
+        "uid": str(uuid.uuid4()),
+        "operation": operation,
+        "resource": {"group": gvr.group, "version": gvr.version, "resource": gvr.resource},
+        "subResource": subresource,
+        "namespace": known["metadata"].get("namespace", "") if namespace is None else namespace,
+        "name": known["metadata"]["name"],
+        "userInfo": {"username": user},
+        "object": new,
+        "oldObject": old,
+    }
+    envelope = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+    return json.dumps(envelope | {"request": request}).encode()
+
+
+def post(url: str, body: bytes) -> tuple[int, bytes]:
+    """Status and body of the answer to a review that anybody on the network may send."""
+    parts = urlsplit(url)
+    assert parts.hostname is not None
+    connection = http.client.HTTPSConnection(
+        parts.hostname, parts.port, timeout=5, context=_trusting()
+    )
+    try:
+        headers = {"Content-Type": "application/json"}
+        connection.request("POST", parts.path or "/", body, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def forge(desk: Desk, user: str, gvr: GVR, *objects: Any, **given: Any) -> None:
+    """Have the operator's webhook believe that `user` asks for a change."""
+    status, answer = post(address(desk), review(user, gvr, *objects, **given))
+    assert (status, b'"allowed":true' in answer) == (200, True), (status, answer)
+
+
+@contextmanager
+def idle_connections(url: str, count: int) -> Iterator[None]:
+    """So many connections that have shaken hands and say nothing."""
+    parts, context = urlsplit(url), _trusting()
+    assert parts.hostname is not None
+    assert parts.port is not None
+    with ExitStack() as stack:
+        for _ in range(count):
+            plain = socket.create_connection((parts.hostname, parts.port), timeout=10)
+            stack.enter_context(context.wrap_socket(plain))
+        yield
+
+
+def _trusting() -> ssl.SSLContext:
+    return ssl._create_unverified_context()  # noqa: S323 - a forger does not care
