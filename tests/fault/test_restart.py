@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 import threading
@@ -15,10 +16,12 @@ import pytest
 
 from tests.fault import history
 from tests.fault.conftest import Mirrors
+from tests.support import central
 from tests.support.gitserver import Served, commit_files, files_at
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
 from tests.support.people import admin_of, swift_person
+from windlass.api.install import Install
 from windlass.dev.desk import Desk
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
@@ -125,6 +128,50 @@ def test_a_restart_without_a_change_leaves_no_trace(
     assert not [
         one for one in seen if one.service == "receive-pack" and mirrored.repository in one.path
     ]
+
+
+HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+
+
+def test_a_restart_leaves_the_webhook_as_it_is_and_out_of_the_mirror(
+    idle_operator: Operator, git_host: Served, desk: Desk
+) -> None:
+    """Path and authority outlive the process, and what we write there is nobody's wish."""
+    hooks = {"resources": ["validatingwebhookconfigurations"], "scope": "Cluster"}
+    idle_operator.start()
+    with contextlib.ExitStack() as stack:
+        platform = stack.enter_context(central.central(desk, git_host))
+        for name in ("restart-one", "restart-two"):
+            stack.callback(desk.api.ask, f"{HOOKS}/{name}", method="DELETE")
+        central.configured(platform, hooks)
+        assert desk.api.ask(HOOKS, method="POST", body=_hook("restart-one")).ok
+        eventually(lambda: _mirrored_hooks(platform) == {"restart-one"}, "the first")
+        before, commits = _our_hook(desk), len(platform.commits())
+        idle_operator.stop()
+        idle_operator.start()
+        assert desk.api.ask(HOOKS, method="POST", body=_hook("restart-two")).ok
+        eventually(lambda: "restart-two" in _mirrored_hooks(platform), "the second")
+        assert len(platform.commits()) == commits + 1, platform.subjects()
+        assert _our_hook(desk) == before
+        assert _mirrored_hooks(platform) == {"restart-one", "restart-two"}
+
+
+def _hook(name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": name},
+    }
+
+
+def _our_hook(desk: Desk) -> dict[str, Any]:
+    found = desk.api.ask(f"{HOOKS}/{Install().webhook_configuration}")
+    hook: dict[str, Any] = json.loads(found.text)
+    return hook
+
+
+def _mirrored_hooks(mirrored: Mirrored) -> set[str]:
+    return {Path(path).stem for path in mirrored.files()}
 
 
 def _await_report(mirrored: Mirrored) -> None:

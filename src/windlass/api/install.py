@@ -56,6 +56,11 @@ class Install:
         return f"{self.release}-mirror-salt"
 
     @property
+    def webhook_secret(self) -> str:
+        """The Secret with which admission requests are received: authority, leaf and path."""
+        return f"{self.release}-webhook"
+
+    @property
     def leader_service(self) -> str:
         return f"{self.release}-leader-only"
 

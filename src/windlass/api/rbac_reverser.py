@@ -6,7 +6,7 @@
 | `<release>-reverser-watch` | read the usual types, without Secrets | mode `selected` |
 | `<release>-reverser-watch-any` | read every type | mode `any` |
 | `<release>-reverser-watch-secrets` | read Secrets | until its binding is removed |
-| `<release>-reverser-leader` (a Role) | lease, salt Secret, own pods' labels | always |
+| `<release>-reverser-leader` (a Role) | lease, two Secrets, own pods' labels | always |
 | `<release>-reverser-view`, `-edit` | what people may do | by aggregation |
 
 None may write a mirrored type, escalate, bind or impersonate.
@@ -58,7 +58,7 @@ def _reverser(place: Install) -> Object:
             role.rule(
                 ["admissionregistration.k8s.io"],
                 ["validatingwebhookconfigurations"],
-                ["get", "patch"],
+                [*role.READ, "patch"],
                 [place.webhook_configuration],
             ),
         ],
@@ -70,7 +70,7 @@ def _leader(place: Install) -> Object:
         place,
         f"{place.reverser}-leader",
         "Elects one leader, marks its pod so that admission calls reach it, "
-        "and keeps the salt of redacted values.",
+        "and keeps the salt of redacted values and the certificate of the webhook.",
         [
             role.rule(["coordination.k8s.io"], ["leases"], ["create"]),
             role.rule(
@@ -78,6 +78,7 @@ def _leader(place: Install) -> Object:
             ),
             role.rule([""], ["secrets"], ["create"]),
             role.rule([""], ["secrets"], ["get"], [place.salt_secret]),
+            role.rule([""], ["secrets"], [*role.READ, "update"], [place.webhook_secret]),
             role.rule([""], ["pods"], ["get", "list", "patch"]),
         ],
     )

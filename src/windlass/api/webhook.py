@@ -21,7 +21,9 @@ import base64
 from windlass.api.install import Install
 from windlass.objects.json import Object
 
-PATH = "/process-validating-webhook"
+PATH = "/process-validating-webhook/"
+"""What every path begins with; the rest is known to those who may read the configuration."""
+
 NAME = "gitops-reverser.configbutler.ai"
 PORT = 9443
 
@@ -71,7 +73,8 @@ _MATCH_CONDITIONS = (
 def document(release: str, namespace: str, ca_bundle: bytes, url: str | None) -> Object:
     """The configuration; `url` is the root of a server at the desk, None the leader's Service.
 
-    Without a `ca_bundle` the field is left out: the operator fills it in when it serves.
+    It names no path, and without a `ca_bundle` none of that either: the operator fills both
+    in when it serves, so that applying this again takes neither away.
     """
     install = Install(release, namespace)
     return {
@@ -104,9 +107,9 @@ def _client(install: Install, ca_bundle: bytes, url: str | None) -> Object:
     place: Object
     if url is None:
         named = {"name": install.leader_service, "namespace": install.namespace}
-        place = {"service": named | {"port": 443, "path": PATH}}
+        place = {"service": named | {"port": 443}}
     else:
-        place = {"url": url.rstrip("/") + PATH}
+        place = {"url": url}
     bundle = {"caBundle": base64.b64encode(ca_bundle).decode("ascii")} if ca_bundle else {}
     return place | bundle
 

@@ -20,6 +20,7 @@ from windlass.reverser.tally import Tally
 from windlass.reverser.witness import frames
 from windlass.reverser.witness.supervisor import Listeners, WitnessSupervisor
 from windlass.web import listener
+from windlass.web.identity import Names
 
 
 class ReverserPart:
@@ -81,11 +82,14 @@ class ReverserPart:
         self, running: Reverser, ground: Ground, listening: socket.socket
     ) -> None:
         trust = WebhookTrust(
-            self._api,
-            self._install.webhook_configuration,
-            dns_names=(f"{self._install.leader_service}.{self._install.namespace}.svc",),
-            ip_addresses=self._desk_addresses(),
-            clock=self._clock,
+            self._connection,
+            self._install,
+            Names(
+                (f"{self._install.leader_service}.{self._install.namespace}.svc",),
+                self._desk_addresses(),
+            ),
+            self._clock,
+            on_asked=running.witnesses.asks,
         )
         witness = WitnessSupervisor(
             listening,
@@ -120,9 +124,10 @@ class ReverserPart:
 
     def _configure(self, trust: WebhookTrust, ground: Ground) -> frames.Configure:
         return frames.Configure(
-            certificate_pem=trust.leaf.cert_pem,
-            key_pem=trust.leaf.key_pem,
+            certificate_pem=trust.identity.leaf.cert_pem,
+            key_pem=trust.identity.leaf.key_pem,
             client_ca_pem=b"",
             digest_key=ground.digest_key,
             sensitive=list(self._settings.sensitive_resource),
+            paths=trust.paths,
         )

@@ -1,8 +1,16 @@
-"""Makes the API server trust our admission endpoint.
+"""Makes the API server call our admission endpoint, and trust it.
 
-The leader makes an authority of its own when it starts, and puts it beside the one that
-is registered, so that calls made while leaders change are still answered. The webhook
-configuration belongs to whoever installed it; only `clientConfig.caBundle` is written.
+The leader keeps one Secret in the install namespace with authority, server certificate and
+path; a leader that follows serves with the same, so a failover changes nothing that the API
+server would have to load. The webhook configuration belongs to whoever installed it: it is
+watched, and only `caBundle` and the path of its `clientConfig` are put right.
+
+| Seen | Then |
+|---|---|
+| no Secret, or one that cannot be read | made anew; the path of before is accepted for a while |
+| certificate due | certificate and path are renewed, the Secret first, then the endpoint |
+| `caBundle` or path not ours | patched; calls until then may have reached nobody |
+| no configuration | reported; nobody is credited until there is one |
 """
 
 from __future__ import annotations
@@ -10,26 +18,32 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import contextlib
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 import structlog
 
+from windlass.api import webhook
+from windlass.api.install import Install
 from windlass.base.clock import Clock
 from windlass.base.errors import WindlassError
 from windlass.kube.api import Api
+from windlass.kube.connection import Connection
 from windlass.kube.errors import NotFound
+from windlass.kube.follow import Scope
 from windlass.objects.gvr import GVR
 from windlass.objects.json import Object
-from windlass.web import certificates
-from windlass.web.certificates import Authority, Leaf
+from windlass.runtime.informer import Informer
+from windlass.web import certificates, identity
+from windlass.web.identity import Identity, Names
 
 WEBHOOK_CONFIGURATIONS = GVR(
     "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations"
 )
 
+_SECRETS = GVR("", "v1", "secrets")
 _FIELD_MANAGER = "windlass-webhook"
-_AUTHORITY_DAYS = 365
-_LEAF_DAYS = 90
 _LOOK_SECONDS = 300.0
 _RETRY_SECONDS = 5.0
 _PEM_END = b"-----END CERTIFICATE-----"
@@ -38,93 +52,179 @@ _log = structlog.get_logger(__name__)
 
 
 class WebhookTrust:
-    """The certificate we serve with, and its registration."""
+    """The identity we serve with, its Secret and its registration.
+
+    `on_asked` hears whether the API server is told to ask us, with True only once it is.
+    """
 
     def __init__(
         self,
-        api: Api,
-        configuration: str,
-        *,
-        dns_names: tuple[str, ...],
-        ip_addresses: tuple[str, ...],
+        connection: Connection,
+        install: Install,
+        names: Names,
         clock: Clock,
+        *,
+        on_asked: Callable[[bool], None] = lambda _: None,
     ) -> None:
-        self.registered = False
-        self._api = api
-        self._configuration = configuration
-        self._dns_names = dns_names
-        self._ip_addresses = ip_addresses
+        self._connection = connection
+        self._api = Api(connection)
+        self._install = install
+        self._names = names
         self._clock = clock
-        self._authority = Authority.create("windlass", clock.now(), _AUTHORITY_DAYS)
-        self.leaf = self._issue()
+        self._on_asked = on_asked
+        self._identity: Identity | None = None
+        self._served: tuple[str, ...] = ()
+        self._look = asyncio.Event()
 
-    def _renew(self) -> None:
-        """A fresh leaf, of a fresh authority where the old one is past its best."""
-        now = self._clock.now()
-        if certificates.renewal_due(self._authority.cert_pem, now):
-            self._authority = Authority.create("windlass", now, _AUTHORITY_DAYS)
-        self.leaf = self._issue()
+    @property
+    def identity(self) -> Identity:
+        assert self._identity is not None, "who serves has looked up the identity before"
+        return self._identity
 
-    def _issue(self) -> Leaf:
-        return self._authority.issue(
-            self._dns_names, self._ip_addresses, self._clock.now(), _LEAF_DAYS
+    @property
+    def paths(self) -> list[str]:
+        """The paths that are accepted now, the registered one first."""
+        return [webhook.PATH + token for token in self.identity.tokens(self._clock.now())]
+
+    async def keep(self, on_changed: Callable[[], None]) -> None:
+        """Keep Secret and registration right, until cancelled.
+
+        `on_changed` is called when the endpoint must serve something else than before, the
+        first time included.
+        """
+        install = self._install
+        async with asyncio.TaskGroup() as group:
+            for scope in (
+                Scope(WEBHOOK_CONFIGURATIONS, name=install.webhook_configuration),
+                Scope(_SECRETS, install.namespace, name=install.webhook_secret),
+            ):
+                group.create_task(self._watch(scope), name=f"webhook watches {scope}")
+            while True:
+                seconds = await self._pass(on_changed)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(seconds):
+                        await self._look.wait()
+
+    async def _watch(self, scope: Scope) -> None:
+        """Look again whenever somebody changes the object."""
+        watched = Informer(
+            self._connection,
+            scope,
+            on_change=lambda _: self._look.set(),
+            keep="digest",
+            clock=self._clock,
         )
+        await watched.run()
 
-    async def keep(self, on_renewed: Callable[[], None]) -> None:
-        """Register now, look again and renew from time to time, until cancelled."""
-        while True:
-            if certificates.renewal_due(self.leaf.cert_pem, self._clock.now()):
-                self._renew()
-                on_renewed()
-            try:
-                await self.register()
-                await asyncio.sleep(_LOOK_SECONDS)
-            except WindlassError as error:
-                self.registered = False
-                _log.warning("webhook not registered", reason=error.reason, message=error.message)
-                await asyncio.sleep(_RETRY_SECONDS)
+    async def _pass(self, on_changed: Callable[[], None]) -> float:
+        """One look at everything; seconds until the next, if nothing happens before."""
+        self._look.clear()
+        try:
+            await self._keep_secret()
+            if self._served != (served := (self.identity.leaf.cert_pem.decode(), *self.paths)):
+                self._served = served
+                on_changed()
+            await self.register()
+        except WindlassError as error:
+            self._on_asked(False)
+            _log.warning("webhook not registered", reason=error.reason, message=error.message)
+            return _RETRY_SECONDS
+        overlap = self.identity.changed + identity.OVERLAP - self._clock.now()
+        ends = overlap.total_seconds()
+        return min(_LOOK_SECONDS, ends) if ends > 0 else _LOOK_SECONDS
+
+    # ---- the Secret
+
+    async def _keep_secret(self) -> None:
+        """The identity as the Secret has it, renewed there first where that is due."""
+        now, found = self._clock.now(), await self._stored()
+        kept = identity.read(found.get("data") or {}) if found is not None else None
+        if kept is None and self._identity is not None:
+            # Deleted, or spoiled, while we serve: that is how an administrator asks for new ones.
+            kept = identity.renewed(self._identity, self._names, now)
+        elif kept is None:
+            kept = identity.fresh(self._names, now)
+        elif identity.is_due(kept, self._names, now):
+            kept = identity.renewed(kept, self._names, now)
+        else:
+            self._identity = kept
+            return
+        await self._store(kept, found)
+        self._identity = kept
+
+    async def _stored(self) -> Object | None:
+        place = self._install.namespace
+        try:
+            return await self._api.get(_SECRETS, self._install.webhook_secret, place)
+        except NotFound:
+            return None
+
+    async def _store(self, kept: Identity, found: Object | None) -> None:
+        metadata = {"name": self._install.webhook_secret, "namespace": self._install.namespace}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque"}
+        secret["data"] = identity.data(kept)
+        if found is None:
+            await self._api.create(_SECRETS, secret, field_manager=_FIELD_MANAGER)
+        else:
+            version = found["metadata"]["resourceVersion"]
+            secret["metadata"] = metadata | {"resourceVersion": version}
+            await self._api.replace(_SECRETS, secret, field_manager=_FIELD_MANAGER)
+        _log.info("webhook certificate renewed", secret=self._install.webhook_secret)
+
+    # ---- the configuration
 
     async def register(self) -> None:
-        """Have the API server trust our authority, beside the one it trusts already."""
+        """Have the API server call our path and trust our authority, beside the one it trusts."""
+        name = self._install.webhook_configuration
         try:
-            found = await self._api.get(WEBHOOK_CONFIGURATIONS, self._configuration)
+            found = await self._api.get(WEBHOOK_CONFIGURATIONS, name)
         except NotFound as error:
             raise WindlassError(
                 "WebhookMissing",
-                f"ValidatingWebhookConfiguration {self._configuration} does not exist; install it "
-                "to have changes credited to people",
+                f"ValidatingWebhookConfiguration {name} does not exist; install it to have "
+                "changes credited to people",
             ) from error
         hooks = found.get("webhooks") or []
-        wanted = [self._bundle(hook) for hook in hooks]
-        if [_bundle_of(hook) for hook in hooks] != wanted:
-            await self._write(wanted)
-        self.registered = True
+        patch = [one for number, hook in enumerate(hooks) for one in self._patch(number, hook)]
+        if patch:
+            self._on_asked(False)
+            await self._api.json_patch(
+                WEBHOOK_CONFIGURATIONS, name, patch, field_manager=_FIELD_MANAGER
+            )
+        self._on_asked(True)
 
-    def _bundle(self, hook: Object) -> bytes:
+    def _patch(self, number: int, hook: Object) -> list[Object]:
+        client = hook.get("clientConfig") or {}
+        place = f"/webhooks/{number}/clientConfig"
+        bundle = base64.b64encode(self._bundle(client)).decode()
+        wanted = {f"{place}/caBundle": (client.get("caBundle"), bundle)}
+        path = self.paths[0]
+        if "url" in client:
+            wanted[f"{place}/url"] = (client["url"], _root(client["url"]) + path)
+        elif "service" in client:
+            wanted[f"{place}/service/path"] = (client["service"].get("path"), path)
+        return [
+            {"op": "add", "path": where, "value": new}
+            for where, (old, new) in wanted.items()
+            if old != new
+        ]
+
+    def _bundle(self, client: Object) -> bytes:
         """Ours, and of those registered the newest that is not ours."""
-        now, ours = self._clock.now(), self._authority.cert_pem
-        others = certificates.bundle(now, _bundle_of(hook)).replace(ours, b"")
+        now, ours = self._clock.now(), self.identity.authority.cert_pem
+        others = certificates.bundle(now, _bundle_of(client)).replace(ours, b"")
         end = others.find(_PEM_END)
         previous = others[: end + len(_PEM_END)] + b"\n" if end >= 0 else b""
         return certificates.bundle(now, ours, previous)
 
-    async def _write(self, bundles: list[bytes]) -> None:
-        patch = [
-            {
-                "op": "add",
-                "path": f"/webhooks/{number}/clientConfig/caBundle",
-                "value": base64.b64encode(bundle).decode(),
-            }
-            for number, bundle in enumerate(bundles)
-        ]
-        await self._api.json_patch(
-            WEBHOOK_CONFIGURATIONS, self._configuration, patch, field_manager=_FIELD_MANAGER
-        )
+
+def _root(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
 
 
-def _bundle_of(hook: Object) -> bytes:
-    text = (hook.get("clientConfig") or {}).get("caBundle") or ""
+def _bundle_of(client: Object) -> bytes:
     try:
-        return base64.b64decode(text, validate=True)
+        return base64.b64decode(client.get("caBundle") or "", validate=True)
     except binascii.Error:
         return b""

@@ -88,6 +88,7 @@ async def install(
         api = Api(connection)
         owned = Owned(api, _FIELD_MANAGER)
         live = await _live(api, {document["kind"] for document in documents})
+        documents[-1] = _without_address(documents[-1], live.get(_identity(documents[-1])), url)
         found = [
             await owned.ensure(_PLURALS[document["kind"]], document, live.get(_identity(document)))
             for document in documents
@@ -95,6 +96,19 @@ async def install(
         await _established(api, [each for each in found if each["kind"] == _DEFINITION])
     user = await asyncio.to_thread(desk.user_kubeconfig, OPERATOR)
     return Installed(user, mark.webhook_host, port, desk.directory / "stores")
+
+
+def _without_address(wanted: Object, live: Object | None, root: str) -> Object:
+    """The webhook configuration without the address that an operator completed by its path.
+
+    Declared once more it would lose the path, until the operator puts that right.
+    """
+    hooks = (live or {}).get("webhooks") or [{}]
+    completed: str = (hooks[0].get("clientConfig") or {}).get("url", "")
+    if not completed.startswith(root + webhook.PATH):
+        return wanted
+    (hook,) = wanted["webhooks"]
+    return wanted | {"webhooks": [hook | {"clientConfig": {}}]}
 
 
 async def _live(api: Api, kinds: set[str]) -> dict[_Identity, Object]:

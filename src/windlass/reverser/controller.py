@@ -220,6 +220,9 @@ class Reverser:
         own: noise.Own = frozenset(
             {
                 ("Secret", install.namespace, install.salt_secret),
+                ("Secret", install.namespace, install.webhook_secret),
+                # Its path and caBundle are ours and change with no wish of anybody.
+                ("ValidatingWebhookConfiguration", "", install.webhook_configuration),
                 ("Lease", install.namespace, install.lease),
             }
         )

@@ -19,6 +19,9 @@ from windlass.reverser.witness.frames import Answered, Witnessed
 SILENCE_SECONDS = 0.8
 """Shorter than the second after which the API server gives a call up and goes on."""
 
+RELOAD_SECONDS = 0.5
+"""How long an API server may take to act by a webhook configuration that was changed."""
+
 _OPERATIONS = frozenset({"CREATE", "UPDATE", "DELETE"})
 
 
@@ -46,6 +49,9 @@ class Witnesses:
         self._proving: asyncio.TimerHandle | None = None
         self._silence_seconds = silence_seconds
         self._awake_at = 0.0
+        self._asked = False
+        self._unasked_since: float | None = None
+        self._reloaded_at = 0.0
 
     def record(self, told: Witnessed) -> None:
         if told.operation not in _OPERATIONS:
@@ -96,6 +102,19 @@ class Witnesses:
         self.serving = serving
         self._doubt()
 
+    def asks(self, asked: bool) -> None:
+        """The API server is told to ask us, or it is not and calls reach nobody."""
+        now = self._clock.monotonic()
+        if not asked and self._unasked_since is None:
+            self._unasked_since = now - SILENCE_SECONDS
+        if asked and self._unasked_since is not None:
+            self._reloaded_at = now + RELOAD_SECONDS
+            self._records.lost(self._unasked_since, self._reloaded_at)
+            self._unasked_since = None
+        if asked != self._asked or not asked:
+            self._asked = asked
+            self._doubt()
+
     def _doubt(self) -> None:
         """Records are missing; that matters for as long as a change may look back."""
         provable = self._tally.metrics.authors_provable
@@ -103,14 +122,17 @@ class Witnesses:
         if self._proving is not None:
             self._proving.cancel()
             self._proving = None
-        if self.serving:
+        if self.serving and self._asked:
             loop = asyncio.get_running_loop()
-            self._proving = loop.call_later(attribution.REACH_SECONDS, provable.set, 1)
+            reload = max(0.0, self._reloaded_at - self._clock.monotonic())
+            self._proving = loop.call_later(reload + attribution.REACH_SECONDS, provable.set, 1)
 
     def judge(self, observation: Observation) -> Verdict:
         """Who made a change, by what is known now."""
         now = self._clock.monotonic()
         self._note_silence(now)
+        if self._unasked_since is not None:
+            self._records.lost(self._unasked_since, now)
         return attribution.attributed(observation, self._records, self._coverage, now=now)
 
 

@@ -4,12 +4,17 @@ Only the fields that tell who did what are decoded; the objects stay the bytes t
 came as. The endpoint answers first and hands the request on afterwards, so whatever
 is done with it costs the writer nothing. A body that cannot be read is still allowed
 where its uid can be found, because a mirror must never stand in the way of a write.
+
+The path carries a part that only readers of the webhook configuration know. Whoever calls
+another path is answered with 404 and told nothing; a call on the right one that fails, in
+whatever way, is reported, because it may have been the API server's.
 """
 
 from __future__ import annotations
 
+import hmac
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -20,8 +25,7 @@ from starlette.types import Receive, Scope, Send
 from windlass.base.clock import Clock, SystemClock
 from windlass.base.errors import WindlassError
 from windlass.objects.gvr import GVR
-
-PATH = "/process-validating-webhook"
+from windlass.web.protocol import VOUCH
 
 _API_VERSION = "admission.k8s.io/v1"
 # The API server writes the uid first; anywhere else a uid may be an object's.
@@ -158,35 +162,53 @@ class AdmissionEndpoint:
 
     `hand_over` gets each request that could be read, after its answer was sent. It runs
     on the event loop, so it should only put the request somewhere. `timed` gets the
-    seconds between the body's arrival and the answer.
+    seconds between the body's arrival and the answer, `lost` hears of calls that could not
+    be read. Serve it with itself as the gate: then other paths cost nothing.
     """
 
     def __init__(
         self,
         hand_over: Callable[[AdmissionRequest], None],
         *,
+        paths: Sequence[str],
+        lost: Callable[[], None] = lambda: None,
         timed: Callable[[float], None] | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._hand_over = hand_over
+        self._lost = lost
+        self.accept(paths)
         self._timed = timed
         self._clock = clock or SystemClock()
 
+    def accept(self, paths: Sequence[str]) -> None:
+        """Answer calls on exactly these paths from now on."""
+        self._paths = tuple(path.encode() for path in paths)
+
+    def admits(self, scope: Scope) -> bool:
+        path = scope["path"].encode()
+        return any(hmac.compare_digest(path, known) for known in self._paths)
+
+    def failed(self) -> None:
+        self._lost()
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] != PATH:
+        if not self.admits(scope):
             await _answer(send, 404, b"not found\n", b"text/plain")
         elif scope["method"] != "POST":
             await _answer(send, 405, b"only POST is answered here\n", b"text/plain")
         else:
-            await self._review(await _body(receive), send)
+            await self._review(await _body(receive), send, scope)
 
-    async def _review(self, body: bytes, send: Send) -> None:
+    async def _review(self, body: bytes, send: Send, scope: Scope) -> None:
         began = self._clock.monotonic()
         try:
             request = parse(body)
         except ReviewUnreadable as error:
+            self._lost()
             await self._allow_unread(error, send)
             return
+        _vouch(scope)
         await _answer(send, 200, allow(request.uid))
         if self._timed is not None:
             self._timed(self._clock.monotonic() - began)
@@ -205,6 +227,13 @@ class AdmissionEndpoint:
         except Exception:
             # The answer is out; a fault behind it must not close the API server's connection.
             _log.exception("admission record lost", uid=request.uid)
+            self._lost()
+
+
+def _vouch(scope: Scope) -> None:
+    vouch = (scope.get("state") or {}).get(VOUCH)
+    if vouch is not None:
+        vouch()
 
 
 async def _body(receive: Receive) -> bytes:

@@ -4,18 +4,30 @@ Applications behind it get the whole body in one message or never run at all: 41
 more than the cap (judged by the declared length where there is one), 408 for a body
 that comes too slowly, 503 while the bodies of all requests together exceed a budget.
 No more than the cap is held of any request, whatever it declares.
+
+A gate judges by the head alone: what it does not admit is answered before a byte of the
+body is read, so it cannot take the room of those that it does.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from typing import Protocol
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 # How long a refused sender may go on sending, so that it reads the answer before the
 # connection is reset under it.
 _LINGER_SECONDS = 2.0
+
+
+class Gate(Protocol):
+    """Judges requests by their head, and hears of those whose body did not come."""
+
+    def admits(self, scope: Scope) -> bool: ...
+
+    def failed(self) -> None: ...
 
 
 class _Refused(Exception):
@@ -28,8 +40,17 @@ class _Refused(Exception):
 class BodyIntake:
     """An ASGI application that hands only complete, small enough requests on."""
 
-    def __init__(self, app: ASGIApp, *, cap_bytes: int, seconds: float, budget_bytes: int) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        cap_bytes: int,
+        seconds: float,
+        budget_bytes: int,
+        gate: Gate | None = None,
+    ) -> None:
         self._app = app
+        self._gate = gate
         self._cap = cap_bytes
         self._seconds = seconds
         self._budget = budget_bytes
@@ -39,15 +60,25 @@ class BodyIntake:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if self._gate is not None and not self._gate.admits(scope):
+            await _refuse(_Refused(404, "not found\n"), receive, send)
+            return
         body = bytearray()
         try:
             complete = await self._take(scope, receive, body)
             if complete:
                 await self._app(scope, _replayed(bytes(body), receive), send)
+            else:
+                self._tell_failed()
         except _Refused as refusal:
+            self._tell_failed()
             await _refuse(refusal, receive, send)
         finally:
             self._held -= len(body)
+
+    def _tell_failed(self) -> None:
+        if self._gate is not None:
+            self._gate.failed()
 
     async def _take(self, scope: Scope, receive: Receive, body: bytearray) -> bool:
         if _declared_length(scope) > self._cap:

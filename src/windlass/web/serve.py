@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,8 +21,8 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from windlass.web import listener
-from windlass.web.intake import BodyIntake
-from windlass.web.protocol import patient
+from windlass.web.intake import BodyIntake, Gate
+from windlass.web.protocol import PatientProtocol, patient
 from windlass.web.tls import Tls
 
 _MIB = 1024 * 1024
@@ -35,6 +36,9 @@ class Limits:
     body_seconds: float = 10.0
     bodies_bytes: int = 64 * _MIB
     head_seconds: float = 10.0
+    # From the handshake to the head of the first request, and for the handshake itself:
+    # clients that mean it speak at once, and those that do not only take up room.
+    first_seconds: float = 3.0
     connections: int = 1024
     # Longer than the 90 s after which the API server closes an idle connection itself,
     # so that we never close one it is about to use.
@@ -45,16 +49,38 @@ class Limits:
 class _Uvicorn(uvicorn.Server):
     """uvicorn without its signal handlers, saying when it listens."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(
+        self, config: uvicorn.Config, protocol: type[PatientProtocol], handshake_seconds: float
+    ) -> None:
         super().__init__(config)
         self.listening = asyncio.Event()
+        self._protocol = protocol
+        self._handshake_seconds = handshake_seconds
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        """Listen, as uvicorn does, but with a deadline of ours for the handshake."""
+        config = self.config
+        make = functools.partial(
+            self._protocol,
+            config=config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
+        self.servers = [
+            await asyncio.get_running_loop().create_server(
+                make,
+                sock=each,
+                ssl=config.ssl,
+                backlog=config.backlog,
+                ssl_handshake_timeout=self._handshake_seconds if config.ssl else None,
+            )
+            for each in sockets or ()
+        ]
+        self.started = True
         self.listening.set()
 
 
@@ -71,8 +97,10 @@ class Server:
         bound: socket.socket | None = None,
         flag: str = "",
         limits: Limits | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self._app = app
+        self._gate = gate
         self._address = (host, port)
         self._tls = tls
         self._bound = bound
@@ -103,7 +131,12 @@ class Server:
         if self._bound is None:
             self._bound = await asyncio.to_thread(listener.bind, *self._address, flag=self._flag)
         self._port: int = self._bound.getsockname()[1]
-        self._uvicorn = _Uvicorn(self._config())
+        protocol = patient(
+            head_seconds=self._limits.head_seconds,
+            first_seconds=self._limits.first_seconds,
+            connections=self._limits.connections,
+        )
+        self._uvicorn = _Uvicorn(self._config(protocol), protocol, self._limits.first_seconds)
         self._task = asyncio.create_task(
             self._uvicorn.serve(sockets=[self._bound]), name=f"serve :{self._port}"
         )
@@ -129,11 +162,11 @@ class Server:
             for connection in list(self._uvicorn.server_state.connections):
                 connection.transport.abort()
 
-    def _config(self) -> uvicorn.Config:
+    def _config(self, protocol: type[PatientProtocol]) -> uvicorn.Config:
         limits = self._limits
         config = uvicorn.Config(
             self._guarded(),
-            http=patient(limits.head_seconds),
+            http=protocol,
             ws="none",
             lifespan="off",
             interface="asgi3",
@@ -142,7 +175,6 @@ class Server:
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            limit_concurrency=limits.connections,
             timeout_keep_alive=limits.keep_alive_seconds,
             timeout_graceful_shutdown=limits.drain_seconds,
         )
@@ -157,4 +189,5 @@ class Server:
             cap_bytes=limits.body_bytes,
             seconds=limits.body_seconds,
             budget_bytes=limits.bodies_bytes,
+            gate=self._gate,
         )

@@ -208,7 +208,7 @@ def test_writes_of_people_are_sent_and_noise_is_not(
     # The controller notes the revision of a Deployment in an annotation, through its status.
     assert through <= {("UPDATE", "deployments")}
     assert listener.seen(f"{namespace}-i") == set()
-    assert listener.paths == {webhook.PATH}
+    assert listener.paths == {"/"}
 
 
 def test_the_service_form_is_valid(server: Server, dry: str) -> None:

@@ -116,7 +116,7 @@ async def _writer(desk: Desk, name: str) -> AsyncIterator[Writer]:
 @asynccontextmanager
 async def _recording(recorder: join.Recorder) -> AsyncIterator[Hosted]:
     authority, tls = identity()
-    async with Server(AdmissionEndpoint(recorder.hear), tls=tls) as server:
+    async with Server(AdmissionEndpoint(recorder.hear, paths=["/"]), tls=tls) as server:
         yield Hosted(f"https://127.0.0.1:{server.port}", authority)
 
 

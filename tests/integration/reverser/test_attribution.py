@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
-import json
 import os
 import signal
-import ssl
 import time
 import uuid
 from collections.abc import Iterator
@@ -17,13 +14,12 @@ from typing import Any
 
 import pytest
 
-from tests.support import join_samples
+from tests.support import forgery, join_samples
 from tests.support.lines import Reply
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
 from tests.support.people import Swift, admin_of
 from tests.support.rejecting_webhook import REFUSED, Refuser, hosted, registered
-from windlass.api import webhook
 from windlass.dev.desk import Desk
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
@@ -211,7 +207,7 @@ def test_a_forged_record_takes_an_author_away_at_most(
     missed = _ambiguous(operator)
     for name, claimed in (("equal", "bob"), ("other", "alice")):
         old = bob.get("configmap", name)
-        _forge(mirrored.desk, "alice", old, {**old, "data": {"owner": claimed}})
+        forgery.forge(mirrored.desk, "alice", CONFIG_MAPS, old, {**old, "data": {"owner": claimed}})
         assert _patch(bob, name, "bob").ok
     equal = mirrored.await_commit(f"[UPDATE] v1/configmaps/equal by user/{UNRESOLVED}")
     other = mirrored.await_commit("[UPDATE] v1/configmaps/other by user/bob")
@@ -223,30 +219,6 @@ def test_a_forged_record_takes_an_author_away_at_most(
 
 def _ambiguous(operator: Operator) -> float:
     return operator.metric('gitopsreverser_enrich_misses_total{reason="Ambiguous"}')
-
-
-def _forge(desk: Desk, user: str, old: dict[str, Any], new: dict[str, Any]) -> None:
-    """Tell the operator's webhook, as anybody on its network may, that `user` writes `new`."""
-    request = {
-        "uid": str(uuid.uuid4()),
-        "operation": "UPDATE",
-        "resource": {"group": "", "version": "v1", "resource": "configmaps"},
-        "namespace": new["metadata"]["namespace"],
-        "name": new["metadata"]["name"],
-        "userInfo": {"username": user},
-        "object": new,
-        "oldObject": old,
-    }
-    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-    port = int((desk.directory / "webhook-port").read_text())
-    trusting = ssl._create_unverified_context()  # noqa: S323 - a forger does not care
-    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=5, context=trusting)
-    try:
-        headers = {"Content-Type": "application/json"}
-        connection.request("POST", webhook.PATH, json.dumps(review), headers)
-        assert b'"allowed":true' in connection.getresponse().read()
-    finally:
-        connection.close()
 
 
 @pytest.mark.scenario("A66")

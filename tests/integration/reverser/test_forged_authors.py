@@ -7,6 +7,7 @@ part, then has somebody else make that change.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,6 +27,7 @@ CONFIG_MAPS = GVR("", "v1", "configmaps")
 DEPLOYMENTS = GVR("apps", "v1", "deployments")
 PODS = GVR("", "v1", "pods")
 UNRESOLVED = "(unresolved)"
+MANY = 1030
 
 
 @pytest.fixture
@@ -80,6 +82,24 @@ def test_an_annotation_through_the_status_has_its_author(mirrored: Mirrored) -> 
     _assert_last(mirrored, UNRESOLVED)
 
 
+def test_connections_that_say_nothing_keep_no_review_out(mirrored: Mirrored) -> None:
+    """With more of them than are kept the true review is heard all the same."""
+    mirrored.configured({"resources": ["configmaps"]})
+    admin = admin_of(mirrored)
+    admin.apply(mirrored.config_map("prize", owner="-"), mirrored.config_map("honest", owner="-"))
+    eventually(lambda: len(mirrored.files()) == 2, "two files")
+    old = admin.get("configmap", "prize")
+    forgery.forge(mirrored.desk, "alice", CONFIG_MAPS, old, {**old, "data": {"owner": "admin"}})
+    with forgery.idle_connections(forgery.address(mirrored.desk), MANY):
+        admin.merge("configmap", "prize", {"data": {"owner": "admin"}})
+        path = f"v1/configmaps/{mirrored.namespace}/prize.yaml"
+        eventually(lambda: "owner: admin" in mirrored.file(path), "the change")
+        _assert_last(mirrored, UNRESOLVED)
+        admin.merge("configmap", "honest", {"data": {"owner": "admin"}})
+        honest = mirrored.await_commit("[UPDATE] v1/configmaps/honest by user/admin")
+        assert honest.trailer("Attribution") == "exact"
+
+
 def test_what_binding_and_eviction_change_has_no_author(mirrored: Mirrored) -> None:
     """The API server asks nobody about them as changes of the Pod, so nobody is believed."""
     mirrored.configured({"resources": ["pods"]})
@@ -101,6 +121,17 @@ def test_what_binding_and_eviction_change_has_no_author(mirrored: Mirrored) -> N
     eventually(lambda: not mirrored.files(), "no file")
     _assert_last(mirrored, UNRESOLVED)
     admin.merge("pod", "prize", {"metadata": {"finalizers": None}})
+
+
+def test_only_readers_of_the_configuration_can_post_a_review(mirrored: Mirrored) -> None:
+    """Without the last part of the path a review is not even read."""
+    url = forgery.address(mirrored.desk)
+    root, _, token = url.rpartition("/")
+    assert re.fullmatch("[0-9a-f]{32}", token)
+    body = forgery.review("alice", CONFIG_MAPS, None, mirrored.config_map("prize"))
+    for guess in (root, f"{root}/", f"{root}/{token[::-1]}", f"{root}/{token}/"):
+        assert forgery.post(guess, body)[0] == 404, guess
+    assert forgery.post(url, body)[0] == 200
 
 
 def _pod(mirrored: Mirrored) -> dict[str, Any]:

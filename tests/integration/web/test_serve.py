@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from windlass.base.errors import Fatal, Stalled
 from windlass.telemetry.metrics import Metrics
 from windlass.web import certificates, listener
-from windlass.web.admission import PATH, AdmissionEndpoint, AdmissionRequest
+from windlass.web.admission import AdmissionEndpoint, AdmissionRequest
 from windlass.web.certificates import Authority, Leaf
 from windlass.web.metrics import metrics
 from windlass.web.probes import probes
@@ -25,6 +25,7 @@ from windlass.web.serve import Limits, Server
 from windlass.web.tls import Tls
 
 NOW = datetime.now(UTC)
+PATH = "/process-validating-webhook/0123"
 
 
 @pytest.fixture(scope="module")
@@ -338,7 +339,9 @@ async def test_admission_is_answered_before_anything_is_done_with_it(
         await handed.put(request)
 
     running: set[asyncio.Task[None]] = set()
-    endpoint = AdmissionEndpoint(lambda request: running.add(asyncio.create_task(work(request))))
+    endpoint = AdmissionEndpoint(
+        lambda request: running.add(asyncio.create_task(work(request))), paths=[PATH]
+    )
     async with (
         Server(endpoint, tls=Tls(leaf.cert_pem, leaf.key_pem)) as server,
         httpx2.AsyncClient(verify=trusting(authority.cert_pem)) as client,
@@ -355,7 +358,10 @@ async def test_admission_is_answered_before_anything_is_done_with_it(
 async def test_malformed_admission_keeps_the_connection() -> None:
     """Broken bodies get an answer each and the next good one is still served."""
     handed: list[AdmissionRequest] = []
-    async with Server(AdmissionEndpoint(handed.append)) as server, httpx2.AsyncClient() as client:
+    async with (
+        Server(AdmissionEndpoint(handed.append, paths=[PATH])) as server,
+        httpx2.AsyncClient() as client,
+    ):
         url = f"http://127.0.0.1:{server.port}{PATH}"
         for body in (b"", b"{", b"\x00" * 1000, b"[" * 200_000):
             assert (await client.post(url, content=body)).status_code == 400
@@ -366,6 +372,92 @@ async def test_malformed_admission_keeps_the_connection() -> None:
         broken = b'{"request":{"uid":"u-4","operation":7}}'
         assert (await client.post(url, content=broken)).json()["response"]["uid"] == "u-4"
     assert [request.uid for request in handed] == ["u-3"]
+
+
+async def _called(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: str) -> bytes:
+    """The status line of the answer to a review."""
+    body = review("u")
+    head = f"POST {path} HTTP/1.1\r\nhost: a\r\ncontent-length: {len(body)}\r\n\r\n"
+    writer.write(head.encode() + body)
+    answer = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+    length = int(answer.split(b"content-length: ")[1].split(b"\r\n")[0])
+    await reader.readexactly(length)
+    return answer.split(b"\r\n")[0]
+
+
+async def test_at_the_limit_the_longest_silent_stranger_makes_room() -> None:
+    """Nobody gets a 503; a connection with a valid call is closed after all those without."""
+    handed: list[AdmissionRequest] = []
+    endpoint = AdmissionEndpoint(handed.append, paths=[PATH])
+    async with Server(endpoint, gate=endpoint, limits=Limits(connections=3)) as server:
+        known = await dial(server.port)
+        assert await _called(*known, PATH) == b"HTTP/1.1 200 OK"
+        silent = [await dial(server.port) for _ in range(2)]
+        late = await dial(server.port)
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await asyncio.wait_for(silent[0][0].readexactly(1), 2)
+        assert await _called(*late, PATH) == b"HTTP/1.1 200 OK"
+        assert await _called(*known, PATH) == b"HTTP/1.1 200 OK"
+        for _, writer in (known, *silent, late):
+            await hang_up(writer)
+    assert len(handed) == 3
+
+
+async def test_a_stranger_is_not_waited_for() -> None:
+    """Before the first call the time is short; after it a connection may rest for long."""
+    endpoint = AdmissionEndpoint(lambda _: None, paths=[PATH])
+    limits = Limits(first_seconds=0.2)
+    async with Server(endpoint, gate=endpoint, limits=limits) as server:
+        known, silent = await dial(server.port), await dial(server.port)
+        assert await _called(*known, PATH) == b"HTTP/1.1 200 OK"
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await asyncio.wait_for(silent[0].readexactly(1), 2)
+        assert await _called(*known, PATH) == b"HTTP/1.1 200 OK"
+        await hang_up(known[1])
+        await hang_up(silent[1])
+
+
+async def test_an_unfinished_handshake_is_cut(leaf: Leaf) -> None:
+    """A client that opens a connection and does not begin to speak TLS loses it soon."""
+    tls = Tls(leaf.cert_pem, leaf.key_pem)
+    async with Server(echo, tls=tls, limits=Limits(first_seconds=0.2)) as server:
+        reader, writer = await dial(server.port)
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await asyncio.wait_for(reader.readexactly(1), 2)
+        await hang_up(writer)
+
+
+async def test_calls_on_the_right_path_that_fail_are_told() -> None:
+    """A body that does not come, or is too large, is a loss there and nothing elsewhere."""
+    lost: list[int] = []
+    endpoint = AdmissionEndpoint(lambda _: None, paths=[PATH], lost=lambda: lost.append(1))
+    limits = Limits(body_bytes=100, body_seconds=0.2)
+    async with Server(endpoint, gate=endpoint, limits=limits) as server:
+        for path, status, losses in (("/x", b"404", 0), (PATH, b"408", 1)):
+            reader, writer = await dial(server.port)
+            writer.write(f"POST {path} HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\na".encode())
+            answer = await asyncio.wait_for(reader.read(), 5)
+            assert answer.startswith(b"HTTP/1.1 " + status)
+            assert len(lost) == losses
+            await hang_up(writer)
+        async with httpx2.AsyncClient() as client:
+            base = f"http://127.0.0.1:{server.port}"
+            assert (await client.post(f"{base}/x", content=b"x" * 200)).status_code == 404
+            assert len(lost) == 1
+            assert (await client.post(f"{base}{PATH}", content=b"x" * 200)).status_code == 413
+    assert len(lost) == 2
+
+
+async def test_a_call_that_breaks_off_on_the_right_path_is_told() -> None:
+    """The API server gives up after a second, perhaps in the middle of its own request."""
+    lost = asyncio.Event()
+    endpoint = AdmissionEndpoint(lambda _: None, paths=[PATH], lost=lost.set)
+    async with Server(endpoint, gate=endpoint) as server:
+        _, writer = await dial(server.port)
+        writer.write(f"POST {PATH} HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\na".encode())
+        await writer.drain()
+        await hang_up(writer)
+        await asyncio.wait_for(lost.wait(), 5)
 
 
 async def test_probes_say_what_is_missing() -> None:

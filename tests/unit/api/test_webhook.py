@@ -18,16 +18,15 @@ def test_in_a_cluster_the_leader_service_is_called() -> None:
             "name": "windlass-leader-only",
             "namespace": "windlass-system",
             "port": 443,
-            "path": "/process-validating-webhook",
         }
     }
 
 
 def test_at_the_desk_a_url_is_called() -> None:
-    """A URL gets the path, and the CA stands beside it."""
-    (hook,) = webhook.document("w", "n", b"PEM", "https://127.0.0.1:9443/")["webhooks"]
+    """The URL is that of the server, and the CA stands beside it."""
+    (hook,) = webhook.document("w", "n", b"PEM", "https://127.0.0.1:9443")["webhooks"]
     assert hook["clientConfig"] == {
-        "url": "https://127.0.0.1:9443/process-validating-webhook",
+        "url": "https://127.0.0.1:9443",
         "caBundle": base64.b64encode(b"PEM").decode(),
     }
 

@@ -11,6 +11,8 @@ from windlass.objects.gvr import GVR
 from windlass.web import admission
 from windlass.web.admission import AdmissionEndpoint, AdmissionRequest, ReviewUnreadable
 
+PATH = "/process-validating-webhook/0123"
+
 
 def review(**changes: Any) -> bytes:
     """A review of a scale update, with changes to its request."""
@@ -131,7 +133,7 @@ class Exchange:
 async def run(
     endpoint: AdmissionEndpoint,
     exchange: Exchange,
-    path: str = admission.PATH,
+    path: str = PATH,
     method: str = "POST",
 ) -> None:
     """Run one exchange."""
@@ -144,7 +146,7 @@ async def test_answer_goes_out_before_the_request_is_handed_over() -> None:
     exchange = Exchange(review())
     seconds: list[float] = []
     endpoint = AdmissionEndpoint(
-        lambda request: exchange.steps.append(request.user), timed=seconds.append
+        lambda request: exchange.steps.append(request.user), paths=[PATH], timed=seconds.append
     )
     await run(endpoint, exchange)
     assert exchange.steps == ["answered", "alice"]
@@ -159,7 +161,7 @@ async def test_broken_receiver_does_not_break_the_answer() -> None:
         raise RuntimeError("queue")
 
     exchange = Exchange(review())
-    await run(AdmissionEndpoint(explode), exchange)
+    await run(AdmissionEndpoint(explode, paths=[PATH]), exchange)
     assert exchange.status == 200
 
 
@@ -168,20 +170,37 @@ async def test_unread_bodies_are_allowed_where_possible(body: bytes, status: int
     """A broken body is allowed when its uid is known, and never handed over."""
     exchange = Exchange(body)
     handed: list[AdmissionRequest] = []
-    await run(AdmissionEndpoint(handed.append), exchange)
-    assert (exchange.status, handed) == (status, [])
+    lost: list[int] = []
+    endpoint = AdmissionEndpoint(handed.append, paths=[PATH], lost=lambda: lost.append(1))
+    await run(endpoint, exchange)
+    assert (exchange.status, handed, lost) == (status, [], [1])
 
 
-@pytest.mark.parametrize(("path", "method", "status"), [("/x", "POST", 404), ("", "GET", 404)])
-async def test_other_paths_are_not_found(path: str, method: str, status: int) -> None:
-    """Only the webhook's path is answered."""
+@pytest.mark.parametrize("path", ["/x", "", "/process-validating-webhook", PATH + "4", PATH[:-1]])
+async def test_other_paths_are_not_found(path: str) -> None:
+    """Only the webhook's path is answered, and what else is called is no loss."""
     exchange = Exchange(review())
-    await run(AdmissionEndpoint(lambda _: None), exchange, path, method)
-    assert exchange.status == status
+    lost: list[int] = []
+    endpoint = AdmissionEndpoint(lambda _: None, paths=[PATH], lost=lambda: lost.append(1))
+    await run(endpoint, exchange, path)
+    assert (exchange.status, lost) == (404, [])
+
+
+async def test_a_path_is_accepted_until_it_is_replaced() -> None:
+    """Of several paths each is answered; one that was given up is not."""
+    endpoint = AdmissionEndpoint(lambda _: None, paths=["/old"])
+    statuses = []
+    for paths in (["/new", "/old"], ["/new"]):
+        endpoint.accept(paths)
+        for path in ("/new", "/old"):
+            exchange = Exchange(review())
+            await run(endpoint, exchange, path)
+            statuses.append(exchange.status)
+    assert statuses == [200, 200, 200, 404]
 
 
 async def test_other_methods_are_refused() -> None:
     """Only POST is answered."""
     exchange = Exchange(b"")
-    await run(AdmissionEndpoint(lambda _: None), exchange, method="GET")
+    await run(AdmissionEndpoint(lambda _: None, paths=[PATH]), exchange, method="GET")
     assert exchange.status == 405

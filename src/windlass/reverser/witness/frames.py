@@ -24,6 +24,7 @@ class Configure(msgspec.Struct, frozen=True, tag="configure"):
     client_ca_pem: bytes
     digest_key: bytes
     sensitive: list[str]
+    paths: list[str]
 
 
 class Serving(msgspec.Struct, frozen=True, tag="serving"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import resource
 import socket
 from collections import deque
 
@@ -23,6 +24,7 @@ from windlass.web.tls import Tls
 
 QUEUE_LIMIT = 5000
 BEAT_SECONDS = 0.2
+_OPEN_FILES = 8192
 
 
 class Witness:
@@ -44,6 +46,11 @@ class Witness:
             self._lost.append(now)
         else:
             self._waiting.append((now, request))
+        self._wake.set()
+
+    def miss(self) -> None:
+        """A call came that could not be read: whatever it would have told is lost."""
+        self._lost.append(self._clock.monotonic())
         self._wake.set()
 
     def timed(self, seconds: float) -> None:
@@ -90,22 +97,32 @@ async def _serve(listening: socket.socket, pair: socket.socket) -> None:
         configuration.key_pem,
         client_ca=configuration.client_ca_pem,
     )
-    endpoint = AdmissionEndpoint(witness.hear, timed=witness.timed, clock=clock)
-    async with Server(endpoint, bound=listening, tls=tls), asyncio.TaskGroup() as tasks:
+    endpoint = AdmissionEndpoint(
+        witness.hear,
+        paths=configuration.paths,
+        lost=witness.miss,
+        timed=witness.timed,
+        clock=clock,
+    )
+    serving = Server(endpoint, bound=listening, tls=tls, gate=endpoint)
+    async with serving, asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(witness.tell()), tasks.create_task(witness.beat())]
         writer.write(frames.encode(frames.Serving(clock.monotonic())))
-        await _until_abandoned(reader, tls)
+        await _until_abandoned(reader, tls, endpoint)
         for task in running:
             task.cancel()
 
 
-async def _until_abandoned(reader: asyncio.StreamReader, tls: Tls) -> None:
-    """Take new certificates as they come; return when the controller is gone."""
+async def _until_abandoned(
+    reader: asyncio.StreamReader, tls: Tls, endpoint: AdmissionEndpoint
+) -> None:
+    """Take new certificates and paths as they come; return when the controller is gone."""
     while True:
         configuration = await frames.read_configure(reader)
         if configuration is None:
             return
         tls.reload(configuration.certificate_pem, configuration.key_pem)
+        endpoint.accept(configuration.paths)
 
 
 def _oath(configuration: frames.Configure) -> Oath:
@@ -113,6 +130,16 @@ def _oath(configuration: frames.Configure) -> Oath:
         digest_key=configuration.digest_key,
         sensitive=frozenset(configuration.sensitive),
     )
+
+
+def _allow_connections() -> None:
+    """Raise the soft limit of open files: where it is 1024, accepting would fail before the
+    server's own limit of connections closes an idle one.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    enough = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < enough:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (enough, hard))
 
 
 def main() -> None:
@@ -123,6 +150,7 @@ def main() -> None:
     parser.add_argument("--log-format", default="auto")
     parser.add_argument("--log-level", default="info")
     arguments = parser.parse_args()
+    _allow_connections()
     logs.configure(format=arguments.log_format, level=arguments.log_level)
     listening = socket.socket(fileno=arguments.listen_fd)
     pair = socket.socket(fileno=arguments.pair_fd)

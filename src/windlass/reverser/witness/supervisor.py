@@ -58,10 +58,15 @@ class WitnessSupervisor:
         self._backoff = Backoff(0.05, 5.0)
         # Nothing is known of the time before the first witness served.
         self._silent_since = 0.0
+        self._configurable = asyncio.Event()
         self._writer: asyncio.StreamWriter | None = None
 
     async def run(self) -> None:
-        """Run until cancelled; the child ends with us because its pair closes."""
+        """Run until cancelled; the child ends with us because its pair closes.
+
+        The first begins when there is a configuration to serve with: see `reconfigure`.
+        """
+        await self._configurable.wait()
         while True:
             started = self._clock.monotonic()
             await self._one_life()
@@ -72,7 +77,8 @@ class WitnessSupervisor:
             await asyncio.sleep(delay)
 
     def reconfigure(self) -> None:
-        """Hand the present certificate to the running witness."""
+        """Hand the present certificate and paths to the witness."""
+        self._configurable.set()
         if self._writer is not None:
             self._writer.write(frames.encode(self._configuration()))
 

@@ -1,0 +1,126 @@
+"""What an admission endpoint is known by: authority, server certificate and path.
+
+All of it is kept as the data of one Secret, so whoever serves next is the same endpoint to
+the API server and nothing has to be registered again.
+
+| Found | Then |
+|---|---|
+| nothing, or what cannot be read | all is made anew |
+| an authority past two thirds of its life | authority, leaf and path are made anew |
+| a leaf past two thirds of its life, of another authority or for other names | leaf and path |
+| otherwise | kept |
+
+The path before the present one is accepted for ten minutes more: an API server may not
+have learned of the new one yet.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from windlass.base.errors import Stalled
+from windlass.web import certificates
+from windlass.web.certificates import Authority, Leaf
+
+OVERLAP = timedelta(minutes=10)
+
+_AUTHORITY_DAYS = 365
+_LEAF_DAYS = 90
+_TOKEN_BYTES = 16
+_TOKEN = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """By which names and addresses the endpoint is called."""
+
+    dns: tuple[str, ...]
+    addresses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """One endpoint; `token` is the last part of its path."""
+
+    authority: Authority
+    leaf: Leaf
+    token: str = field(repr=False)
+    previous: str = field(repr=False)
+    changed: datetime
+
+    def tokens(self, now: datetime) -> tuple[str, ...]:
+        """The tokens that are accepted now, the present one first."""
+        overlaps = self.previous and now < self.changed + OVERLAP
+        return (self.token, self.previous) if overlaps else (self.token,)
+
+
+def fresh(names: Names, now: datetime) -> Identity:
+    """An endpoint that nobody knows yet."""
+    authority = Authority.create("windlass", now, _AUTHORITY_DAYS)
+    return Identity(authority, _leaf(authority, names, now), _token(), "", now)
+
+
+def renewed(old: Identity, names: Names, now: datetime) -> Identity:
+    """The same endpoint with a new leaf and path, of a new authority where that is due."""
+    authority = old.authority
+    if certificates.renewal_due(authority.cert_pem, now):
+        authority = Authority.create("windlass", now, _AUTHORITY_DAYS)
+    leaf = _leaf(authority, names, now)
+    return Identity(authority, leaf, _token(), old.token, now)
+
+
+def is_due(identity: Identity, names: Names, now: datetime) -> bool:
+    """Whether the endpoint must be renewed."""
+    leaf = identity.leaf.cert_pem
+    return (
+        certificates.renewal_due(leaf, now)
+        or not certificates.covers(leaf, names.dns, names.addresses)
+        or not identity.authority.signed(leaf)
+    )
+
+
+def data(identity: Identity) -> dict[str, str]:
+    """The data of the Secret that keeps it."""
+    rows = {
+        "ca.crt": identity.authority.cert_pem,
+        "ca.key": identity.authority.key_pem,
+        "tls.crt": identity.leaf.cert_pem,
+        "tls.key": identity.leaf.key_pem,
+        "path": identity.token.encode(),
+        "previous-path": identity.previous.encode(),
+        "changed": identity.changed.isoformat(timespec="seconds").encode(),
+    }
+    return {name: base64.b64encode(content).decode() for name, content in rows.items()}
+
+
+def read(kept: Mapping[str, str]) -> Identity | None:
+    """The endpoint that `data` described; None if it cannot be read whole."""
+    try:
+        rows = {name: base64.b64decode(text, validate=True) for name, text in kept.items()}
+        identity = Identity(
+            Authority.load(rows["ca.crt"], rows["ca.key"]),
+            Leaf(rows["tls.crt"], rows["tls.key"]),
+            rows["path"].decode("ascii"),
+            rows["previous-path"].decode("ascii"),
+            datetime.fromisoformat(rows["changed"].decode("ascii")),
+        )
+        # Raises where the leaf is no certificate; who asks later expects an answer.
+        certificates.covers(identity.leaf.cert_pem, (), ())
+    except (KeyError, ValueError, binascii.Error, Stalled):
+        return None
+    whole = _TOKEN.fullmatch(identity.token) and identity.changed.tzinfo is not None
+    return replace(identity, changed=identity.changed.astimezone(UTC)) if whole else None
+
+
+def _leaf(authority: Authority, names: Names, now: datetime) -> Leaf:
+    return authority.issue(names.dns, names.addresses, now, _LEAF_DAYS)
+
+
+def _token() -> str:
+    return secrets.token_hex(_TOKEN_BYTES)

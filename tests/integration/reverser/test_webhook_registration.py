@@ -1,0 +1,82 @@
+"""The address that the API server calls: kept in a Secret, put right, never declared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support import forgery
+from tests.support.mirrored import Mirrored
+from tests.support.operator import Operator, eventually
+from tests.support.people import admin_of
+from windlass.api.install import Install
+from windlass.dev.desk import Desk
+from windlass.dev.install import install
+from windlass.objects.gvr import GVR
+
+pytestmark = pytest.mark.cluster
+
+HOOK = (
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/"
+    + Install().webhook_configuration
+)
+SECRET = f"/api/v1/namespaces/{Install().namespace}/secrets/{Install().webhook_secret}"
+CONFIG_MAPS = GVR("", "v1", "configmaps")
+MERGE = "application/merge-patch+json"
+
+
+@pytest.fixture(autouse=True)
+def _proves_again(operator: Operator) -> Iterator[None]:
+    """What a test does to the webhook costs authors for a moment; others do not pay for it."""
+    yield
+    proves = "windlass_mirror_authors_provable"
+    eventually(lambda: operator.metric(proves) == 1.0, "provable authors", seconds=30.0)
+
+
+def _hook(desk: Desk) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(desk.api.ask(HOOK).text)
+    return found
+
+
+def test_a_configuration_that_somebody_changed_is_put_right(
+    mirrored: Mirrored, operator: Operator
+) -> None:
+    """The path and the authority come back, and with them the authors."""
+    mirrored.configured({"resources": ["configmaps"]})
+    admin, before = admin_of(mirrored), _hook(mirrored.desk)["webhooks"][0]["clientConfig"]
+    root = before["url"].partition("/process")[0]
+    hooks = _hook(mirrored.desk)["webhooks"]
+    hooks[0]["clientConfig"] = {"url": f"{root}/elsewhere"}
+    assert admin.ask("PATCH", HOOK, {"webhooks": hooks}, content_type=MERGE).ok
+    eventually(lambda: forgery.address(mirrored.desk) == before["url"], "the path", seconds=5.0)
+    now = _hook(mirrored.desk)["webhooks"][0]["clientConfig"]
+    assert now["caBundle"].startswith(before["caBundle"][:100])
+    eventually(
+        lambda: operator.metric("windlass_mirror_authors_provable") == 1.0, "provable authors"
+    )
+    mirrored.person("alice").apply(mirrored.config_map("after", a="1"))
+    mirrored.await_commit("[CREATE] v1/configmaps/after by user/alice")
+
+
+async def test_installing_again_leaves_the_address_alone(cluster: Desk, operator: Operator) -> None:
+    """The path is no part of what is declared, so declaring it again changes nothing."""
+    del operator
+    before = _hook(cluster)
+    await install(cluster, Install())
+    assert _hook(cluster) == before
+
+
+def test_without_the_secret_there_is_a_new_path_and_for_a_while_two(mirrored: Mirrored) -> None:
+    """Deleting it is how the path is changed; an API server that is late is still heard."""
+    desk = mirrored.desk
+    old = forgery.address(desk)
+    assert desk.api.ask(SECRET, method="DELETE").ok
+    eventually(lambda: forgery.address(desk) != old, "another path", seconds=5.0)
+    body = forgery.review("alice", CONFIG_MAPS, None, mirrored.config_map("x"))
+    new = forgery.address(desk)
+    assert [forgery.post(url, body)[0] for url in (new, old, new + "0")] == [200, 200, 404]
+    kept = json.loads(desk.api.ask(SECRET).text)["data"]
+    assert kept.keys() >= {"ca.crt", "ca.key", "tls.crt", "tls.key", "path", "previous-path"}
