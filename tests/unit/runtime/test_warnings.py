@@ -33,7 +33,6 @@ def _rule(*, settled: bool) -> Outcome:
         destination=Key("ns", "dest"),
         destination_ready=False,
         destination_settled=settled,
-        degraded=False,
     )
 
 
@@ -72,7 +71,7 @@ PROGRESS = {
         step.waiting(phases.DEPLOYMENT, "RolloutProgressing", "1 of 2", after=5.0)
     ),
     "a quota that does not count yet": _environment(
-        step.waiting(phases.POLICIES, "PolicyApplyFailed", "soon", after=1.0)
+        step.pending(phases.POLICIES, "QuotaPending", "soon", after=1.0)
     ),
 }
 

@@ -67,7 +67,7 @@ class Contest:
         if not self.is_open(now):
             return 0.0
         pause = min(SLOWEST_SECONDS, 2.0 ** (self.count - CONTESTED_AFTER))
-        return max(0.0, self.last + pause - now)
+        return max(0.0, pause - (now - self.last))
 
 
 def content(obj: Object) -> Object:
