@@ -19,7 +19,7 @@ import structlog
 from windlass.base import failpoint
 from windlass.base.clock import Clock, SystemClock
 from windlass.base.errors import Retryable
-from windlass.base.redaction import process
+from windlass.base.redaction import process, visible
 from windlass.kube.errors import AlreadyExists
 from windlass.objects.gvr import GVR
 from windlass.objects.json import Object
@@ -121,7 +121,7 @@ class EventRecorder:
             "type": weight,
             "reason": reason[:_LONGEST_TEXT],
             "action": "Reconcile",
-            "note": cut(process.clean(message)),
+            "note": cut(visible(process.clean(message))),
             "regarding": _regarding(ref),
             "reportingController": self._component,
             "reportingInstance": self._instance,

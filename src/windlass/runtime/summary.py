@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from windlass.base.redaction import process
+from windlass.base.redaction import process, visible
 from windlass.objects.condition import Condition, Status, merged
 from windlass.objects.json import JSON, Object
 from windlass.runtime import requests
@@ -85,7 +85,9 @@ def _summary_rows(before: Iterable[Condition], outcome: Outcome) -> list[Conditi
 
 
 def _stamped(row: Condition, generation: int) -> Condition:
-    return replace(row, observed_generation=generation, message=process.clean(row.message))
+    # kubectl prints messages as they are, and a terminal would obey control characters.
+    message = visible(process.clean(row.message))
+    return replace(row, observed_generation=generation, message=message)
 
 
 def _formed(row: JSON) -> bool:

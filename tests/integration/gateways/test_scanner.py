@@ -244,6 +244,7 @@ async def test_gateway_that_comes_back(gateway: Gateway, scanner: Scanner) -> No
     gateway.mode("refused")
     result = await scanner.scan([CONFIG], POLICY)
     assert result.reason == "GatewayUnreachable"
+    assert gateway.url in result.message
     assert result.text == "config=unanswered"
     gateway.mode("ok")
     assert (await scanner.scan([CONFIG], POLICY)).text == "config=200"

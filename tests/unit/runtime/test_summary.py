@@ -83,6 +83,13 @@ def test_a_hundred_equal_passes_write_nothing() -> None:
     assert first["lastHandledReconcileAt"] == "go"
 
 
+def test_no_terminal_obeys_a_message() -> None:
+    """Control characters, NUL included, are shown as escapes; line feeds stay."""
+    status = after({}, Outcome(Verdict("False", "PushRejected", "no\x00w\x1b[2J\nend")))
+    (ready,) = status["conditions"]
+    assert ready["message"] == "no\\u0000w\\u001b[2J\nend"
+
+
 def test_transition_time_moves_with_the_status_only() -> None:
     """A new reason keeps the time, a new status moves it."""
     first = after({}, FINE)

@@ -102,7 +102,8 @@ class Scanner:
         result = await one.run()
         if one.unreachable:
             hint = await self._elsewhere(client)
-            return dataclasses.replace(result, message=result.message + hint)
+            message = f"{self._address.url}: {result.message}{hint}"
+            return dataclasses.replace(result, message=message)
         return result
 
     async def _elsewhere(self, client: Loopback) -> str:

@@ -32,11 +32,14 @@ class Reserve:
         if free - wanted < reserve:
             raise Retryable(
                 "DiskFull",
-                f"the data volume has {_mebibytes(free)} free; this sync needs "
-                f"{_mebibytes(wanted)} more and {_mebibytes(reserve)} must stay free: "
-                "enlarge the volume or remove files",
+                f"the data volume has {_shown(free)} free; this sync needs {_shown(wanted)} more "
+                f"and {_shown(reserve)} must stay free: enlarge the volume or remove files",
             )
 
 
-def _mebibytes(size: int) -> str:
-    return f"{size / MEBIBYTE:.1f} MiB"
+def _shown(size: int) -> str:
+    """A size that never reads as nothing where it is something."""
+    for unit, bytes_ in (("GiB", MEBIBYTE << 10), ("MiB", MEBIBYTE), ("KiB", 1 << 10)):
+        if size >= bytes_:
+            return f"{size / bytes_:.1f} {unit}"
+    return "1 byte" if size == 1 else f"{size} bytes"

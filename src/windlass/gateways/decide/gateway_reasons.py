@@ -111,7 +111,7 @@ def cause(error: WindlassError) -> str:
 
 def _source(error: WindlassError, *, has_data: bool) -> Trouble:
     found = cause(error)
-    message = f"{found}: {error.message}"
+    message = f"{found}: {error.message}{causes.remedy(found)}"
     if found == "DiskFull":
         return Trouble("Error", "DiskFull", error.message)
     if found == "TooLarge":

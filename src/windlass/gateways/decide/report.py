@@ -32,6 +32,7 @@ from windlass.gateways.decide.metadata import Source
 from windlass.gateways.decide.reached import Reached
 from windlass.gateways.decide.standing import Standing, Tally
 from windlass.gateways.decide.status_report import written
+from windlass.git.format import causes
 from windlass.objects.condition import Condition
 from windlass.objects.json import JSON
 from windlass.runtime.outcome import Notice, Outcome, Verdict
@@ -157,10 +158,14 @@ def _word(found: Findings) -> _Word:
 
 
 def _clone_failed(error: WindlassError) -> _Word:
-    verdict = _no("CloneFailed", f"{error.reason}: {error.message}")
+    verdict = _no("CloneFailed", _cause(error))
     if isinstance(error, Stalled):
         return _Word(verdict, stalled=True, because=error.reason)
     return _Word(verdict, reconciling=True, because="Reconciling", warns=True)
+
+
+def _cause(error: WindlassError) -> str:
+    return f"{error.reason}: {error.message}{causes.remedy(error.reason)}"
 
 
 def _of_gateways(found: Findings, tally: Tally) -> _Word:
@@ -211,7 +216,7 @@ def _conditions(found: Findings) -> tuple[Condition, ...]:
 
 def _repo_cloned(found: Findings) -> Condition:
     if found.failure is not None:
-        text = f"{found.failure.reason}: {found.failure.message}"
+        text = _cause(found.failure)
         return Condition(REPO_CLONED, "False", "CloneFailed", text[:_MESSAGE_CHARS])
     if found.source is None:
         return Condition(REPO_CLONED, "False", "SyncInProgress", "the remote is being asked")

@@ -129,7 +129,7 @@ def _without_answer(answer: Answer) -> Verdict:
         return Verdict(Step.FAILED, "GatewayUnreachable", _UNTRUSTED)
     if answer.fault is Fault.TIMEOUT:
         return Verdict(Step.AGAIN, "ScanFailed", "no answer within ignition.scan.requestTimeout")
-    message = f"the gateway cannot be reached: {answer.detail or 'the connection failed'}"
+    message = f"the gateway does not answer: {answer.detail or 'the connection failed'}"
     return Verdict(Step.AGAIN, "GatewayUnreachable", message)
 
 

@@ -33,6 +33,17 @@ _NAMES = {
 }
 
 
+_REMEDIES = {
+    "AuthFailed": "check user, token or key in the Secret, and that it may read the repository",
+    "RepoNotFound": "check the URL; many hosts answer like this where credentials may not read",
+}
+
+
+def remedy(cause: str) -> str:
+    """What a person can do about a cause, to follow its message; empty where that says it."""
+    return f"; {_REMEDIES[cause]}" if cause in _REMEDIES else ""
+
+
 def named(reason: str, message: str) -> str:
     """The cause of a failed read; a reason that is no other stays as it is."""
     found = _NAMES.get(reason, reason)

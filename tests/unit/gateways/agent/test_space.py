@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from windlass.base.errors import Retryable
 from windlass.gateways.agent.placement import beside
 from windlass.gateways.agent.space import MEBIBYTE, Reserve
+from windlass.gateways.agent.tree import Tree
 
 
 def test_the_reserve_is_a_share_of_large_volumes() -> None:
@@ -14,6 +20,17 @@ def test_the_reserve_is_a_share_of_large_volumes() -> None:
 def test_the_reserve_of_small_volumes_is_the_least() -> None:
     """A small volume keeps 256 MiB."""
     assert Reserve().of(1_000 * MEBIBYTE) == 256 * MEBIBYTE
+
+
+@pytest.mark.parametrize(
+    ("wanted", "shown"), [(1, "1 byte"), (52_000, "50.8 KiB"), (3 * MEBIBYTE << 10, "3.0 GiB")]
+)
+def test_what_is_needed_never_reads_as_nothing(tmp_path: Path, wanted: int, shown: str) -> None:
+    """Small syncs are refused with their own size, not with 0.0 MiB."""
+    tree = Tree(tmp_path)
+    with pytest.raises(Retryable, match=f"needs {shown} more"):
+        Reserve(share=1.0).check(tree, "", wanted)
+    tree.close()
 
 
 def test_a_copy_beside_a_long_name_has_a_name_that_fits() -> None:
