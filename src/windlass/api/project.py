@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -24,6 +24,10 @@ from windlass.api.project_source import (
 from windlass.api.resource import Resource
 from windlass.api.scalar import NamespaceName
 from windlass.api.status import Count, Status
+
+FINALIZER = "catalyst.catalyst.dev/finalizer"
+
+DeletionPolicy = Literal["Block", "Cascade"]
 
 
 def _known_sources(spec: ProjectSpec) -> bool:
@@ -101,6 +105,13 @@ class ProjectSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
             extra=declared(list_type="set"),
         ),
     ] = ()
+    deletion_policy: Annotated[
+        DeletionPolicy,
+        Meta(
+            description="What deleting this Project does while Environments use it: Block waits "
+            "until somebody has deleted them, Cascade deletes them."
+        ),
+    ] = "Block"
     source: Annotated[
         SingleSource | None,
         Meta(description="Another way to write sources with one entry named primary."),

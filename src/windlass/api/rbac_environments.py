@@ -84,6 +84,8 @@ def _environments(place: Install) -> Object:
         "made. Secrets are only ever fetched by the name that a Project gives.",
         [
             role.rule([CATALYST.name], plurals, (*role.READ, "patch")),
+            # A Project that is deleted may take its Environments along.
+            role.rule([CATALYST.name], ["environments"], ["delete"]),
             role.rule([CATALYST.name], statuses, ["update", "patch"]),
             role.rule([""], ["namespaces"], ["create", "patch", "delete"]),
             role.rule([role.RBAC_GROUP], ["rolebindings"], ["create"]),

@@ -4,12 +4,15 @@
 |---|---|---|
 | its object breaks a rule | False ConfigInvalid, Stalled | Failed |
 | no Project, or one that is not shared with it | False ProjectNotFound | Pending |
+| the same, and it serves | as before, ProjectNotFound | as before |
 | the operator is suspended | as before, Suspended | as before; Pending if it never began |
 | it is suspended | as before, Suspended | as before; Pending if it never began |
 | its Project is suspended | as before, ProjectSuspended | as before; Pending until it serves |
-| its Project is being deleted | False ProjectTerminating | Pending |
+| its Project is being deleted, and it has no namespace yet | False ProjectTerminating | Pending |
 
-What already serves keeps its phase: it serves on. Whoever is held back is not touched.
+What already serves keeps phase and Ready: it serves on. Whoever is held back is not touched.
+One that has a namespace is kept up until somebody deletes it, also while its Project is being
+deleted: what isolates it has to stand as long as it runs.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from windlass.environments.decide import wish
 from windlass.environments.decide.marks import Marks
 from windlass.objects.json import Object
 from windlass.objects.key import Key
-from windlass.runtime.outcome import Outcome, Verdict
+from windlass.runtime.outcome import Notice, Outcome, Verdict
 
 OPERATOR_SUSPENDED = (
     "the operator is suspended; nothing is changed until the administrator sets its setting "
@@ -78,7 +81,7 @@ def accepted(cache: Cache, key: Key, obj: Object, *, suspended: bool) -> Subject
     if project.spec.suspend:
         text = f"Project {there} is suspended; nothing is changed until its spec.suspend is false"
         return _suspended(found, "ProjectSuspended", text)
-    if project.metadata.deletion_timestamp:
+    if project.metadata.deletion_timestamp and not found.status.namespace:
         text = f"Project {there} is being deleted"
         return _held_back(found, Verdict("False", "ProjectTerminating", text))
     return Subject(found, obj, project, _marks(found, project, cache.team(key.namespace)))
@@ -101,10 +104,13 @@ def _marks(found: Environment, project: Project, team: str) -> Marks:
 
 def _held_back(found: Environment, verdict: Verdict) -> Outcome:
     fields: Object = {"message": verdict.message[:1024]}
-    if found.status.serving is None:
-        fields["phase"] = "Pending"
     # A Project that leaves is on its way; one that is not there needs somebody.
     missing = verdict.reason == "ProjectNotFound"
+    if found.status.serving is not None:
+        told = (Notice("Warning", verdict.reason, verdict.message),) if missing else ()
+        kept = Verdict(None, verdict.reason, verdict.message)
+        return Outcome(kept, fields=fields, events=told)
+    fields["phase"] = "Pending"
     return Outcome(verdict, reconciling=True, fields=fields, warns=missing)
 
 

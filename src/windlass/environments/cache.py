@@ -57,6 +57,11 @@ class Cache:
         raw = self.environments.get(key)
         return orjson.loads(raw) if raw is not None else None
 
+    def stored_project(self, key: Key) -> Object | None:
+        """A Project as the object it is stored as, whether it can be understood or not."""
+        raw = self.projects.get(key)
+        return orjson.loads(raw) if raw is not None else None
+
     def environments_of(self, project: Key) -> Iterator[Key]:
         """The Environments that name a Project, readable or not."""
         for key in tuple(self.environments.keys()):

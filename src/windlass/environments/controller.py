@@ -23,7 +23,7 @@ from windlass.environments.cache import Cache
 from windlass.environments.charts import Charts
 from windlass.environments.commits import Commits
 from windlass.environments.corrections import Corrections
-from windlass.environments.decide import marks, reach
+from windlass.environments.decide import marks, reach, report
 from windlass.environments.decide.fences import Surroundings
 from windlass.environments.decide.names import Naming
 from windlass.environments.decide.owned_objects import Subject
@@ -49,10 +49,12 @@ from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.follow import FollowSettings, Scope
 from windlass.objects.gvr import GVR
+from windlass.objects.json import Object
 from windlass.objects.key import Key
 from windlass.runtime.controller import Controller, Passed, Reconcile
 from windlass.runtime.events import EventRecorder, ObjectRef
 from windlass.runtime.informer import Informer
+from windlass.runtime.outcome import Outcome
 from windlass.runtime.owned import Owned
 from windlass.runtime.queue import KeyedQueue
 from windlass.runtime.reporter import Reporter
@@ -90,6 +92,10 @@ class EnvironmentsSettings:
     suspended: bool = False
 
 
+def _as_it_is(_: Object, outcome: Outcome) -> Outcome:
+    return outcome
+
+
 class EnvironmentsController:
     """All parts of the capability, wired."""
 
@@ -107,6 +113,7 @@ class EnvironmentsController:
         self._clock = clock
         self._on_pass = on_pass
         self._measures = Measures(metrics)
+        self._projects: dict[Key, Key] = {}
         self._queues: dict[str, KeyedQueue[Key]] = {
             "Environment": KeyedQueue(),
             "Project": KeyedQueue(),
@@ -221,8 +228,10 @@ class EnvironmentsController:
             corrected=Corrections(self._recorder, self._measures, self._clock).tell,
         )
         projects = Projects(
+            api,
             self.cache,
             sources,
+            field_manager=FIELD_MANAGER,
             poll_seconds=self._settings.poll_seconds,
             suspended=self._settings.suspended,
         )
@@ -255,6 +264,7 @@ class EnvironmentsController:
                 field_manager=STATUS_MANAGER,
                 recorder=self._recorder,
                 clock=self._clock,
+                complete=report.completed if kind == "Environment" else _as_it_is,
             ),
             workers=_WORKERS,
             on_pass=self._on_pass,
@@ -270,8 +280,12 @@ class EnvironmentsController:
 
     def _environment_changed(self, key: Key) -> None:
         self._queues["Environment"].add(key)
-        project = self.cache.project_of(key)
-        if project is not None:
+        # One that is gone no longer says which Project waits for that.
+        before, now = self._projects.pop(key, None), self.cache.project_of(key)
+        if now is not None:
+            self._projects[key] = now
+        for project in {before, now} - {None}:
+            assert project is not None
             self._queues["Project"].add(project)
 
     def _project_changed(self, key: Key) -> None:

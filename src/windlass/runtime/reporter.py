@@ -30,6 +30,7 @@ from windlass.runtime.recent import Recent
 _ATTEMPTS = 5
 
 Lookup = Callable[[Key], bytes | None]
+Complete = Callable[[Object, Outcome], Outcome]
 
 
 class Writer(Protocol):
@@ -59,7 +60,11 @@ class Sighting:
 
 
 class Reporter:
-    """The status of all objects of one kind; `lookup` is the informer's `get`."""
+    """The status of all objects of one kind; `lookup` is the informer's `get`.
+
+    `complete` adds to an outcome what the object's other status fields must say beside it,
+    also where a pass ended in an error.
+    """
 
     def __init__(
         self,
@@ -70,7 +75,9 @@ class Reporter:
         field_manager: str,
         recorder: EventRecorder | None = None,
         clock: Clock | None = None,
+        complete: Complete = lambda _, outcome: outcome,
     ) -> None:
+        self._complete = complete
         self._api = api
         self._gvr = gvr
         self._field_manager = field_manager
@@ -103,6 +110,7 @@ class Reporter:
     async def _settled(self, key: Key, obj: Object, seen: Sighting, outcome: Outcome) -> bool:
         """Write if there is something to write; False if somebody else wrote first."""
         old = obj.get("status") or {}
+        outcome = self._complete(obj, outcome)
         new = summary.summarise(
             old,
             outcome,

@@ -11,6 +11,7 @@ from tests.support.previews import (
     CONFIG_MAPS,
     ENVIRONMENTS,
     NAMESPACES,
+    POLICIES,
     PROJECTS,
     Previews,
 )
@@ -174,6 +175,82 @@ async def test_a_namesake_waits_for_the_old_namespace(tenant: Previews) -> None:
         owner = made["metadata"]["annotations"]["catalyst.dev/environment-uid"]
         assert owner == new["metadata"]["uid"]
         assert new["status"]["namespaceUID"] != old["status"]["namespaceUID"]
+
+
+async def _project(tenant: Previews) -> Any:
+    return await tenant.api.get(PROJECTS, tenant.name, tenant.namespace)
+
+
+@pytest.mark.scenario("E27")
+async def test_a_project_waits_for_its_environments(tenant: Previews, other_namespace: str) -> None:
+    """Block names them and deletes none; they run on, isolated; without them it goes."""
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment("one"), tenant.environment("two"))
+        await tenant.phase("Ready", "one")
+        await tenant.phase("Ready", "two")
+        place = await tenant.place()
+        # One that the Project is not shared with holds nobody up.
+        stranger = tenant.environment("stranger")
+        stranger["metadata"]["namespace"] = other_namespace
+        stranger["spec"]["projectRef"]["namespace"] = tenant.namespace
+        await tenant.apply(stranger)
+        await tenant.api.delete(PROJECTS, tenant.name, tenant.namespace)
+
+        async def blocked() -> Any:
+            rows = (await _project(tenant))["status"]["conditions"]
+            return {row["type"]: row for row in rows}.get("DeletionBlocked")
+
+        row = await eventually(blocked, "the deletion is blocked")
+        assert (row["status"], row["reason"]) == ("True", "EnvironmentsExist")
+        assert row["message"] == (
+            f"2 Environments use this Project: {tenant.namespace}/one, {tenant.namespace}/two; "
+            "delete them, or set spec.deletionPolicy to Cascade"
+        )
+        [event] = await eventually(lambda: tenant.events("DeletionBlocked"), "an Event")
+        assert event["type"] == "Warning"
+        await tenant.apply(tenant.environment("late"))
+        late = await tenant.phase("Pending", "late")
+        assert "ProjectTerminating" in str(late["status"]["conditions"])
+        await tenant.api.delete(POLICIES, "default-policy", place)
+
+        async def isolated() -> bool:
+            found = await tenant.api.list(POLICIES, place)
+            return "default-policy" in {row["metadata"]["name"] for row in found}
+
+        await eventually(isolated, "the policy is back", seconds=5.0)
+        for name in ("one", "two", "late"):
+            found = await tenant.get(name)
+            assert not found["metadata"].get("deletionTimestamp")
+            await tenant.api.delete(ENVIRONMENTS, name, tenant.namespace)
+        await tenant.gone(PROJECTS, tenant.name, tenant.namespace)
+        await tenant.api.get(ENVIRONMENTS, "stranger", other_namespace)
+
+
+@pytest.mark.scenario("E27")
+async def test_a_project_may_take_its_environments_along(
+    tenant: Previews, other_namespace: str
+) -> None:
+    """Cascade deletes those that it is shared with, waits for them, and then goes."""
+    async with tenant.running():
+        await tenant.apply(
+            tenant.project(deletionPolicy="Cascade"),
+            tenant.environment("one"),
+            tenant.environment("two"),
+        )
+        await tenant.phase("Ready", "one")
+        await tenant.phase("Ready", "two")
+        places = [await tenant.place(name) for name in ("one", "two")]
+        stranger = tenant.environment("stranger")
+        stranger["metadata"]["namespace"] = other_namespace
+        stranger["spec"]["projectRef"]["namespace"] = tenant.namespace
+        await tenant.apply(stranger)
+        await tenant.api.delete(PROJECTS, tenant.name, tenant.namespace)
+        await tenant.gone(PROJECTS, tenant.name, tenant.namespace)
+        for name, place in zip(("one", "two"), places, strict=True):
+            await tenant.gone(ENVIRONMENTS, name, tenant.namespace, seconds=0.5)
+            await tenant.gone(NAMESPACES, place, seconds=0.5)
+        kept = await tenant.api.get(ENVIRONMENTS, "stranger", other_namespace)
+        assert not kept["metadata"].get("deletionTimestamp")
 
 
 class _Speechless:

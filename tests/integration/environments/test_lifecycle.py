@@ -296,3 +296,48 @@ async def test_two_projects_at_once_of_which_one_is_poisoned(tenant: Previews) -
     for writer in held:
         writer.close()
     server.close()
+
+
+def _verdicts(found: Any) -> tuple[str, str, str]:
+    """What `kubectl get` shows as PHASE and READY, and the reason of the latter."""
+    status = found["status"]
+    [ready] = [row for row in status["conditions"] if row["type"] == "Ready"]
+    return status["phase"], ready["status"], ready["reason"]
+
+
+async def test_what_serves_without_its_project_is_still_ready(tenant: Previews) -> None:
+    """PHASE and READY stay as they were, with a reason that says what is missing."""
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment())
+        await tenant.phase("Ready")
+    # Somebody takes the finalizer off: nothing waits for the Environment any more.
+    await tenant.patch(PROJECTS, tenant.name, {"metadata": {"finalizers": None}}, tenant.namespace)
+    await tenant.api.delete(PROJECTS, tenant.name, tenant.namespace)
+    async with tenant.running():
+        found = await tenant.condition("Ready", "ProjectNotFound")
+        assert _verdicts(found) == ("Ready", "True", "ProjectNotFound")
+        await tenant.apply(tenant.project())
+        found = await tenant.condition("Ready", "Succeeded")
+        assert _verdicts(found)[:2] == ("Ready", "True")
+
+
+async def test_a_fault_of_ours_is_shown_in_phase_and_ready(
+    tenant: Previews, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pass that ends in an error says in both that nobody knows; both heal with it."""
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment())
+        await tenant.phase("Ready")
+
+        async def broken(*_: object) -> Any:
+            raise RuntimeError("a fault of ours")
+
+        with monkeypatch.context() as patched:
+            patched.setattr("windlass.environments.spaces.Spaces.ensure", broken)
+            stamp = {"metadata": {"annotations": {"windlass.dev/requestedAt": "now"}}}
+            await tenant.patch(ENVIRONMENTS, "one", stamp, tenant.namespace)
+            found = await tenant.condition("Ready", "InternalError")
+        assert _verdicts(found)[:2] == ("Deploying", "False")
+        assert "error id" in found["status"]["message"]
+        found = await tenant.phase("Ready")
+        assert _verdicts(found)[:2] == ("Ready", "True")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from windlass.environments.decide import phase
 from windlass.environments.decide.phase import (
@@ -19,6 +22,8 @@ from windlass.environments.decide.phase import (
     Phase,
 )
 from windlass.objects.condition import Condition
+
+PHASES = get_args(Phase)
 
 ALL = {kind: Condition(kind, "True", "Fine", "") for kind in CONDITIONS}
 
@@ -124,3 +129,35 @@ def test_what_readers_of_conditions_see(word: Phase, stalled: bool, reconciling:
     """Failed is stalled; what goes on by itself is reconciling."""
     found = phase.Standing(word, "x", "y")
     assert (found.stalled, found.reconciling) == (stalled, reconciling)
+
+
+@given(
+    st.sampled_from(["", *PHASES]),
+    st.sampled_from(["True", "False", "Unknown"]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_phase_and_ready_never_contradict(
+    said: str, ready: str, stalled: bool, deleting: bool
+) -> None:
+    """Whatever was said last, and however a pass ended."""
+    agreed = phase.agreed(said, ready=ready, stalled=stalled, deleting=deleting)
+    assert agreed in PHASES
+    if not deleting:
+        assert (agreed == "Ready") is (ready == "True")
+    assert phase.agreed(agreed, ready=ready, stalled=stalled, deleting=deleting) == agreed
+
+
+@pytest.mark.parametrize(
+    ("said", "stalled", "deleting", "agreed"),
+    [
+        ("Ready", False, False, "Deploying"),
+        ("Ready", True, False, "Failed"),
+        ("Ready", False, True, "Deleting"),
+        ("Building", False, False, "Building"),
+        ("", False, False, "Pending"),
+    ],
+)
+def test_the_phase_after_a_fault(said: str, stalled: bool, deleting: bool, agreed: str) -> None:
+    """It runs no longer for all that is known; what was under way still is."""
+    assert phase.agreed(said, ready="False", stalled=stalled, deleting=deleting) == agreed

@@ -153,6 +153,23 @@ def standing(conditions: Mapping[str, Condition], around: Circumstances) -> Stan
     )
 
 
+def agreed(phase: str, *, ready: str, stalled: bool, deleting: bool) -> str:
+    """The phase that goes with a Ready condition, where a pass ended before it found one.
+
+    `phase` is what was said last. Whoever reads PHASE and READY side by side must never see
+    one of them say that it runs and the other that it does not.
+    """
+    if (phase == "Ready") is (ready == "True") and phase:
+        return phase
+    if deleting:
+        return "Deleting"
+    if ready == "True":
+        return "Ready"
+    if stalled:
+        return "Failed"
+    return "Deploying" if phase else "Pending"
+
+
 def is_terminal(row: Condition, *, was_ready: bool) -> bool:
     """Whether nothing happens until inputs change."""
     if row.status == "True" or row.reason not in TERMINAL.get(row.type, frozenset()):

@@ -18,7 +18,7 @@ from windlass.environments.decide.phase import Circumstances, Standing
 from windlass.environments.decide.step import Finding
 from windlass.objects.condition import Condition
 from windlass.objects.json import JSON, Object
-from windlass.runtime.outcome import Notice, Outcome, Verdict
+from windlass.runtime.outcome import READY, Notice, Outcome, Verdict
 from windlass.runtime.summary import conditions_of, timestamp
 
 STEPS = (
@@ -116,6 +116,25 @@ def outcome(account: Account, status: Object, now: datetime) -> Outcome:
         warns=last is not None and last.ends and phase.is_failure(last.condition),
         events=(*news.grounds(account.findings, account.namespace_uid, status), *account.events),
     )
+
+
+def completed(environment: Object, found: Outcome) -> Outcome:
+    """`found` with the phase that agrees with its Ready condition, also after a fault."""
+    status = environment.get("status") or {}
+    if found.ready is None:
+        return found
+    said = {row.type: row.status for row in conditions_of(status)}
+    known = str(found.fields.get("phase") or status.get("phase") or "")
+    agreed = phase.agreed(
+        known,
+        ready=found.ready.status or said.get(READY, "Unknown"),
+        stalled=found.stalled,
+        deleting=bool(environment["metadata"].get("deletionTimestamp")),
+    )
+    if agreed == known:
+        return found
+    text = found.ready.message[:_MOST_CHARS]
+    return replace(found, fields={"message": text, **found.fields, "phase": agreed})
 
 
 def is_isolated(status: Object) -> bool:
