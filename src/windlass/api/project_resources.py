@@ -19,8 +19,8 @@ class ContainerLimits(Struct, frozen=True, kw_only=True, rename="camel", omit_de
             "default_request",
             "default",
             amount.CONTAINER,
-            "defaultRequest is not above default (500m, 512Mi and 2Gi where it is left out)",
-            {"cpu": "500m", "memory": "512Mi", "ephemeral_storage": "2Gi"},
+            "defaultRequest is not above default (500m, 400Mi and 1Gi where it is left out)",
+            {"cpu": "500m", "memory": "400Mi", "ephemeral_storage": "1Gi"},
         ),
         amount.not_above("default", "max", amount.CONTAINER, "default is not above max"),
         amount.not_above(
@@ -34,7 +34,7 @@ class ContainerLimits(Struct, frozen=True, kw_only=True, rename="camel", omit_de
     ] = None
     default: Annotated[
         ContainerAmounts | None,
-        Meta(description="Limits of a container without any; left out, 500m, 512Mi and 2Gi."),
+        Meta(description="Limits of a container without any; left out, 500m, 400Mi and 1Gi."),
     ] = None
     max: Annotated[
         ContainerAmounts | None,

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.previews import NAMESPACES, POLICIES, QUOTAS, Previews, deployment
+from tests.support.previews import (
+    DEPLOYMENTS,
+    NAMESPACES,
+    POLICIES,
+    QUOTAS,
+    Previews,
+    deployment,
+)
 from tests.support.waiting import eventually
 from windlass.objects.gvr import GVR
 
@@ -40,13 +47,35 @@ async def test_the_fence_stands_with_its_defaults(tenant: Previews) -> None:
     assert hard["pods"] == "20"
     assert hard["requests.storage"] == "20Gi"
     assert hard["services.loadbalancers"] == hard["services.nodeports"] == "0"
-    assert pod["spec"]["containers"][0]["resources"]["limits"]["memory"] == "512Mi"
+    assert pod["spec"]["containers"][0]["resources"]["limits"]["memory"] == "400Mi"
     assert policies == {
         "default-policy",
         "allow-same-namespace",
         "allow-dns",
         "allow-web-egress",
     }
+
+
+async def test_as_many_pods_fit_as_the_default_quota_counts(tenant: Previews) -> None:
+    """Twenty pods that say nothing about resources all start; one more does not."""
+    tenant.commit({"deploy/all.yaml": deployment(replicas=20)})
+    async with tenant.running():
+        await tenant.apply(tenant.project(), tenant.environment())
+        await tenant.started()
+        place = await tenant.place()
+        pods = await tenant.pods(place)
+        used = (await tenant.api.get(QUOTAS, "default-quota", place))["status"]["used"]
+        tenant.commit({"deploy/all.yaml": deployment(replicas=21)})
+
+        async def refused() -> bool:
+            live = await tenant.api.get(DEPLOYMENTS, "web", place)
+            rows = live["status"].get("conditions") or []
+            texts = [row["message"] for row in rows if row["type"] == "ReplicaFailure"]
+            return any("exceeded quota" in text and "pods=20" in text for text in texts)
+
+        await eventually(refused, "the pod too many is refused for the number of pods")
+    assert len(pods) == 20
+    assert used["limits.ephemeral-storage"] == "20Gi"
 
 
 @pytest.mark.scenario("E34", "E39", "E40")

@@ -109,7 +109,7 @@ def test_the_limit_range_covers_what_the_quota_counts() -> None:
 def test_the_default_row() -> None:
     """What a container without resources gets."""
     assert quota.container_limits(Limits(), DEFAULT) == {
-        "default": {"cpu": "500m", "memory": "512Mi", "ephemeral-storage": "2Gi"},
+        "default": {"cpu": "500m", "memory": "400Mi", "ephemeral-storage": "1Gi"},
         "defaultRequest": {"cpu": "50m", "memory": "64Mi", "ephemeral-storage": "256Mi"},
         "max": {"memory": "8Gi", "ephemeral-storage": "20Gi"},
     }

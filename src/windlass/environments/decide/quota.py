@@ -47,7 +47,8 @@ _KEYS = {
 _OF_CPU = frozenset({"cpu", "limitsCpu"})
 _RESERVED = {"secrets": OWN_SECRETS, "configMaps": OWN_CONFIG_MAPS, "jobs": OWN_JOBS}
 _REQUEST = {"cpu": "50m", "memory": "64Mi", "ephemeral-storage": "256Mi"}
-_LIMIT = {"cpu": "500m", "memory": "512Mi", "ephemeral-storage": "2Gi"}
+# So that as many containers as the default quota has pods fit into it: 20 into 8Gi and 20Gi.
+_LIMIT = {"cpu": "500m", "memory": "400Mi", "ephemeral-storage": "1Gi"}
 
 
 class AboveMaximum(ValueError):
