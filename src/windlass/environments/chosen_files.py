@@ -12,7 +12,7 @@ What is no plain file is refused by name: it could lead anywhere.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from windlass.base.errors import Stalled
 from windlass.environments.decide import file_globs, manifests
@@ -37,6 +37,7 @@ def manifests_at(listing: Listing, path: str, exclude: Sequence[str] = ()) -> di
     `exclude` are patterns of paths below `path`.
     """
     if path in listing:
+        _check_kustomize({path})
         return _plain({path: listing[path]})
     left_out, below = file_globs.compiled(exclude), len(folder(path))
     inside = {
@@ -45,9 +46,7 @@ def manifests_at(listing: Listing, path: str, exclude: Sequence[str] = ()) -> di
         if not _is_hidden(name[below:]) and not left_out.match(name[below:])
     }
     found = {name: entry for name, entry in inside.items() if manifests.is_manifest(name)}
-    for name in sorted(inside):
-        if name.rpartition("/")[2] in _KUSTOMIZATIONS:
-            raise RenderRefused("RenderFailed", f"{name}: {manifests.NO_KUSTOMIZE}")
+    _check_kustomize(inside)
     if not found:
         raise RenderRefused("RenderFailed", f"no YAML or JSON file lies below {path or 'the root'}")
     return _plain(found)
@@ -78,6 +77,13 @@ def tree(entries: Listing) -> str:
     """What changes with any path and any content, and with nothing else."""
     rows = sorted((path, str(entry.blob)) for path, entry in entries.items())
     return hashlib.sha256(repr(rows).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _check_kustomize(names: Iterable[str]) -> None:
+    """A kustomization needs neither apiVersion nor kind; what says so is its name."""
+    for name in sorted(names):
+        if name.rpartition("/")[2] in _KUSTOMIZATIONS:
+            raise RenderRefused("RenderFailed", f"{name}: {manifests.NO_KUSTOMIZE}")
 
 
 def _is_hidden(name: str) -> bool:

@@ -53,10 +53,11 @@ class Hand:
         if live is not None and live["metadata"].get("deletionTimestamp"):
             raise Leaving
         failpoint.reach("environments.apply.before")
-        if live is not None and bundles.replaces_pods(wanted, live):
-            return await self._made_anew(member, wanted, live)
         try:
-            applied = await self.owned.ensure(member.gvr, wanted, live)
+            if live is not None and bundles.replaces_pods(wanted, live):
+                applied = await self._made_anew(member, wanted, live)
+            else:
+                applied = await self.owned.ensure(member.gvr, wanted, live)
         except Invalid as error:
             old = live or await self.read(member.gvr, member.name)
             if old is None or not await self._would_do(member, wanted):

@@ -100,4 +100,6 @@ def test_a_kustomization_is_refused_by_its_name(name: str) -> None:
     listing = {**_DIRECTORY, f"deploy/a/{name}": Entry(0o100644, "0" * 40)}
     with pytest.raises(RenderRefused, match="kustomize is not supported yet"):
         chosen_files.manifests_at(listing, "deploy")
+    with pytest.raises(RenderRefused, match="kustomize is not supported yet"):
+        chosen_files.manifests_at(listing, f"deploy/a/{name}")
     assert chosen_files.manifests_at(listing, "deploy", (f"**/{name}",))

@@ -45,15 +45,15 @@ def _matches(pattern: Sequence[re.Pattern[str] | None], names: Sequence[str]) ->
     reached = _skipping(pattern, {0})
     for name in names:
         onward = set()
-        for at in reached:
-            part = pattern[at] if at < len(pattern) else re.compile(r"(?!)")
+        for at in reached - {len(pattern)}:
+            part = pattern[at]
             if part is None:
                 onward.add(at)
             elif part.match(name):
                 onward.add(at + 1)
         reached = _skipping(pattern, onward)
-        if len(pattern) in reached:
-            return bool(pattern)
+        if onward and len(pattern) in reached:
+            return True
     return False
 
 
