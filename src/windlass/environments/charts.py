@@ -1,26 +1,28 @@
-"""From the files of a chart to what helm makes of them.
+"""From the files of a chart to its objects as text.
 
-What decides is what goes in: files, values, names. The same of these is rendered once for
-an Environment, also across restarts (`kept_charts`).
+What decides is what goes in: files, values, names. With the same of these the kept output is
+used, also across restarts (`kept_charts`). With others helm renders twice, and what differs
+between the two takes its values from the kept output (`decide.generated_values`).
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from windlass.api.project_source import Template
 from windlass.environments import chosen_files
-from windlass.environments.decide import helm_values
+from windlass.environments.decide import generated_values, helm_values
 from windlass.environments.decide.bundle import Place
 from windlass.environments.helm import Release
-from windlass.environments.kept_charts import KeptCharts
+from windlass.environments.kept_charts import KeptCharts, Output
 from windlass.environments.offers import Offers
 
 _NOT_KEPT = (
-    "what the chart makes is too large to be kept; if it draws values by lot, they are drawn anew "
-    "when the operator starts again"
+    "the rendered chart is too large to be kept in a Secret; values that it generates change when "
+    "the operator restarts; make the chart smaller, or set fixed values"
 )
 
 
@@ -29,7 +31,7 @@ class Renderer(Protocol):
 
     async def template(
         self, chart: Mapping[str, bytes], values: Sequence[bytes], release: Release
-    ) -> bytes: ...
+    ) -> tuple[bytes, bytes]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +41,6 @@ class Recipe:
     template: Template
     values: tuple[bytes, ...]
     release: str
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """What helm printed, and the hash of what it was made from."""
-
-    inputs: str
-    text: bytes
 
 
 class Charts:
@@ -60,7 +54,7 @@ class Charts:
     async def output(
         self, recipe: Recipe, tree: str, contents: Mapping[str, bytes], place: Place
     ) -> Output:
-        """What helm makes of the files; `tree` stands for all of them."""
+        """The objects of a chart; `tree` stands for all of its files."""
         inputs = helm_values.inputs(
             tree,
             recipe.template.path,
@@ -68,21 +62,26 @@ class Charts:
             recipe.values,
             (recipe.release, place.namespace),
         )
-        known = await self._kept.get(place.namespace, place.marks, inputs)
-        if known is None:
-            known = await self._rendered(recipe, contents, place.namespace)
-        return Output(inputs, known)
+        kept = await self._kept.get(place.namespace, place.marks)
+        if kept is not None and kept.inputs == inputs:
+            return kept
+        first, second = await self._rendered(recipe, contents, place.namespace)
+        last = kept.text if kept is not None else b""
+        settled = await asyncio.to_thread(generated_values.settle, first, second, last)
+        return Output(inputs, settled.output, settled.notes)
 
     async def keep(self, output: Output, place: Place) -> tuple[str, ...]:
         """Keep what is about to be applied; what there is to say about that."""
-        is_kept = await self._kept.keep(place.namespace, place.marks, output.inputs, output.text)
-        return () if is_kept else (_NOT_KEPT,)
+        is_kept = await self._kept.keep(place.namespace, place.marks, output)
+        return output.notes if is_kept else (*output.notes, _NOT_KEPT)
 
     def forget(self, place: str) -> None:
         """The namespace is gone."""
         self._kept.forget(place)
 
-    async def _rendered(self, recipe: Recipe, contents: Mapping[str, bytes], place: str) -> bytes:
+    async def _rendered(
+        self, recipe: Recipe, contents: Mapping[str, bytes], place: str
+    ) -> tuple[bytes, bytes]:
         offer = await self._offers.get()
         below = chosen_files.folder(recipe.template.path)
         files = {

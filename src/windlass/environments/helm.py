@@ -2,8 +2,8 @@
 
 The child has no network, no cluster, no plugins, no repositories: `lookup` and
 `getHostByName` find nothing, dependencies are those in `charts/`. Hooks are part of what
-comes back, with their annotations; the directory `crds/` is not. The same input gives the
-same output as far as the chart's own functions allow it.
+comes back, with their annotations; the directory `crds/` is not. A chart is rendered twice:
+where the two outputs differ, its own functions generated something.
 The directory is gone afterwards; one that a killed operator left is removed at the start.
 
 A few are rendered at a time. Whoever would wait long for that comes again later: a pass that
@@ -57,8 +57,8 @@ class Helm:
 
     async def template(
         self, chart: Mapping[str, bytes], values: Sequence[bytes], release: Release
-    ) -> bytes:
-        """The objects of a chart, as YAML.
+    ) -> tuple[bytes, bytes]:
+        """The objects of a chart, as YAML, rendered twice.
 
         `chart` maps paths relative to the chart's root to contents; `values` are YAML or JSON
         files, later ones win. Raises RenderRefused("RenderFailed" | "RenderTooLarge") for what
@@ -70,13 +70,16 @@ class Helm:
         names = [f"values-{number}.yaml" for number in range(len(values))]
         files = {f"{_CHART}/{path}": content for path, content in chart.items()}
         files |= dict(zip(names, values, strict=True))
+        command = [program, *helm_words.arguments(release, chart=_CHART, values=names)]
+        # One turn for both: waiting for a second one would throw the first output away.
         async with self._turn(), self._written(files) as directory:
-            ended = await child.run(
-                [program, *helm_words.arguments(release, chart=_CHART, values=names)],
-                directory=directory,
-                limits=self._limits,
-                environment=_environment(directory),
-            )
+            first = await self._output(command, directory)
+            return first, await self._output(command, directory)
+
+    async def _output(self, command: Sequence[str], directory: Path) -> bytes:
+        ended = await child.run(
+            command, directory=directory, limits=self._limits, environment=_environment(directory)
+        )
         if ended.returncode == 0:
             return ended.stdout
         said = helm_words.last_words(ended.stderr)

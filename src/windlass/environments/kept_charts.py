@@ -1,11 +1,15 @@
-"""What helm made of charts, kept so that the same inputs give the same objects.
+"""The final output of charts, kept so that the same inputs give the same objects.
 
-A chart may draw passwords by lot. Rendered again, after a restart say, it would give other
-ones to what already runs with the first. So the output stands in a Secret of the namespace
-it is for, before anything of it is applied, under the hash of its inputs; only other inputs
-are rendered anew. One output is kept, the last that may be applied: what is refused leaves
-that of what runs where it is. What is too large for a Secret is kept for as long as the
-operator lives.
+A chart may generate passwords. Rendered again, after a restart say, it would give other ones
+to what already runs with the first. So the output stands in a Secret of the namespace it is
+for, before anything of it is applied, with the hash of its inputs: the same inputs are not
+rendered again, and other ones take generated values from it (`decide.generated_values`). One
+output is kept, the last that may be applied: what is refused leaves that of what runs where
+it is. What is too large for a Secret is kept for as long as the operator lives.
+
+    data      inputs   hash of what the chart was rendered from
+              output   text as `helm template` prints it, gzip
+              notes    JSON list of what differs with every render; absent in older Secrets
 """
 
 from __future__ import annotations
@@ -15,6 +19,8 @@ import base64
 import gzip
 import zlib
 from dataclasses import dataclass
+
+import msgspec
 
 from windlass.base import failpoint
 from windlass.environments.decide import manifests, owned_objects
@@ -29,14 +35,29 @@ MOST_BYTES = 900 << 10
 
 _INPUTS = "inputs"
 _OUTPUT = "output"
+_NOTES = "notes"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The objects of a chart as text.
+
+    inputs: hash of what the chart was rendered from
+    notes: what differs with every render, for `status.unsupported`
+    """
+
+    inputs: str
+    text: bytes
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """Some output, packed, and the hash of what it was made from."""
+    """An output, packed."""
 
     inputs: str
     packed: bytes
+    notes: tuple[str, ...]
 
     @property
     def fits(self) -> bool:
@@ -51,23 +72,23 @@ class KeptCharts:
         self._field_manager = field_manager
         self._kept: dict[str, _Kept] = {}
 
-    async def get(self, place: str, owner: Marks, inputs: str) -> bytes | None:
-        """What was made of these inputs for `place`, if it is still known."""
+    async def get(self, place: str, owner: Marks) -> Output | None:
+        """The output that was applied last in `place`, if it is still known."""
         kept = self._kept.get(place) or await self._stored(place, owner)
-        if kept is None or kept.inputs != inputs:
+        text = await asyncio.to_thread(_unpacked, kept.packed) if kept is not None else None
+        if kept is None or text is None:
             return None
-        output = await asyncio.to_thread(_unpacked, kept.packed)
-        if output is not None:
-            self._kept[place] = kept
-        return output
+        self._kept[place] = kept
+        return Output(kept.inputs, text, kept.notes)
 
-    async def keep(self, place: str, owner: Marks, inputs: str, output: bytes) -> bool:
-        """Keep what was made, if it is not kept yet; whether a restart will find it."""
+    async def keep(self, place: str, owner: Marks, output: Output) -> bool:
+        """Keep an output, if it is not kept yet; whether a restart will find it."""
         known = self._kept.get(place)
-        if known is not None and known.inputs == inputs:
+        if known is not None and known.inputs == output.inputs:
             return known.fits
         # No time of packing in it: the same output is the same bytes.
-        kept = _Kept(inputs, await asyncio.to_thread(gzip.compress, output, mtime=0))
+        packed = await asyncio.to_thread(gzip.compress, output.text, mtime=0)
+        kept = _Kept(output.inputs, packed, output.notes)
         if kept.fits:
             obj = _secret(place, owner, kept)
             failpoint.reach("environments.chart.before")
@@ -89,12 +110,15 @@ class KeptCharts:
         if owner_uid(found) != owner.uid:
             return None
         return _Kept(
-            _decoded(data.get(_INPUTS)).decode("ascii", "replace"), _decoded(data.get(_OUTPUT))
+            _decoded(data.get(_INPUTS)).decode("ascii", "replace"),
+            _decoded(data.get(_OUTPUT)),
+            _listed(_decoded(data.get(_NOTES))),
         )
 
 
 def _secret(place: str, owner: Marks, kept: _Kept) -> Object:
-    data = {_INPUTS: kept.inputs.encode(), _OUTPUT: kept.packed}
+    notes = msgspec.json.encode(kept.notes)
+    data = {_INPUTS: kept.inputs.encode(), _OUTPUT: kept.packed, _NOTES: notes}
     encoded = {name: base64.b64encode(value).decode() for name, value in data.items()}
     return owned_objects.release(place, owner, NAME, encoded)
 
@@ -104,6 +128,13 @@ def _decoded(text: str | None) -> bytes:
         return base64.b64decode(text or "")
     except ValueError:
         return b""
+
+
+def _listed(notes: bytes) -> tuple[str, ...]:
+    try:
+        return msgspec.json.decode(notes, type=tuple[str, ...])
+    except msgspec.DecodeError:
+        return ()
 
 
 def _unpacked(packed: bytes) -> bytes | None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.manifests import OWNER
 from windlass.environments import kept_charts
-from windlass.environments.kept_charts import KeptCharts
+from windlass.environments.kept_charts import KeptCharts, Output
 from windlass.kube.errors import NotFound
 from windlass.objects.gvr import GVR
 from windlass.objects.json import Object
@@ -40,43 +40,48 @@ def _kept(server: Any) -> KeptCharts:
     return KeptCharts(server, field_manager="us")
 
 
-async def test_another_operator_finds_what_the_first_made() -> None:
-    """It is asked for once; other inputs are not what was made."""
+OUTPUT = Output("one", b"kind: A" * 99, ("something differs",))
+
+
+async def test_another_operator_finds_what_the_first_kept() -> None:
+    """Text, hash and notes; it is asked for once."""
     server = Server()
-    assert await _kept(server).get(PLACE, OWNER, "one") is None
-    assert await _kept(server).keep(PLACE, OWNER, "one", b"kind: A")
+    assert await _kept(server).get(PLACE, OWNER) is None
+    assert await _kept(server).keep(PLACE, OWNER, OUTPUT)
     other = _kept(server)
-    assert await other.get(PLACE, OWNER, "two") is None
-    assert await other.get(PLACE, OWNER, "one") == b"kind: A"
+    assert await other.get(PLACE, OWNER) == OUTPUT
     reads = server.reads
-    assert await other.get(PLACE, OWNER, "one") == b"kind: A"
+    assert await other.get(PLACE, OWNER) == OUTPUT
     assert server.reads == reads
     other.forget(PLACE)
     server.stored = None
-    assert await other.get(PLACE, OWNER, "one") is None
+    assert await other.get(PLACE, OWNER) is None
 
 
 async def test_what_is_too_large_is_kept_in_memory_alone() -> None:
     """And it is told that a restart will not find it."""
     server = Server()
     kept = _kept(server)
-    large = random.Random(1).randbytes(kept_charts.MOST_BYTES + 1)
-    assert not await kept.keep(PLACE, OWNER, "one", large)
+    large = Output("one", random.Random(1).randbytes(kept_charts.MOST_BYTES + 1))
+    assert not await kept.keep(PLACE, OWNER, large)
     assert server.stored is None
-    assert await kept.get(PLACE, OWNER, "one") == large
-    assert not await kept.keep(PLACE, OWNER, "one", large)
+    assert await kept.get(PLACE, OWNER) == large
+    assert not await kept.keep(PLACE, OWNER, large)
 
 
 @pytest.mark.parametrize("spoiled", ["", "!", base64.b64encode(b"no gzip").decode(), "cut"])
 async def test_what_somebody_spoiled_counts_as_nothing(spoiled: str) -> None:
-    """So does what carries the mark of another Environment."""
+    """So does what carries the mark of another Environment; without notes the rest counts."""
     server = Server()
-    await _kept(server).keep(PLACE, OWNER, "one", b"kind: A" * 99)
+    await _kept(server).keep(PLACE, OWNER, OUTPUT)
     assert server.stored is not None
     whole = server.stored["data"]["output"]
     server.stored["data"]["output"] = whole[:-8] if spoiled == "cut" else spoiled
-    assert await _kept(server).get(PLACE, OWNER, "one") is None
+    assert await _kept(server).get(PLACE, OWNER) is None
     server.stored["data"]["output"] = whole
-    assert await _kept(server).get(PLACE, OWNER, "one") is not None
+    server.stored["data"]["notes"] = spoiled
+    found = await _kept(server).get(PLACE, OWNER)
+    assert found is not None
+    assert (found.text, found.notes) == (OUTPUT.text, ())
     server.stored["metadata"]["annotations"] = {}
-    assert await _kept(server).get(PLACE, OWNER, "one") is None
+    assert await _kept(server).get(PLACE, OWNER) is None

@@ -53,7 +53,10 @@ class Around:
     async def files(self, _: str, wanted: Any, settled: Source, *rest: Any, known: str) -> Files:
         return Files(settled.commit, {"chart/Chart.yaml": settled.commit.encode()})
 
-    async def template(self, chart: dict[str, bytes], *_: Any) -> bytes:
+    async def template(self, chart: dict[str, bytes], *_: Any) -> tuple[bytes, bytes]:
+        return self._rendered(chart), self._rendered(chart)
+
+    def _rendered(self, chart: dict[str, bytes]) -> bytes:
         text = _DRAWN.format(next(self.drawn))
         return (text if chart["Chart.yaml"] == b"good" else f"{text}---\n{_ROLE}").encode()
 

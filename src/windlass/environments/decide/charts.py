@@ -6,6 +6,7 @@ A line `---` always ends a document, whatever stands in it, so texts are cut the
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import defaultdict
 from dataclasses import dataclass
@@ -27,16 +28,34 @@ class Chart:
     left_out: tuple[str, ...] = ()
 
 
-def read(output: bytes) -> Chart:
-    """The objects that `helm template` printed; RenderRefused says why there are none."""
-    documents = _by_template(output)
-    if not documents:
+def documents(output: bytes) -> list[Manifest]:
+    """All objects that `helm template` printed; RenderRefused says why there are none."""
+    found = _by_template(output)
+    if not found:
         raise RenderRefused(
             "RenderFailed", "the chart makes no object with these values; check them"
         )
+    return manifests.objects(found)
+
+
+def legible(output: bytes) -> list[Manifest]:
+    """The objects of an output that was applied before, as far as they can still be read.
+
+    It was read by the rules of its time; one template that is refused today must not cost
+    the passwords in all others.
+    """
+    found: list[Manifest] = []
+    for name, text in _by_template(output).items():
+        with contextlib.suppress(RenderRefused):
+            found += manifests.objects({name: text})
+    return found
+
+
+def read(output: bytes) -> Chart:
+    """The objects of a chart as they are applied; RenderRefused says why there are none."""
     kept: list[Manifest] = []
     left_out: list[str] = []
-    for written in manifests.objects(documents):
+    for written in documents(output):
         left_out.extend(hooks.unserved(written.object))
         if not hooks.is_left_out(written.object):
             kept.append(Manifest(written.object, written.file, hooks.of(written.object)))

@@ -1,0 +1,431 @@
+"""Settles the values that a chart generates with every render.
+
+A chart is rendered twice with the same inputs; what differs was generated. `kept` is the
+output that was applied last, of whatever inputs.
+
+| What differs | Final value |
+|---|---|
+| a key of a Secret | that of the kept output, else that of the first render |
+| a text that contains such values (URL, script) | the text with the final values in it |
+| a checksum on a pod template | a digest of its chart's Secrets and ConfigMaps, see below |
+| anything else | that of the first render, and it is listed |
+
+So a value stays for as long as its Secret has the key, a value that somebody sets wins
+because both renders have it, and pods restart if and only if their configuration changed.
+A checksum cannot be computed as helm does: a chart renders the template once more for it,
+and that draws values which no object has. As long as those Secrets and ConfigMaps are the
+kept ones, the kept checksum stays, so one that helm computed restarts nothing either.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from windlass.environments.decide import charts, field_rules, kinds, marking, shapes
+from windlass.environments.decide.manifests import Manifest
+from windlass.objects import canonical
+from windlass.objects.json import JSON, Object
+
+_SECRET = ("", "Secret")
+_CONFIGURATION = (_SECRET, ("", "ConfigMap"))
+_VALUES = ("data", "stringData")
+_DIGEST = re.compile(r"[0-9a-f]{32,128}")
+_WORD = re.compile(rb"[A-Za-z0-9]+")
+_ARMOR = b"-----BEGIN "
+_MOST_NOTES = 20
+# Charts are written by strangers: how much is searched for how many values has a bound.
+_MOST_SEARCHED_BYTES = 1 << 20
+_MOST_SEARCHED_FOR = 64
+_LEAST_SEARCHED_CHARS = 8
+
+_Identity = tuple[str, str, str]
+_Path = tuple[str | int, ...]
+_Objects = Mapping[_Identity, Manifest]
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The output that is applied and kept, and what in it will differ next time."""
+
+    output: bytes
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """A key of a Secret that both renders have with different values."""
+
+    secret: _Identity
+    name: str
+    first: bytes
+    second: bytes
+    kept: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Generated:
+    """One generated value as the renders have it, and as it is used."""
+
+    first: bytes
+    second: bytes
+    final: bytes
+    is_kept: bool
+
+
+def settle(first: bytes, second: bytes, kept: bytes) -> Settled:
+    """The final output of a chart; RenderRefused where a render is not a list of objects."""
+    if first == second:
+        return Settled(first)
+    rendered, again = charts.documents(first), _by_identity(charts.documents(second))
+    last = charts.legible(kept)
+    keys = _settled_keys(_keys(rendered, again, _by_identity(last)))
+    comparison = _Comparison(keys)
+    final = [comparison.settled(written, again) for written in rendered]
+    final = _with_checksums(final, comparison.checksums, last)
+    if final == rendered:
+        return Settled(first, _bounded(comparison.notes))
+    return Settled(_emitted(final), _bounded(comparison.notes))
+
+
+# ---- keys of Secrets
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """The final values of all generated keys."""
+
+    final: Mapping[tuple[_Identity, str], bytes]
+    generated: tuple[_Generated, ...]
+    stuck: frozenset[tuple[_Identity, str]]
+
+
+def _keys(rendered: Iterable[Manifest], again: _Objects, last: _Objects) -> list[_Key]:
+    """Every generated key, short values first: long ones may contain them."""
+    found = []
+    for written in rendered:
+        identity = _identity(written.object)
+        if identity[:2] != _SECRET or identity not in again:
+            continue
+        second = _values(again[identity].object)
+        kept = _values(last[identity].object) if identity in last else {}
+        found += [
+            _Key(identity, name, value, second[name], kept.get(name))
+            for name, value in _values(written.object).items()
+            if name in second and second[name] != value
+        ]
+    return sorted(found, key=lambda key: (len(key.first), key.secret, key.name))
+
+
+def _settled_keys(keys: Iterable[_Key]) -> _Keys:
+    final: dict[tuple[_Identity, str], bytes] = {}
+    stuck: set[tuple[_Identity, str]] = set()
+    generated: list[_Generated] = []
+    repeated: set[bytes] = set()
+    composer = _Composer([])
+    for key in keys:
+        where, is_known = (key.secret, key.name), key.kept is not None
+        # The same value in two Secrets: each keeps its own.
+        is_bare = is_known and key.first in repeated
+        composed = None if is_bare else composer.composed(key.first, key.second)
+        if composed is not None:
+            final[where] = composed
+            continue
+        value = key.first if key.kept is None else key.kept
+        final[where] = value
+        generated.append(_Generated(key.first, key.second, value, is_known))
+        repeated.add(key.first)
+        if key.kept is not None and _changed_around(key.first, key.second, key.kept):
+            stuck.add(where)
+        if is_known and len(generated) <= _MOST_SEARCHED_FOR:
+            # Of kept values alone: a new one must not replace what a kept text contains.
+            composer = composer.with_values(_searched(one for one in generated if one.is_kept))
+    return _Keys(final, _searched(generated), frozenset(stuck))
+
+
+def _searched(generated: Iterable[_Generated]) -> tuple[_Generated, ...]:
+    """Those to look for in texts; a short one may stand in a text by chance."""
+    long = (one for one in generated if len(one.first.strip()) >= _LEAST_SEARCHED_CHARS)
+    return tuple(itertools.islice(long, _MOST_SEARCHED_FOR))
+
+
+def _changed_around(first: bytes, second: bytes, kept: bytes) -> bool:
+    """Whether the text around what is generated has a word that the kept value lacks.
+
+    A word of one character may be equal by chance, and so may parts of a certificate.
+    """
+    words, others = _WORD.findall(first), _WORD.findall(second)
+    if len(words) != len(others) or _ARMOR in first:
+        return False
+    fixed = {word for word, other in zip(words, others, strict=True) if word == other}
+    return any(len(word) > 1 for word in fixed.difference(_WORD.findall(kept)))
+
+
+def _values(secret: Object) -> dict[str, bytes]:
+    """The values of a Secret as pods see them; plain ones win, as on the server."""
+    encoded, plain = (_texts(secret.get(name)) for name in _VALUES)
+    return {
+        **{name: _decoded(text) for name, text in encoded.items()},
+        **{name: text.encode("utf-8", "surrogatepass") for name, text in plain.items()},
+    }
+
+
+def _texts(data: JSON) -> dict[str, str]:
+    if not isinstance(data, dict):
+        return {}
+    return {name: text for name, text in data.items() if isinstance(text, str)}
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text)
+    except ValueError:
+        # What it should have been is said when the bundle is checked.
+        return text.encode("utf-8", "surrogatepass")
+
+
+# ---- texts that contain generated values
+
+
+class _Composer:
+    """Puts final values into texts that contain generated ones, plain or as base64."""
+
+    def __init__(
+        self, generated: Sequence[_Generated], left_bytes: int = _MOST_SEARCHED_BYTES
+    ) -> None:
+        self._left_bytes = left_bytes
+        self._second: dict[bytes, bytes] = {}
+        self._final: dict[bytes, bytes] = {}
+        for one in generated:
+            for form in (bytes.strip, base64.b64encode):
+                self._second.setdefault(form(one.first), form(one.second))
+                self._final.setdefault(form(one.first), form(one.final))
+
+    def with_values(self, generated: Sequence[_Generated]) -> _Composer:
+        """One that knows these values; what was searched already still counts."""
+        return _Composer(generated, self._left_bytes)
+
+    def composed(self, first: bytes, second: bytes) -> bytes | None:
+        """`first` with final values; None unless generated values explain the difference."""
+        self._left_bytes -= len(first)
+        if not self._second or self._left_bytes < 0 or _replaced(first, self._second) != second:
+            return None
+        return _replaced(first, self._final)
+
+
+def _replaced(text: bytes, values: Mapping[bytes, bytes]) -> bytes | None:
+    """`text` with other values, long ones first: they may contain short ones."""
+    for old in sorted(values, key=len, reverse=True):
+        new = values[old]
+        # A kept value may be long and stand in many places; no pod could read the result.
+        if len(text) + text.count(old) * (len(new) - len(old)) > _MOST_SEARCHED_BYTES:
+            return None
+        text = text.replace(old, new)
+    return text
+
+
+# ---- everything else
+
+
+@dataclass(frozen=True, slots=True)
+class _Checksum:
+    """Where a pod template carries a checksum that differs."""
+
+    of: _Identity
+    path: tuple[str, ...]
+
+
+class _Comparison:
+    """Compares the renders object by object, and notes what stays generated."""
+
+    def __init__(self, keys: _Keys) -> None:
+        self._keys = keys
+        self._composer = _Composer(keys.generated)
+        self.notes: list[str] = []
+        self.checksums: list[_Checksum] = []
+
+    def settled(self, written: Manifest, again: _Objects) -> Manifest:
+        obj, identity = written.object, _identity(written.object)
+        other = again[identity].object if identity in again else None
+        if other is None:
+            self.notes.append(
+                f"{field_rules.describe(obj)} has a generated name, so every change of the chart "
+                "replaces it; give it a fixed name"
+            )
+            return written
+        if obj == other:
+            return written
+        if identity[:2] == _SECRET:
+            return replace(written, object=self._secret(obj, other, identity))
+        return replace(written, object=self._merged(obj, obj, other, ()))
+
+    def _secret(self, obj: Object, other: Object, identity: _Identity) -> Object:
+        if _values(obj).keys() != _values(other).keys():
+            self._note(obj, ("data",))
+        rest, others = ({k: v for k, v in one.items() if k not in _VALUES} for one in (obj, other))
+        merged: Object = {**obj, **self._merged(obj, rest, others, ())}
+        for name, value in _values(obj).items():
+            final = self._keys.final.get((identity, name), value)
+            if final != value:
+                merged = _with_value(merged, name, final)
+            if (identity, name) in self._keys.stuck:
+                self.notes.append(
+                    f"{field_rules.describe(obj)} key {field_rules.shown(name)[:63]} keeps its "
+                    "value because a part of it is generated; the change of the rest is not applied"
+                )
+        return merged
+
+    def _merged(self, obj: Object, first: JSON, second: JSON, path: _Path) -> JSON:
+        if first == second:
+            return first
+        if isinstance(first, dict) and isinstance(second, dict) and first.keys() == second.keys():
+            return {
+                name: self._merged(obj, value, second[name], (*path, name))
+                for name, value in first.items()
+            }
+        if isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
+            pairs = zip(first, second, strict=True)
+            return [self._merged(obj, *pair, (*path, at)) for at, pair in enumerate(pairs)]
+        return self._leaf(obj, first, second, path)
+
+    def _leaf(self, obj: Object, first: JSON, second: JSON, path: _Path) -> JSON:
+        if isinstance(first, str) and isinstance(second, str):
+            if _is_checksum(obj, path, first, second):
+                self.checksums.append(_Checksum(_identity(obj), tuple(map(str, path))))
+                return first
+            composed = self._composer.composed(first.encode(), second.encode())
+            if composed is not None:
+                return composed.decode("utf-8", "replace")
+        self._note(obj, path)
+        return first
+
+    def _note(self, obj: Object, path: _Path) -> None:
+        where = ""
+        for member in path:
+            is_index = isinstance(member, int)
+            where = f"{where}[{member}]" if is_index else shapes.joined(where, str(member))
+        self.notes.append(
+            f"{field_rules.describe(obj)} {field_rules.shown(where)} is generated anew with every "
+            "change of the chart; set a fixed value, or generate it in a Secret"
+        )
+
+
+def _with_value(secret: Object, name: str, value: bytes) -> Object:
+    """A Secret with another value of a key, whichever way it was written."""
+    plain = {key: text for key, text in (secret.get("stringData") or {}).items() if key != name}
+    data = {**(secret.get("data") or {}), name: base64.b64encode(value).decode()}
+    rest = {key: item for key, item in secret.items() if key != "stringData"}
+    return {**rest, "data": data, **({"stringData": plain} if plain else {})}
+
+
+# ---- checksums
+
+
+def _is_checksum(obj: Object, path: _Path, first: str, second: str) -> bool:
+    """Whether a pod template is labeled or annotated with a digest, by its name or its look."""
+    allowed = kinds.allowed(obj)
+    if allowed is None or allowed.template is None:
+        return False
+    above = (*allowed.template, "metadata")
+    if path[:-2] != above or path[-2] not in ("annotations", "labels"):
+        return False
+    is_digest = all(_DIGEST.fullmatch(text) for text in (first, second))
+    return is_digest or "checksum" in str(path[-1]).lower()
+
+
+def _with_checksums(
+    final: list[Manifest], checksums: Sequence[_Checksum], last: Sequence[Manifest]
+) -> list[Manifest]:
+    rows, known = _by_identity(final), _by_identity(last)
+    now, before = _Digests(final), _Digests(last)
+    for one in checksums:
+        written, kept = rows[one.of], known.get(one.of)
+        value = now.of(written)[: len(_text_at(written, one.path))]
+        if kept is not None and _text_at(kept, one.path) and before.of(kept) == now.of(written):
+            # Also one that helm computed: nothing may restart because we now look closer.
+            value = _text_at(kept, one.path)
+        obj = marking.changed(written.object, one.path, functools.partial(_instead, value))
+        rows[one.of] = replace(written, object=obj)
+    return [rows[_identity(written.object)] for written in final]
+
+
+def _instead(value: str, _: JSON) -> str:
+    return value
+
+
+class _Digests:
+    """Digests of the Secrets and ConfigMaps that a chart and its subcharts bring."""
+
+    def __init__(self, manifests: Sequence[Manifest]) -> None:
+        self._manifests = manifests
+        self._known: dict[str, str] = {}
+
+    def of(self, written: Manifest) -> str:
+        """That of the chart which a workload belongs to."""
+        chart = _chart(written.file)
+        if chart not in self._known:
+            self._known[chart] = self._computed(chart)
+        return self._known[chart]
+
+    def _computed(self, chart: str) -> str:
+        rows = sorted(
+            (*_identity(one.object), *_content(one.object))
+            for one in self._manifests
+            if kinds.type_of(one.object) in _CONFIGURATION
+            and f"{_chart(one.file)}/".startswith(f"{chart}/")
+        )
+        return hashlib.sha256(msgspec.json.encode(rows)).hexdigest()
+
+
+def _content(obj: Object) -> Iterator[str]:
+    values = {name: base64.b64encode(value).decode() for name, value in _values(obj).items()}
+    if kinds.type_of(obj) != _SECRET:
+        values = {**_texts(obj.get("data")), **_texts(obj.get("binaryData"))}
+    for name in sorted(values):
+        yield name
+        yield values[name]
+
+
+def _chart(file: str) -> str:
+    """The chart that a template belongs to, a subchart by its path in the parent."""
+    return file.partition("/templates/")[0]
+
+
+def _text_at(written: Manifest, path: Sequence[str]) -> str:
+    found = (kinds.at(written.object, path[:-1]) or {}).get(path[-1])
+    return found if isinstance(found, str) else ""
+
+
+# ---- objects as a list, by identity, as text
+
+
+def _identity(obj: Object) -> _Identity:
+    return (*kinds.type_of(obj), field_rules.name_of(obj))
+
+
+def _by_identity(manifests: Iterable[Manifest]) -> dict[_Identity, Manifest]:
+    return {_identity(written.object): written for written in manifests}
+
+
+def _emitted(manifests: Iterable[Manifest]) -> bytes:
+    return b"".join(
+        f"---\n# Source: {written.file}\n".encode() + canonical.emit(written.object)
+        for written in manifests
+    )
+
+
+def _bounded(notes: Sequence[str]) -> tuple[str, ...]:
+    shown = sorted(notes)[:_MOST_NOTES]
+    rest = len(notes) - len(shown)
+    if rest:
+        shown.append(f"{rest} more values are generated anew with every change of the chart")
+    return tuple(shown)

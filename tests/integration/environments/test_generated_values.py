@@ -1,0 +1,186 @@
+"""Charts of the kind that everybody installs, rendered by helm, and the passwords they make."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.support import generating_charts, helm
+from tests.support.manifests import OWNER, PLACE
+from tests.support.previews import CONFIG_MAPS, DEPLOYMENTS, SECRETS, Previews
+from tests.support.waiting import eventually
+from windlass.api.project_source import Template
+from windlass.environments.charts import Charts, Recipe
+from windlass.environments.decide import bundle as bundles
+from windlass.environments.decide import charts as chart_objects
+from windlass.environments.decide import helm_values
+from windlass.environments.kept_charts import KeptCharts
+from windlass.environments.offers import Offer
+from windlass.objects.gvr import GVR
+from windlass.objects.json import Object
+
+pytestmark = pytest.mark.cluster
+
+STATEFUL_SETS = GVR("apps", "v1", "statefulsets")
+FIXTURE = Path(__file__).parents[2] / "fixtures" / "kept_chart_before_notes.json"
+_TEMPLATES = {"default": {"type": "helm", "path": "chart"}}
+
+
+def _below(files: dict[str, str]) -> dict[str, str]:
+    return {f"chart/{path}": text for path, text in files.items()}
+
+
+async def _secrets(tenant: Previews, place: str) -> dict[str, Any]:
+    rows = await tenant.api.list(SECRETS, place)
+    return {
+        row["metadata"]["name"]: {
+            key: base64.b64decode(text).decode() for key, text in row["data"].items()
+        }
+        for row in rows
+        if not row["metadata"]["name"].startswith("windlass-")
+    }
+
+
+async def _commit(tenant: Previews, files: dict[str, str]) -> Any:
+    """Commit files, and wait until that commit is ready."""
+    commit = tenant.commit(files)
+    await tenant.poke()
+
+    async def ready() -> Any:
+        found = await tenant.get()
+        status = found["status"]
+        is_there = (status.get("serving") or {}).get("commits", {}).get("app") == commit
+        return found if is_there and status["phase"] == "Ready" else None
+
+    return await eventually(ready, f"{commit} is ready")
+
+
+async def test_a_database_keeps_its_passwords_when_its_chart_changes(tenant: Previews) -> None:
+    """A line of text changes nothing; configuration restarts it; only what is set is new."""
+    tenant.commit(_below(generating_charts.postgresql()))
+    async with tenant.running(helm=helm.program()):
+        await tenant.apply(tenant.project(templates=_TEMPLATES), tenant.environment())
+        found = await tenant.phase("Ready")
+        assert not found["status"].get("unsupported")
+        place = await tenant.place()
+        before = await _secrets(tenant, place)
+        database = await tenant.api.get(STATEFUL_SETS, "one-postgresql", place)
+        found = await _commit(tenant, {"chart/README.md": "one more line"})
+        assert found["status"]["revision"] == 1
+        assert await _secrets(tenant, place) == before
+        other = _postgresql(version="1.1.0", connections=200, domain="elsewhere")
+        found = await _commit(tenant, _below(other))
+        assert found["status"]["revision"] == 2
+        moved = await _secrets(tenant, place)
+        password = before["one-app"]["password"]
+        uri = f"postgresql://app:{password}@one-postgresql.elsewhere.svc:5432/app"
+        assert moved == {**before, "one-app": {"password": password, "uri": uri}}
+        shown = (await tenant.api.get(CONFIG_MAPS, "one-app", place))["data"]
+        assert f"PASSWORD '{password}'" in shown["init.sql"]
+        assert shown["jdbc"].endswith(f"elsewhere.svc/app?user=app&password={password}")
+        assert base64.b64decode(shown["encoded"]).decode() == password
+        ca = (await tenant.api.get(CONFIG_MAPS, "one-ca", place))["data"]["ca.crt"]
+        assert ca == before["one-crt"]["ca.crt"].strip()
+        live = await tenant.api.get(STATEFUL_SETS, "one-postgresql", place)
+        sums, old = _annotations(live), _annotations(database)
+        assert all(sums[name] != old[name] for name in old)
+        await _commit(tenant, _below(_postgresql(password="chosen", replication=True)))
+        chosen = (await _secrets(tenant, place))["one-postgresql"]
+        assert chosen["postgres-password"] == "chosen"
+        assert len(chosen["replication-password"]) == 16
+
+
+async def test_a_site_and_its_database_go_on_agreeing(tenant: Previews) -> None:
+    """A subchart's password stands in the parent's world too; neither restarts for nothing."""
+    tenant.commit(_below(generating_charts.wordpress()))
+    async with tenant.running(helm=helm.program()):
+        await tenant.apply(tenant.project(templates=_TEMPLATES), tenant.environment())
+        await tenant.phase("Ready")
+        place = await tenant.place()
+        before = await _secrets(tenant, place)
+        assert before["one-mariadb"]["mariadb-password"] in before["one-database"]["url"]
+        await _commit(tenant, _below(generating_charts.wordpress(version="1.0.1")))
+        assert await _secrets(tenant, place) == before
+        await _commit(tenant, _below(generating_charts.wordpress(password="chosen")))
+        site = await tenant.api.get(DEPLOYMENTS, "one-wordpress", place)
+        database = await tenant.api.get(STATEFUL_SETS, "one-mariadb", place)
+        assert (site["metadata"]["generation"], database["metadata"]["generation"]) == (2, 1)
+        after = await _secrets(tenant, place)
+        assert after == {**before, "one-wordpress": {"wordpress-password": "chosen"}}
+
+
+async def test_what_changes_with_every_render_is_listed(tenant: Previews) -> None:
+    """Also after a restart; what stands in Secrets stays, salted hashes with it."""
+    tenant.commit(_below(generating_charts.redis()))
+    async with tenant.running(helm=helm.program()):
+        await tenant.apply(tenant.project(templates=_TEMPLATES), tenant.environment())
+        await tenant.phase("Ready")
+        place = await tenant.place()
+        before = (await _secrets(tenant, place))["one-redis"]
+        found = await _commit(tenant, _below(generating_charts.redis(memory="1mb")))
+        assert (await _secrets(tenant, place))["one-redis"] == before
+        listed = found["status"]["unsupported"]
+    text = "\n".join(listed)
+    assert len(listed) == 4
+    assert "ConfigMap/one-redis data.run-id is generated" in text
+    assert "spec.template.metadata.annotations.rollme is generated" in text
+    assert "spec.template.spec.containers[0].env[0].value is generated" in text
+    assert "has a generated name" in text
+    async with tenant.running(helm=helm.program()):
+        await tenant.poke()
+        assert (await tenant.get())["status"]["unsupported"] == listed
+
+
+async def test_an_output_kept_by_an_older_version_goes_on(tenant: Previews, tmp_path: Path) -> None:
+    """The same inputs give what was kept; others take its values, and nothing restarts."""
+    old = orjson.loads(FIXTURE.read_bytes())
+    here = {**old, "metadata": {**old["metadata"], "namespace": tenant.namespace}}
+    await tenant.api.create(SECRETS, here, field_manager="windlass-test")
+    offers: Any = _Offers()
+    kept = KeptCharts(tenant.api, field_manager="windlass-test")
+    charts = Charts(helm.helm(tmp_path), offers, kept)
+    place = replace(PLACE, namespace=tenant.namespace)
+    stored = await kept.get(place.namespace, OWNER)
+    assert stored is not None
+    assert stored.inputs == helm_values.inputs("tree-1", "chart", (), (), ("one", PLACE.namespace))
+    files = _below(generating_charts.postgresql())
+    contents = {path: text.encode() for path, text in files.items()}
+    recipe = Recipe(Template(type="helm", path="chart"), (), "one")
+    output = await charts.output(recipe, "tree-2", contents, place)
+    assert output.inputs != stored.inputs
+    assert _digest(output.text) == _digest(stored.text)
+    await charts.keep(output, place)
+    again = await charts.output(recipe, "tree-2", {}, place)
+    assert again == output
+
+
+class _Offers:
+    async def get(self) -> Offer:
+        return Offer("v1.35.4", ())
+
+
+def _digest(output: bytes) -> str:
+    return bundles.assembled(chart_objects.read(output).manifests, PLACE).digest
+
+
+def _annotations(live: Object) -> dict[str, str]:
+    found: dict[str, str] = live["spec"]["template"]["metadata"]["annotations"]
+    return found
+
+
+def _postgresql(
+    *,
+    version: str = "1.0.0",
+    connections: int = 100,
+    domain: str = "default",
+    password: str = "",
+    replication: bool = False,
+) -> dict[str, str]:
+    auth = f"{{postgresPassword: '{password}', replication: {str(replication).lower()}}}"
+    values = f"replicas: 0\ntag: '17'\nconnections: {connections}\ndomain: {domain}\n"
+    return generating_charts.postgresql(version=version, values=f"{values}auth: {auth}\n")
