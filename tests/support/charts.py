@@ -29,6 +29,14 @@ def job(name: str, events: str, weight: int = 0) -> str:
     )
 
 
+def hook(kind: str, name: str, events: str, weight: int = 0, more: str = "") -> str:
+    """An object of the core group that a chart calls a hook."""
+    return (
+        f"apiVersion: v1\nkind: {kind}\nmetadata:\n  name: {name}\n  annotations:\n"
+        f"    helm.sh/hook: {events}\n    helm.sh/hook-weight: '{weight}'\n{more}"
+    )
+
+
 async def job_ends(tenant: Previews, place: str, name: str, how: str = "Complete") -> str:
     """Say what the job controller says at the end of a Job that it has begun; its uid."""
 

@@ -1,13 +1,14 @@
 """Applies a bundle, stage by stage, as an account that may do nothing else.
 
-    widen the ledger ─▶ what workloads need ─▶ hooks ─▶ workloads and what scales them
+    widen the ledger ─▶ hooks ─▶ what workloads need ─▶ workloads and what scales them
                                                                       │
     hooks ◀─ once it is ready ◀─ narrow the ledger ◀─ delete what is stale ◀─┘
 
 A failed object ends the pass after its stage, and then nothing is deleted. Hooks run one
-after the other, and what comes later waits for them; one that is complete is noted before
-anything else happens, and then it is done for good in its revision. An object that is as
-wanted is not written, so a converged pass writes nothing.
+after the other, and what comes later waits for them, so one that fails leaves everything of
+the revision before as it was; one that is complete is noted before anything else happens,
+and then it is done for good in its revision. An object that is as wanted is not written, so
+a converged pass writes nothing.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from windlass.base import failpoint
 from windlass.base.clock import Clock
 from windlass.environments import progress, refusals
 from windlass.environments.corrections import Correction
+from windlass.environments.decide import hooks, marks, owned_objects, phase, scaling, step
 from windlass.environments.decide import inventory as listed
 from windlass.environments.decide import ledger as ledgers
-from windlass.environments.decide import marks, owned_objects, phase, scaling, step
 from windlass.environments.decide.bundle import APPLIED_HASH, Bundle, Member
 from windlass.environments.decide.hooks import When
 from windlass.environments.decide.inventory import FIELD_MANAGER, Entry, Identity
@@ -188,15 +189,11 @@ class Applying:
         )
 
     async def _stages(self, work: Work) -> Reached:
-        before, after = progress.parted(work.bundle.members)
-        prepared = await self._members(work, before)
-        if prepared.ends:
-            return prepared
         hooked = await self._hooks(work, "preDeploy")
         if hooked.ends:
-            return replace(hooked, done=(*prepared.done, *hooked.done))
-        brought = await self._members(work, after)
-        return Reached(hooked.ledger, (*prepared.done, *hooked.done, *brought.done))
+            return hooked
+        brought = await self._members(work, work.bundle.members)
+        return Reached(hooked.ledger, (*hooked.done, *brought.done))
 
     async def _members(self, work: Work, members: Iterable[Member]) -> Reached:
         done: list[Done] = []
@@ -224,24 +221,35 @@ class Applying:
                 return Reached(ledger, tuple(done), held)
             ended = {(hook.gvr.group, hook.kind, hook.name): hook.applied_hash}
             ledger = ledgers.hook_ended(ledger, run.live, ended)
-            if when == "preDeploy":
-                # What they took is not taken from the rollout's time.
-                ledger = ledgers.begun_again(ledger, self._clock.now())
-            await self._remember(place, work.owner, ledger)
+            if hooks.is_waited_for(hook.object):
+                if when == "preDeploy":
+                    # What they took is not taken from the rollout's time.
+                    ledger = ledgers.begun_again(ledger, self._clock.now())
+                await self._remember(place, work.owner, ledger)
+        # Applying the others once more would do no harm, so one write notes all of them.
+        await self._remember(place, work.owner, ledger)
         return Reached(ledger, tuple(done))
 
     async def _hook(self, work: Work, hook: Member) -> Done:
-        """A hook on the server; one that is over without being done for us is made anew."""
+        """A hook on the server; one that runs to an end does so for this revision alone."""
         live = self._live(work.hand.place, hook, work.digest)
-        if live is not None and _is_of(live, hook) and self._is_over(work, hook, live):
+        if (
+            live is not None
+            and hooks.is_waited_for(hook.object)
+            and self._is_over(work, hook, live)
+        ):
             removal = work.hand.remove(hook.gvr, live)
             await self._holdings.deleted(hook.gvr, work.hand.place, hook.name, removal)
+            left = await work.hand.read(hook.gvr, hook.name)
+            if left is not None and left["metadata"]["uid"] == live["metadata"]["uid"]:
+                # A Pod takes its time to end; applied now, the new one would end with it.
+                return Done(hook, refusal=refusals.leaving(hook))
         (done,) = await self._stage(work, [hook])
         return done
 
     def _is_over(self, work: Work, hook: Member, live: Object) -> bool:
-        """Whether it ran for an earlier revision, or failed and somebody asks for it again."""
-        if listed.ran_earlier(work.begun.inventory, live):
+        """Whether it is an earlier revision's, or failed and somebody asks for it again."""
+        if not _is_of(live, hook) or listed.ran_earlier(work.begun.inventory, live):
             return True
         held = self._hook_runs.holding(work.hand.place, hook, live) if work.is_retried else None
         return held is not None and held.failed

@@ -2,10 +2,10 @@
 
     namespace ─▶ policies ─▶ source ─▶ render ─▶ prepare ─▶ workloads ─▶ rollout
 
-Hooks of a chart come before the workloads and after the rollout. The first step that does
-not hold ends the pass, and everything found so far is reported once. Before the first
-namespace is made the phase is seen as Initializing, and the finalizer is on: nothing is
-ever made that nobody would remove.
+Hooks of a chart come before everything that is applied, and after the rollout. The first
+step that does not hold ends the pass, and everything found so far is reported once. Before
+the first namespace is made the phase is seen as Initializing, and the finalizer is on:
+nothing is ever made that nobody would remove.
 """
 
 from __future__ import annotations
@@ -367,17 +367,18 @@ def _moments(account: Account, made: Bundle) -> frozenset[When]:
 
 
 def _applied(account: Account, applied: Applied, made: Bundle) -> Account:
-    """How far applying came: what workloads need, then they themselves."""
+    """How far applying came: hooks, what workloads need, then they themselves."""
+    if applied.finding is not None and applied.step == "preDeploy":
+        return _with(account, "preDeploy", applied.finding)
+    if "preDeploy" in (account.hooks or ()):
+        number = len(made.due("preDeploy", is_upgrade=account.revision.is_upgrade))
+        text = f"{number} of {number} hooks complete"
+        account = _with(account, "preDeploy", step.done(phase.DEPLOYMENT, "Applying", text))
     if applied.finding is not None and applied.step == "prepare":
         return _with(account, "prepare", applied.finding)
     count = sum(member.stage < Stage.WORKLOADS for member in made.members)
     text = f"{count} objects that workloads need are applied"
     account = _with(account, "prepare", step.done(phase.DEPLOYMENT, "Applying", text))
-    if applied.finding is not None and applied.step == "preDeploy":
-        return _with(account, "preDeploy", applied.finding)
-    if "preDeploy" in (account.hooks or ()):
-        text = "the hooks before the workloads are complete"
-        account = _with(account, "preDeploy", step.done(phase.DEPLOYMENT, "Applying", text))
     text = f"{len(made.members) - count} workloads and what scales them are applied"
     done = step.done(phase.DEPLOYMENT, "Applying", text)
     return _with(account, "workloads", applied.finding or done)

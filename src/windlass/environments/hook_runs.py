@@ -1,8 +1,9 @@
 """Whether what comes after a hook may go on.
 
-| The Job | Finding |
+| The hook | Finding |
 |---|---|
-| is complete | none: go on |
+| is neither a Job nor a Pod | none: go on |
+| is complete, or has succeeded | none: go on |
 | failed | HookFailed |
 | runs longer than it may | HookFailed, though it goes on if it completes after all |
 | runs | HookRunning |
@@ -14,8 +15,9 @@ from __future__ import annotations
 
 from windlass.base.clock import Clock
 from windlass.base.redaction import process
-from windlass.environments.decide import phase, pod_trouble, readiness, step
+from windlass.environments.decide import hooks, phase, pod_trouble, readiness, step
 from windlass.environments.decide.bundle import Member
+from windlass.environments.decide.readiness import Readiness
 from windlass.environments.decide.step import Finding
 from windlass.environments.holdings import PODS, Holdings
 from windlass.environments.measures import moment
@@ -34,7 +36,7 @@ class HookRuns:
 
     def holding(self, place: str, hook: Member, live: Object) -> Finding | None:
         """Why nothing after `hook` may happen yet; None once it is complete."""
-        state = readiness.of(live)
+        state = _state(hook, live)
         if state.state == "ready":
             return None
         cause = self._cause(place, hook)
@@ -59,6 +61,16 @@ class HookRuns:
         own = float((live.get("spec") or {}).get("activeDeadlineSeconds") or 0)
         may = max(self._deadline_seconds, own)
         return may - (self._clock.now() - since).total_seconds()
+
+
+def _state(hook: Member, live: Object) -> Readiness:
+    if not hooks.is_waited_for(hook.object):
+        return readiness.READY
+    found = readiness.of(live)
+    if hook.kind == "Pod" and (live.get("status") or {}).get("phase") == "Running":
+        # One that serves is ready; one that is a hook has to end.
+        return Readiness("progressing")
+    return found
 
 
 def _failed(text: str) -> Finding:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,7 +15,7 @@ from windlass.environments.hand import Hand
 from windlass.environments.refusals import Refusal
 from windlass.objects.json import Object
 
-Step = Literal["prepare", "preDeploy", "workloads", "postDeploy"]
+Step = Literal["preDeploy", "prepare", "workloads", "postDeploy"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +78,6 @@ class Reached:
     @property
     def ends(self) -> bool:
         return self.held is not None or bool(self.refused)
-
-
-def parted(members: Sequence[Member]) -> tuple[list[Member], list[Member]]:
-    """What workloads need, and they with all that comes after them."""
-    before = [member for member in members if member.stage < Stage.WORKLOADS]
-    return before, list(members[len(before) :])
 
 
 def step(reached: Reached) -> Step:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.support import helm
-from tests.support.charts import JOBS, chart, job, job_ends
+from tests.support.charts import JOBS, chart, hook, job, job_ends
 from tests.support.previews import (
     CONFIG_MAP,
     CONFIG_MAPS,
     DEPLOYMENTS,
     ENVIRONMENTS,
+    PODS,
     SECRETS,
     Previews,
     deployment,
 )
 from tests.support.waiting import eventually
+from windlass.objects.gvr import GVR
 
 pytestmark = pytest.mark.cluster
+
+ACCOUNTS = GVR("", "v1", "serviceaccounts")
 
 _TEMPLATE = {
     "type": "helm",
@@ -153,7 +159,7 @@ async def test_hooks_run_in_their_turn_and_once_in_a_revision(tenant: Previews) 
         await job_ends(tenant, place, "after")
         found = await tenant.phase("Ready")
         steps = [row["name"] for row in found["status"]["steps"] if row["state"] == "Succeeded"]
-        assert steps[-4:] == ["preDeploy", "workloads", "rollout", "postDeploy"]
+        assert steps[-5:] == ["preDeploy", "prepare", "workloads", "rollout", "postDeploy"]
         assert found["status"]["progress"] == "9/9"
         assert "Job/last as a pre-delete hook" in str(found["status"]["unsupported"])
         await tenant.api.delete(JOBS, "second", place, propagation="Background")
@@ -182,6 +188,99 @@ async def test_hooks_run_in_their_turn_and_once_in_a_revision(tenant: Previews) 
         await job_ends(tenant, place, "first")
         await job_ends(tenant, place, "after")
         await tenant.phase("Ready")
+
+
+_BOTH = "pre-install,pre-upgrade"
+
+
+def _hooked(colour: str, **more: str) -> dict[str, str]:
+    """A chart whose hooks are of many kinds, around what they are hooks of."""
+    pod = (
+        "spec: {restartPolicy: Never, containers: [{name: main, image: registry.invalid/check}]}\n"
+    )
+    templates = {
+        "account.yaml": hook("ServiceAccount", "migrator", _BOTH, -5),
+        "login.yaml": hook("Secret", "login", _BOTH, -5, "stringData: {password: x}\n"),
+        "scripts.yaml": hook("ConfigMap", "scripts", _BOTH, -5, f"data: {{colour: {colour}}}\n"),
+        "migrate.yaml": job("migrate", _BOTH),
+        "check.yaml": hook("Pod", "check", "pre-upgrade", 5, pod),
+        "late.yaml": hook("ConfigMap", "late", _BOTH, 10, f"data: {{colour: {colour}}}\n"),
+        "settings.yaml": CONFIG_MAP.replace("blue", colour),
+        "web.yaml": deployment(replicas=0, image=colour),
+        **more,
+    }
+    return chart(templates)
+
+
+async def test_hooks_of_every_kind_come_before_everything_else(tenant: Previews) -> None:
+    """By weight; a failed one leaves the running revision as it was, and so does one that runs."""
+    old = CONFIG_MAP.replace("settings", "old")
+    tenant.commit(_hooked("blue", **{"old.yaml": old}))
+    templates = {"default": {"type": "helm", "path": "chart"}}
+    async with tenant.running(helm=helm.program()) as controller:
+        await tenant.apply(tenant.project(templates=templates), tenant.environment())
+        await tenant.condition("DeploymentReady", "HookRunning")
+        place = await tenant.place()
+        await tenant.api.get(ACCOUNTS, "migrator", place)
+        await tenant.api.get(SECRETS, "login", place)
+        assert await _colours(tenant, place) == {"scripts": "blue"}
+        await job_ends(tenant, place, "migrate")
+        await tenant.phase("Ready")
+        blue = {"scripts": "blue", "late": "blue", "settings": "blue", "old": "blue"}
+        assert await _colours(tenant, place) == blue
+        writes = _writes(tenant, place)
+        await tenant.passes(controller, 2)
+        assert _writes(tenant, place) == writes
+        tenant.commit({**_hooked("red"), "chart/templates/old.yaml": None})
+        await job_ends(tenant, place, "migrate", "Failed")
+        failed = await tenant.condition("DeploymentReady", "HookFailed")
+        assert "still serving" in failed["status"]["message"]
+        assert failed["status"]["serving"]["revision"] == 1
+        await tenant.passes(controller, 2)
+        assert await _colours(tenant, place) == {**blue, "scripts": "red"}
+        web = await tenant.api.get(DEPLOYMENTS, "web", place)
+        assert web["metadata"]["generation"] == 1
+        tenant.commit(_hooked("green"))
+        await job_ends(tenant, place, "migrate")
+        first = await _pod_is(tenant, place, "Running")
+        await tenant.passes(controller, 2)
+        assert await _colours(tenant, place) == {**blue, "scripts": "green"}
+        await _pod_is(tenant, place, "Succeeded")
+        await tenant.phase("Ready")
+        green = {"scripts": "green", "late": "green", "settings": "green"}
+        assert await _colours(tenant, place) == green
+        tenant.commit(_hooked("white"))
+        await job_ends(tenant, place, "migrate")
+        assert await _pod_is(tenant, place, "Succeeded", after=first) != first
+        await eventually(lambda: _is_white(tenant, place), "the last revision runs")
+
+
+async def _is_white(tenant: Previews, place: str) -> bool:
+    return set((await _colours(tenant, place)).values()) == {"white"}
+
+
+async def _colours(tenant: Previews, place: str) -> dict[str, str]:
+    rows = await tenant.api.list(CONFIG_MAPS, place)
+    coloured = (row for row in rows if "colour" in (row.get("data") or {}))
+    return {row["metadata"]["name"]: row["data"]["colour"] for row in coloured}
+
+
+async def _pod_is(tenant: Previews, place: str, phase: str, *, after: str = "") -> str:
+    """Say what a kubelet says of the hook's pod, once there is one after another; its uid."""
+
+    async def there() -> Any:
+        rows = [row for row in await tenant.api.list(PODS, place) if _is_check(row)]
+        return next((row for row in rows if row["metadata"]["uid"] != after), None)
+
+    found = await eventually(there, "the pod is there")
+    ready = [{"type": "Ready", "status": "True" if phase == "Running" else "False"}]
+    status = {"status": {"phase": phase, "conditions": ready}}
+    await tenant.patch(PODS, "check", status, place, subresource="status")
+    return str(found["metadata"]["uid"])
+
+
+def _is_check(pod: Any) -> bool:
+    return bool(pod["metadata"]["name"] == "check")
 
 
 def _writes(tenant: Previews, place: str) -> int:

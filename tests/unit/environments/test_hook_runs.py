@@ -64,6 +64,32 @@ def test_a_failed_hook_is_named_with_its_reason() -> None:
 
 
 @pytest.mark.parametrize(
+    ("phase", "reason"),
+    [("Pending", "HookRunning"), ("Running", "HookRunning"), ("Failed", "HookFailed")],
+)
+def test_a_hook_that_is_a_pod_has_to_end(phase: str, reason: str) -> None:
+    """One that is ready would do for a workload, not for a hook."""
+    pod = written.of("v1", "Pod", "migrate", spec=written.pod_spec())
+    pod["metadata"]["creationTimestamp"] = MADE.isoformat().replace("+00:00", "Z")
+    member = Member(ALLOWED["", "Pod"].gvr, Stage.WORKLOADS, pod)
+    ready = [{"type": "Ready", "status": "True" if phase == "Running" else "False"}]
+    around: Any = Around(10.0)
+    runs = HookRuns(around, around, deadline_seconds=600.0)
+    found = runs.holding("place", member, {**pod, "status": {"phase": phase, "conditions": ready}})
+    assert found is not None
+    assert found.condition.reason == reason
+    assert runs.holding("place", member, {**pod, "status": {"phase": "Succeeded"}}) is None
+
+
+def test_other_kinds_are_done_once_they_are_there() -> None:
+    """As helm has it, also a workload that is not ready yet."""
+    member = Member(ALLOWED["apps", "Deployment"].gvr, Stage.WORKLOADS, written.deployment())
+    around: Any = Around(10.0)
+    runs = HookRuns(around, around, deadline_seconds=600.0)
+    assert runs.holding("place", member, written.deployment()) is None
+
+
+@pytest.mark.parametrize(
     ("seconds", "spec", "reason"),
     [
         (10.0, {}, "HookRunning"),

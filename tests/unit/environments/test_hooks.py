@@ -1,4 +1,4 @@
-"""When a Job that a chart calls a hook runs."""
+"""When an object that a chart calls a hook is applied."""
 
 from __future__ import annotations
 
@@ -79,14 +79,43 @@ def test_what_never_runs_is_left_out_and_named() -> None:
     assert list(hooks.unserved(plain)) == []
 
 
-def test_other_kinds_are_applied_with_the_rest() -> None:
-    """A ConfigMap for a hook is an object like all others."""
-    obj = written.of("v1", "ConfigMap", "a", data={})
-    obj["metadata"]["annotations"] = {hooks.EVENTS: "pre-install"}
-    assert hooks.of(obj) is None
-    assert not hooks.is_left_out(obj)
+def _map(name: str, events: str, weight: str = "0", kind: str = "ConfigMap") -> Object:
+    found = written.of("v1", kind, name, data={})
+    found["metadata"]["annotations"] = {hooks.EVENTS: events, hooks.WEIGHT: weight}
+    return found
+
+
+def test_other_kinds_have_their_turn_too() -> None:
+    """At one weight what Jobs and Pods may need comes before them; later weights come later."""
+    pod = written.of("v1", "Pod", "b", spec=written.pod_spec())
+    pod["metadata"]["annotations"] = {hooks.EVENTS: "pre-install"}
+    made = _bundle(
+        _hook("a", "pre-install"),
+        pod,
+        _map("z", "pre-install"),
+        _map("y", "pre-install", kind="Secret"),
+        _map("late", "pre-install", "1"),
+        _map("other", "post-upgrade"),
+        written.deployment(),
+    )
+    assert _names(made, "preDeploy", is_upgrade=False) == ["z", "y", "a", "b", "late"]
+    assert _names(made, "postDeploy", is_upgrade=True) == ["other"]
+    assert [member.name for member in made.members] == ["web"]
     broken = written.of("v1", "ConfigMap", "a", metadata={"name": "a", "annotations": [1]})
     assert hooks.of(broken) is None
+
+
+def test_a_hook_pod_is_another_one_too_and_a_map_is_not() -> None:
+    """What runs to an end runs for one revision; the rest is applied in place."""
+    pod = written.of("v1", "Pod", "a", spec=written.pod_spec())
+    pod["metadata"]["annotations"] = {hooks.EVENTS: "pre-upgrade"}
+    plain = _map("m", "pre-upgrade")
+    first, second = _bundle(pod, plain, written.deployment()), _bundle(pod, plain)
+    (old, ran), (new, runs) = first.hooks, second.hooks
+    assert (old.name, ran.name) == ("m", "a")
+    assert ran.object["metadata"]["annotations"][HOOK_OF] == first.digest[:16]
+    assert runs.applied_hash != ran.applied_hash
+    assert new.applied_hash == old.applied_hash
 
 
 def test_a_hook_is_another_job_in_every_other_bundle() -> None:

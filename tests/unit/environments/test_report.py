@@ -65,7 +65,7 @@ def test_hooks_are_steps_where_there_are_some() -> None:
     before = ("preDeploy", step.done(phase.DEPLOYMENT, "Applying", "complete"))
     account = replace(
         READY,
-        findings=(*DONE[:5], before, *DONE[5:], ("postDeploy", waits)),
+        findings=(*DONE[:4], before, *DONE[4:], ("postDeploy", waits)),
         around=Circumstances(),
         revision=Revision(4, "new", NOW),
         hooks=frozenset({"preDeploy", "postDeploy"}),
@@ -74,7 +74,8 @@ def test_hooks_are_steps_where_there_are_some() -> None:
     assert (status["phase"], status["progress"]) == ("Deploying", "8/9")
     assert status["serving"] == CONVERGED["serving"]
     assert status["message"] == "Job/a runs"
-    assert list(_states(status))[5:] == ["preDeploy", "workloads", "rollout", "postDeploy"]
+    last = ["preDeploy", "prepare", "workloads", "rollout", "postDeploy"]
+    assert list(_states(status))[4:] == last
     unknown = _status(_until("source", waits), status)
     assert _states(unknown)["postDeploy"] == "Pending"
     without = _status(replace(READY, hooks=frozenset()), status)

@@ -2,10 +2,10 @@
 
     objects ─▶ allowed kinds ─▶ shape ─▶ field rules ─▶ defaults ─▶ our namespace, marks ─▶ order
 
-A hook is a Job that runs at its moment in every revision: its pods carry the digest of
-everything that it runs for, so with anything new it is a new Job, and else the same. It
-stays until then, also where it asks to be cleaned up: one that is gone before anybody saw
-it end would run again and again.
+A hook is applied at its moment in every revision. The pods of one that runs to an end carry
+the digest of everything that it runs for, so with anything new it is a new Job or Pod, and
+else the same. It stays until then, also where it asks to be cleaned up: one that is gone
+before anybody saw it end would run again and again.
 
 Pure and deterministic: equal objects give equal bytes, in whatever order they come. All
 offenders are found before anything is applied, and then nothing is: a bundle is taken
@@ -24,6 +24,7 @@ import msgspec
 from windlass.environments.decide import (
     container_rules,
     field_rules,
+    hooks,
     kinds,
     marking,
     marks,
@@ -176,16 +177,16 @@ def assembled(
     kept = [_cleaned(written, place, notes) for written in kept]
     members = [_member(written, place) for written in kept if written.hook is None]
     members.sort(key=lambda member: (member.stage, member.kind, member.name))
-    hooks = [_member(written, place) for written in kept if written.hook is not None]
-    hooks.sort(key=lambda member: (member.hook.weight if member.hook else 0, member.name))
-    digest = _digest((*members, *hooks))
+    hooked = [_member(written, place) for written in kept if written.hook is not None]
+    hooked.sort(key=_hook_order)
+    digest = _digest((*members, *hooked))
     return Bundle(
         tuple(members),
         digest,
         tuple(sorted({*dropped, *left_out})),
         tuple(sorted(routes)),
         tuple(sorted(notes)),
-        tuple(_run_for(hook, digest) for hook in hooks),
+        tuple(_run_for(hook, digest) for hook in hooked),
     )
 
 
@@ -303,10 +304,19 @@ def _with_template_hash(obj: Object) -> Object:
     return told
 
 
+def _hook_order(hook: Member) -> tuple[int, Stage, str, str]:
+    weight = hook.hook.weight if hook.hook is not None else 0
+    # Jobs and Pods by name alone; what comes in an earlier stage may be what they need.
+    kind = "" if hooks.is_waited_for(hook.object) else hook.kind
+    return weight, hook.stage, kind, hook.name
+
+
 def _run_for(hook: Member, digest: str) -> Member:
     """A hook that is another one in every other bundle; pods of a Job cannot be changed."""
+    if not hooks.is_waited_for(hook.object):
+        return hook
     told = {HOOK_OF: digest[:_HASH_CHARS]}
-    path = ("spec", "template", "metadata", "annotations")
+    path = (*(kinds.ALLOWED[kinds.type_of(hook.object)].template or ()), "metadata", "annotations")
     spec = {name: value for name, value in hook.object["spec"].items() if name != _CLEANED_UP}
     kept = {**hook.object, "spec": spec}
     return replace(hook, object=_hashed(marking.changed(kept, path, lambda said: {**said, **told})))

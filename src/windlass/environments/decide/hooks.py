@@ -1,17 +1,18 @@
-"""When a Job that a chart calls a hook runs.
+"""When an object that a chart calls a hook is applied.
 
 | `helm.sh/hook` | In the first revision | In later ones |
 |---|---|---|
-| pre-install | before the workloads | - |
-| pre-upgrade | - | before the workloads |
+| pre-install | before everything else | - |
+| pre-upgrade | - | before everything else |
 | post-install | after the rollout | - |
 | post-upgrade | - | after the rollout |
 | all others | - | - |
 
-The first revision is every one until one was ready. Jobs of one moment run one after the
-other, by `helm.sh/hook-weight`, then by name. An object of another kind that serves one of
-these moments is applied with the rest. What serves none of them is left out, and named;
-what names a hook that helm does not know never comes here.
+The first revision is every one until one was ready. Hooks of one moment are applied one after
+the other, by `helm.sh/hook-weight`, then by kind in the order in which kinds are applied, then
+by name. Whoever comes next waits until a Job is complete or a Pod has succeeded; an object of
+another kind is done once it is there. What serves none of these moments is left out, and
+named; what names a hook that helm does not know never comes here.
 """
 
 from __future__ import annotations
@@ -32,11 +33,12 @@ _INSTALL: dict[str, When] = {"pre-install": "preDeploy", "post-install": "postDe
 _UPGRADE: dict[str, When] = {"pre-upgrade": "preDeploy", "post-upgrade": "postDeploy"}
 _SERVED = frozenset(_INSTALL) | frozenset(_UPGRADE)
 _SHOWN_CHARS = 63
+_WAITED_FOR = frozenset({("", "Pod"), ("batch", "Job")})
 
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """When a Job runs, and after which others."""
+    """When an object is applied, and after which others."""
 
     weight: int
     at_install: When | None
@@ -45,6 +47,11 @@ class Hook:
     def when(self, *, is_upgrade: bool) -> When | None:
         """The moment in a revision; None if it does not run in it."""
         return self.at_upgrade if is_upgrade else self.at_install
+
+
+def is_waited_for(obj: Object) -> bool:
+    """Whether a hook of this kind runs to an end."""
+    return kinds.type_of(obj) in _WAITED_FOR
 
 
 def is_left_out(obj: Object) -> bool:
@@ -61,24 +68,20 @@ def unserved(obj: Object) -> Iterator[str]:
             yield f"{field_rules.describe(obj)} as a {shown} hook"
     for moments in (_INSTALL, _UPGRADE):
         twice = [event for event in moments if event in _events(obj)]
-        if _is_job(obj) and len(twice) > 1:
+        if is_waited_for(obj) and len(twice) > 1:
             yield f"{field_rules.describe(obj)} as a {twice[1]} hook beside {twice[0]}"
 
 
 def of(obj: Object) -> Hook | None:
     """The hook that an object is; None for one that is applied with the rest."""
     events = _events(obj)
-    if not _is_job(obj) or not _SERVED.intersection(events):
+    if not _SERVED.intersection(events):
         return None
     return Hook(_weight(obj), _first(_INSTALL, events), _first(_UPGRADE, events))
 
 
 def _first(moments: dict[str, When], events: tuple[str, ...]) -> When | None:
     return next((when for event, when in moments.items() if event in events), None)
-
-
-def _is_job(obj: Object) -> bool:
-    return kinds.type_of(obj) == ("batch", "Job")
 
 
 def _events(obj: Object) -> tuple[str, ...]:
