@@ -164,30 +164,28 @@ def test_checksums_follow_the_final_content() -> None:
     assert again.notes == ()
 
 
-def test_a_checksum_covers_its_own_chart_and_the_ones_below() -> None:
-    """A subchart does not restart for its parent's configuration."""
+def test_a_checksum_covers_what_pods_name_and_what_their_chart_generates() -> None:
+    """Nothing else of the chart restarts them, and nothing of other charts."""
 
-    def output(word: str, above: str, below: str) -> bytes:
-        checksum = {"checksum/config": word[0] * 64}
-        inside = "shop/charts/db/templates/all.yaml"
-        return _output(
-            _secret("own", password=f"{word}-password"),
-            _map("up", value=above),
-            _workload(**checksum),
-        ) + _output(_map("down", value=below), _workload("db", **checksum), file=inside)
-
-    def settled(kept: bytes, above: str, below: str) -> Settled:
-        return generated_values.settle(
-            output("first", above, below), output("other", above, below), kept
+    def output(word: str, **values: str) -> bytes:
+        names = ("beside", "named", "other", "far")
+        beside, named, other, far = (_map(name, value=values.get(name, "a")) for name in names)
+        web = _workload(**{"checksum/secret": word[0] * 64})
+        env = {"configMapRef": {"name": "named"}}
+        web["spec"]["template"]["spec"]["containers"][0]["envFrom"] = [env]
+        return (
+            _output(_secret(password=f"{word}-password"), beside)
+            + _output(named, web, file="shop/templates/web.yaml")
+            + _output(other, file="shop/templates/other.yaml")
+            + _output(_secret("far", key=f"{word}-key"), far, file="shop/charts/a/templates/b.yaml")
         )
 
-    start = settled(b"", "a", "b")
-    parent = settled(start.output, "x", "b")
-    assert _sums(parent) != _sums(start)
-    assert _sums(parent, "db") == _sums(start, "db")
-    child = settled(start.output, "a", "y")
-    assert _sums(child) != _sums(start)
-    assert _sums(child, "db") != _sums(start, "db")
+    def settled(kept: bytes, **values: str) -> Settled:
+        return generated_values.settle(output("first", **values), output("other", **values), kept)
+
+    start = settled(b"")
+    for name, restarts in (("beside", True), ("named", True), ("other", False), ("far", False)):
+        assert (_sums(settled(start.output, **{name: "new"})) != _sums(start)) is restarts
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,15 @@ output that was applied last, of whatever inputs.
 |---|---|
 | a key of a Secret | that of the kept output, else that of the first render |
 | a text that contains such values (URL, script) | the text with the final values in it |
-| a checksum on a pod template | a digest of its chart's Secrets and ConfigMaps, see below |
+| a checksum on a pod template | a digest of the Secrets and ConfigMaps behind it, see below |
 | anything else | that of the first render, and it is listed |
 
 So a value stays for as long as its Secret has the key, a value that somebody sets wins
 because both renders have it, and pods restart if and only if their configuration changed.
 A checksum cannot be computed as helm does: a chart renders the template once more for it,
-and that draws values which no object has. As long as those Secrets and ConfigMaps are the
-kept ones, the kept checksum stays, so one that helm computed restarts nothing either.
+and that draws values which no object has. So it covers the Secrets and ConfigMaps that the
+pods name, and those in templates of their own chart that generate something. As long as these
+are the kept ones, the kept checksum stays: one that helm computed restarts nothing either.
 
 Pure.
 """
@@ -26,7 +27,7 @@ import functools
 import hashlib
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -91,7 +92,7 @@ def settle(first: bytes, second: bytes, kept: bytes) -> Settled:
     keys = _settled_keys(_keys(rendered, again, _by_identity(last)))
     comparison = _Comparison(keys)
     final = [comparison.settled(written, again) for written in rendered]
-    final = _with_checksums(final, comparison.checksums, last)
+    final = _with_checksums(final, comparison, last)
     if final == rendered:
         return Settled(first, _bounded(comparison.notes))
     return Settled(_emitted(final), _bounded(comparison.notes))
@@ -252,17 +253,19 @@ class _Comparison:
         self._composer = _Composer(keys.generated)
         self.notes: list[str] = []
         self.checksums: list[_Checksum] = []
+        self.generating: set[str] = set()  # templates in which something is generated
 
     def settled(self, written: Manifest, again: _Objects) -> Manifest:
         obj, identity = written.object, _identity(written.object)
         other = again[identity].object if identity in again else None
+        if obj == other:
+            return written
+        self.generating.add(written.file)
         if other is None:
             self.notes.append(
                 f"{field_rules.describe(obj)} has a generated name, so every change of the chart "
                 "replaces it; give it a fixed name"
             )
-            return written
-        if obj == other:
             return written
         if identity[:2] == _SECRET:
             return replace(written, object=self._secret(obj, other, identity))
@@ -343,16 +346,19 @@ def _is_checksum(obj: Object, path: _Path, first: str, second: str) -> bool:
 
 
 def _with_checksums(
-    final: list[Manifest], checksums: Sequence[_Checksum], last: Sequence[Manifest]
+    final: list[Manifest], comparison: _Comparison, last: Sequence[Manifest]
 ) -> list[Manifest]:
     rows, known = _by_identity(final), _by_identity(last)
-    now, before = _Digests(final), _Digests(last)
-    for one in checksums:
+    now, before = _Digests(rows), _Digests(known)
+    sources: dict[_Identity, list[_Identity]] = {}
+    for one in comparison.checksums:
         written, kept = rows[one.of], known.get(one.of)
-        value = now.of(written)[: len(_text_at(written, one.path))]
-        if kept is not None and _text_at(kept, one.path) and before.of(kept) == now.of(written):
-            # Also one that helm computed: nothing may restart because we now look closer.
-            value = _text_at(kept, one.path)
+        if one.of not in sources:
+            sources[one.of] = sorted(_sources(written, final, comparison.generating))
+        digest, old = now.of(sources[one.of]), _text_at(kept, one.path)
+        is_kept = bool(old) and before.of(sources[one.of]) == digest
+        # As long as before: a label has a bound, and a chart may have cut it on purpose.
+        value = old if is_kept else digest[: len(_text_at(written, one.path))]
         obj = marking.changed(written.object, one.path, functools.partial(_instead, value))
         rows[one.of] = replace(written, object=obj)
     return [rows[_identity(written.object)] for written in final]
@@ -362,37 +368,56 @@ def _instead(value: str, _: JSON) -> str:
     return value
 
 
+def _sources(
+    workload: Manifest, final: Iterable[Manifest], generating: Container[str]
+) -> Iterator[_Identity]:
+    """The Secrets and ConfigMaps that a checksum of a workload covers."""
+    named, chart = set(_words(kinds.pod_spec(workload.object))), _chart(workload.file)
+    for written in final:
+        identity = _identity(written.object)
+        is_own = written.file in generating and _chart(written.file) == chart
+        if identity[:2] in _CONFIGURATION and (is_own or identity[2] in named):
+            yield identity
+
+
+def _words(value: JSON) -> Iterator[str]:
+    """Every text in a pod spec; where the names of objects stand is the API's affair."""
+    if isinstance(value, str):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else ():
+        yield from _words(inner)
+    for inner in value if isinstance(value, list) else ():
+        yield from _words(inner)
+
+
 class _Digests:
-    """Digests of the Secrets and ConfigMaps that a chart and its subcharts bring."""
+    """Digests of Secrets and ConfigMaps, each computed once."""
 
-    def __init__(self, manifests: Sequence[Manifest]) -> None:
-        self._manifests = manifests
-        self._known: dict[str, str] = {}
+    def __init__(self, objects: _Objects) -> None:
+        self._objects = objects
+        self._known: dict[_Identity, str] = {}
 
-    def of(self, written: Manifest) -> str:
-        """That of the chart which a workload belongs to."""
-        chart = _chart(written.file)
-        if chart not in self._known:
-            self._known[chart] = self._computed(chart)
-        return self._known[chart]
+    def of(self, identities: Iterable[_Identity]) -> str:
+        """That of some objects together; one that is not there counts as absent."""
+        return _hash([(*one, self._one(one)) for one in identities if one in self._objects])
 
-    def _computed(self, chart: str) -> str:
-        rows = sorted(
-            (*_identity(one.object), *_content(one.object))
-            for one in self._manifests
-            if kinds.type_of(one.object) in _CONFIGURATION
-            and f"{_chart(one.file)}/".startswith(f"{chart}/")
-        )
-        return hashlib.sha256(msgspec.json.encode(rows)).hexdigest()
+    def _one(self, identity: _Identity) -> str:
+        if identity not in self._known:
+            self._known[identity] = _hash(_content(self._objects[identity].object))
+        return self._known[identity]
 
 
-def _content(obj: Object) -> Iterator[str]:
-    values = {name: base64.b64encode(value).decode() for name, value in _values(obj).items()}
-    if kinds.type_of(obj) != _SECRET:
-        values = {**_texts(obj.get("data")), **_texts(obj.get("binaryData"))}
-    for name in sorted(values):
-        yield name
-        yield values[name]
+def _content(obj: Object) -> list[tuple[str, str]]:
+    """Keys and values, without labels: nothing restarts for the version of a chart."""
+    if kinds.type_of(obj) == _SECRET:
+        found = {name: base64.b64encode(value).decode() for name, value in _values(obj).items()}
+    else:
+        found = {**_texts(obj.get("data")), **_texts(obj.get("binaryData"))}
+    return sorted(found.items())
+
+
+def _hash(value: JSON) -> str:
+    return hashlib.sha256(msgspec.json.encode(value)).hexdigest()
 
 
 def _chart(file: str) -> str:
@@ -400,8 +425,9 @@ def _chart(file: str) -> str:
     return file.partition("/templates/")[0]
 
 
-def _text_at(written: Manifest, path: Sequence[str]) -> str:
-    found = (kinds.at(written.object, path[:-1]) or {}).get(path[-1])
+def _text_at(written: Manifest | None, path: Sequence[str]) -> str:
+    obj = written.object if written is not None else {}
+    found = (kinds.at(obj, path[:-1]) or {}).get(path[-1])
     return found if isinstance(found, str) else ""
 
 
