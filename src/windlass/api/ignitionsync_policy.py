@@ -73,7 +73,9 @@ class Safety(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
         DeletePolicy,
         Meta(
             description="Mirror deletes every file below a managed directory that is not in Git, "
-            "Manifest only files that came from Git, Never none. A first sync deletes nothing."
+            "Manifest only files that came from Git, Never none. A first sync deletes nothing, and "
+            "files that were there before their directory was synced go only when the annotation "
+            "ignition-sync.io/allow-mass-delete names the commit."
         ),
     ] = "Mirror"
     max_deletes: Annotated[

@@ -34,6 +34,42 @@ def validate(spec: Struct) -> list[FieldError]:
     return list(_problems(_declaration(type(spec)), spec, "spec"))
 
 
+def unknown_fields(struct: type[Struct], raw: Any, path: str = "spec") -> list[str]:
+    """The paths in `raw` JSON that `struct` does not declare; decoding would ignore them."""
+    return list(_unknown(_declaration(struct), raw, path))
+
+
+def _unknown(kind: Any, raw: Any, path: str) -> Iterator[str]:
+    if isinstance(kind, inspect.StructType) and isinstance(raw, dict):
+        known = {field.encode_name for field in kind.fields}
+        yield from (f"{path}.{name[:_SHOWN_KEY]}" for name in raw if name not in known)
+    for part in _parts(kind, raw, path):
+        yield from _unknown(*part)
+
+
+def _parts(kind: Any, raw: Any, path: str) -> Iterator[tuple[Any, Any, str]]:
+    """What `raw` consists of, each part with its declaration and its path."""
+    if isinstance(kind, inspect.Metadata):
+        yield kind.type, raw, path
+    elif isinstance(kind, inspect.UnionType):
+        yield from ((member, raw, path) for member in kind.types)
+    elif isinstance(raw, list):
+        if isinstance(kind, inspect.VarTupleType):
+            yield from ((kind.item_type, item, f"{path}[{n}]") for n, item in enumerate(raw))
+    elif isinstance(raw, dict):
+        yield from _members(kind, raw, path)
+
+
+def _members(kind: Any, raw: dict[str, Any], path: str) -> Iterator[tuple[Any, Any, str]]:
+    if isinstance(kind, inspect.StructType):
+        for field in kind.fields:
+            if field.encode_name in raw:
+                yield field.type, raw[field.encode_name], f"{path}.{field.encode_name}"
+    elif isinstance(kind, inspect.DictType):
+        for name, value in raw.items():
+            yield kind.value_type, value, f"{path}[{name[:_SHOWN_KEY]}]"
+
+
 @cache
 def _declaration(struct: type[Struct]) -> inspect.Type:
     return inspect.type_info(struct)

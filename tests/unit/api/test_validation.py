@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import cast, get_type_hints
 
+import pytest
+
+from windlass.api import registry, sample
 from windlass.api.gitrepoconfig import GitRepoConfigSpec, HostKeyVerification
+from windlass.api.ignitionsync import IgnitionSyncSpec
+from windlass.api.kind import Kind
 from windlass.api.references import ObjectRef, SecretRef
 from windlass.api.selection import Selection
-from windlass.api.validation import FieldError, validate
+from windlass.api.validation import FieldError, unknown_fields, validate
 from windlass.api.watchrule import WatchRuleSpec
 
 
@@ -72,3 +77,27 @@ def test_messages_hold_no_value() -> None:
     problems = validate(spec)
     assert len(problems) == 2
     assert all("s3cr3t" not in str(problem) for problem in problems)
+
+
+def test_fields_that_are_not_declared_are_named() -> None:
+    """At any depth, in lists and in maps; a value of another shape is for the decoder to refuse."""
+    mapping = {"source": "a", "destination": "b", "patches": [{"set": {".a": "1"}, "fil": "x"}]}
+    raw = {
+        "git": {"repo": "https://h/x", "ref": "main", "branch": "main"},
+        "profiles": {"p": {"mappings": [mapping], "vars": {"any": "name"}}},
+        "additionalFiles": "not a list",
+        "Paused": True,
+    }
+    assert sorted(unknown_fields(IgnitionSyncSpec, raw)) == [
+        "spec.Paused",
+        "spec.git.branch",
+        "spec.profiles[p].mappings[0].patches[0].fil",
+    ]
+
+
+@pytest.mark.parametrize("kind", registry.KINDS, ids=lambda kind: kind.name)
+def test_a_sample_has_declared_fields_only(kind: Kind) -> None:
+    """What we show to users is not refused."""
+    assert (
+        unknown_fields(get_type_hints(kind.resource)["spec"], sample.document(kind)["spec"]) == []
+    )
