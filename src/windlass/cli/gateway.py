@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from windlass.cli.gateway_inputs import Inputs, asks_for_gateway
 
 if TYPE_CHECKING:
-    from windlass.cli.gateway_desk import Bench
+    from collections.abc import Coroutine
+
+    from windlass.cli.gateway_desk import Bench, Scanned
     from windlass.gateways.agent.engine import Planned, Synced
+    from windlass.gateways.agent.work import Work
     from windlass.gateways.decide.drift import Drift
 
 app = typer.Typer(
@@ -27,9 +30,17 @@ app = typer.Typer(
 
 DIFFERENT = 2
 
+R = TypeVar("R")
+
 Output = Annotated[str, typer.Option("--output", "-o", metavar="text|json", help="How to print.")]
 Directory = Annotated[
     Path, typer.Option("--to", metavar="DIR", help="The gateway's data directory.")
+]
+ScanUrl = Annotated[
+    str,
+    typer.Option(
+        "--scan", metavar="URL", help="Then have the gateway at this address read the files."
+    ),
 ]
 
 
@@ -37,12 +48,10 @@ Directory = Annotated[
 @asks_for_gateway
 def plan(inputs: Inputs, output: Output = "text") -> None:
     """Print what a sync would do; changes nothing."""
-    import asyncio
-
     from windlass.gateways.decide.plan import to_json
 
     _check(output)
-    planned = asyncio.run(_planned(inputs))
+    planned = _run(_planned(inputs))
     _print(to_json(planned.plan).decode() if output == "json" else _plan_text(planned))
     sys.exit(DIFFERENT if planned.plan.ops else 0)
 
@@ -51,9 +60,7 @@ def plan(inputs: Inputs, output: Output = "text") -> None:
 @asks_for_gateway
 def diff(inputs: Inputs) -> None:
     """Print how every file would change; binary files by digest and size."""
-    import asyncio
-
-    sys.exit(DIFFERENT if asyncio.run(_diffed(inputs)) else 0)
+    sys.exit(DIFFERENT if _run(_diffed(inputs)) else 0)
 
 
 @app.command()
@@ -63,21 +70,15 @@ def apply(
     allow_mass_delete: Annotated[
         str, typer.Option(metavar="SHA", help="This commit may delete many files.")
     ] = "",
-    scan: Annotated[
-        str, typer.Option(metavar="URL", help="Then have the gateway at this address read them.")
-    ] = "",
+    scan: ScanUrl = "",
     output: Output = "text",
 ) -> None:
     """Bring the files onto the disk, as the agent would; can be undone with rollback."""
-    import asyncio
-
-    from windlass.base.errors import WindlassError
-
     _check(output)
-    if scan and inputs.token_file is None:
-        raise WindlassError("Usage", "--scan needs --token-file")
-    done, scanned = asyncio.run(_applied(inputs, allow_mass_delete, scan))
+    done, scanned = _run(_applied(inputs, allow_mass_delete, scan))
     _print(_applied_json(done, scanned) if output == "json" else _applied_text(done, scanned))
+    # The files are in place all the same, so the result comes first.
+    scanned.check()
 
 
 @app.command()
@@ -85,30 +86,46 @@ def verify(
     to: Directory,
     exclude: Annotated[
         list[str] | None,
-        typer.Option(help="Pattern whose files are not ours, beside the usual; repeatable."),
+        typer.Option(help="Pattern to leave out, beside those of the last sync; repeatable."),
     ] = None,
     output: Output = "text",
 ) -> None:
     """Compare every synced file with what the last sync left, by content."""
     _check(output)
-    found = _verified(to, exclude or [])
+    found = _run(_verified(to, exclude or []))
     _print(_drift_json(found) if output == "json" else _drift_text(found, to))
     sys.exit(DIFFERENT if found.found else 0)
 
 
 @app.command()
-def rollback(to: Directory) -> None:
+def rollback(
+    to: Directory,
+    scan: ScanUrl = "",
+    token_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The gateway's API token, name:secret.")
+    ] = None,
+) -> None:
     """Undo the last apply; a second rollback undoes the first."""
+    text, scanned = _run(_rolled_back(to, scan, token_file))
+    _print(text)
+    scanned.check()
+
+
+def _run(work: Coroutine[Any, Any, R]) -> R:
+    """The result of a command; its errors name flags."""
     import asyncio
 
-    _print(asyncio.run(_rolled_back(to)))
+    from windlass.cli import gateway_words as words
+
+    with words.naming_flags():
+        return asyncio.run(work)
 
 
 def _check(output: str) -> None:
     from windlass.base.errors import WindlassError
 
     if output not in ("text", "json"):
-        raise WindlassError("Usage", "--output is text or json")
+        raise WindlassError("Usage", f'--output: unsupported value "{output}"; use text or json')
 
 
 async def _planned(inputs: Inputs) -> Planned:
@@ -117,6 +134,7 @@ async def _planned(inputs: Inputs) -> Planned:
     asked, git = desk.understood(inputs), desk.git_of(inputs)
     order = await desk.ordered(inputs, asked, git)
     with desk.opened(inputs.to, git, asked.repo) as bench:
+        _note_interrupted(bench)
         return await bench.engine.plan(order)
 
 
@@ -126,60 +144,87 @@ async def _diffed(inputs: Inputs) -> bool:
     asked, git = desk.understood(inputs), desk.git_of(inputs)
     order = await desk.ordered(inputs, asked, git)
     with desk.opened(inputs.to, git, asked.repo) as bench:
+        _note_interrupted(bench)
         planned = await bench.engine.plan(order)
         _print_diff(bench, planned)
         return bool(planned.plan.ops)
 
 
-async def _applied(inputs: Inputs, allowed: str, scan: str) -> tuple[Synced, str]:
+async def _applied(inputs: Inputs, allowed: str, scan: str) -> tuple[Synced, Scanned]:
     from windlass.cli import gateway_desk as desk
     from windlass.gateways.agent.interrupt import Interrupt
-    from windlass.gateways.decide.metadata import Access
 
+    desk.check_scan(scan, inputs.token_file)
     asked, git = desk.understood(inputs), desk.git_of(inputs)
     order = await desk.ordered(inputs, asked, git, allowed)
     with desk.opened(inputs.to, git, asked.repo) as bench:
-        work = desk.work_of(bench, scan, inputs.token_file)
-        await work.start()
+        work = await _started(bench, scan, inputs.token_file)
         done = await work.sync(order, Interrupt(), trigger=work.memory.trigger)
-        if not scan:
-            return done, "not asked for"
-        result = await work.scan(Access(), asked.policy, is_booting=False)
-        return done, result.text or "nothing to read"
+        return done, await desk.scanned(work, asked.policy, scan)
 
 
-async def _rolled_back(to: Path) -> str:
+async def _rolled_back(to: Path, scan: str, token_file: Path | None) -> tuple[str, Scanned]:
     from windlass.cli import gateway_desk as desk
+    from windlass.gateways.decide.metadata import Policy
     from windlass.git.child import Git
 
+    desk.check_scan(scan, token_file)
     with desk.opened(to, Git()) as bench:
-        work = desk.work_of(bench, "", None)
-        await work.start()
+        work = await _started(bench, scan, token_file)
         before = work.holding
         # The value an agent has heeded stays heeded.
         if not await work.rollback(work.memory.rollback, work.memory.trigger):
-            return f"{to}: nothing to roll back"
-        after = work.holding
+            return f"{to}: nothing to roll back", desk.Scanned("skipped")
+        after, scanned = work.holding, await desk.scanned(work, Policy(), scan)
     old = before.version.commit[:7] if before is not None else "nothing"
     new = after.version.commit[:7] if after is not None else "what was there before"
-    return f"{to}: from {old} back to {new}"
+    return f"{to}: from {old} back to {new}; scan: {scanned.text}", scanned
 
 
-def _verified(to: Path, exclude: list[str]) -> Drift:
+async def _started(bench: Bench, scan: str, token_file: Path | None) -> Work:
+    """The agent's hands on a tree that is whole; what had been cut off is mentioned."""
+    from windlass.cli import gateway_desk as desk
+    from windlass.cli import gateway_words as words
+
+    work = desk.work_of(bench, scan, token_file)
+    ended = await work.start()
+    if ended is not None:
+        _note(words.resumed(ended))
+    return work
+
+
+def _note_interrupted(bench: Bench) -> None:
+    from windlass.cli import gateway_words as words
+
+    record = bench.applier.interrupted()
+    if record is not None:
+        _note(words.interrupted(record))
+
+
+def _note(text: str) -> None:
+    """Say something beside the result."""
+    typer.echo(f"windlass: {text}", err=True)
+
+
+async def _verified(to: Path, exclude: list[str]) -> Drift:
     from windlass.base.errors import WindlassError
     from windlass.cli import gateway_desk as desk
     from windlass.gateways.agent import comparing
     from windlass.git.child import Git
 
-    excludes = desk.excludes_of(exclude)
+    desk.check_excludes(exclude)
     with desk.opened(to, Git()) as bench:
+        _note_interrupted(bench)
         manifest = bench.applier.manifest()
         if manifest is None:
             raise WindlassError("NothingSynced", f"{to} holds nothing that was synced")
+        excludes = desk.excludes_of(manifest, exclude)
         return comparing.compared(bench.applier, None, manifest, excludes, everything=True)
 
 
 def _plan_text(planned: Planned) -> str:
+    from windlass.cli.gateway_words import with_flags
+
     plan, signs = planned.plan, {"mkdir": "+", "delete": "-", "rmdir": "-"}
     lines = []
     for op in plan.ops:
@@ -189,8 +234,8 @@ def _plan_text(planned: Planned) -> str:
         altered = f" [{', '.join(op.transforms)}]" if op.transforms else ""
         lines.append(f"{sign} {op.path}{slash}{altered}")
     lines += [f"skipped: {one.path}: {one.why}" for one in plan.skipped]
-    lines += [f"warning: {text}" for text in (*plan.warnings, *planned.warnings)]
-    lines += [f"held: {guard.reason}: {guard.message}" for guard in plan.guards]
+    lines += [f"warning: {with_flags(text)}" for text in (*plan.warnings, *planned.warnings)]
+    lines += [f"held: {guard.reason}: {with_flags(guard.message)}" for guard in plan.guards]
     counts = plan.counts()
     scans = ", ".join(plan.scans) or "none"
     lines.append(
@@ -248,19 +293,20 @@ def _weight(content: bytes | None) -> str:
     return f"sha256 {hashlib.sha256(content).hexdigest()[:16]}, {len(content)} bytes"
 
 
-def _applied_text(done: Synced, scanned: str) -> str:
+def _applied_text(done: Synced, scanned: Scanned) -> str:
+    from windlass.cli.gateway_words import with_flags
+
     applied, plan = done.applied, done.planned.plan
-    lines = [
-        f"warning: {text}" for text in (*plan.warnings, *done.planned.warnings, *applied.warnings)
-    ]
+    warnings = (*plan.warnings, *done.planned.warnings, *applied.warnings)
+    lines = [f"warning: {with_flags(text)}" for text in warnings]
     lines.append(
         f"{plan.gateway}: {plan.from_commit[:7] or 'nothing'} -> {plan.to_commit[:7]}, "
-        f"{applied.put} written, {applied.deleted} deleted; scan: {scanned}"
+        f"{applied.put} written, {applied.deleted} deleted; scan: {scanned.text}"
     )
     return "\n".join(lines)
 
 
-def _applied_json(done: Synced, scanned: str) -> str:
+def _applied_json(done: Synced, scanned: Scanned) -> str:
     import json
 
     applied, plan = done.applied, done.planned.plan
@@ -273,7 +319,7 @@ def _applied_json(done: Synced, scanned: str) -> str:
             "written": applied.put,
             "deleted": applied.deleted,
             "bytes": applied.bytes_written,
-            "scan": scanned,
+            "scan": scanned.text,
         }
     )
 

@@ -15,22 +15,33 @@ import orjson
 from msgspec import structs
 from prometheus_client import CollectorRegistry
 
-from windlass.api.ignitionsync import IgnitionSync
+from windlass.api import validation
+from windlass.api.ignitionsync import IgnitionSync, IgnitionSyncSpec
 from windlass.base.clock import SystemClock
 from windlass.base.errors import WindlassError
+from windlass.cli import gateway_words
 from windlass.cli.gateway_inputs import Inputs
 from windlass.gateways.agent import order as orders
 from windlass.gateways.agent import token_file
 from windlass.gateways.agent.apply import Applier
 from windlass.gateways.agent.engine import Engine
 from windlass.gateways.agent.lock import Owner
+from windlass.gateways.agent.loopback import Address
 from windlass.gateways.agent.order import Order
 from windlass.gateways.agent.scans import Scanner
 from windlass.gateways.agent.work import Work
-from windlass.gateways.decide import metadata, pod_annotations, routing, targets
+from windlass.gateways.decide import (
+    globs,
+    metadata,
+    pod_annotations,
+    routing,
+    spec_check,
+    targets,
+)
 from windlass.gateways.decide.deletes import Allowance, Safety
 from windlass.gateways.decide.gateway import Pod
 from windlass.gateways.decide.globs import Globs
+from windlass.gateways.decide.manifest import Manifest
 from windlass.gateways.decide.metadata import Access, Policy
 from windlass.gateways.decide.routing import PREFIX, Routing
 from windlass.git import credentials, listing, windows
@@ -47,6 +58,8 @@ from windlass.telemetry.agent_metrics import AgentMetrics
 
 _STORE_BYTES = 8 * 1024**3
 _KIND = "IgnitionSync"
+_TOP_LEVEL = frozenset(("apiVersion", "kind", "metadata", "spec", "status"))
+_LOOPBACK = "http://127.0.0.1:8088"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +78,17 @@ class Asked:
 
 def understood(inputs: Inputs) -> Asked:
     """The inputs together with the IgnitionSync, if one is given; options win."""
+    _check_directory(inputs.to)
+    check_excludes(inputs.exclude or ())
     cr = _read_cr(inputs.cr) if inputs.cr is not None else None
     repo = inputs.repo or (cr.spec.git.repo if cr else "")
     ref = inputs.ref or (cr.spec.git.ref if cr else "")
     if not repo or not ref:
-        raise _usage("say --repo and --ref, or --cr with a file that has both")
+        raise _usage("specify --repo and --ref, or --cr with a file that has both")
     routed = targets.routing_of(cr.spec, inputs.cluster_name) if cr else Routing()
+    problems = spec_check.problems(routed)
+    if problems:
+        raise _usage(f"--cr: {inputs.cr}: {spec_check.sentence(problems)}")
     pod = _pod(inputs, cr.metadata.namespace if cr else "default")
     return Asked(
         repo=repo,
@@ -85,8 +103,12 @@ def understood(inputs: Inputs) -> Asked:
 
 async def ordered(inputs: Inputs, asked: Asked, git: Git, allowed: str = "") -> Order:
     """The order, with the commit that the ref means now."""
+    if allowed and not resolution.is_sha(allowed):
+        raise _usage("--allow-mass-delete: specify the full commit id")
     source = Source(_remote(asked.repo), _credentials(inputs.git_auth))
     commit = await _commit(git, source, asked.ref)
+    if allowed and allowed.lower() != commit:
+        raise _usage(f"--allow-mass-delete: {asked.ref} is commit {commit}, not {allowed}")
     hashed = routing.routing_hash(asked.routing)
     policy = asked.policy
     safety = Safety(
@@ -94,7 +116,7 @@ async def ordered(inputs: Inputs, asked: Asked, git: Git, allowed: str = "") -> 
         max_deletes=policy.max_deletes,
         max_delete_percent=policy.max_delete_percent,
         api_token=asked.api_token,
-        allowed=Allowance(allowed, hashed) if allowed else None,
+        allowed=Allowance(commit, hashed) if allowed else None,
     )
     return Order(
         source=source,
@@ -115,13 +137,55 @@ def git_of(inputs: Inputs) -> Git:
     return Git(GitSettings(insecure_hosts=hosts, local_hosts=hosts, allow_file=True))
 
 
-def excludes_of(patterns: Iterable[str]) -> Globs:
-    """The usual excludes of a gateway, and more."""
-    usual = pod_annotations.tag_provider_patterns(Pod("", ""))
+def check_excludes(patterns: Iterable[str]) -> None:
+    """An error for a pattern that cannot be used."""
+    for pattern in patterns:
+        try:
+            globs.check(pattern)
+        except ValueError as error:
+            raise _usage(f"--exclude: {error}") from error
+
+
+def excludes_of(manifest: Manifest, more: Iterable[str]) -> Globs:
+    """The excludes of the last sync, and more; the usual ones where it did not note its own."""
+    usual = (*routing.DEFAULT_EXCLUDES, *pod_annotations.tag_provider_patterns(Pod("", "")))
+    return Globs((*(usual if manifest.excludes is None else manifest.excludes), *more))
+
+
+def check_scan(scan: str, token: Path | None) -> None:
+    """An error for an address or a token that no scan can use."""
+    if scan and token is None:
+        raise _usage("--scan needs --token-file")
+    _token_name(token)
     try:
-        return Globs((*routing.DEFAULT_EXCLUDES, *usual, *patterns))
-    except ValueError as error:
-        raise _usage(f"--exclude: {error}") from error
+        Address(scan or _LOOPBACK)
+    except WindlassError as error:
+        raise _usage(f"--scan: {error.message}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """How a scan went; `failure` is why the gateway has not read its files."""
+
+    text: str
+    failure: WindlassError | None = None
+
+    def check(self) -> None:
+        """Raise the failure, if there is one."""
+        if self.failure is not None:
+            raise self.failure
+
+
+async def scanned(work: Work, policy: Policy, scan: str) -> Scanned:
+    """Have the gateway read what is owed, if an address is given."""
+    if not scan:
+        return Scanned("skipped")
+    try:
+        result = await work.scan(Access(), policy, is_booting=False)
+    except WindlassError as error:
+        message = gateway_words.with_flags(error.message)
+        return Scanned(f"failed ({error.reason})", WindlassError(error.reason, message))
+    return Scanned(result.text or "not needed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +200,7 @@ class Bench:
 @contextlib.contextmanager
 def opened(data: Path, git: Git, repo: str = "") -> Iterator[Bench]:
     """The directory and the store for `repo`, for as long as the block runs."""
-    if not data.is_dir():
-        raise _usage(f"{data} is no directory; --to names the gateway's data directory")
+    _check_directory(data)
     windows.small()
     with _store(git, repo) as store, Applier(data, _owner()) as applier:
         yield Bench(applier, store, Engine(applier, store))
@@ -147,7 +210,7 @@ def work_of(bench: Bench, scan: str, token_file: Path | None) -> Work:
     """The agent's own hands on the directory; `scan` is the gateway's address, if one runs."""
 
     def scanner(_: Access) -> Scanner:
-        return Scanner(scan or "http://127.0.0.1:8088", token_file or Path("/nonexistent"))
+        return Scanner(scan or _LOOPBACK, token_file or Path("/nonexistent"))
 
     # What an agent logs, a person sees as the result.
     logs.configure(format="auto", level="warning")
@@ -228,8 +291,18 @@ def _read_cr(path: Path) -> IgnitionSync:
         raise _usage(f"--cr: {path}: {error}") from error
     found = [one for one in documents if isinstance(one, dict) and one.get("kind") == _KIND]
     if len(found) != 1:
-        raise _usage(f"--cr: {path} holds {len(found)} objects of kind {_KIND}, one is needed")
+        raise _usage(f"--cr: {path} must contain one {_KIND}, not {len(found)}")
+    unknown = [name for name in found[0] if name not in _TOP_LEVEL]
+    unknown += validation.unknown_fields(IgnitionSyncSpec, found[0].get("spec"))
+    if unknown:
+        # The API server would drop them with a warning; here nobody would notice.
+        raise _usage(f"--cr: {path}: unknown field {', '.join(unknown)}")
     return IgnitionSync.decode(orjson.dumps(found[0]))
+
+
+def _check_directory(data: Path) -> None:
+    if not data.is_dir():
+        raise _usage(f"--to: {data} is not a directory; specify the gateway's data directory")
 
 
 def _with_options(routed: Routing, inputs: Inputs) -> Routing:

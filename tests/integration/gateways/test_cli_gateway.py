@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from tests.support import program
 from tests.support.engine_site import CORE, SERVICE, SITE, files_of
 from tests.support.gateway import TOKEN
 from tests.support.gateway import serving as gateway_serving
-from tests.support.gitserver import Served, commit_files, serving
+from tests.support.gitserver import Served, commit_files, serving, tips
 from windlass.base.errors import WindlassError
 from windlass.cli.gateway import app
 
@@ -35,11 +36,11 @@ class Shell:
     def data(self) -> Path:
         return self.directory / "data"
 
-    def windlass(self, *args: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "XDG_CACHE_HOME": str(self.directory / "cache")}
+    def windlass(self, *args: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "XDG_CACHE_HOME": str(self.directory / "cache"), **variables}
         return program.run(["gateway", *args], environment, cwd=self.data)
 
-    def run(self, command: str, *more: str) -> subprocess.CompletedProcess[str]:
+    def run(self, command: str, *more: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """One of the commands that ask the repository."""
         return self.windlass(
             command,
@@ -49,7 +50,14 @@ class Shell:
             "--insecure-host=127.0.0.1",
             f"--to={self.data}",
             *more,
+            **variables,
         )
+
+    def token(self, text: str = TOKEN) -> str:
+        """The option that names a file with a token."""
+        path = self.directory / "token"
+        path.write_text(text)
+        return f"--token-file={path}"
 
 
 @pytest.fixture
@@ -193,6 +201,146 @@ spec:
     assert files_of(shell.data) == {"projects/north/a.txt": b"7plant"}
 
 
+@pytest.mark.parametrize(
+    ("typo", "field"),
+    [
+        ("siteNumer: x", "spec.siteNumer"),
+        ("normalize: {systemNam: true}", "spec.normalize.systemNam"),
+        (
+            "profiles: {p: {mappings: [{source: a, destination: b, requird: true}]}}",
+            "spec.profiles[p].mappings[0].requird",
+        ),
+    ],
+)
+def test_a_file_with_an_unknown_field_is_refused(shell: Shell, typo: str, field: str) -> None:
+    """The API server would warn of it; ignored, the files would be others than meant."""
+    cr = shell.directory / "cr.yaml"
+    cr.write_text(f"""\
+kind: IgnitionSync
+metadata: {{name: site, namespace: plant}}
+spec:
+  git: {{repo: "{shell.served.server.url("site")}", ref: main}}
+  gateway: {{apiKeySecretRef: {{name: key}}}}
+  {typo}
+""")
+    refused = shell.run("apply", f"--cr={cr}")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == f"windlass: --cr: {cr}: unknown field {field} (Usage)\n"
+    assert files_of(shell.data) == {}
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--scan=http://127.0.0.1:8088"], "--scan needs --token-file"),
+        (["--scan=127.0.0.1:8088", "TOKEN"], "--scan: "),
+        (["--scan=http://10.0.0.1", "TOKEN"], "--scan: "),
+        (["--token-file=/nonexistent"], "--token-file: /nonexistent: No such file"),
+        (["--token-file=/dev/null"], "--token-file: /dev/null must contain one line"),
+        (["--exclude=!x"], "--exclude: "),
+        (["--allow-mass-delete=abc1234"], "--allow-mass-delete: specify the full commit id"),
+        ([f"--allow-mass-delete={'1' * 40}"], "--allow-mass-delete: main is commit "),
+        (["--output=yaml"], "--output: "),
+    ],
+)
+def test_flags_are_checked_before_anything_is_written(
+    shell: Shell, args: list[str], words: str
+) -> None:
+    """A mistake costs a second try and never half a result."""
+    refused = shell.run("apply", *(shell.token() if one == "TOKEN" else one for one in args))
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith(f"windlass: {words}")
+    assert list(shell.data.iterdir()) == []
+
+
+def test_the_result_is_printed_also_when_the_scan_fails(shell: Shell) -> None:
+    """The files are in place; the error says what to do in the words of the command line."""
+    with gateway_serving(shell.data, token=TOKEN) as gateway:
+        done = shell.run("apply", f"--scan={gateway.url}", shell.token("agent:wrong"))
+        assert done.returncode == 1
+        assert "6 written, 0 deleted; scan: failed (ScanUnauthorized)" in done.stdout
+        assert "in --token-file is wrong" in done.stderr
+        assert "while --scan says http" in done.stderr
+        assert "apiKeySecretRef" not in done.stderr
+        again = shell.run("apply", f"--scan={gateway.url}", shell.token())
+        assert "0 written, 0 deleted; scan: projects=200 config=200" in again.stdout
+
+
+def test_a_rollback_is_scanned_on_demand(shell: Shell) -> None:
+    """The gateway reads the old files again; a failing scan comes after the result."""
+    shell.run("apply")
+    commit_files(shell.repository, {f"{SERVICE}/{VIEW}": '{"root": {"x": 2}}'})
+    with gateway_serving(shell.data, token=TOKEN) as gateway:
+        shell.run("apply", f"--scan={gateway.url}", shell.token())
+        undone = shell.windlass(
+            "rollback", f"--to={shell.data}", f"--scan={gateway.url}", shell.token()
+        )
+        assert (undone.returncode, undone.stderr) == (0, "")
+        assert undone.stdout.endswith("; scan: projects=200\n")
+        assert gateway.posts == {"projects": 2, "config": 1}
+        failed = shell.windlass(
+            "rollback", f"--to={shell.data}", f"--scan={gateway.url}", shell.token("agent:wrong")
+        )
+        assert failed.returncode == 1
+        assert "scan: failed (ScanUnauthorized)" in failed.stdout
+
+
+def test_verify_agrees_with_plan(shell: Shell) -> None:
+    """Stamps of the gateway and files that the last apply left out are no difference to either."""
+    shell.run("apply", "--exclude=projects/own")
+    stamped = shell.data / "projects/line/view/resource.json"
+    body = json.loads(stamped.read_text())
+    body["attributes"]["lastModification"] = {"actor": "someone", "timestamp": "now"}
+    stamped.write_text(json.dumps(body))
+    (shell.data / "projects/own").write_text("?")
+    verified = shell.windlass("verify", f"--to={shell.data}")
+    assert (verified.returncode, verified.stderr) == (0, "")
+    assert shell.run("plan", "--exclude=projects/own").returncode == 0
+    body["scope"] = "A"
+    stamped.write_text(json.dumps(body))
+    assert shell.windlass("verify", f"--to={shell.data}").returncode == 2
+    assert shell.run("plan", "--exclude=projects/own").returncode == 2
+
+
+def test_an_interrupted_apply_is_mentioned(shell: Shell) -> None:
+    """By the plan that finds it and by the apply that ends it, and by nobody afterwards."""
+    killed = shell.run("apply", WINDLASS_FAILPOINTS="gateways.journal.forward.after=kill")
+    assert killed.returncode == -signal.SIGKILL
+    commit = tips(shell.repository)["main"][:7]
+    planned = shell.run("plan", "-o", "json")
+    assert json.loads(planned.stdout)["toCommit"].startswith(commit)
+    assert planned.stderr == (
+        f"windlass: the apply of {commit} was interrupted; "
+        "the next apply or rollback ends it first\n"
+    )
+    done = shell.run("apply")
+    assert done.returncode == 0
+    assert done.stderr == (
+        f"windlass: the apply of {commit} was interrupted and has been completed first\n"
+    )
+    assert shell.run("plan").stderr == ""
+
+
+def test_messages_name_flags(shell: Shell) -> None:
+    """Nobody has to translate an annotation; JSON plans are those of the agents."""
+    many = {f"{SERVICE}/projects/line/many/{n}.py": "x\n" for n in range(40)}
+    commit_files(shell.repository, many)
+    shell.run("apply")
+    commit = commit_files(shell.repository, dict.fromkeys(many))
+    assert f"If this is meant, add --allow-mass-delete={commit}\n" in shell.run("plan").stdout
+    assert "ignition-sync.io/allow-mass-delete" in shell.run("plan", "-o", "json").stdout
+    held = shell.run("apply")
+    assert f"add --allow-mass-delete={commit} (MassDeleteGuard)" in held.stderr
+    wrong = {
+        "--deployment-mode=x": "--deployment-mode: x not found",
+        "--service-path=x": "--service-path: x is not a directory",
+        "--profile=x": "--profile: 'x' not found; available: none",
+        "--annotation=system-name={{.X}}": "use --annotation system-name-template=TEMPLATE",
+    }
+    for option, words in wrong.items():
+        assert words in shell.run("plan", option).stderr
+
+
 def test_a_gateway_is_scanned_on_demand(shell: Shell) -> None:
     """With an address and a token the gateway reads what was applied."""
     token = shell.directory / "token"
@@ -203,7 +351,7 @@ def test_a_gateway_is_scanned_on_demand(shell: Shell) -> None:
         assert "scan: projects=200 config=200" in done.stdout
         assert gateway.posts == {"projects": 1, "config": 1}
         again = shell.run("apply", f"--scan={gateway.url}", f"--token-file={token}")
-        assert "scan: nothing to read" in again.stdout
+        assert "scan: not needed" in again.stdout
         assert gateway.posts == {"projects": 1, "config": 1}
 
 
@@ -267,7 +415,7 @@ def test_a_directory_of_this_machine_is_a_repository(shell: Shell) -> None:
         (["plan", "--to=.", "--cr=/nonexistent"], "No such file"),
         (["plan", "--to=.", "--repo=https://u:secret-word@h/x", "--ref=main"], "--repo"),
         (["verify", "--to=."], "nothing that was synced"),
-        (["rollback", "--to=/nonexistent"], "no directory"),
+        (["rollback", "--to=/nonexistent"], "not a directory"),
         (["apply", "--to=.", "--repo=x", "--ref=y", "--scan=http://127.0.0.1:1"], "--token-file"),
     ],
 )

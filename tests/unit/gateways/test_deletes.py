@@ -68,7 +68,7 @@ def test_adopted_files_wait_for_a_word_however_few_they_are() -> None:
     assert done.plan.warnings == (
         "1 file was on the gateway before the directory was synced and is kept: y/live. To delete "
         f'it, annotate with ignition-sync.io/allow-mass-delete="{later.id}"; to keep it for good, '
-        "add excludePatterns",
+        "exclude it",
     )
     gateway.safety = Safety(allowed=Allowance(later.id, routing_hash(gateway.routing)))
     assert gateway.sync(later).paths("delete") == ["y/live"]

@@ -32,6 +32,7 @@ from windlass.gateways.agent.journal import Record
 from windlass.gateways.agent.lock import Owner, VolumeLock
 from windlass.gateways.agent.manifest_file import ManifestFile
 from windlass.gateways.agent.space import Reserve
+from windlass.gateways.agent.state_directory import STAGING
 from windlass.gateways.agent.transaction import Applied, Transaction, Volume
 from windlass.gateways.agent.tree import Tree
 from windlass.gateways.agent.undo import Undo
@@ -141,6 +142,14 @@ class Applier:
         """The sha256 digests of the plain files among `paths`."""
         with volume.faults("reading the gateway's files"):
             return survey.hashes(self.tree, paths)
+
+    def interrupted(self) -> Record | None:
+        """The transaction past its commit point that `start` would end; usually None."""
+        with volume.faults("reading the journal"):
+            found = journal.read(self.tree)
+            if found is None:
+                return None
+            return journal.read_record(self.tree, f"{STAGING}/{found.tx}/{journal.RECORD}")
 
     def can_undo(self) -> bool:
         """Whether `rollback` has something to go back to."""

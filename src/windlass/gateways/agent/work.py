@@ -21,6 +21,7 @@ from windlass.base.threads import to_its_end
 from windlass.gateways.agent import holding
 from windlass.gateways.agent.apply import Applier
 from windlass.gateways.agent.audit import Audit
+from windlass.gateways.agent.completion import Ended
 from windlass.gateways.agent.engine import Engine, Planned, Synced
 from windlass.gateways.agent.holding import Holding
 from windlass.gateways.agent.interrupt import GivenUp, Interrupt
@@ -107,8 +108,11 @@ class Work:
         self.holding = holding.of(await to_its_end(self._applier.manifest))
         self.memory = await to_its_end(self._file.read)
 
-    async def start(self) -> None:
-        """Take the volume and finish what a crash left; raises while another one has it."""
+    async def start(self) -> Ended | None:
+        """Take the volume and finish what a crash left, which is returned.
+
+        Raises while another one has the volume.
+        """
         try:
             resumed = await to_its_end(self._applier.start)
         except VolumeLocked:
@@ -126,6 +130,7 @@ class Work:
             await self.remember(audit=self._succeeding(record))
         self._metrics.lock_held.set(1)
         self.is_whole = self.is_sound = True
+        return resumed
 
     async def remember(self, **changes: Any) -> None:
         """Change the memory, durably."""

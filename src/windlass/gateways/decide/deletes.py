@@ -89,8 +89,7 @@ def kept_warning(kept: Collection[str], *, commit: str) -> str:
     return (
         f"{_counted(len(kept))} {was} on the gateway before the directory was synced and "
         f"{'is' if len(kept) == 1 else 'are'} kept: {_first(kept)}. To delete {them}, annotate "
-        f'with {PREFIX}allow-mass-delete="{commit}"; to keep {them} for good, add '
-        "excludePatterns"
+        f'with {PREFIX}allow-mass-delete="{commit}"; to keep {them} for good, exclude {them}'
     )
 
 

@@ -88,15 +88,15 @@ def profile_of(routing: Routing, pod: Pod) -> tuple[str | None, Profile | None]:
     if asked:
         if asked not in profiles:
             known = ", ".join(sorted(profiles)) or "none"
-            raise _no_routing(f"{PREFIX}profile names {asked!r}, which the CR has not: {known}")
+            raise _no_routing(f"{PREFIX}profile: {asked!r} not found; available: {known}")
         return asked, profiles[asked]
     if pod.said("service-path"):
         return None, None
     if DEFAULT_PROFILE in profiles:
         return DEFAULT_PROFILE, profiles[DEFAULT_PROFILE]
     raise _no_routing(
-        f"pod {pod.name} says neither {PREFIX}profile nor {PREFIX}service-path, and the CR has "
-        f"no profile {DEFAULT_PROFILE!r}; add one of them"
+        f"pod {pod.name} has no routing; set {PREFIX}service-path or {PREFIX}profile, or add a "
+        f"profile named {DEFAULT_PROFILE!r} to the IgnitionSync"
     )
 
 
