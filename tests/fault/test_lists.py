@@ -157,6 +157,33 @@ def test_an_empty_list_is_not_believed(mirrored: Mirrored, line: Proxied) -> Non
     assert {_path(mirrored, name) for name in ("one", "three")} <= mirrored.files().keys()
 
 
+@pytest.mark.scenario("A90", "A28")
+def test_an_empty_list_of_rules_removes_nothing(mirrored: Mirrored, line: Proxied) -> None:
+    """A rule that is listed no more is asked for by name before its files go."""
+    kept = mirrored.files()
+
+    def is_list(seen: Seen) -> bool:
+        return seen.path.endswith("/watchrules") and not seen.is_watch
+
+    def is_watch(seen: Seen) -> bool:
+        return seen.path.endswith("/watchrules") and seen.is_watch
+
+    def is_question(seen: Seen) -> bool:
+        return seen.path.endswith(f"/namespaces/{mirrored.namespace}/watchrules/rule")
+
+    line.proxy.hide_watchlist()
+    line.proxy.fault(EmptyList(), when=is_list, times=None)
+    line.proxy.fault(GONE, when=is_watch)
+    line.close_streams(is_watch)
+    # Asked three times, seconds apart: longer than a deleted rule takes.
+    eventually(lambda: len([*filter(is_question, line.proxy.seen)]) >= 3, "asked", seconds=60.0)
+    assert mirrored.files() == kept
+    line.proxy.heal()
+    mirrored.await_condition("watchrule", "rule", "Ready", seconds=60.0)
+    admin_of(mirrored).delete("watchrule", "rule")
+    eventually(lambda: not mirrored.files(), "files of the deleted rule gone", seconds=60.0)
+
+
 @pytest.mark.scenario("A92")
 @pytest.mark.parametrize("form", ["status", "event", "continue"])
 def test_an_expired_version_costs_one_commit(form: str, mirrored: Mirrored, line: Proxied) -> None:

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from tests.fault import history
-from tests.fault.conftest import Mirrors
+from tests.fault.conftest import FLAGS, Mirrors
 from tests.support import central
 from tests.support.gitserver import Served, commit_files, files_at
 from tests.support.mirrored import Mirrored
-from tests.support.operator import Operator, eventually
+from tests.support.operator import Operator, eventually, operating
 from tests.support.people import admin_of, swift_person
 from windlass.api.install import Install
 from windlass.dev.desk import Desk
@@ -102,6 +102,35 @@ def test_objects_deleted_while_down_go_in_one_push(
     history.assert_sound(mirrored)
     found = files_at(mirrored.path)
     assert {path: found.get(path) for path in theirs} == theirs
+
+
+@pytest.mark.scenario("A27", "A21")
+def test_rules_and_exclusions_that_changed_while_down_are_followed(
+    mirrored: Mirrored, idle_operator: Operator, desk: Desk, tmp_path: Path
+) -> None:
+    """Files of a deleted rule and of an excluded type go, each with its reason."""
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "web", "namespace": mirrored.namespace},
+        "spec": {"ports": [{"port": 80}]},
+    }
+    more = mirrored.watch_rule({"resources": ["roles"]})
+    more["metadata"]["name"] = "more"
+    mirrored.admin.apply(mirrored.config_map("kept", a="1"), service, _role(mirrored, "only"), more)
+    idle_operator.start()
+    mirrored.configured({"resources": ["configmaps", "services"]})
+    eventually(lambda: len(mirrored.files()) == 3, "every file", seconds=60.0)
+    idle_operator.stop()
+    admin_of(mirrored).delete("watchrule", "more")
+    changed = (*FLAGS, "--removal-grace=1s", "--discovery-exclude=services")
+    with operating(desk, tmp_path / "again", *changed, authors=False):
+        kept = {_path(mirrored, "kept")}
+        eventually(lambda: mirrored.files().keys() == kept, "only what is selected", seconds=60.0)
+    told = mirrored.commits()[0].body
+    assert "1 object no longer mirrored: its type is excluded by --discovery-exclude" in told
+    assert "1 object no longer mirrored: no rule selects it" in told
+    history.assert_sound(mirrored)
 
 
 @pytest.mark.scenario("A100")

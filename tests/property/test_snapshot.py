@@ -54,6 +54,23 @@ def stored(identity: Identity, kind: str = "Thing") -> Object:
 
 
 @given(identities, identities)
+def test_files_are_located_without_knowing_their_type(identity: Identity, other: Identity) -> None:
+    """SNP-3: content and path together give the object back; the path of another confirms none."""
+    path = paths.file_path(BASE, identity)
+    assert snapshot.located(stored(identity), path, BASE) == (identity, "Thing")
+    if paths.file_path(BASE, other) != path:
+        found = snapshot.located(stored(other), path, BASE)
+        assert found is None or paths.file_path(BASE, found[0]) == path
+
+
+@given(contents, st.text(max_size=20))
+def test_whatever_a_file_holds_can_be_asked_where_it_belongs(content: Object, path: str) -> None:
+    """6.3: content and paths of a repository are anybody's."""
+    found = snapshot.located(content, f"{BASE}/{path}", BASE)
+    assert found is None or paths.file_path(BASE, found[0]) == f"{BASE}/{path}"
+
+
+@given(identities, identities)
 def test_files_are_recognised_by_what_they_hold(identity: Identity, other: Identity) -> None:
     """SNP-3: a file we would write is ours when read back; one of another object is not."""
     assert snapshot.owner(stored(identity), identity.gvr, "Thing") == identity

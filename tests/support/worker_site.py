@@ -25,6 +25,7 @@ from windlass.reverser.decide import cadence, paths
 from windlass.reverser.decide.attribution import Observation, Verdict
 from windlass.reverser.decide.author import Actor
 from windlass.reverser.decide.rules import mask
+from windlass.reverser.decide.selected import Selected
 from windlass.reverser.folder import Folder
 from windlass.reverser.party import Party
 from windlass.reverser.publisher import Delivery, Publisher, Signature
@@ -51,12 +52,14 @@ class Heard:
     reread: list[str] = field(default_factory=list)
     races: int = 0
     pushed: list[Delivery] = field(default_factory=list)
+    selected: Selected | None = None
 
     def around(self) -> Surroundings:
         return Surroundings(
             may_push=lambda: True,
             seeding=lambda _: False,
             gone=self._gone,
+            selected=self._selected,
             reread=self._reread,
             destinations=lambda: frozenset({"ns/dest", "evil/older"}),
             changed=lambda _: None,
@@ -71,6 +74,9 @@ class Heard:
 
     def _raced(self) -> None:
         self.races += 1
+
+    async def _selected(self, destination: Key) -> Selected | None:
+        return self.selected
 
     async def _gone(self, identity: Identity) -> bool:
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -14,6 +14,8 @@ from windlass.api.references import ObjectRef
 from windlass.api.resource import Resource
 from windlass.api.scalar import BranchName, FolderPath, NamespaceOrAny, WindowDuration
 from windlass.api.status import Count, Status
+
+Prune = Literal["Always", "OnEvent", "Never"]
 
 
 class GitDestinationSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -54,6 +56,15 @@ class GitDestinationSpec(Struct, frozen=True, kw_only=True, rename="camel", omit
             "missing. An empty repository does not need this."
         ),
     ] = False
+    prune: Annotated[
+        Prune,
+        Meta(
+            description="Which files are removed. Always: those of objects that were deleted, that "
+            "are missing from a complete list, or that no rule selects any more. OnEvent: only "
+            "those whose deletion was observed. Never: none. Files that stay are counted in "
+            "status.retained; changing to Always removes them."
+        ),
+    ] = "Always"
     commit_window: Annotated[
         WindowDuration | None,
         Meta(
@@ -97,6 +108,9 @@ class GitDestinationStatus(Status, frozen=True, kw_only=True, rename="camel", om
     ] = None
     objects: Annotated[Count, Meta(description="How many objects the folder mirrors.")] = 0
     pending: Annotated[Count, Meta(description="How many changes are not pushed yet.")] = 0
+    retained: Annotated[
+        Count, Meta(description="How many files spec.prune keeps although they would go.")
+    ] = 0
     streams: Annotated[
         Streams | None, Meta(description="The watches that feed this destination.")
     ] = None

@@ -29,6 +29,7 @@ def of(settings: Settings, instance: str, git: GitSettings) -> ReverserSettings:
         ),
         discovery_refresh_seconds=settings.discovery_refresh,
         excluded=frozenset(settings.discovery_exclude),
+        removal_grace_seconds=settings.removal_grace,
         sensitive=frozenset(settings.sensitive_resource),
         readable_annotations=settings.sensitive_annotation_allow,
         watch_all=settings.watch_all,

@@ -93,6 +93,12 @@ class Settings:
     discovery_exclude: tuple[str, ...] = _declare(
         _RESOURCES, "", "Types never mirrored, whatever a rule says."
     )
+    removal_grace: float = _declare(
+        forms.Duration(),
+        "60s",
+        "Time that a new GitDestination has to get its rules before files that lay in its folder "
+        "already and that no rule selects are removed.",
+    )
     git_batch_max_files: int = _declare(
         forms.Int(1, 100_000), "200", "Files after which a window is pushed."
     )

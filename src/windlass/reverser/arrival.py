@@ -55,6 +55,14 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True)
+class Review:
+    """A look at a whole folder for files that no rule covers any more.
+
+    What the rules cover is asked when the window closes, so it is never older than that.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class Sweep:
     """A complete snapshot of one type in one namespace, or in all of them.
 

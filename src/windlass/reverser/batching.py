@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from windlass.base.clock import Clock
 from windlass.reverser import sweeping
-from windlass.reverser.arrival import Arrival
+from windlass.reverser.arrival import Arrival, Review
 from windlass.reverser.branch import Branch
 from windlass.reverser.decide import announcement
 from windlass.reverser.folder import Folder, Gathered
@@ -38,6 +38,10 @@ async def batch(
     received = clock.now()
     removals: list[Arrival] = []
     for sweep in gathered.sweeps:
+        if isinstance(sweep, Review):
+            selected = await around.selected(folder.target.key)
+            removals += await sweeping.uncovered(folder, branch, selected, received)
+            continue
         removals += await sweeping.orphans(folder, branch, sweep, around.gone, received)
     if exposed := await sweeping.exposed(folder, branch, gathered.arrivals):
         notice = announcement.exposed(tuple(one.identity for one in exposed))

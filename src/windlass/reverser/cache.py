@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+import msgspec
+from msgspec import Struct
+
 from windlass.api.clusterwatchrule import ClusterWatchRule
 from windlass.api.gitdestination import GitDestination
 from windlass.api.gitrepoconfig import GitRepoConfig
@@ -14,6 +17,39 @@ from windlass.objects.key import Key
 from windlass.runtime.informer import Informer
 
 Rule = WatchRule | ClusterWatchRule
+
+
+class _Ref(Struct, frozen=True):
+    name: str
+    namespace: str = ""
+
+
+class _Spec(Struct, frozen=True, rename="camel"):
+    destination_ref: _Ref
+
+
+class _Generation(Struct, frozen=True):
+    generation: int
+
+
+class _Sketch(Struct, frozen=True):
+    """What tells whose a rule is, and whether it changed; readable also of a broken rule."""
+
+    metadata: _Generation
+    spec: _Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A rule and whose it is; no destination if it does not say that readably."""
+
+    kind: str
+    key: Key
+    generation: int
+    destination: Key | None
+
+
+_SKETCH = msgspec.json.Decoder(_Sketch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +100,17 @@ class Cache:
             if destination_key(rule) == destination:
                 yield kind, key
 
+    def named(self) -> Iterator[Named]:
+        """Every rule, also those that do not decode."""
+        for kind, informer in (
+            ("WatchRule", self.watch_rules),
+            ("ClusterWatchRule", self.cluster_watch_rules),
+        ):
+            for key in tuple(informer.keys()):
+                raw = informer.get(key)
+                if raw is not None:
+                    yield Named(kind, key, *_sketched(raw, key))
+
     def _rules(self) -> Iterable[tuple[str, Key, Rule]]:
         for kind, informer, decode in (
             ("WatchRule", self.watch_rules, WatchRule.decode),
@@ -76,6 +123,15 @@ class Cache:
                         yield kind, key, decode(raw)
                 except Stalled:
                     continue
+
+
+def _sketched(raw: bytes, key: Key) -> tuple[int, Key | None]:
+    try:
+        found = _SKETCH.decode(raw)
+    except msgspec.MsgspecError:
+        return 0, None
+    ref = found.spec.destination_ref
+    return found.metadata.generation, Key(ref.namespace or key.namespace, ref.name)
 
 
 def repository_key(destination: GitDestination) -> Key:

@@ -43,6 +43,7 @@ from windlass.reverser.gauges import Gauges
 from windlass.reverser.mirror import Mirror
 from windlass.reverser.publisher import Signature
 from windlass.reverser.repositories import Repositories
+from windlass.reverser.reviews import Reviews
 from windlass.reverser.sighting import Lens
 from windlass.reverser.surroundings import Surroundings
 from windlass.reverser.tally import Tally
@@ -50,7 +51,7 @@ from windlass.reverser.watch_rules import WatchRules
 from windlass.reverser.witnesses import Witnesses
 from windlass.reverser.worker import BranchWorker
 from windlass.reverser.workers import Workers
-from windlass.runtime.controller import Controller, Passed
+from windlass.runtime.controller import Controller
 from windlass.runtime.events import EventRecorder
 from windlass.runtime.informer import Informer
 from windlass.runtime.queue import KeyedQueue
@@ -74,6 +75,7 @@ class ReverserSettings:
     limits: cadence.Limits = field(default_factory=cadence.Limits)
     discovery_refresh_seconds: float = 300.0
     excluded: frozenset[str] = frozenset()
+    removal_grace_seconds: float = 60.0
     sensitive: frozenset[str] = frozenset()
     readable_annotations: tuple[str, ...] = ()
     watch_all: bool = False
@@ -236,6 +238,16 @@ class Reverser:
 
     def _workers(self, mirror: Mirror, ground: Ground) -> Workers:
         settings = self._settings
+        self._reviews = Reviews(
+            Api(self._connection),
+            self.cache,
+            mirror,
+            lambda: self.catalogue.current,
+            self._clock,
+            watch_all=settings.watch_all,
+            excluded=settings.excluded,
+            grace_seconds=settings.removal_grace_seconds,
+        )
         return Workers(
             work_directory=settings.work_directory,
             git=self._git,
@@ -252,6 +264,7 @@ class Reverser:
                 may_push=self._may_push,
                 seeding=mirror.seeding,
                 gone=mirror.gone,
+                selected=self._reviews.selected,
                 reread=mirror.reread,
                 destinations=lambda: frozenset(map(str, self.cache.destinations.keys())),
                 changed=mirror.destination_changed,
@@ -293,7 +306,7 @@ class Reverser:
                     recorder=self._recorder,
                     clock=self._clock,
                 ),
-                on_pass=self._passed,
+                on_pass=self._tally.passed,
             )
             for kind in registry.REVERSER_KINDS
         )
@@ -311,6 +324,7 @@ class Reverser:
             install_namespace=settings.install.namespace,
             cluster_namespaces=settings.cluster_destination_namespaces,
             ingests=settings.ingests,
+            reviews=self._reviews,
         )
 
     # ---- who must look again when something changed
@@ -333,6 +347,7 @@ class Reverser:
 
     def _news(self, key: Key) -> None:
         self.destinations.news(key)
+        self._reviews.news(key)
 
     def _every_destination(self) -> None:
         for key in tuple(self.cache.destinations.keys()):
@@ -354,9 +369,6 @@ class Reverser:
         assert self.catalogue.current is not None, "a change brought a catalogue"
         self.mirror.know(self.catalogue.current)
         self._rules_again()
-
-    def _passed(self, passed: Passed) -> None:
-        self._tally.passed(passed)
 
     def _spawn_worker(self, worker: BranchWorker, name: str) -> asyncio.Task[None]:
         # A worker serves many destinations; it must not log under the pass that hired it.
@@ -382,6 +394,7 @@ class Reverser:
                 for informer in self.cache.informers():
                     await informer.synced.wait()
                 group.create_task(self.mirror.run(), name="mirror")
+                group.create_task(self._reviews.run(), name="reviews")
                 group.create_task(self._gauges.keep(), name="gauges")
                 group.create_task(self._announcer.run(), name="announcer")
                 for controller in self._controllers:

@@ -159,6 +159,7 @@ class Destinations:
             credentials=known.credentials,
             takeover=destination.metadata.annotations.get(claim.TAKEOVER_ANNOTATION),
             salt=secrets.destination_salt(self._mirror_salt, str(key)),
+            prune=spec.prune,
             created=_created(destination),
         )
 
@@ -196,6 +197,7 @@ class Destinations:
             trouble=folder.trouble or party.trouble,
             objects=folder.objects,
             pending=folder.pending,
+            retained=folder.retained,
             last_commit=last.commit if last is not None else "",
             last_time=last.time if last is not None else None,
             last_files=last.files if last is not None else 0,

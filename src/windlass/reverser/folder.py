@@ -16,9 +16,10 @@ from datetime import datetime
 from windlass.base.errors import WindlassError
 from windlass.git.store import Entry
 from windlass.objects.identity import Identity
-from windlass.reverser.arrival import Arrival, Sweep
+from windlass.reverser.arrival import Arrival, Review, Sweep
 from windlass.reverser.decide import claim, occupancy
 from windlass.reverser.decide.attribution import Observation, Verdict
+from windlass.reverser.decide.selected import Selected
 from windlass.reverser.target import Target
 
 _REGULAR = frozenset({0o100644, 0o100755})
@@ -41,7 +42,7 @@ class Gathered:
     """What gathered in the present window, in order."""
 
     arrivals: list[Arrival] = field(default_factory=list)
-    sweeps: list[Sweep] = field(default_factory=list)
+    sweeps: list[Sweep | Review] = field(default_factory=list)
     opened: float = 0.0
     newest: float = 0.0
     size: int = 0
@@ -117,6 +118,9 @@ class Folder:
         self.refused: dict[str, tuple[Identity, str]] = {}
         self.dirty: dict[str, Arrival] = {}
         self.waiting = Gathered()
+        self.reviewed: Selected | None = None
+        """What the rules covered when files of other scopes were last looked for."""
+        self._retained: set[str] = set()
         self._next: dict[str, str | None] = {}
 
     @property
@@ -132,15 +136,27 @@ class Folder:
     def pending(self) -> int:
         return len(self._next) + len(self.dirty)
 
+    @property
+    def retained(self) -> int:
+        """Files that would go but for the destination's prune mode."""
+        return sum(map(self.index.__contains__, self._retained))
+
+    def retain(self, paths: AbstractSet[str]) -> None:
+        """These files should go, and stay by order."""
+        self._retained |= paths
+
     def close(self, trouble: WindlassError, until: float) -> None:
         """Nothing may be written here before `until`; what waits stays."""
         self.is_open, self.trouble, self.retry_at = False, trouble, until
 
     def load(self, entries: Mapping[str, Entry]) -> None:
         """Take over the tree listing of a new tip."""
+        before = self.index.keys()
         self.index = {path: entry.blob for path, entry in entries.items()}
         self.irregular = {path for path, entry in entries.items() if entry.mode not in _REGULAR}
         self.index.pop(self.claim_path, None)
+        if self.index.keys() != before:
+            self.reviewed = None
         # Only directories that came from elsewhere can stand in a file's way.
         self.directories = occupancy.directories(self.index)
 
@@ -158,6 +174,7 @@ class Folder:
         self.refused.pop(arrival.path, None)
         if arrival.blob is not None:
             self.written.add(arrival.path)
+            self._retained.discard(arrival.path)
         if self.expects(arrival.path) == arrival.blob and arrival.path not in self.irregular:
             return False
         self._touch(now)
@@ -168,8 +185,8 @@ class Folder:
         self._next[arrival.path] = arrival.blob
         return True
 
-    def sweep(self, sweep: Sweep, now: float) -> None:
-        """Queue a sweep; it is judged against the index when the window closes."""
+    def sweep(self, sweep: Sweep | Review, now: float) -> None:
+        """Queue a sweep or a review; it is judged against the index when the window closes."""
         self._touch(now)
         self.waiting.sweeps.append(sweep)
 

@@ -59,6 +59,7 @@ class Gauges:
         self._metrics.git_commit_queue_size.set(commits)
         self._metrics.repo_branch_active_workers.set(sum(worker.is_active for worker in workers))
         self._metrics.repo_branch_queue_depth.set(sum(folder.pending for folder in folders))
+        self._metrics.prune_retained.set(sum(folder.retained for folder in folders))
         now = self._clock.monotonic()
         ages = (now - folder.waiting.opened for folder in folders if folder.waiting)
         self._metrics.watch_lag.set(max(ages, default=0.0))

@@ -74,6 +74,8 @@ class Planned:
 
     steps: tuple[Step, ...]
     skipped: tuple[tuple[Identity, SkipReason], ...]
+    retained: tuple[tuple[Folder, frozenset[str]], ...] = ()
+    """Paths of each folder that should go, and that its prune mode keeps."""
 
     @property
     def blobs(self) -> frozenset[str]:
@@ -170,12 +172,14 @@ class Publisher:
         editing = edit.Editing(self._branch.store)
         steps: list[Step] = []
         skipped: list[tuple[Identity, SkipReason]] = []
+        retained: list[tuple[Folder, frozenset[str]]] = []
         for batch, verdicts in judged:
             plan = _plan(batch, verdicts)
             steps += self._steps(editing, batch, plan)
             skipped += plan.skipped
+            retained.append((batch.folder, plan.retained))
         editing.write()
-        return Planned(tuple(steps), tuple(skipped))
+        return Planned(tuple(steps), tuple(skipped), tuple(retained))
 
     def _steps(self, editing: Editing, batch: Batch, plan: Publication) -> Iterator[Step]:
         folder = batch.folder
@@ -267,8 +271,10 @@ def _plan(batch: Batch, verdicts: Verdicts) -> Publication:
         for at, arrival in enumerate((*batch.waiting.arrivals, *batch.removals))
         if arrival.path not in batch.refused
     ]
-    apart = batch.folder.target.window_seconds == 0
-    return publication.publication(wanted, batch.folder.index, apart=apart)
+    target = batch.folder.target
+    return publication.publication(
+        wanted, batch.folder.index, apart=target.window_seconds == 0, prune=target.prune
+    )
 
 
 def _credit(arrival: Arrival, verdicts: Verdicts, own: Author) -> tuple[Author, Tier, str]:

@@ -9,6 +9,7 @@ from windlass.objects.identity import Identity
 from windlass.objects.key import Key
 from windlass.reverser.arrival import Arrival
 from windlass.reverser.decide.attribution import Verdict
+from windlass.reverser.decide.selected import Selected
 from windlass.reverser.publisher import Delivery
 from windlass.reverser.target import Target
 from windlass.runtime.outcome import Notice
@@ -22,6 +23,8 @@ class Surroundings:
     may_push: Callable[[], bool]
     seeding: Callable[[Key], bool]
     gone: Callable[[Identity], Awaitable[bool]]
+    selected: Callable[[Key], Awaitable[Selected | None]]
+    """What the rules of a destination cover; None while that cannot be told."""
     reread: Callable[[Target, Arrival], Awaitable[Arrival | None]]
     destinations: Callable[[], frozenset[str]]
     changed: Callable[[Key], None]

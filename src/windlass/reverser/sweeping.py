@@ -1,4 +1,4 @@
-"""Finds files whose object is gone, and paths that belong to somebody else.
+"""Finds files whose object is gone or no rule covers, and paths that belong to somebody else.
 
 A file is removed only if it is ours: this process wrote it for an object that it saw,
 or its content names an object whose path is exactly this one (SNP-3). An empty answer of
@@ -10,7 +10,7 @@ objects that a snapshot is about to rewrite: they may show what is redacted toda
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from datetime import datetime
 
 from windlass.objects import yaml_reader
@@ -20,8 +20,11 @@ from windlass.reverser import absence
 from windlass.reverser.arrival import Arrival, Sweep
 from windlass.reverser.branch import Branch
 from windlass.reverser.decide import occupancy, paths, secrets, snapshot
+from windlass.reverser.decide.selected import Selected
+from windlass.reverser.decide.transition import OPERATIONS
 from windlass.reverser.folder import Folder
 
+_EVERY_OPERATION = frozenset(OPERATIONS)
 ConfirmGone = Callable[[Identity], Awaitable[bool]]
 
 
@@ -42,6 +45,39 @@ async def orphans(
             identity, sweep.kind, path, sweep.mask, received, reason=sweep.aside.get(path, "")
         )
         for path, identity in owned.items()
+    ]
+
+
+async def uncovered(
+    folder: Folder, branch: Branch, selected: Selected | None, received: datetime
+) -> list[Arrival]:
+    """The removals of files that no rule covers any more (SNP-7)."""
+    if selected is None or not (folder.claimed or folder.held_before):
+        return []
+    base = folder.target.base_folder
+    covered = {paths.scope_folder(base, *scope) for scope in selected.scopes()}
+    outside = await asyncio.to_thread(_outside, folder, covered)
+    if not selected.grown:
+        outside = [path for path in outside if path in folder.written]
+    contents = await _contents(folder, branch, outside)
+    found: list[Arrival] = []
+    for path, obj in contents.items():
+        held = snapshot.located(obj, path, base)
+        if held is None or not selected.may_hold(held[0].gvr, held[1]):
+            continue
+        if why := selected.leaves(*held):
+            found.append(Arrival.removal(*held, path, _EVERY_OPERATION, received, reason=why))
+    return found
+
+
+def _outside(folder: Folder, covered: Collection[str]) -> list[str]:
+    """The files that could be ours and lie in no covered scope's folder."""
+    return [
+        path
+        for path in folder.index
+        if path.endswith(paths.EXTENSION)
+        and path not in folder.irregular
+        and not any(parent in covered for parent in occupancy.parents(path))
     ]
 
 

@@ -8,6 +8,7 @@ from windlass.git.credentials import Credentials
 from windlass.git.format.person import Person
 from windlass.git.format.remote import Remote
 from windlass.objects.key import Key
+from windlass.reverser.decide.transition import Prune
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class Target:
     credentials: Credentials
     takeover: str | None
     salt: bytes
+    prune: Prune = "Always"
     created: str = ""
     """When the destination was made, as the API writes it: the older of two keeps a folder."""
 

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from windlass.api import registry
 from windlass.api.clusterwatchrule import ClusterWatchRule
 from windlass.api.watchrule import WatchRule
 from windlass.base.errors import Stalled, Waiting, WindlassError
+from windlass.objects.identity import Identity
 from windlass.objects.key import Key
 from windlass.reverser.cache import Cache, Rule, destination_key
 from windlass.reverser.decide import references, rule_report, rules
 from windlass.reverser.decide.catalogue import Catalogue
 from windlass.reverser.decide.rules import Resolution, RuleItem, RuleKind
+from windlass.reverser.decide.selected import Compiled
 from windlass.reverser.destinations import Destinations
 from windlass.reverser.mirror import Mirror
+from windlass.reverser.reviews import Reviews
 from windlass.runtime.outcome import Outcome
 
 _LOOK_AGAIN_SECONDS = 30.0
+_ASK_AGAIN_SECONDS = 2.0
 
 
 class WatchRules:
@@ -34,6 +39,7 @@ class WatchRules:
         excluded: frozenset[str],
         install_namespace: str,
         cluster_namespaces: frozenset[str],
+        reviews: Reviews,
         ingests: bool = True,
     ) -> None:
         self._kind = kind
@@ -46,24 +52,26 @@ class WatchRules:
         self._install_namespace = install_namespace
         self._cluster_namespaces = cluster_namespaces
         self._ingests = ingests
+        self._reviews = reviews
 
     async def reconcile(self, key: Key) -> Outcome:
         """One pass over one rule; a broken rule selects nothing and removes nothing."""
         raw = self._informer_get(key)
         if raw is None:
-            self._mirror.deselect(self._kind, key)
-            return Outcome.gone()
+            return await self._gone(key)
         if self._catalogue() is None:
             return rule_report.settling("the served types are being looked at")
         try:
             rule = self._decoded(raw)
             resolution = self._resolved(rule)
         except WindlassError:
-            self._mirror.deselect(self._kind, key)
+            self._deselect(key)
             raise
         destination = destination_key(rule)
         if not self._ingests:
             return rule_report.disabled()
+        known = Compiled(rule.metadata.generation, self._rule(rule), resolution)
+        self._reviews.compiled(self._kind, key, known)
         self._mirror.select(self._kind, key, destination, resolution)
         return rule_report.report(
             resolution,
@@ -74,6 +82,19 @@ class WatchRules:
             destination_settled=self._destinations.is_settled(destination),
             failed_groups=catalogue.failed if (catalogue := self._catalogue()) else (),
         )
+
+    async def _gone(self, key: Key) -> Outcome:
+        """The files of a deleted rule go, so an absence from the cache alone does not delete."""
+        gvr = registry.WATCH_RULES if self._kind == "WatchRule" else registry.CLUSTER_WATCH_RULES
+        identity = Identity(gvr, key.namespace, key.name)
+        if self._reviews.knows(self._kind, key) and not await self._mirror.gone(identity):
+            return Outcome.postponed(_ASK_AGAIN_SECONDS)
+        self._deselect(key)
+        return Outcome.gone()
+
+    def _deselect(self, key: Key) -> None:
+        self._reviews.forget(self._kind, key)
+        self._mirror.deselect(self._kind, key)
 
     def _informer_get(self, key: Key) -> bytes | None:
         cluster = self._kind == "ClusterWatchRule"

@@ -32,7 +32,7 @@ from windlass.git.child import Git
 from windlass.git.errors import StoreCorrupt
 from windlass.objects.key import Key
 from windlass.reverser import authorship, batching, opening, telling
-from windlass.reverser.arrival import Arrival, Sweep
+from windlass.reverser.arrival import Arrival, Review, Sweep
 from windlass.reverser.branch import Branch
 from windlass.reverser.decide import cadence
 from windlass.reverser.folder import Folder, Gathered
@@ -112,7 +112,7 @@ class BranchWorker:
             if sum(each.waiting.size for _, each in self.folders()) > self._pending_max_bytes:
                 batching.shed(self.folders())
 
-    def sweep(self, folder: Folder, sweep: Sweep) -> None:
+    def sweep(self, folder: Folder, sweep: Sweep | Review) -> None:
         folder.sweep(sweep, self._clock.monotonic())
         self._wake.set()
 
@@ -393,5 +393,7 @@ class BranchWorker:
         """All is written, or nothing had to be."""
         for folder in folders:
             folder.settle()
+        for folder, paths in planned.retained:
+            folder.retain(paths)
         for identity, reason in planned.skipped:
             self._around.skipped(identity, reason)

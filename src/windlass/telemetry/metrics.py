@@ -156,6 +156,9 @@ class Metrics(Table):
     watch_lag = level(_MIRROR + "watch_lag_seconds", "Age of the oldest change not yet pushed.")
     watch_streams = level(_MIRROR + "watch_streams", "Watch streams by state.", "state")
     objects_tracked = level(_MIRROR + "objects_tracked", "Objects whose state is known.")
+    prune_retained = level(
+        _MIRROR + "prune_retained", "Files that spec.prune keeps although they would go."
+    )
     skips = count(_MIRROR + "skips_total", "Changes that made no commit.", "reason")
     snapshot_seconds = spread(
         _MIRROR + "snapshot_seconds", "Time of one complete snapshot.", buckets=WORK_BUCKETS

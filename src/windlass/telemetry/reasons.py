@@ -20,6 +20,7 @@ class SkipReason(StrEnum):
     PATH_OCCUPIED = "PathOccupied"
     UNDECODABLE = "Undecodable"
     OWN_OBJECT = "OwnObject"
+    PRUNE_RETAINED = "PruneRetained"
 
 
 class EventReason(StrEnum):

@@ -30,7 +30,8 @@ def operator(cluster: Desk, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """The operator that these tests share, as a process of its own."""
     clusters.bind_cluster_admin(cluster, "dev")
     directory = tmp_path_factory.mktemp("operator")
-    with operating(cluster, directory, "--remote-check-interval=2s", "--log-level=debug") as found:
+    flags = ("--remote-check-interval=2s", "--removal-grace=3s", "--log-level=debug")
+    with operating(cluster, directory, *flags) as found:
         yield found
 
 

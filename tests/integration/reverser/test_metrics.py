@@ -104,6 +104,7 @@ def test_every_metric_is_recorded(
     platform.admin.apply(platform.config_map("unseen", a="1"))
     unseen = "v1/configmaps/windlass-system/unseen.yaml"
     eventually(lambda: unseen in platform.files(), "the change nobody witnessed")
+    platform.admin.apply(platform.git_destination({"prune": "Never"}))
     admin_of(platform).delete("configmap", "unseen")
     at_first = sorted(_silent(operator) - ELSEWHERE.keys())
     eventually(lambda: _silent(operator) <= ELSEWHERE.keys(), f"recorded, missing were {at_first}")

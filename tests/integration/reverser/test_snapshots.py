@@ -46,13 +46,13 @@ def test_a_group_that_begins_with_v_is_not_the_core_group(mirrored: Mirrored) ->
     left_over(mirrored, old, gone, plurals={"Backup": "backups", "ConfigMap": "configmaps"})
     with widgets.defined(admin_of(mirrored), backups):
         mirrored.admin.apply(mirrored.config_map("live", a="1"), backups.one(namespace, "live"))
-        mirrored.configured({"resources": ["configmaps"]})
+        kept = {"resources": ["backups"], "operations": ["CREATE", "UPDATE"]}
+        mirrored.configured({"resources": ["configmaps"]}, kept)
         maps = f"v1/configmaps/{namespace}"
-        stale = backups.file(namespace, "old")
-        expected = {f"{maps}/live.yaml", stale}
-        eventually(lambda: mirrored.files().keys() == expected, "the ConfigMap swept alone")
-        mirrored.admin.apply(mirrored.watch_rule({"resources": ["configmaps", "backups"]}))
         expected = {f"{maps}/live.yaml", backups.file(namespace, "live")}
+        both = {*expected, backups.file(namespace, "old")}
+        eventually(lambda: mirrored.files().keys() == both, "the ConfigMap swept alone")
+        mirrored.admin.apply(mirrored.watch_rule({"resources": ["configmaps", "backups"]}))
         eventually(lambda: mirrored.files().keys() == expected, "the backup swept")
 
 

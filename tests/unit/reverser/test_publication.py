@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
+
 from windlass.objects.gvr import GVR
 from windlass.objects.identity import Identity
 from windlass.reverser.decide.attribution import Tier
@@ -42,6 +44,17 @@ def test_a_masked_transition_is_left_out_and_named() -> None:
     found = publication([_wanted("a", "1", only="CREATE"), _wanted("a", "2", only="CREATE")], {})
     assert [change.blob for change in found.commits[0].changes] == ["1"]
     assert [reason for _, reason in found.skipped] == ["OperationMasked"]
+
+
+@pytest.mark.scenario("A96")
+def test_what_prune_keeps_is_named_by_path() -> None:
+    """SNP-6: an inferred removal is retained, an observed one is done, in one window."""
+    index = {"base/a.yaml": "1", "base/b.yaml": "1"}
+    gone = [_wanted("a", None, tier="sync"), _wanted("b", None)]
+    found = publication(gone, index, prune="OnEvent")
+    assert found.retained == {"base/a.yaml"}
+    assert [change.path for one in found.commits for change in one.changes] == ["base/b.yaml"]
+    assert [reason for _, reason in found.skipped] == ["PruneRetained"]
 
 
 def test_what_git_has_already_is_no_commit() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from windlass.reverser.decide import transition
-from windlass.reverser.decide.transition import Operation
+from windlass.reverser.decide.transition import Operation, Prune
 
 ALL = frozenset(transition.OPERATIONS)
 
@@ -41,6 +41,27 @@ def test_create_only_mask_keeps_the_first_version() -> None:
     assert transition.skip("CREATE", mask) is None
     assert transition.skip("UPDATE", mask) == "OperationMasked"
     assert transition.skip("DELETE", mask) == "OperationMasked"
+
+
+@pytest.mark.scenario("A96")
+@pytest.mark.parametrize(
+    ("prune", "observed", "goes"),
+    [
+        ("Always", True, True),
+        ("Always", False, True),
+        ("OnEvent", True, True),
+        ("OnEvent", False, False),
+        ("Never", True, False),
+        ("Never", False, False),
+    ],
+)
+def test_prune_decides_which_removals_are_done(prune: Prune, observed: bool, goes: bool) -> None:
+    """SNP-6: files are written in every mode; a mask that hides the removal is told first."""
+    said = transition.skip("DELETE", ALL, prune=prune, observed=observed)
+    assert said == (None if goes else "PruneRetained")
+    assert transition.skip("UPDATE", ALL, prune=prune, observed=observed) is None
+    masked = transition.skip("DELETE", frozenset({"CREATE"}), prune=prune, observed=observed)
+    assert masked == "OperationMasked"
 
 
 def test_no_transition_is_a_status_change() -> None:

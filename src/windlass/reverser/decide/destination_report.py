@@ -56,6 +56,7 @@ class Progress:
     trouble: WindlassError | None = None
     objects: int = 0
     pending: int = 0
+    retained: int = 0
     last_commit: str = ""
     last_time: datetime | None = None
     last_files: int = 0
@@ -182,6 +183,7 @@ def _fields(progress: Progress) -> dict[str, JSON]:
     fields: dict[str, JSON] = {
         "objects": progress.objects,
         "pending": progress.pending,
+        "retained": progress.retained,
         "streams": progress.streams.as_object(),
         "refused": [{"object": one, "reason": reason} for one, reason in progress.refused] or None,
     }

@@ -15,7 +15,7 @@ from datetime import datetime
 from windlass.objects.identity import Identity
 from windlass.reverser.decide import transition, window
 from windlass.reverser.decide.attribution import Tier
-from windlass.reverser.decide.transition import Operation
+from windlass.reverser.decide.transition import Operation, Prune
 from windlass.reverser.decide.window import Author, Change
 from windlass.telemetry.reasons import SkipReason
 
@@ -40,14 +40,19 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """The commits, in order, and what was left out."""
+    """The commits, in order, what was left out, and the paths that `prune` keeps."""
 
     commits: tuple[window.PlannedCommit, ...]
     skipped: tuple[tuple[Identity, SkipReason], ...]
+    retained: frozenset[str] = frozenset()
 
 
 def publication(
-    wanted: Iterable[Wanted], index: Mapping[str, str], *, apart: bool = False
+    wanted: Iterable[Wanted],
+    index: Mapping[str, str],
+    *,
+    apart: bool = False,
+    prune: Prune = "Always",
 ) -> Publication:
     """Plan the commits that carry `wanted`, in order, onto a folder that holds `index`.
 
@@ -55,18 +60,22 @@ def publication(
     """
     changes: list[Change] = []
     skipped: list[tuple[Identity, SkipReason]] = []
+    retained: set[str] = set()
     ahead: dict[str, str | None] = {}
     for item in wanted:
         present = ahead[item.path] if item.path in ahead else index.get(item.path)
         operation = transition.between(present, item.blob)
-        reason = transition.skip(operation, item.mask)
+        observed = item.tier != "sync"
+        reason = transition.skip(operation, item.mask, prune=prune, observed=observed)
+        if reason is SkipReason.PRUNE_RETAINED:
+            retained.add(item.path)
         if operation is None or reason is not None:
             skipped.append((item.identity, reason or SkipReason.STATUS_ONLY))
             continue
         ahead[item.path] = item.blob
         changes.append(_change(item, operation))
     planned = window.separate(changes, index) if apart else window.commits(changes, index)
-    return Publication(planned, tuple(skipped))
+    return Publication(planned, tuple(skipped), frozenset(retained))
 
 
 def _change(item: Wanted, operation: Operation) -> Change:

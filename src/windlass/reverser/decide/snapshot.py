@@ -14,6 +14,7 @@ from windlass.objects.gvr import GVK, GVR
 from windlass.objects.identity import Identity
 from windlass.objects.json import Object
 from windlass.objects.key import Key
+from windlass.reverser.decide import paths
 
 
 def candidates(scope_paths: Iterable[str], live: AbstractSet[str]) -> tuple[str, ...]:
@@ -42,6 +43,24 @@ def owner(content: Object | None, gvr: GVR, kind: str) -> Identity | None:
     if said is None or said[0] != GVK(gvr.group, gvr.version, kind):
         return None
     return Identity(gvr, said[1].namespace, said[1].name)
+
+
+def located(content: Object | None, path: str, base_folder: str) -> tuple[Identity, str] | None:
+    """SNP-3: the object that a file says it holds, and its kind, if its path confirms it.
+
+    Nothing needs to be known of the type: the plural is the one segment that the content
+    does not name, and it is read from the path.
+    """
+    said = subject(content) if content is not None else None
+    if said is None:
+        return None
+    gvk, key = said
+    below = path.removeprefix(f"{base_folder}/").split("/")
+    place = 2 if gvk.group else 1
+    if len(below) <= place:
+        return None
+    identity = Identity(GVR(gvk.group, gvk.version, below[place]), key.namespace, key.name)
+    return (identity, gvk.kind) if paths.file_path(base_folder, identity) == path else None
 
 
 def same_identity(content: Object | None, identity: Identity, kind: str) -> bool:

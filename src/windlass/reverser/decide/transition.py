@@ -22,6 +22,9 @@ from windlass.telemetry.reasons import SkipReason
 Operation = Literal["CREATE", "UPDATE", "DELETE"]
 OPERATIONS: tuple[Operation, ...] = ("CREATE", "UPDATE", "DELETE")
 
+Prune = Literal["Always", "OnEvent", "Never"]
+"""SNP-6: which removals are done; inferred ones are those that nobody observed."""
+
 
 def operation(*, index_has: bool, same: bool, live: bool) -> Operation | None:
     """RUL-7: the operation by the table above; None means that Git is right already."""
@@ -37,8 +40,21 @@ def between(before: str | None, after: str | None) -> Operation | None:
     return operation(index_has=before is not None, same=before == after, live=after is not None)
 
 
-def skip(done: Operation | None, mask: AbstractSet[Operation]) -> SkipReason | None:
-    """Why a transition is not written (RUL-7); None means write it."""
+def skip(
+    done: Operation | None,
+    mask: AbstractSet[Operation],
+    *,
+    prune: Prune = "Always",
+    observed: bool = True,
+) -> SkipReason | None:
+    """Why a transition is not written (RUL-7, SNP-6); None means write it.
+
+    `observed` says that the watch saw it happen.
+    """
     if done is None:
         return SkipReason.STATUS_ONLY
-    return None if done in mask else SkipReason.OPERATION_MASKED
+    if done not in mask:
+        return SkipReason.OPERATION_MASKED
+    if done == "DELETE" and not (prune == "Always" or (prune == "OnEvent" and observed)):
+        return SkipReason.PRUNE_RETAINED
+    return None

@@ -1,0 +1,155 @@
+"""Files of deleted and narrowed rules go, and the prune mode says which removals are done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.gitserver import commit_files
+from tests.support.left_over import left_over
+from tests.support.mirrored import Commit, Mirrored
+from tests.support.operator import eventually
+from tests.support.people import admin_of
+
+pytestmark = pytest.mark.cluster
+
+
+def _service(mirrored: Mirrored, name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": mirrored.namespace},
+        "spec": {"ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}], "type": "ClusterIP"},
+    }
+
+
+def _rule(mirrored: Mirrored, name: str, *resources: str) -> dict[str, Any]:
+    rule = mirrored.watch_rule({"resources": list(resources)})
+    rule["metadata"]["name"] = name
+    return rule
+
+
+def _paths(mirrored: Mirrored) -> tuple[str, str]:
+    """The files of ConfigMap and Service `one`."""
+    return tuple(  # type: ignore[return-value]
+        f"v1/{plural}/{mirrored.namespace}/one.yaml" for plural in ("configmaps", "services")
+    )
+
+
+def _started(mirrored: Mirrored, **destination: Any) -> tuple[str, str]:
+    """A ConfigMap and a Service in Git, selected by `rule`."""
+    mirrored.admin.apply(mirrored.config_map("one", a="1"), _service(mirrored, "one"))
+    item = {"resources": ["configmaps", "services"]}
+    mirrored.configured(item, destination=destination)
+    found = _paths(mirrored)
+    eventually(lambda: mirrored.files().keys() == set(found), "both files")
+    return found
+
+
+def _removal(mirrored: Mirrored, path: str) -> Commit:
+    line = f"REMOVE {mirrored.folder}/{path}"
+    (found,) = [one for one in mirrored.commits() if line in one.body]
+    assert found.subject.startswith("[SYNC] ")
+    return found
+
+
+@pytest.mark.scenario("A27")
+def test_files_of_a_deleted_rule_go_and_shared_ones_stay(mirrored: Mirrored) -> None:
+    """What only it covered is removed by a sync that says so; what another covers stays."""
+    maps, services = _started(mirrored)
+    mirrored.admin.apply(_rule(mirrored, "more", "configmaps"))
+    mirrored.await_condition("watchrule", "more", "Ready")
+    admin_of(mirrored).delete("watchrule", "rule")
+    eventually(lambda: mirrored.files().keys() == {maps}, "the file of the Service gone")
+    assert "1 object no longer mirrored: no rule selects it" in _removal(mirrored, services).body
+    admin_of(mirrored).delete("watchrule", "more")
+    eventually(lambda: not mirrored.files(), "the last file gone")
+    assert not [one for one in mirrored.subjects() if one.startswith("[DELETE]")]
+
+
+@pytest.mark.scenario("A27", "A95")
+def test_a_narrowed_rule_leaves_foreign_files_alone(mirrored: Mirrored) -> None:
+    """A deselected type goes; notes, and objects at paths that are not theirs, stay."""
+    maps, services = _started(mirrored)
+    foreign = {
+        "v1/services/README.md": "hello\n",
+        "v1/services/copy.yaml": yaml.safe_dump(_service(mirrored, "copy")),
+        "kustomization.yaml": "resources: []\n",
+    }
+    commit_files(
+        mirrored.path, {f"{mirrored.folder}/{name}": text for name, text in foreign.items()}
+    )
+    mirrored.admin.apply(_rule(mirrored, "rule", "configmaps"))
+    eventually(lambda: services not in mirrored.files(), "the deselected type gone")
+    assert mirrored.files().keys() == {maps, *foreign}
+
+
+@pytest.mark.scenario("A27")
+def test_what_no_rule_covers_goes_whoever_wrote_it(mirrored: Mirrored) -> None:
+    """Level-triggered: no process needs to have known the rule that once covered it."""
+    backups = {"apiVersion": "gone.example.org/v1", "kind": "Backup"}
+    metadata = {"name": "old", "namespace": mirrored.namespace}
+    left_over(
+        mirrored,
+        _service(mirrored, "one"),
+        {**backups, "metadata": metadata},
+        plurals={"Service": "services", "Backup": "backups"},
+    )
+    mirrored.admin.apply(mirrored.config_map("one", a="1"), _service(mirrored, "one"))
+    mirrored.configured({"resources": ["configmaps"]})
+    maps, _ = _paths(mirrored)
+    eventually(lambda: mirrored.files().keys() == {maps}, "files of other types gone")
+
+
+@pytest.mark.scenario("A28")
+def test_a_broken_rule_removes_nothing(mirrored: Mirrored) -> None:
+    """Its files stay while its reference is broken, whatever other rules do."""
+    maps, services = _started(mirrored)
+    broken = mirrored.watch_rule({"resources": ["configmaps", "services"]})
+    broken["spec"]["destinationRef"]["name"] = "mistyped"
+    mirrored.admin.apply(broken, _rule(mirrored, "more", "configmaps"))
+    mirrored.await_condition("watchrule", "rule", "GitDestinationNotFound")
+    mirrored.await_condition("watchrule", "more", "Ready")
+    mirrored.admin.apply(mirrored.config_map("two", a="1"))
+    marker = f"v1/configmaps/{mirrored.namespace}/two.yaml"
+    eventually(lambda: marker in mirrored.files(), "a later change")
+    assert services in mirrored.files()
+    admin_of(mirrored).delete("watchrule", "rule")
+    eventually(lambda: mirrored.files().keys() == {maps, marker}, "the deleted rule's file gone")
+
+
+@pytest.mark.scenario("A96")
+def test_prune_on_event_keeps_what_nobody_saw_deleted(mirrored: Mirrored) -> None:
+    """An observed delete goes, a deselected type is retained; changing to Always removes it."""
+    maps, services = _started(mirrored, prune="OnEvent")
+    mirrored.admin.apply(mirrored.config_map("two", a="1"))
+    marker = f"v1/configmaps/{mirrored.namespace}/two.yaml"
+    eventually(lambda: marker in mirrored.files(), "a later file")
+    mirrored.admin.apply(_rule(mirrored, "rule", "configmaps"))
+    eventually(lambda: _retained(mirrored) == 1, "one retained file")
+    admin_of(mirrored).delete("configmap", "two")
+    eventually(lambda: marker not in mirrored.files(), "the observed delete")
+    assert mirrored.files().keys() == {maps, services}
+    mirrored.admin.apply(mirrored.git_destination({"prune": "Always"}))
+    eventually(lambda: mirrored.files().keys() == {maps}, "the retained file gone")
+    eventually(lambda: _retained(mirrored) == 0, "nothing retained")
+
+
+@pytest.mark.scenario("A96")
+def test_prune_never_keeps_every_file(mirrored: Mirrored) -> None:
+    """A deleted object's file stays and is counted, until it is made again."""
+    maps, services = _started(mirrored, prune="Never")
+    admin_of(mirrored).delete("configmap", "one")
+    eventually(lambda: _retained(mirrored) == 1, "one retained file")
+    assert mirrored.files().keys() == {maps, services}
+    mirrored.admin.apply(mirrored.config_map("one", a="2"))
+    eventually(lambda: _retained(mirrored) == 0, "its object made again")
+    assert not [one for one in mirrored.subjects() if one.startswith("[DELETE]")]
+
+
+def _retained(mirrored: Mirrored) -> int:
+    status = mirrored.admin.get("gitdestination", "destination")["status"]
+    found: int = status.get("retained", 0)
+    return found
