@@ -152,3 +152,20 @@ def test_what_is_left_of_a_window_leads_to_the_same_files(
 def _arrival(one: Change) -> Arrival:
     mask = frozenset[Operation]()
     return Arrival(one.identity, "Kind", one.path, one.blob, None, mask, None, one.received)
+
+
+@given(windows, indexes, st.integers(1, 3), st.integers(0, 3))
+def test_commits_are_cut_at_their_ceilings(
+    changes: list[Change], index: dict[str, str], files: int, size: int
+) -> None:
+    """No commit is too large, nothing is lost, and what fits together stays together."""
+    planned = window.commits(changes, index)
+    cut = window.capped(planned, files=files, size_bytes=size)
+    assert flat(cut) == flat(planned)
+    for commit in cut:
+        assert len(commit.changes) <= files
+        assert len(commit.changes) == 1 or sum(one.size for one in commit.changes) <= size
+    for one, other in pairwise(cut):
+        together = sum(each.size for each in (*one.changes, other.changes[0]))
+        fits = len(one.changes) < files and together <= size
+        assert not fits or one.changes[0].signature != other.changes[0].signature

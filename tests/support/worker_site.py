@@ -36,6 +36,7 @@ from windlass.reverser.worker import BranchWorker
 BASE = "clusters/prod"
 MAPS = GVR("", "v1", "configmaps")
 OURS = "ours-uid"
+_ALICE = Verdict("exact", Actor("alice"))
 
 
 def path_of(name: str) -> str:
@@ -121,8 +122,9 @@ class Site:
         operations: str = "*",
         *,
         uid: str = "",
+        live: bool = True,
     ) -> None:
-        """A change of a ConfigMap, as the watch would tell it."""
+        """A change of a ConfigMap, as the watch would tell it; else as a snapshot finds it."""
         content = text.encode() if text is not None else None
         observation = Observation(
             uid=uid or name,
@@ -141,7 +143,7 @@ class Site:
                 blob=objects.blob_id(content) if content is not None else None,
                 content=content,
                 mask=mask((operations,)),
-                observation=observation,
+                observation=observation if live else None,
                 received=datetime.now(UTC),
                 size=len(content or b""),
             ),
@@ -172,7 +174,7 @@ async def standing(git_host: Served, tmp_path: Path) -> AsyncIterator[Site]:
     signature = Signature(OURS, "windlass-system", "windlass", "test")
     worker = BranchWorker(
         branch,
-        Publisher(branch, signature, lambda _: Verdict("exact", Actor("alice")), clock),
+        Publisher(branch, signature, lambda _: _ALICE, clock, cadence.Limits()),
         child,
         cadence.Limits(),
         heard.around(),

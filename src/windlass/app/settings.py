@@ -100,10 +100,14 @@ class Settings:
         "already and that no rule selects are removed.",
     )
     git_batch_max_files: int = _declare(
-        forms.Int(1, 100_000), "200", "Files after which a window is pushed."
+        forms.Int(1, 100_000),
+        "200",
+        "Files after which a window is pushed, and the most in one commit.",
     )
     git_batch_max_bytes_mib: int = _declare(
-        forms.Int(1, 1024), "1", "MiB after which a window is pushed."
+        forms.Int(1, 1024),
+        "1",
+        "MiB after which a window is pushed, and the most in one commit of several files.",
     )
     git_batch_max_wait_sec: int = _declare(
         forms.Int(0, 3600), "20", "Seconds after which a window is pushed."

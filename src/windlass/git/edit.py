@@ -15,7 +15,7 @@ from windlass.git.errors import PathOccupied
 from windlass.git.format import objects, paths, tree
 from windlass.git.store import Store
 
-_WRITE_FROM_BYTES = 8 << 20
+_WRITE_FROM_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from windlass.reverser.branch import Branch
 from windlass.reverser.decide import author, claim, commit_dates, message, publication
 from windlass.reverser.decide.attribution import Tier
 from windlass.reverser.decide.author import Author
+from windlass.reverser.decide.cadence import Limits
 from windlass.reverser.decide.publication import Publication, Wanted
 from windlass.reverser.decide.window import PlannedCommit
 from windlass.reverser.folder import Folder, Gathered
@@ -139,8 +140,11 @@ class Delivery:
 class Publisher:
     """Builds the commits of one branch."""
 
-    def __init__(self, branch: Branch, signature: Signature, judge: Judge, clock: Clock) -> None:
+    def __init__(
+        self, branch: Branch, signature: Signature, judge: Judge, clock: Clock, limits: Limits
+    ) -> None:
         self._branch = branch
+        self._limits = limits
         self._signature = signature
         self.judge = judge
         self._clock = clock
@@ -174,7 +178,7 @@ class Publisher:
         skipped: list[tuple[Identity, SkipReason]] = []
         retained: list[tuple[Folder, frozenset[str]]] = []
         for batch, verdicts in judged:
-            plan = _plan(batch, verdicts)
+            plan = _plan(batch, verdicts, self._limits)
             steps += self._steps(editing, batch, plan)
             skipped += plan.skipped
             retained.append((batch.folder, plan.retained))
@@ -262,7 +266,7 @@ def _edits(
     return found
 
 
-def _plan(batch: Batch, verdicts: Verdicts) -> Publication:
+def _plan(batch: Batch, verdicts: Verdicts, limits: Limits) -> Publication:
     """The commits of a batch; a change without an observation comes from a snapshot."""
     committer = batch.folder.target.committer
     own = Author(committer.name, committer.email)
@@ -273,7 +277,11 @@ def _plan(batch: Batch, verdicts: Verdicts) -> Publication:
     ]
     target = batch.folder.target
     return publication.publication(
-        wanted, batch.folder.index, apart=target.window_seconds == 0, prune=target.prune
+        wanted,
+        batch.folder.index,
+        apart=target.window_seconds == 0,
+        prune=target.prune,
+        limits=limits,
     )
 
 

@@ -102,7 +102,7 @@ class Workers:
         branch = Branch(name, self._work_directory / label, self._git, self._listings)
         worker = BranchWorker(
             branch,
-            Publisher(branch, self._signature, self._judge, self._clock),
+            Publisher(branch, self._signature, self._judge, self._clock, self._limits),
             self._git,
             self._limits,
             self._around,

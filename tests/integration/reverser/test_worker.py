@@ -269,3 +269,25 @@ async def test_two_namespaces_that_write_at_once_never_share_a_folder(site: Site
     assert "destination: evil/older" in found[f"{BASE}/.windlass-claim"]
     assert _path("two") not in found
     assert len(site.subjects()) == 2
+
+
+@pytest.mark.parametrize("live", [True, False])
+async def test_no_commit_is_larger_than_its_ceilings(site: Site, live: bool) -> None:
+    """--git-batch-max-files and -bytes-mib hold for each commit, also of a snapshot."""
+    folder = await site.opened(window_seconds=300.0)
+    for number in range(450):
+        site.offer(folder, f"small-{number}", live=live)
+    for number in range(3):
+        site.offer(folder, f"large-{number}", "a: " + "x" * 700_000, live=live)
+    folder.waiting.asked = True
+    await site.serve()
+    sizes = [
+        len(
+            git(site.repository, "diff-tree", "-r", "--name-only", "--no-commit-id", commit).split()
+        )
+        for commit in git(site.repository, "rev-list", "--reverse", "main", "^main~5").split()
+    ]
+    # The first one brings the claim, which is no object, and the first large file fits.
+    assert sizes == [201, 200, 51, 1, 1]
+    assert folder.pending == 0
+    assert len(site.heard.pushed) == 1

@@ -17,7 +17,7 @@ _WEIGHT = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The ceilings of a window, from the --git-batch-max-* flags."""
+    """The ceilings of a window and of each of its commits, from the --git-batch-max-* flags."""
 
     files: int = 200
     size_bytes: int = 1 << 20

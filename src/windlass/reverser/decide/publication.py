@@ -15,9 +15,12 @@ from datetime import datetime
 from windlass.objects.identity import Identity
 from windlass.reverser.decide import transition, window
 from windlass.reverser.decide.attribution import Tier
+from windlass.reverser.decide.cadence import Limits
 from windlass.reverser.decide.transition import Operation, Prune
 from windlass.reverser.decide.window import Author, Change
 from windlass.telemetry.reasons import SkipReason
+
+_DEFAULT = Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +56,12 @@ def publication(
     *,
     apart: bool = False,
     prune: Prune = "Always",
+    limits: Limits = _DEFAULT,
 ) -> Publication:
     """Plan the commits that carry `wanted`, in order, onto a folder that holds `index`.
 
-    With `apart` every event has a commit of its own; what a snapshot found is no event.
+    With `apart` every event has a commit of its own; what a snapshot found is no event. No
+    commit is larger than `limits` say.
     """
     changes: list[Change] = []
     skipped: list[tuple[Identity, SkipReason]] = []
@@ -75,7 +80,8 @@ def publication(
         ahead[item.path] = item.blob
         changes.append(_change(item, operation))
     planned = window.separate(changes, index) if apart else window.commits(changes, index)
-    return Publication(planned, tuple(skipped), frozenset(retained))
+    cut = window.capped(planned, files=limits.files, size_bytes=limits.size_bytes)
+    return Publication(cut, tuple(skipped), frozenset(retained))
 
 
 def _change(item: Wanted, operation: Operation) -> Change:

@@ -13,6 +13,8 @@ Rules, in order:
 A signature is author, user and tier together: the trailer of a commit states one tier,
 so an exact and a chain change of one user never share a commit. Changes of a sync have
 the committer as author and no user.
+
+Whatever came of these rules is then cut at the ceilings of a commit (`capped`).
 """
 
 from __future__ import annotations
@@ -111,6 +113,28 @@ def separate(changes: Iterable[Change], index: Mapping[str, str]) -> tuple[Plann
         planned += together or [_planned((change,)) for change in rows if not is_sync]
         done += rows
     return tuple(planned)
+
+
+def capped(
+    planned: Iterable[PlannedCommit], *, files: int, size_bytes: int
+) -> tuple[PlannedCommit, ...]:
+    """The same changes in the same order, no commit above the ceilings.
+
+    One file alone may be larger than `size_bytes`; it has a commit of its own then.
+    """
+    return tuple(part for commit in planned for part in _parts(commit, files, size_bytes))
+
+
+def _parts(commit: PlannedCommit, files: int, size_bytes: int) -> Iterator[PlannedCommit]:
+    part: list[Change] = []
+    size = 0
+    for change in commit.changes:
+        if part and (len(part) >= files or size + change.size > size_bytes):
+            yield replace(commit, changes=tuple(part))
+            part, size = [], 0
+        part.append(change)
+        size += change.size
+    yield replace(commit, changes=tuple(part))
 
 
 def replanned(
