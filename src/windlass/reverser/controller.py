@@ -41,7 +41,7 @@ from windlass.reverser.decide.rules import RuleKind
 from windlass.reverser.destinations import Destinations
 from windlass.reverser.gauges import Gauges
 from windlass.reverser.mirror import Mirror
-from windlass.reverser.publisher import Signature
+from windlass.reverser.publisher import Delivery, Signature
 from windlass.reverser.repositories import Repositories
 from windlass.reverser.reviews import Reviews
 from windlass.reverser.sighting import Lens
@@ -269,7 +269,7 @@ class Reverser:
                 destinations=lambda: frozenset(map(str, self.cache.destinations.keys())),
                 changed=mirror.destination_changed,
                 seen_again=mirror.see_again,
-                pushed=self._tally.pushed,
+                pushed=self._pushed,
                 judged=self._tally.judged,
                 skipped=mirror.skipped,
                 raced=self._tally.raced,
@@ -352,6 +352,14 @@ class Reverser:
     def _every_destination(self) -> None:
         for key in tuple(self.cache.destinations.keys()):
             self.destinations.news(key)
+
+    def _pushed(self, delivery: Delivery) -> None:
+        self._tally.pushed(delivery)
+        if delivery.creates:
+            # Its GitRepoConfig would call the repository empty until the next check.
+            target = delivery.written.folder.target
+            self._listings.forget(target.remote)
+            self._queues["GitRepoConfig"].add(target.repository)
 
     def _rules_of(self, destination: Key) -> None:
         for kind, rule in self.cache.rules_of(destination):

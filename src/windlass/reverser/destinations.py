@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import msgspec
 
@@ -13,7 +14,6 @@ from windlass.base.errors import Stalled, Waiting, WindlassError
 from windlass.git.format import refs
 from windlass.git.format.person import Person
 from windlass.git.listing import Listing
-from windlass.objects.condition import Condition
 from windlass.objects.key import Key
 from windlass.reverser import opening
 from windlass.reverser.cache import Cache, repository_key
@@ -59,6 +59,7 @@ class Destinations:
         self._told: dict[Key, tuple[Progress, float]] = {}
         self._ready: dict[Key, bool] = {}
         self._settled: set[Key] = set()
+        self._seeded: set[Key] = set()
         self._spurs: dict[Key, tuple[Listing, str | None]] = {}
 
     def is_ready(self, key: Key) -> bool:
@@ -99,7 +100,10 @@ class Destinations:
             raise
         progress = self._progress(key)
         self._count(key, progress)
-        outcome = destination_report.report(progress, _stored(raw))
+        status = msgspec.json.decode(raw).get("status") or {}
+        outcome = destination_report.report(
+            progress, summary.conditions_of(status), is_new=not status.get("lastPush")
+        )
         self._ready[key] = outcome.ready is not None and outcome.ready.status == "True"
         self._settled.add(key)
         if outcome.transient and not progress.is_open:
@@ -186,6 +190,15 @@ class Destinations:
         return known
 
     def _progress(self, key: Key) -> Progress:
+        """How far a destination is; whoever is not seen whole has to become idle once more."""
+        progress = self._present(key)
+        if not progress.seen:
+            self._seeded.discard(key)
+        elif progress.idle:
+            self._seeded.add(key)
+        return replace(progress, seeded=key in self._seeded)
+
+    def _present(self, key: Key) -> Progress:
         found = self._mirror.workers.find(key)
         if found is None:
             return Progress()
@@ -206,13 +219,9 @@ class Destinations:
             ],
             streams=_count(key, self._mirror.streams(key)),
             waiting_for=self._mirror.unseen(key)[:3],
+            idle=folder.is_idle,
             attributed=self._heard(),
         )
-
-
-def _stored(raw: bytes) -> tuple[Condition, ...]:
-    """The conditions that the object carries."""
-    return summary.conditions_of(msgspec.json.decode(raw).get("status") or {})
 
 
 def _created(destination: GitDestination) -> str:

@@ -8,7 +8,8 @@ was acknowledged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -122,6 +123,8 @@ class Folder:
         """What the rules covered when files of other scopes were last looked for."""
         self._retained: set[str] = set()
         self._next: dict[str, str | None] = {}
+        self._writing = False
+        self._counts: Counter[str] | None = None
 
     @property
     def claim_path(self) -> str:
@@ -130,7 +133,25 @@ class Folder:
     @property
     def objects(self) -> int:
         """Managed files, as the server has them."""
-        return sum(map(self.index.__contains__, self.written))
+        return self._by_directory().total()
+
+    def count(self, place: str) -> int:
+        """Managed files in the directory `place` and below it."""
+        below = f"{place}/"
+        rows = self._by_directory().items()
+        return sum(number for path, number in rows if path == place or path.startswith(below))
+
+    def _by_directory(self) -> Counter[str]:
+        # A status is made more often than files come or go.
+        if self._counts is None:
+            held = filter(self.index.__contains__, self.written)
+            self._counts = Counter(path.rpartition("/")[0] for path in held)
+        return self._counts
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits and nothing is on its way to the server."""
+        return not (self.waiting or self.dirty or self._writing)
 
     @property
     def pending(self) -> int:
@@ -152,6 +173,7 @@ class Folder:
     def load(self, entries: Mapping[str, Entry]) -> None:
         """Take over the tree listing of a new tip."""
         before = self.index.keys()
+        self._counts = None
         self.index = {path: entry.blob for path, entry in entries.items()}
         self.irregular = {path for path, entry in entries.items() if entry.mode not in _REGULAR}
         self.index.pop(self.claim_path, None)
@@ -173,8 +195,10 @@ class Folder:
         self.dirty.pop(arrival.path, None)
         self.refused.pop(arrival.path, None)
         if arrival.blob is not None:
-            self.written.add(arrival.path)
             self._retained.discard(arrival.path)
+            if arrival.path not in self.written:
+                self.written.add(arrival.path)
+                self._counts = None
         if self.expects(arrival.path) == arrival.blob and arrival.path not in self.irregular:
             return False
         self._touch(now)
@@ -198,10 +222,12 @@ class Folder:
     def take(self) -> Gathered:
         """Close the window: what waits becomes a batch, and a new window begins."""
         taken, self.waiting = self.waiting, Gathered()
+        self._writing = True
         return taken
 
     def put_back(self, taken: Gathered) -> None:
         """Undo `take`: the batch did not reach the server, newer arrivals follow it."""
+        self._writing = False
         if not taken:
             return
         newer = self.waiting
@@ -222,7 +248,7 @@ class Folder:
         """The store holds these contents now; memory need not."""
         self.waiting = self.waiting.without(blobs)
 
-    def acknowledge(self, edits: Mapping[str, str | None], left: Iterable[Arrival] = ()) -> None:
+    def acknowledge(self, edits: Mapping[str, str | None], left: Sequence[Arrival] = ()) -> None:
         """The server has these edits now; `left` of the same window are still to be pushed."""
         for path, blob in edits.items():
             self.irregular.discard(path)
@@ -231,10 +257,12 @@ class Folder:
             else:
                 self.index[path] = blob
         self.settle(left)
+        self._counts = None
         self.written.difference_update(path for path in edits if self.expects(path) is None)
 
-    def settle(self, left: Iterable[Arrival] = ()) -> None:
+    def settle(self, left: Sequence[Arrival] = ()) -> None:
         """Recompute what the folder will hold from what still waits, after what is `left`."""
+        self._writing = bool(left)
         self._next = {one.path: one.blob for one in (*left, *self.waiting.arrivals)}
 
     def shed(self) -> int:
@@ -249,4 +277,5 @@ class Folder:
     def refuse(self, path: str, identity: Identity, reason: str) -> None:
         """What stands at `path` is somebody else's and stays."""
         self.written.discard(path)
+        self._counts = None
         self.refused[path] = (identity, reason)

@@ -28,7 +28,7 @@ from windlass.objects.identity import Identity
 from windlass.objects.key import Key
 from windlass.reverser import absence
 from windlass.reverser.arrival import Arrival, Sweep
-from windlass.reverser.decide import announcement
+from windlass.reverser.decide import announcement, paths
 from windlass.reverser.decide.catalogue import Catalogue
 from windlass.reverser.decide.plan import Plan, Route
 from windlass.reverser.decide.rules import Resolution
@@ -343,13 +343,13 @@ class Mirror:
             for scope, followed in self._followed.items()
         }
 
-    def tracked(self, gvr: GVR, namespace: str) -> int:
-        """How many live objects of a type are known there."""
-        return sum(
-            followed.stream.tracked(namespace)
-            for scope, followed in self._followed.items()
-            if scope.gvr == gvr and (scope.namespace in ("", namespace))
-        )
+    def mirrored(self, destination: Key, gvr: GVR, namespace: str) -> int:
+        """How many files of a type the folder of a destination has there."""
+        found = self.workers.find(destination)
+        if found is None:
+            return 0
+        folder = found[1]
+        return folder.count(paths.scope_folder(folder.target.base_folder, gvr, namespace))
 
     async def gone(self, identity: Identity) -> bool:
         """Whether the API server says in so many words that an object does not exist."""

@@ -135,6 +135,8 @@ class Delivery:
     lag_seconds: float
     """Since the oldest change of it was received."""
     push_seconds: float
+    creates: bool = False
+    """Whether the branch was not there before."""
 
 
 class Publisher:

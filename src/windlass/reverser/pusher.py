@@ -138,7 +138,7 @@ class Pusher:
         folder.claimed = folder.claimed or written.claims
         folder.last_push = LastPush(built.tip, time, len(written.edits))
         lag = window.lag_seconds(time)
-        self._around.pushed(Delivery(built, written, lag, self._seconds))
+        self._around.pushed(Delivery(built, written, lag, self._seconds, creates))
 
     async def rest(self, built: Built) -> None:
         """Give memory back after a large push."""

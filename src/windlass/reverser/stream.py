@@ -104,12 +104,6 @@ class Stream:
         """Why the last snapshot proves nothing although all of it came."""
         self._blurred: set[tuple[Key, Key]] = set()
 
-    def tracked(self, namespace: str) -> int:
-        """How many live objects are known, in one namespace or in all."""
-        if not namespace or namespace == self.scope.namespace:
-            return len(self.tracking)
-        return self.tracking.count(namespace)
-
     async def run(self) -> None:
         """Follow the scope; ends only by cancellation."""
         self._snapshot, self._owes_snapshot = None, True

@@ -10,8 +10,6 @@ state packed into bytes. As objects of their own they would take three times the
 
 from __future__ import annotations
 
-from collections import Counter
-
 import msgspec
 
 from windlass.objects.key import Key
@@ -53,16 +51,11 @@ class Tracking:
 
     def __init__(self) -> None:
         self._objects: dict[str, bytes] = {}
-        self._counts: Counter[str] = Counter()
         self._seen: set[str] = set()
         self._in_snapshot = False
 
     def __len__(self) -> int:
         return len(self._objects)
-
-    def count(self, namespace: str) -> int:
-        """How many objects of one namespace are known."""
-        return self._counts[namespace]
 
     def get(self, key: Key) -> Tracked | None:
         packed = self._objects.get(_text(key))
@@ -71,14 +64,12 @@ class Tracking:
     def put(self, key: Key, tracked: Tracked) -> None:
         """Remember a state; whoever has one was seen."""
         text = _text(key)
-        self._counts[key.namespace] += text not in self._objects
         self._objects[text] = _encoder.encode(tracked)
         if self._in_snapshot:
             self._seen.add(text)
 
     def forget(self, key: Key) -> None:
-        if self._objects.pop(_text(key), None) is not None:
-            self._counts[key.namespace] -= 1
+        self._objects.pop(_text(key), None)
 
     def begin_snapshot(self) -> None:
         """From now on it counts who is seen."""

@@ -76,7 +76,10 @@ class WatchRules:
         return rule_report.report(
             resolution,
             states=self._mirror.stream_states(),
-            objects=sum(self._mirror.tracked(one.gvr, one.namespace) for one in resolution.scopes),
+            objects=sum(
+                self._mirror.mirrored(destination, one.gvr, one.namespace)
+                for one in resolution.scopes
+            ),
             destination=destination,
             destination_ready=self._destinations.is_ready(destination),
             destination_settled=self._destinations.is_settled(destination),

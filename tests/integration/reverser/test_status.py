@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.gitserver import commit_files
+from tests.support.gitserver import Served, commit_files
 from tests.support.mirrored import GROUP, Mirrored
 from tests.support.operator import Operator, eventually
 from tests.support.people import admin_of
 from tests.unit.runtime.kstatus import judge
+from windlass.dev.git_faults import Fault
 
 pytestmark = pytest.mark.cluster
 
@@ -27,7 +28,7 @@ def _settled(mirrored: Mirrored) -> dict[str, dict[str, Any]]:
         repository, destination, rule = (found[kind]["status"] for kind, _ in _OURS)
         pushed = destination.get("lastPush", {}).get("commit", "-")
         settled = (
-            destination.get("objects") == rule.get("objects", 0) - 1 == 1
+            destination.get("objects") == rule.get("objects") == 1
             and destination.get("pending", 0) == 0
             and [row.get("sha") for row in repository["branches"]] == [pushed]
         )
@@ -75,6 +76,52 @@ def test_passes_that_change_nothing_write_nothing(mirrored: Mirrored, operator: 
 
 def _passes(operator: Operator) -> float:
     return operator.metric(_PASSES)
+
+
+def test_the_first_status_is_true(mirrored: Mirrored) -> None:
+    """2.2: once Synced is True and the first sync told, Git has the files and all counts agree."""
+    mirrored.admin.apply(*(mirrored.config_map(f"one-{number}", a="1") for number in range(3)))
+    mirrored.configured({"resources": ["configmaps"]})
+    row = eventually(lambda: _first_sync(mirrored), "the first sync")
+    assert len(mirrored.files()) == 3
+    assert "3 objects mirrored" in row["message"]
+    destination = mirrored.admin.get("gitdestination", "destination")["status"]
+    assert (destination["objects"], destination["pending"]) == (3, 0)
+    assert destination["lastPush"]["files"] == 3
+    synced = mirrored.condition("gitdestination", "destination", "Synced")
+    assert synced["status"] == "True"
+    ready = mirrored.condition("gitdestination", "destination")
+    assert ready["message"] == "3 objects mirrored"
+
+    def agreed() -> bool:
+        rule = mirrored.admin.get("watchrule", "rule")["status"]
+        return bool(rule.get("objects") == 3)
+
+    eventually(agreed, "the rule counts alike", seconds=5.0)
+    mirrored.await_condition("gitrepoconfig", "repo", "BranchFound", seconds=5.0)
+
+
+def _first_sync(mirrored: Mirrored) -> dict[str, Any]:
+    rows = admin_of(mirrored).list("events")
+    return next((row for row in rows if row["reason"] == "FirstSyncCompleted"), {})
+
+
+def test_changes_that_wait_are_told(mirrored: Mirrored, git_host: Served) -> None:
+    """2.2: a remote that refuses leaves Synced False until it takes what waits."""
+    mirrored.admin.apply(mirrored.config_map("one", a="1"))
+    mirrored.configured({"resources": ["configmaps"]})
+    eventually(lambda: _first_sync(mirrored), "the first sync")
+    git_host.server.faults.set(Fault("error", service="receive-pack"))
+    try:
+        mirrored.admin.apply(mirrored.config_map("two", a="1"))
+        row = mirrored.await_condition(
+            "gitdestination", "destination", "CatchingUp", type_="Synced"
+        )
+        assert row["message"] == "1 change waiting to be pushed"
+    finally:
+        git_host.server.faults.clear()
+    mirrored.await_condition("gitdestination", "destination", "Synced", type_="Synced")
+    assert len(mirrored.files()) == 2
 
 
 def test_events_tell_the_beginning_once(mirrored: Mirrored) -> None:

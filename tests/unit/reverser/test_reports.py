@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
+
+import pytest
 
 from windlass.base.errors import Retryable, Stalled
 from windlass.objects.condition import Condition, Status
@@ -14,6 +18,7 @@ from windlass.reverser.decide.rules import Resolution, Selection, Unresolved, ma
 from windlass.runtime.outcome import Outcome, Verdict
 
 _SHA = "0123456789abcdef0123456789abcdef01234567"
+_THEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 def _ready(outcome: Outcome) -> Verdict:
@@ -77,6 +82,38 @@ def test_a_destination_without_rules_is_synced() -> None:
     outcome = destination_report.report(Progress(placed=True, is_open=True))
     assert _ready(outcome).status == "True"
     assert outcome.conditions[0].status == "True"
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "reason", "message"),
+    [
+        ({}, "True", "Synced", "all watches synced"),
+        ({"idle": False, "pending": 1}, "False", "CatchingUp", "1 change waiting to be pushed"),
+        (
+            {"idle": False, "pending": 2, "seeded": False},
+            "False",
+            "Seeding",
+            "2 changes waiting to be pushed",
+        ),
+        ({"waiting_for": ("v1/pods (seeding)",)}, "False", "Seeding", "1 of 2 watches synced"),
+    ],
+)
+def test_synced_means_that_git_has_what_was_seen(
+    changes: dict[str, Any], status: str, reason: str, message: str
+) -> None:
+    """2.2: a destination for which changes wait is not synced."""
+    progress = Progress(is_open=True, streams=StreamCount(total=2, synced=1), objects=5)
+    row = destination_report.report(replace(progress, **changes)).conditions[0]
+    assert (row.status, row.reason, row.message) == (status, reason, message)
+
+
+def test_a_first_snapshot_is_told_and_that_of_a_restart_is_not() -> None:
+    """P11: what was synced before is not called unsynced because a process began."""
+    seeding = Progress(is_open=True, seeded=False, idle=False)
+    assert destination_report.report(seeding).transient
+    assert not destination_report.report(seeding, is_new=True).transient
+    behind = replace(seeding, seeded=True, pending=1)
+    assert not destination_report.report(behind).transient
 
 
 def test_a_destination_says_what_it_waits_for() -> None:
@@ -177,9 +214,10 @@ def test_a_rule_without_streams_is_transient_only_while_its_destination_is_in_or
     assert not _rule(starting, ready=False).transient
 
 
-def _events(progress: Progress, *before: Condition) -> list[str]:
+def _events(progress: Progress, *before: Condition, is_new: bool = False) -> list[str]:
     stored = (*before, _row("SecretsProtected", "True", "Redacted"))
-    return [notice.reason for notice in destination_report.report(progress, stored).events]
+    report = destination_report.report(progress, stored, is_new=is_new)
+    return [notice.reason for notice in report.events]
 
 
 def _row(type_: str, status: Status, reason: str) -> Condition:
@@ -212,9 +250,13 @@ def test_events_of_attribution_are_transitions() -> None:
 
 def test_the_first_sync_is_an_event_once() -> None:
     """5.2: after a snapshot that was incomplete later, and after a restart, it is none."""
-    done = Progress(is_open=True)
+    done = Progress(is_open=True, last_commit=_SHA, last_time=_THEN, objects=2)
     assert _events(done) == ["FirstSyncCompleted"]
     assert _events(done, _row("Synced", "False", "Seeding")) == ["FirstSyncCompleted"]
+    assert _events(done, _row("Synced", "True", "Synced"), is_new=True) == ["FirstSyncCompleted"]
+    waiting = replace(done, idle=False, pending=1)
+    assert _events(waiting, _row("Synced", "False", "Seeding")) == []
+    assert _events(Progress(is_open=True), _row("Synced", "False", "Seeding")) == []
     assert _events(done, _row("Synced", "False", "SnapshotIncomplete")) == []
     assert _events(done, _row("Synced", "True", "Synced")) == []
     assert _events(Progress(is_open=True, waiting_for=("v1/secrets (starting)",))) == []

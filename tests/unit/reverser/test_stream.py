@@ -192,7 +192,7 @@ async def test_a_snapshot_with_a_nameless_object_proves_nothing_later_either(fee
     await feed.see(Interrupted("closed", "over", 0.0), Resumed())
     assert (feed.stream.state, bool(feed.stream.gap)) == ("incomplete", True)
     assert len(feed.desk.sweeps) == sweeps
-    assert feed.stream.tracked("ns") == 1
+    assert len(feed.stream.tracking) == 1
     await feed.see(SnapshotStarted())
     await feed.event("ADDED", _map("one", "1"), initial=True)
     await feed.see(SnapshotComplete("10", 1, "watchlist"))

@@ -6,8 +6,16 @@
 | folder open, last write went well | True | Ready |
 | anything in the way | False | the reason of the trouble |
 
-`Synced` says whether every scope was seen completely; a destination without rules has
-nothing left to do and is synced. `Attributed` says whether the API server tells us of
+`Synced` says whether Git has what was seen:
+
+| Found | Synced | Reason |
+|---|---|---|
+| a scope cannot be seen completely | False | SnapshotIncomplete |
+| not every scope was seen, or what was found is not pushed yet | False | Seeding |
+| later changes wait | False | CatchingUp |
+| else, also without rules: nothing is left to do | True | Synced |
+
+`Attributed` says whether the API server tells us of
 writes; while nobody can know that, it keeps what it said last.
 """
 
@@ -25,6 +33,7 @@ from windlass.telemetry.reasons import EventReason
 
 SYNCED = "Synced"
 SEEDING = "Seeding"
+CATCHING_UP = "CatchingUp"
 SECRETS_PROTECTED = "SecretsProtected"
 ATTRIBUTED = "Attributed"
 
@@ -63,6 +72,10 @@ class Progress:
     refused: tuple[tuple[str, str], ...] = ()
     streams: StreamCount = StreamCount()
     waiting_for: tuple[str, ...] = ()
+    idle: bool = True
+    """Whether nothing waits for a push or for the comparison of a snapshot with Git."""
+    seeded: bool = True
+    """Whether it was idle since every scope was seen."""
     attributed: bool | None = None
 
     @property
@@ -72,7 +85,8 @@ class Progress:
             self.placed,
             self.is_open,
             self.reason,
-            self.synced,
+            self.seen,
+            self.seeded,
             self.refused,
             self.attributed,
         )
@@ -85,17 +99,26 @@ class Progress:
     def settling(self) -> bool:
         """Whether all that is missing is time."""
         hampered = self.streams.restarting or self.streams.forbidden
-        return self.trouble is None and not self.synced and not hampered
+        done = self.seen and self.seeded
+        return self.trouble is None and not done and not hampered
+
+    @property
+    def seen(self) -> bool:
+        """Whether a complete snapshot of every scope is at hand."""
+        return self.is_open and not self.waiting_for
 
     @property
     def synced(self) -> bool:
-        return self.is_open and not self.waiting_for
+        return self.seen and self.idle
 
 
-def report(progress: Progress, before: Iterable[Condition] = ()) -> Outcome:
+def report(
+    progress: Progress, before: Iterable[Condition] = (), *, is_new: bool = False
+) -> Outcome:
     """The outcome of a pass over a destination whose references are in order.
 
-    `before` are the conditions as they are stored; what turned since makes an event.
+    `before` are the conditions as they are stored; what turned since makes an event. One that
+    `is_new` has no push in its status: its first snapshot is told, that of a restart is not.
     """
     trouble = progress.trouble
     conditions = (_synced(progress), _SECRETS, *_attributed(progress))
@@ -105,10 +128,10 @@ def report(progress: Progress, before: Iterable[Condition] = ()) -> Outcome:
         reconciling=trouble is not None or not progress.is_open,
         conditions=conditions,
         fields=_fields(progress),
-        transient=progress.settling,
+        transient=progress.settling and not is_new,
         # Whoever lost the lease does not write; that is how it should be.
         warns=trouble is not None and not isinstance(trouble, Waiting),
-        events=tuple(_turns({row.type: row for row in before}, progress)),
+        events=tuple(_turns({row.type: row for row in before}, progress, is_new=is_new)),
     )
 
 
@@ -124,17 +147,31 @@ def _ready(progress: Progress) -> Verdict:
         return Verdict("False", progress.trouble.reason, progress.trouble.message)
     if not progress.is_open:
         return Verdict("Unknown", "Validating", "looking at the branch")
-    return Verdict("True", "Ready", f"mirrors {progress.objects} objects")
+    return Verdict("True", "Ready", f"{_counted(progress.objects, 'object')} mirrored")
 
 
 def _synced(progress: Progress) -> Condition:
+    streams = progress.streams
     if progress.synced:
-        return Condition(SYNCED, "True", "Synced", "every selected object was seen")
-    if progress.streams.restarting or progress.streams.forbidden:
-        text = "not completely seen: " + "; ".join(progress.waiting_for)
+        text = "all watches synced" if streams.total else "no rule selects this destination"
+        return Condition(SYNCED, "True", "Synced", text)
+    if not progress.seen and (streams.restarting or streams.forbidden):
+        text = "incomplete snapshots: " + "; ".join(progress.waiting_for)
         return Condition(SYNCED, "False", "SnapshotIncomplete", text)
-    text = f"{progress.streams.synced} of {progress.streams.total} types are read"
-    return Condition(SYNCED, "False", SEEDING, text)
+    if not progress.seen:
+        text = f"{streams.synced} of {streams.total} watches synced"
+        return Condition(SYNCED, "False", SEEDING, text)
+    return Condition(SYNCED, "False", CATCHING_UP if progress.seeded else SEEDING, _waits(progress))
+
+
+def _waits(progress: Progress) -> str:
+    if not progress.pending:
+        return "a snapshot is being compared with Git"
+    return f"{_counted(progress.pending, 'change')} waiting to be pushed"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _attributed(progress: Progress) -> tuple[Condition, ...]:
@@ -150,7 +187,9 @@ def _attributed(progress: Progress) -> tuple[Condition, ...]:
     return (Condition(ATTRIBUTED, "False", "NoAdmissionCalls", text),)
 
 
-def _turns(before: Mapping[str, Condition], progress: Progress) -> Iterator[Notice]:
+def _turns(
+    before: Mapping[str, Condition], progress: Progress, *, is_new: bool
+) -> Iterator[Notice]:
     """The events of what turned, beside those that Ready's own reasons are."""
     ready, synced, told = (before.get(one) for one in (READY, SYNCED, ATTRIBUTED))
     if SECRETS_PROTECTED not in before:
@@ -159,8 +198,9 @@ def _turns(before: Mapping[str, Condition], progress: Progress) -> Iterator[Noti
     if recovered and progress.is_open and progress.trouble is None:
         text = "the remote answers again; what waited is written"
         yield Notice("Normal", EventReason.GIT_RECOVERED, text)
-    if progress.synced and (synced is None or synced.reason == SEEDING):
-        text = f"every selected object was seen; {progress.objects} have a file"
+    pushed = progress.synced and progress.last_time is not None
+    if pushed and (is_new or synced is None or synced.reason == SEEDING):
+        text = f"first sync completed: {_counted(progress.objects, 'object')} mirrored"
         yield Notice("Normal", EventReason.FIRST_SYNC_COMPLETED, text)
     if progress.attributed is False and (told is None or told.status != "False"):
         text = "objects change, but no admission call arrives"

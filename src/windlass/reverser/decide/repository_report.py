@@ -78,7 +78,7 @@ def _verdict(rows: list[Object], missing: list[str], *, empty: bool) -> Verdict:
         )
     if empty:
         return Verdict(
-            "True", "EmptyRepository", "the remote answers and is empty; the first push fills it"
+            "True", "EmptyRepository", "repository is empty; the first push will create the branch"
         )
     tips = ", ".join(_tip(row) for row in rows)
     return Verdict("True", "BranchFound", f"All {len(rows)} branches validated: {tips}")
