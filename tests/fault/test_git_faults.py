@@ -101,7 +101,7 @@ def test_wrong_credentials_are_said_and_heal_by_themselves(
     assert "AuthFailed" in row["message"]
     before = mirrored.admin.get("gitrepoconfig", "repo")["metadata"]["generation"]
     mirrored.admin.apply(mirrored.secret())
-    mirrored.await_condition("gitrepoconfig", "repo", "EmptyRepository", seconds=10.0)
+    mirrored.await_condition("gitrepoconfig", "repo", "EmptyRepository")
     admin = admin_of(mirrored)
     shown = "".join(admin.ask("GET", admin.path(kind)).text for kind in ("gitrepoconfig", "event"))
     assert WRONG not in shown + operator.log.read_text() + operator.metrics()

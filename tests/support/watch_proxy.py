@@ -25,6 +25,8 @@ import yaml
 from lightkube.config.client_adapter import verify_cluster
 from lightkube.config.kubeconfig import KubeConfig
 
+from windlass.kube.envelope import INITIAL_EVENTS_END
+
 _BIG = 2**26
 
 
@@ -95,10 +97,12 @@ class Stream:
 
     `cut` ends in the middle of a line without the framing's goodbye, `freeze` keeps the
     connection open without another byte, `close` ends cleanly, `error` sends an ERROR
-    event with `answer` as its Status and closes.
+    event with `answer` as its Status and closes. `after_snapshot` ends it once the initial
+    events are complete, however long the server takes for them.
     """
 
     after_lines: int | None = None
+    after_snapshot: bool = False
     after_seconds: float | None = None
     then: Literal["cut", "freeze", "close", "error"] = "close"
     answer: Answer | None = None
@@ -347,6 +351,8 @@ async def _relay_lines(
             writer.write(_chunk(changed))
             await writer.drain()
         if passed == fault.after_lines and fault.then != "cut":
+            return b""
+        if fault.after_snapshot and INITIAL_EVENTS_END.encode() in line:
             return b""
     return None
 

@@ -107,11 +107,11 @@ def _is_there(desk: Desk, path: str) -> bool:
 
 
 def _soon(reaches: Callable[[], bool]) -> None:
-    eventually(reaches, "a way", seconds=10)
+    eventually(reaches, "a way")
 
 
 def _soon_not(reaches: Callable[[], bool]) -> None:
-    eventually(lambda: not reaches(), "the policy in force", seconds=10)
+    eventually(lambda: not reaches(), "the policy in force")
 
 
 def test_a_denial_of_everything_and_its_end(town: Town) -> None:

@@ -185,5 +185,5 @@ async def test_any_way_leads_to_what_a_fresh_start_makes(tenant: Previews) -> No
             return await state(tenant, "one") == await state(tenant, "two")
 
         with contextlib.suppress(AssertionError):
-            await eventually(equal, "equal", seconds=5.0)
+            await eventually(equal, "equal")
         assert await state(tenant, "one") == await state(tenant, "two"), story

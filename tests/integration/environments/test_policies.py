@@ -145,7 +145,7 @@ async def test_what_somebody_changes_is_put_right_at_once(tenant: Previews) -> N
             hard = await _quota(tenant, place)
             return bool(hard["pods"] == "20" and hard["count/secrets"] != "1000")
 
-        await eventually(restored, "the quota is back", seconds=5.0)
+        await eventually(restored, "the quota is back")
         kept = await tenant.api.get(QUOTAS, "default-quota", place)
         assert kept["metadata"]["labels"]["team.example/cost"] == "42"
         opened = {"spec": {"policyTypes": ["Ingress"], "ingress": [{}]}}
@@ -159,7 +159,7 @@ async def test_what_somebody_changes_is_put_right_at_once(tenant: Previews) -> N
             quotas = await tenant.api.list(QUOTAS, place)
             return "allow-dns" in found and types == ["Ingress", "Egress"] and bool(quotas)
 
-        await eventually(all_back, "policies and quota are back", seconds=5.0)
+        await eventually(all_back, "policies and quota are back")
 
         async def told() -> list[str]:
             notes = [event["note"] for event in await tenant.events("DriftCorrected")]
@@ -193,7 +193,7 @@ async def test_fields_of_others_are_theirs(tenant: Previews) -> None:
             is_back = labels["pod-security.kubernetes.io/enforce"] == "restricted"
             return found if is_back else None
 
-        found = await eventually(restored, "the level is back", seconds=5.0)
+        found = await eventually(restored, "the level is back")
         assert found["metadata"]["labels"]["billing"] == "x"
         assert found["metadata"]["annotations"]["note"] == "y"
         limits = await tenant.api.get(_LIMITS, "default-limits", place)
@@ -228,6 +228,6 @@ async def test_a_binding_to_another_role_is_made_anew(tenant: Previews) -> None:
         return bool(binding and binding["roleRef"] == live["roleRef"])
 
     async with tenant.running():
-        await eventually(restored, "the binding is ours again", seconds=10.0)
+        await eventually(restored, "the binding is ours again")
         await tenant.poke()
         await tenant.phase("Ready")

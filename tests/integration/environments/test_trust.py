@@ -110,9 +110,9 @@ async def test_the_team_is_the_one_the_administrator_names(tenant: Previews) -> 
         place = await tenant.place()
         await eventually(lambda: has(place, "payments"), "the named team")
         await named("billing")
-        await eventually(lambda: has(place, "billing"), "another team", seconds=5.0)
+        await eventually(lambda: has(place, "billing"), "another team")
         await named(None)
-        await eventually(lambda: has(place, tenant.namespace), "no team", seconds=5.0)
+        await eventually(lambda: has(place, tenant.namespace), "no team")
         after = await tenant.phase("Ready")
         assert not await tenant.events("DriftCorrected")
     assert after["status"]["serving"] == before["status"]["serving"]

@@ -261,7 +261,7 @@ def test_a_killed_agent_comes_back_quietly(bench: AgentBench) -> None:
     posts = _posts(bench)
     bench.agent.kill()
     bench.agent.start()
-    eventually(lambda: bench.agent.may_start, "the gateway may run", seconds=10.0)
+    eventually(lambda: bench.agent.may_start, "the gateway may run")
     bench.push({"README.md": "another commit, the same files"})
     bench.await_synced()
     assert _posts(bench) == posts

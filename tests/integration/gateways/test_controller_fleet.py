@@ -286,9 +286,9 @@ async def test_what_somebody_deletes_comes_back(fleet: Fleet, running: Running) 
         data = json.loads((await fleet.told()).get("statusObjects", "{}"))
         return bool(data) and data["one"]["uid"] != before.uid
 
-    await eventually(renewed, "a new status object", seconds=5)
+    await eventually(renewed, "a new status object")
     for gvr in (ROLES, ROLE_BINDINGS):
-        await fleet.there(gvr, "ignition-sync-agent-site", seconds=5)
+        await fleet.there(gvr, "ignition-sync-agent-site")
     await fleet.until("SyncInProgress", says="0/1")
     await pod.report()
     await fleet.until("SyncSucceeded")

@@ -56,7 +56,7 @@ async def test_rights_that_come_after_the_pod_are_noticed_soon(cluster: Desk, fl
 
         await eventually(refused, "a refusal")
         await _allow(fleet, user)
-        await eventually(heard, "the metadata", seconds=10)
+        await eventually(heard, "the metadata")
         running.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await running

@@ -82,7 +82,7 @@ async def test_cut(
 ) -> None:
     """A stream cut in the middle of a line resumes; the cut event comes whole."""
     proxy.fault(Stream(after_lines=2, then="cut"), when=_is_resume)
-    proxy.fault(Stream(after_seconds=0.2, then="close"), when=_is_watchlist)
+    proxy.fault(Stream(after_snapshot=True), when=_is_watchlist)
     await until_synced(items)
     told = await _until_interrupted(items, "closed")
     await _make(api, namespace, "a", "b", "c")
@@ -117,7 +117,8 @@ async def test_frozen_snapshot(proxy: WatchProxy, through: Connection, namespace
         told = await until_synced(items)
     kinds = [type(item) for item in told]
     assert kinds.index(SnapshotAbandoned) < kinds.index(Interrupted)
-    assert snapshots(told) == 2
+    # On a busy machine the server itself may be silent for so long, and be asked once more.
+    assert snapshots(told) == kinds.count(SnapshotAbandoned) + 1
 
 
 async def test_server_that_ignores_watchlist(
@@ -146,7 +147,7 @@ async def test_corrupt_line(
     proxy.fault(
         Stream(change=lambda line: line.replace(b'"metadata"', b'"metadata')), when=_is_resume
     )
-    proxy.fault(Stream(after_seconds=0.2, then="close"), when=_is_watchlist)
+    proxy.fault(Stream(after_snapshot=True), when=_is_watchlist)
     await until_synced(items)
     told = await _until_interrupted(items, "closed")
     await _make(api, namespace, "a")
@@ -176,7 +177,8 @@ async def test_closed_every_100_ms(
     proxy: WatchProxy, items: AsyncGenerator[FollowItem, None], api: Api, namespace: str
 ) -> None:
     """A server that closes all the time is asked less and less, and nothing is lost."""
-    proxy.fault(Stream(after_seconds=0.1, then="close"), when=_is_watch, times=None)
+    proxy.fault(Stream(after_seconds=0.1), when=_is_resume, times=None)
+    proxy.fault(Stream(after_snapshot=True), when=_is_watchlist, times=None)
     writing = asyncio.ensure_future(_make(api, namespace, *(f"n{place}" for place in range(30))))
     told = await until_synced(items)
     while len(live_names(told)) < 30:
@@ -193,7 +195,7 @@ async def test_closed_at_once_three_times(
 ) -> None:
     """Three streams that close at once cost the version: a snapshot follows."""
     proxy.fault(Stream(after_lines=0, then="close", after_seconds=0), when=_is_resume, times=None)
-    proxy.fault(Stream(after_seconds=0.2, then="close"), when=_is_watchlist)
+    proxy.fault(Stream(after_snapshot=True), when=_is_watchlist)
     await until_synced(items)
     told = await until_synced(items)
     assert [item.reason for item in interruptions(told)] == ["closed"] * 4
@@ -217,7 +219,7 @@ async def test_gone(
         else Stream(after_lines=0, then="error", answer=GONE, after_seconds=0)
     )
     proxy.fault(fault, when=_is_resume)
-    proxy.fault(Stream(after_seconds=0.2, then="close"), when=_is_watchlist)
+    proxy.fault(Stream(after_snapshot=True), when=_is_watchlist)
     assert live_names(await until_synced(items)) == {"stays", "goes"}
     await _until_interrupted(items, "closed")
     await api.delete(CONFIGMAPS, "goes", namespace)
@@ -250,7 +252,7 @@ async def test_version_from_the_future(
     """A version that the server has not reached yet is dropped like one it forgot."""
     future = Answer(504, "Too large resource version: 99, current: 7", "Timeout")
     proxy.fault(future, when=_is_resume)
-    proxy.fault(Stream(after_seconds=0.1, then="close"), when=_is_watchlist)
+    proxy.fault(Stream(after_snapshot=True), when=_is_watchlist)
     await until_synced(items)
     told = await until_synced(items)
     assert "expired" in {item.reason for item in interruptions(told)}

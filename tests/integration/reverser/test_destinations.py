@@ -80,11 +80,11 @@ def test_a_grant_opens_and_closes_a_repository(mirrored: Mirrored, team: Swift) 
     assert mirrored.files() == {}
 
     mirrored.admin.apply(mirrored.repo_config({"allowedNamespaces": [team.namespace]}))
-    _await(team, "gitdestination", "guest", "Ready", seconds=8.0)
+    _await(team, "gitdestination", "guest", "Ready")
     eventually(mirrored.files, "the guest's file")
 
     mirrored.admin.apply(mirrored.repo_config())
-    _await(team, "gitdestination", "guest", "AccessDenied", seconds=8.0)
+    _await(team, "gitdestination", "guest", "AccessDenied")
     before = mirrored.files()
     team.apply(_in(team.namespace, mirrored.config_map("late", a="1")))
     mirrored.admin.apply(mirrored.config_map("marker", a="1"))

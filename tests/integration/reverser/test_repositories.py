@@ -35,7 +35,7 @@ def test_a_reachable_branch_is_found(mirrored: Mirrored) -> None:
     """Within seconds the config names its branches with their commits."""
     tip = commit_files(mirrored.path, {"README.md": "hello\n"})
     _repository(mirrored)
-    ready = mirrored.await_condition("gitrepoconfig", "repo", "BranchFound", seconds=10.0)
+    ready = mirrored.await_condition("gitrepoconfig", "repo", "BranchFound")
     assert ready["status"] == "True"
     assert ready["message"].startswith("All 1 branches validated")
     assert f"main@{tip[:8]}" in ready["message"]
@@ -66,7 +66,7 @@ def test_wrong_credentials_are_told_and_heal_by_themselves(
     eventually(lambda: "ConnectionFailed" in events(), "an event that says so")
     assert wrong not in events()
     mirrored.admin.apply(mirrored.secret())
-    mirrored.await_condition("gitrepoconfig", "repo", "BranchFound", seconds=10.0)
+    mirrored.await_condition("gitrepoconfig", "repo", "BranchFound")
     after = mirrored.admin.get("gitrepoconfig", "repo")
     assert after["metadata"]["generation"] == before["metadata"]["generation"]
     log = operator.log.read_text()
@@ -198,7 +198,7 @@ def test_a_token_authenticates_and_unknown_keys_are_malformed(
         admin_of(mirrored).delete("secret", "git-credentials")
         mirrored.await_condition("gitrepoconfig", "repo", "SecretNotFound")
         mirrored.admin.apply(mirrored.secret(token=TOKEN))
-        mirrored.await_condition("gitrepoconfig", "repo", "BranchFound", seconds=10.0)
+        mirrored.await_condition("gitrepoconfig", "repo", "BranchFound")
 
 
 def _listings(git_host: Served, mirrored: Mirrored) -> int:

@@ -157,7 +157,7 @@ def test_a_new_definition_is_followed_at_once(mirrored: Mirrored) -> None:
     with widgets.defined(admin_of(mirrored), wanted):
         mirrored.admin.apply(wanted.one(mirrored.namespace, "one", spec={"size": 1}))
         path = wanted.file(mirrored.namespace, "one")
-        eventually(lambda: path in mirrored.files(), "the instance", seconds=10.0)
+        eventually(lambda: path in mirrored.files(), "the instance")
 
 
 def test_a_typo_is_not_the_fault_of_a_broken_api(mirrored: Mirrored) -> None:
