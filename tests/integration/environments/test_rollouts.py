@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
@@ -77,7 +78,9 @@ async def test_the_cause_is_told_by_the_pods_and_heals_with_them(tenant: Preview
         await tenant.condition("DeploymentReady", "RolloutStuck")
         place = await tenant.place()
         for reason, container in cases.items():
-            assert await tenant.pods_say(place, ready=False, **container) == 1
+            # That it is stuck is known before its pod need be there.
+            say = functools.partial(tenant.pods_say, place, ready=False, **container)
+            assert await eventually(say, "a pod") == 1
             found = await tenant.condition("DeploymentReady", reason)
             assert found["status"]["phase"] == "Failed"
             assert "container main" in found["status"]["message"]

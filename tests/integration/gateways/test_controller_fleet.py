@@ -47,6 +47,7 @@ async def test_two_hundred_agents_report_at_once(
     for start in range(0, 200, 20):
         some = (fleet.pod(f"gw-{number:03d}") for number in range(start, start + 20))
         pods += await asyncio.gather(*some)
+    begun = asyncio.get_running_loop().time()
     async with controlling(connection, tmp_path, status_interval_seconds=2.0) as running:
         await fleet.until("SyncInProgress", "AllGatewaysSynced", says="0/200", seconds=60)
         told = await pods[-1].metadata()
@@ -54,7 +55,8 @@ async def test_two_hundred_agents_report_at_once(
         await asyncio.gather(*(pod.write(told, pod.synced(told)) for pod in pods))
         await fleet.until("SyncSucceeded", seconds=30)
         written = running.value("reconcile_total", result="done") or 0
-        assert written <= 5
+        # On a slow machine the reports come over a longer time, which is more intervals.
+        assert written <= 3 + (asyncio.get_running_loop().time() - begun) / 2.0
     status = await fleet.status()
     assert status["gatewayCounts"] | {"synced": 200, "total": 200} == status["gatewayCounts"]
     assert {row["syncStatus"] for row in status["discoveredGateways"]} == {"Synced"}
