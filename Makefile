@@ -15,15 +15,16 @@ COMPILE := $(BIN)/uv pip compile --quiet --generate-hashes --no-header
 # uv takes a fifth of pip's time. It does not read pip's own settings, a mirror for example:
 # where it is not to be had or gets nothing, pip does it.
 install = $(UV) $(1) || { echo "setup: uv could not; going on with pip" >&2; $(PIP) $(1); }
-# Most tests wait for a cluster or a server, so workers may outnumber cores.
-WORKERS ?= 5
+# Most tests wait for a cluster or a server, so workers may outnumber cores, by one: with
+# several more they wait for each other, and deadlines speak of the machine.
+WORKERS ?= 3
 # Several control planes share the cores then; one that spreads over them only waits for itself.
 ONE_EACH := GOMAXPROCS=1
 
 # Every process of a test or a demo would compile the whole product anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo demo-down test lint-and-verify suite test-unit e2e lint fix generate manifests verify bench scenarios lock
+.PHONY: help setup demo demo-down test suite test-unit e2e lint fix generate manifests verify bench scenarios lock
 
 help: ## list the verbs
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -52,10 +53,7 @@ demo-down: setup ## end what the demo left running
 
 test: setup ## all that CI runs
 	@$(BIN)/windlass dev binaries --node --helm
-# Checking types keeps one core busy, and tests wait at times: together they end sooner.
-	@$(MAKE) --no-print-directory -j2 lint-and-verify suite
-
-lint-and-verify: lint verify
+	@$(MAKE) --no-print-directory lint verify suite
 
 suite: setup
 # Reading the tests once spares every worker the same work.

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-_SECONDS = 5.0
+_HEALTH_SECONDS = 5.0
+_ANSWER_SECONDS = 30.0
+"""For requests that nobody repeats: a server on a busy machine is slow, not gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class ApiProbe:
         self._context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
 
     def ask(self, path: str, *, method: str = "GET", body: Any = None) -> Answer:
-        return _ask(self._server, path, method, body, self._context)
+        return _ask(self._server, path, method, body, self._context, seconds=_ANSWER_SECONDS)
 
 
 def etcd_is_healthy(url: str) -> bool:
@@ -75,16 +77,24 @@ def forget_etcd_prefix(url: str, prefix: str) -> None:
     first = prefix.rstrip("/").encode() + b"/"
     end = first[:-1] + bytes([first[-1] + 1])
     body = {"key": _base64(first), "range_end": _base64(end)}
-    _ask(url, "/v3/kv/deleterange", "POST", body, None)
+    _ask(url, "/v3/kv/deleterange", "POST", body, None, seconds=_ANSWER_SECONDS)
 
 
-def _ask(url: str, path: str, method: str, body: Any, context: ssl.SSLContext | None) -> Answer:
+def _ask(
+    url: str,
+    path: str,
+    method: str,
+    body: Any,
+    context: ssl.SSLContext | None,
+    *,
+    seconds: float = _HEALTH_SECONDS,
+) -> Answer:
     host = urlsplit(url).netloc
     connection: http.client.HTTPConnection
     if context is None:
-        connection = http.client.HTTPConnection(host, timeout=_SECONDS)
+        connection = http.client.HTTPConnection(host, timeout=seconds)
     else:
-        connection = http.client.HTTPSConnection(host, timeout=_SECONDS, context=context)
+        connection = http.client.HTTPSConnection(host, timeout=seconds, context=context)
     content = None if body is None else json.dumps(body).encode()
     try:
         connection.request(method, path, content, {"Content-Type": "application/json"})
