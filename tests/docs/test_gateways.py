@@ -11,6 +11,7 @@ import typer
 import yaml
 
 from windlass.cli.agent import agent
+from windlass.gateways.decide import pod_annotations
 from windlass.gateways.decide.pods import AGENT
 from windlass.gateways.decide.routing import PREFIX
 
@@ -42,7 +43,7 @@ def test_every_annotation_of_a_pod_is_described() -> None:
     assert found is not None
     read |= set(re.findall(r'"([a-z-]+)"', found[1]))
     rows = set(re.findall(r"^\| `([a-z-]+)` \|", _PAGE, re.MULTILINE))
-    assert rows == read
+    assert rows == read == pod_annotations.KNOWN
 
 
 def test_the_sidecar_is_one_that_works() -> None:

@@ -44,6 +44,14 @@ ScanUrl = Annotated[
 ]
 
 
+@app.callback()
+def _load_lean() -> None:
+    """Load the logging library without rich, before a command loads anything else."""
+    from windlass.telemetry import lean
+
+    lean.load()
+
+
 @app.command()
 @asks_for_gateway
 def plan(inputs: Inputs, output: Output = "text") -> None:

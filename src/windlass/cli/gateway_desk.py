@@ -10,10 +10,10 @@ import socket
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import orjson
 from msgspec import structs
-from prometheus_client import CollectorRegistry
 
 from windlass.api import validation
 from windlass.api.ignitionsync import IgnitionSync, IgnitionSyncSpec
@@ -26,10 +26,7 @@ from windlass.gateways.agent import token_file
 from windlass.gateways.agent.apply import Applier
 from windlass.gateways.agent.engine import Engine
 from windlass.gateways.agent.lock import Owner
-from windlass.gateways.agent.loopback import Address
 from windlass.gateways.agent.order import Order
-from windlass.gateways.agent.scans import Scanner
-from windlass.gateways.agent.work import Work
 from windlass.gateways.decide import (
     globs,
     metadata,
@@ -53,8 +50,10 @@ from windlass.git.format.remote import Remote, RemoteRefused
 from windlass.git.settings import GitSettings
 from windlass.objects import yaml_reader
 from windlass.objects.yaml_reader import NotReadable
-from windlass.telemetry import logs
-from windlass.telemetry.agent_metrics import AgentMetrics
+
+if TYPE_CHECKING:
+    from windlass.gateways.agent.scans import Scanner
+    from windlass.gateways.agent.work import Work
 
 _STORE_BYTES = 8 * 1024**3
 _KIND = "IgnitionSync"
@@ -157,6 +156,8 @@ def check_scan(scan: str, token: Path | None) -> None:
     if scan and token is None:
         raise _usage("--scan needs --token-file")
     _token_name(token)
+    from windlass.gateways.agent.loopback import Address
+
     try:
         Address(scan or _LOOPBACK)
     except WindlassError as error:
@@ -207,7 +208,14 @@ def opened(data: Path, git: Git, repo: str = "") -> Iterator[Bench]:
 
 
 def work_of(bench: Bench, scan: str, token_file: Path | None) -> Work:
-    """The agent's own hands on the directory; `scan` is the gateway's address, if one runs."""
+    """The agent's operations on the directory; `scan` is the gateway's address, if one runs."""
+    # A plan needs neither an HTTP client nor metrics, and they take half a second to load.
+    from prometheus_client import CollectorRegistry
+
+    from windlass.gateways.agent.scans import Scanner
+    from windlass.gateways.agent.work import Work
+    from windlass.telemetry import logs
+    from windlass.telemetry.agent_metrics import AgentMetrics
 
     def scanner(_: Access) -> Scanner:
         return Scanner(scan or _LOOPBACK, token_file or Path("/nonexistent"))
@@ -254,6 +262,8 @@ def _remote(repo: str) -> Remote:
     text = repo
     if "://" not in repo and Path(repo).is_dir():
         text = f"file://{Path(repo).resolve()}"
+    elif repo.startswith(("/", ".", "~")):
+        raise _usage(f"--repo: {repo} is not a directory; specify a URL or a bare repository")
     try:
         return Remote.parse(text)
     except RemoteRefused as error:
@@ -313,6 +323,15 @@ def _with_options(routed: Routing, inputs: Inputs) -> Routing:
     )
 
 
+def _annotations(inputs: Inputs) -> dict[str, str]:
+    given = _pairs(inputs.annotation, "--annotation")
+    unknown = sorted(given.keys() - pod_annotations.KNOWN)
+    if unknown:
+        known = ", ".join(sorted(pod_annotations.KNOWN))
+        raise _usage(f"--annotation: unknown key {unknown[0]!r}; supported: {known}")
+    return given
+
+
 def _pod(inputs: Inputs, namespace: str) -> Pod:
     said = {
         "service-path": inputs.service_path,
@@ -321,7 +340,7 @@ def _pod(inputs: Inputs, namespace: str) -> Pod:
         "deployment-mode": inputs.deployment_mode,
         "tag-provider": inputs.tag_provider,
         "exclude-patterns": ",".join(one.replace(",", "\\,") for one in inputs.exclude or ()),
-        **_pairs(inputs.annotation, "--annotation"),
+        **_annotations(inputs),
     }
     annotations = {PREFIX + name: text for name, text in said.items() if text}
     name = inputs.pod_name or inputs.gateway_name or "gateway"

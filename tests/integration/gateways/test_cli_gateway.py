@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,6 +154,43 @@ def test_a_mistyped_mode_leaves_the_gateway_as_it_is(shell: Shell) -> None:
     assert "devv not found in services/site/config/resources; available: dev, prd" in refused.stderr
     assert "(SourceMissing)" in refused.stderr
     assert files_of(shell.data) == before
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--annotation=service-pth=x", "unknown key 'service-pth'; supported: "),
+        ("--repo=/nope", "--repo: /nope is not a directory; specify a URL or a bare repository"),
+    ],
+)
+def test_a_mistyped_option_is_named(shell: Shell, option: str, words: str) -> None:
+    """What cannot be meant is refused with what can be."""
+    refused = shell.run("plan", option)
+    assert refused.returncode == 1, refused
+    assert words in refused.stderr
+
+
+def test_a_plan_loads_no_client_and_no_metrics(shell: Shell) -> None:
+    """Half of the time of a plan went into modules that it does not use."""
+    script = (
+        "import sys\n"
+        "from windlass.cli.main import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print(*{'httpx2', 'prometheus_client', 'rich'} & sys.modules.keys(), file=sys.stderr)"
+    )
+    url = shell.served.server.url("site")
+    options = [f"--repo={url}", "--ref=main", f"--service-path={SERVICE}", f"--to={shell.data}"]
+    command = [sys.executable, "-c", script, "gateway", "plan", *options]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(shell.directory / "cache")}
+    done = subprocess.run(
+        [*command, "--insecure-host=127.0.0.1"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "to write" in done.stdout, done.stderr
+    assert done.stderr.strip() == ""
 
 
 def test_verify_names_what_differs(shell: Shell) -> None:

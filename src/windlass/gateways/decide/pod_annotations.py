@@ -20,6 +20,25 @@ LONGEST_PERIOD_SECONDS = 3600
 DEFAULT_TAG_PROVIDER = "default"
 DEFAULT_LEFT_OUT = "MQTT Engine,MQTT Transmission,MQTT Distributor,System"
 
+KNOWN = frozenset(
+    (
+        "allow-mass-delete",
+        "cr-name",
+        "deployment-mode",
+        "exclude-patterns",
+        "exclude-tag-providers",
+        "gateway-name",
+        "inject",
+        "profile",
+        "service-path",
+        "sync-period",
+        "system-name",
+        "system-name-template",
+        "tag-provider",
+    )
+)
+"""Every annotation of a pod that is read, without its prefix."""
+
 _LITERALS = ("service-path", "deployment-mode", "tag-provider", "system-name")
 _SECONDS = re.compile(r"[0-9]{1,6}")
 
