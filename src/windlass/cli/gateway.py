@@ -231,6 +231,7 @@ async def _verified(to: Path, exclude: list[str]) -> Drift:
 
 
 def _plan_text(planned: Planned) -> str:
+    from windlass.cli.gateway_desk import usual_excludes
     from windlass.cli.gateway_words import with_flags
 
     plan, signs = planned.plan, {"mkdir": "+", "delete": "-", "rmdir": "-"}
@@ -242,6 +243,9 @@ def _plan_text(planned: Planned) -> str:
         altered = f" [{', '.join(op.transforms)}]" if op.transforms else ""
         lines.append(f"{sign} {op.path}{slash}{altered}")
     lines += [f"skipped: {one.path}: {one.why}" for one in plan.skipped]
+    # Most of the usual excludes match nothing; one that a person wrote should.
+    unused = [one for one in plan.unused if one not in usual_excludes()]
+    lines += [f"unused exclude: {one}" for one in unused]
     lines += [f"warning: {with_flags(text)}" for text in (*plan.warnings, *planned.warnings)]
     lines += [f"held: {guard.reason}: {with_flags(guard.message)}" for guard in plan.guards]
     counts = plan.counts()

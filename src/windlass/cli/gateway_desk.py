@@ -147,8 +147,13 @@ def check_excludes(patterns: Iterable[str]) -> None:
 
 def excludes_of(manifest: Manifest, more: Iterable[str]) -> Globs:
     """The excludes of the last sync, and more; the usual ones where it did not note its own."""
-    usual = (*routing.DEFAULT_EXCLUDES, *pod_annotations.tag_provider_patterns(Pod("", "")))
-    return Globs((*(usual if manifest.excludes is None else manifest.excludes), *more))
+    known = usual_excludes() if manifest.excludes is None else manifest.excludes
+    return Globs((*known, *more))
+
+
+def usual_excludes() -> tuple[str, ...]:
+    """The excludes of a gateway for which nobody wrote any."""
+    return (*routing.DEFAULT_EXCLUDES, *pod_annotations.tag_provider_patterns(Pod("", "")))
 
 
 def check_scan(scan: str, token: Path | None) -> None:

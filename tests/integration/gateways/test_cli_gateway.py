@@ -170,6 +170,13 @@ def test_a_mistyped_option_is_named(shell: Shell, option: str, words: str) -> No
     assert words in refused.stderr
 
 
+def test_an_exclude_that_matches_nothing_is_shown(shell: Shell) -> None:
+    """A pattern that a person wrote and that covers no file is named; the usual ones are not."""
+    shown = shell.run("plan", "--exclude=**/nothing-like-this", "--exclude=**/view.json")
+    unused = [line for line in shown.stdout.splitlines() if line.startswith("unused exclude")]
+    assert unused == ["unused exclude: **/nothing-like-this"]
+
+
 def test_a_plan_loads_no_client_and_no_metrics(shell: Shell) -> None:
     """Half of the time of a plan went into modules that it does not use."""
     script = (
