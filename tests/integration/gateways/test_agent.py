@@ -362,9 +362,11 @@ def test_files_from_before_the_first_sync_wait_for_a_word(bench: AgentBench) -> 
     report = bench.await_synced(commit)
     assert theirs.exists()
     assert report.deleted == 0
+    assert "1 file was on the gateway before the directory was synced" in report.error_message
+    assert f'allow-mass-delete="{commit}"' in report.error_message
     bench.cr_annotations["allow-mass-delete"] = commit
     bench.publish()
-    report = bench.await_report("deleted", sync_status="Synced", deleted=1, modified=0)
+    bench.await_report("deleted", sync_status="Synced", deleted=1, modified=0, error_message="")
     assert not theirs.exists()
 
 

@@ -67,6 +67,8 @@ class Planned:
     changes: Changes
     live: Live
     warnings: tuple[str, ...]
+    kept_back: str = ""
+    """What waits for a person's word to be deleted; stands among the plan's warnings too."""
 
     @property
     def added(self) -> int:
@@ -288,6 +290,7 @@ def _concluded(ground: _Ground, found: Changes, making: Making) -> Planned:
         changes=found,
         live=ground.live,
         warnings=(*ground.selection.warnings, *warnings),
+        kept_back=plans.kept_back(situation, order.safety, target),
     )
 
 

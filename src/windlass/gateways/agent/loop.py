@@ -319,7 +319,8 @@ class AgentLoop:
             return self._dry
         is_repaired = step.reason == "Synced" and self._has_repaired
         reason = "DriftRemediated" if is_repaired else step.reason
-        return Condition(step.status, reason, step.message)
+        message = self._work.memory.kept_back if step.reason == "Synced" else step.message
+        return Condition(step.status, reason, message)
 
     def _failed(self, error: WindlassError) -> float:
         has_data = self._work.holding is not None

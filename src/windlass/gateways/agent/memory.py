@@ -53,7 +53,8 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     or first synced: a restart must not put the next time off (DRF-1). `boots` says that the
     gateway's first boot, which may rewrite files, is still to come (STA-8). `audit` is the
     record of the last sync until it is said. `allowed` is the commit that the last sync was
-    allowed to delete files for, empty where it was not.
+    allowed to delete files for, empty where it was not; `kept_back` is what it says about
+    files that it did not delete for want of that.
     """
 
     schema: int = state_directory.SCHEMA
@@ -72,6 +73,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     hashed: datetime | None = None
     audit: Audit | None = None
     allowed: str = ""
+    kept_back: str = ""
 
 
 class MemoryFile:

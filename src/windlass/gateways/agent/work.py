@@ -211,6 +211,7 @@ class Work:
             rolled_back=begun.of,
             pending=tuple(sorted(owed)),
             trigger=trigger,
+            kept_back="",
             read=None,
             audit=record,
         )
@@ -325,6 +326,7 @@ class Work:
             history=history,
             hashed=self.memory.hashed or self._clock.now(),
             allowed=order.safety.allowed.commit if order.safety.allowed is not None else "",
+            kept_back=done.planned.kept_back,
             audit=self._succeeding(record),
         )
 

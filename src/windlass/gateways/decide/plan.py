@@ -102,8 +102,8 @@ def plan(
     guards, lifted = _guards(situation, safety, {*doomed, *first.files}, puts, target)
     steps = _steps(situation, puts, doomed, first)
     noted = _noted(layout, changes, rendered, live)
-    waiting = _waiting(situation, safety, kept, target)
-    warnings = (*layout.warnings, *lifted, *noted, *waiting)
+    waiting = kept_back(situation, safety, target)
+    warnings = (*layout.warnings, *lifted, *noted, *([waiting] if waiting else ()))
     made = _described(situation, target, steps, guards, warnings)
     return msgspec.structs.replace(made, digest=hashlib.sha256(to_json(made)).hexdigest())
 
@@ -169,13 +169,12 @@ def _is_allowed(safety: Safety, target: Target) -> bool:
     return safety.allowed == deletes.Allowance(target.commit, target.routing_hash)
 
 
-def _waiting(
-    situation: Situation, safety: Safety, kept: Collection[str], target: Target
-) -> Iterable[str]:
-    """A warning about adopted files that the commit does not have."""
-    left = deletes.kept_back(situation, safety, kept)
-    if left:
-        yield deletes.kept_warning(left, commit=target.commit)
+def kept_back(situation: Situation, safety: Safety, target: Target) -> str:
+    """What to say about adopted files that wait for a person's word; empty without any."""
+    if _is_allowed(safety, target):
+        return ""
+    left = deletes.kept_back(situation, safety, adoption.adopted(situation))
+    return deletes.kept_warning(left, commit=target.commit) if left else ""
 
 
 def _steps(
