@@ -297,7 +297,7 @@ def _concluded(ground: _Ground, found: Changes, making: Making) -> Planned:
 def _tree_warnings(plan: Plan, after: Manifest, ground: _Ground) -> Iterator[str]:
     """What is doubtful about the tree as it will be, whether this sync changes it or not."""
     known = {path: entry.about for path, entry in after.files.items() if entry.about is not None}
-    for path in sorted(known):
+    for path in sorted(path for path, about in known.items() if about.warnings):
         yield from known[path].warnings
     gone = {op.path for op in plan.ops if op.op == "delete"}
     left = (ground.live.files.keys() - gone) | after.files.keys()
