@@ -109,6 +109,7 @@ def test_rules_and_exclusions_that_changed_while_down_are_followed(
     mirrored: Mirrored, idle_operator: Operator, desk: Desk, tmp_path: Path
 ) -> None:
     """Files of a deleted rule and of an excluded type go, each with its reason."""
+    idle_operator.start()
     service = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -118,7 +119,6 @@ def test_rules_and_exclusions_that_changed_while_down_are_followed(
     more = mirrored.watch_rule({"resources": ["roles"]})
     more["metadata"]["name"] = "more"
     mirrored.admin.apply(mirrored.config_map("kept", a="1"), service, _role(mirrored, "only"), more)
-    idle_operator.start()
     mirrored.configured({"resources": ["configmaps", "services"]})
     eventually(lambda: len(mirrored.files()) == 3, "every file", seconds=60.0)
     idle_operator.stop()
@@ -127,9 +127,12 @@ def test_rules_and_exclusions_that_changed_while_down_are_followed(
     with operating(desk, tmp_path / "again", *changed, authors=False):
         kept = {_path(mirrored, "kept")}
         eventually(lambda: mirrored.files().keys() == kept, "only what is selected", seconds=60.0)
-    told = mirrored.commits()[0].body
+    told = "\n".join(one.body for one in mirrored.commits())
     assert "1 object no longer mirrored: its type is excluded by --discovery-exclude" in told
     assert "1 object no longer mirrored: no rule selects it" in told
+    admin_of(mirrored).delete("watchrule", "rule")
+    with operating(desk, tmp_path / "last", *changed, authors=False):
+        eventually(lambda: not mirrored.files(), "no file without any rule", seconds=60.0)
     history.assert_sound(mirrored)
 
 
