@@ -192,7 +192,8 @@ class BranchWorker:
             push_average=self._pusher.average,
             files=len(waiting.arrivals) if waiting.live else 0,
             size_bytes=waiting.size if waiting.live else 0,
-            fixed_window=folder.target.window_seconds,
+            # What a snapshot or a review found is no event that waits for others of its kind.
+            fixed_window=folder.target.window_seconds if waiting.live else None,
             limits=self._limits,
         )
 

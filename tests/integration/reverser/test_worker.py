@@ -71,6 +71,15 @@ async def test_a_path_that_is_taken_stays_foreign(site: Site) -> None:
     assert site.heard.skipped == [("one", "PathOccupied")]
 
 
+async def test_only_events_wait_for_the_commit_window(site: Site) -> None:
+    """What a snapshot or a review finds is written at once; a change waits for its window."""
+    folder = await site.opened(window_seconds=300.0)
+    site.worker.sweep(folder, Review())
+    await site.until_due()
+    site.offer(folder, "one")
+    assert not site.worker._is_due(site.party)
+
+
 async def test_a_file_where_the_folder_should_be_stays(site: Site) -> None:
     """SNP-10: a file in place of a parent directory refuses the objects and breaks nothing."""
     commit_files(site.repository, {"clusters": "a file\n"})
