@@ -216,7 +216,9 @@ def _await_report(mirrored: Mirrored) -> None:
         status = mirrored.admin.get("gitdestination", "destination").get("status", {})
         branches = mirrored.admin.get("gitrepoconfig", "repo")["status"].get("branches", [])
         told = status.get("lastPush", {}).get("commit") == tip and status.get("pending") == 0
-        return told and [branch.get("sha") for branch in branches] == [tip]
+        # The push may have been told before the request; its answer is one more write.
+        is_answered = status.get("lastHandledReconcileAt") == tip
+        return told and is_answered and [branch.get("sha") for branch in branches] == [tip]
 
     eventually(reported, "the report of the last push", seconds=40.0)
 
