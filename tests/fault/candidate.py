@@ -28,7 +28,6 @@ class Candidate(Operator):
         super().__init__(desk, directory, *flags, authors=False)
         self.stores = directory / "stores"
         self._kubeconfig = kubeconfig
-        self._webhook_port = free_port()
 
     def _arguments(self) -> list[str]:
         return [
@@ -36,7 +35,8 @@ class Candidate(Operator):
             f"--kubeconfig={self._kubeconfig}",
             f"--health-probe-bind-address=127.0.0.1:{self._probe_port}",
             f"--metrics-bind-address=127.0.0.1:{self.metrics_port}",
-            f"--webhook-bind-address=127.0.0.1:{self._webhook_port}",
+            # A new one each time: the child of a killed one may still listen for a moment.
+            f"--webhook-bind-address=127.0.0.1:{free_port()}",
             f"--work-dir={self.stores}",
             "--git-insecure-hosts=127.0.0.1",
             *self._flags,

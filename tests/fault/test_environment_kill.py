@@ -159,7 +159,9 @@ async def mortal(tenant: Previews, tmp_path: Path) -> AsyncIterator[Mortal]:
         yield found
     finally:
         await found.stop()
-        # Its input ends, and it with that; what is left to read is read, so that pipes close.
+        assert process.stdin is not None
+        process.stdin.close()
+        # Reads what is left, so that its pipes are closed too.
         await process.communicate()
 
 
