@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
+import secrets
 import time
 from pathlib import Path
 
@@ -43,11 +44,13 @@ def _processes_about(text: str) -> list[str]:
 
 async def test_credentials_are_in_no_argv_no_environment_and_no_file(tmp_path: Path) -> None:
     """While git holds an authenticated connection, nobody can read the password anywhere."""
-    with serving(tmp_path / "srv", password=PASSWORD) as served:
+    # What other tests have in their processes meanwhile is not what is looked for.
+    password = f"{PASSWORD}-{secrets.token_hex(4)}"
+    with serving(tmp_path / "srv", password=password) as served:
         served.create("a", {"f": "1"})
         served.server.faults.set(Fault("hang", advertisement=False))
         asking = asyncio.create_task(
-            read(Git(git_settings(tmp_path)), served.remote("a"), served.credentials)
+            read(Git(git_settings(tmp_path)), served.remote("a"), Credentials("git", password))
         )
         await asyncio.to_thread(
             wait_until, lambda: any(seen.method == "POST" for seen in served.server.requests)
@@ -59,8 +62,8 @@ async def test_credentials_are_in_no_argv_no_environment_and_no_file(tmp_path: P
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
         assert f":{served.server.port}/a.git" in shown
-        pair = base64.b64encode(f"git:{PASSWORD}".encode()).decode()
-        for secret in (PASSWORD, pair):
+        pair = base64.b64encode(f"git:{password}".encode()).decode()
+        for secret in (password, pair):
             assert secret not in shown
             assert secret.encode() not in files
 
