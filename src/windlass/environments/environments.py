@@ -182,7 +182,7 @@ class Environments:
             return account, None
         place = live["metadata"]["name"]
         account = replace(account, namespace=place, namespace_uid=live["metadata"]["uid"])
-        account = _revised(account, self._hands.applying.ledger(place).revision)
+        account = _revised(account, subject, self._hands.applying.ledger(place).revision)
         if finding.ends:
             return account, None
         return await self._policies(subject, account)
@@ -278,7 +278,7 @@ class Environments:
             is_retried=is_retried,
             at_least=int(subject.status.get("revision") or 0),
         )
-        account = _revised(account, self._hands.applying.ledger(place).revision)
+        account = _revised(account, subject, self._hands.applying.ledger(place).revision)
         account = replace(account, hooks=_moments(account, made))
         self._count(subject, applied)
         account = _applied(account, applied, made)
@@ -347,8 +347,9 @@ def _with(account: Account, name: str, finding: Finding) -> Account:
     return replace(account, findings=(*account.findings, (name, finding)))
 
 
-def _revised(account: Account, revision: Revision) -> Account:
-    around = Circumstances(was_ready=revision.ready is not None)
+def _revised(account: Account, subject: Subject, revision: Revision) -> Account:
+    was_degraded = subject.status.get("phase") == "Degraded"
+    around = Circumstances(was_ready=revision.ready is not None, was_degraded=was_degraded)
     return replace(account, revision=revision, around=around)
 
 

@@ -106,6 +106,21 @@ def test_what_was_never_looked_at_is_not_true() -> None:
         assert (found.phase, found.reason) == ("Deploying", "Progressing")
 
 
+@pytest.mark.parametrize(
+    ("around", "wanted"),
+    [
+        (READY, "Deploying"),
+        (Circumstances(was_ready=True, was_degraded=True), "Degraded"),
+        (Circumstances(was_degraded=True), "Deploying"),
+    ],
+)
+def test_degraded_ends_with_ready_and_not_before(around: Circumstances, wanted: str) -> None:
+    """Between two crashes it is under way, which is no recovery; a new revision begins anew."""
+    under_way = {DEPLOYMENT: Condition(DEPLOYMENT, "Unknown", "RolloutProgressing", "why")}
+    assert phase.standing({**ALL, **under_way}, around).phase == wanted
+    assert phase.standing(ALL, around).phase == "Ready"
+
+
 def test_a_reason_is_terminal_only_where_it_belongs() -> None:
     """The same word in another condition means something else; a True one means nothing."""
     assert not phase.is_terminal(Condition(BUILD, "False", "CrashLooping", ""), was_ready=False)

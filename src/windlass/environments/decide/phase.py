@@ -14,9 +14,10 @@ First match wins:
 | 8 | Ready | all are True | True Succeeded | - |
 
 A condition that is Unknown is under way and not worse: what was Ready and is being replaced is
-Deploying. A reason is terminal until inputs change. Reasons of workloads and routes are
-terminal only while the wished revision has never been Ready: later they may heal by
-themselves, and the phase is Degraded.
+Deploying. What is Degraded stays so until it is Ready again: a program that crashes in a loop
+is under way between two crashes. A reason is terminal until inputs change. Reasons of workloads
+and routes are terminal only while the wished revision has never been Ready: later they may heal
+by themselves, and the phase is Degraded.
 """
 
 from __future__ import annotations
@@ -116,6 +117,7 @@ class Circumstances:
     held_back_by: str = ""
     serves: bool = False
     was_ready: bool = False
+    was_degraded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +150,7 @@ def standing(conditions: Mapping[str, Condition], around: Circumstances) -> Stan
     first = _first_not_true(conditions)
     if first is None:
         return Standing("Ready", "Succeeded", "the wished revision runs")
-    return Standing(
-        _unfinished(conditions, was_ready=around.was_ready), first.reason, first.message
-    )
+    return Standing(_unfinished(conditions, around), first.reason, first.message)
 
 
 def agreed(phase: str, *, ready: str, stalled: bool, deleting: bool) -> str:
@@ -184,7 +184,7 @@ def is_failure(row: Condition) -> bool:
     return row.type == BUILD or row.reason in TERMINAL.get(row.type, frozenset())
 
 
-def _unfinished(conditions: Mapping[str, Condition], *, was_ready: bool) -> Phase:
+def _unfinished(conditions: Mapping[str, Condition], around: Circumstances) -> Phase:
     if not _all_true(conditions, _FOUNDATIONS):
         return "Initializing"
     if not _all_true(conditions, (BUILD,)):
@@ -193,7 +193,8 @@ def _unfinished(conditions: Mapping[str, Condition], *, was_ready: bool) -> Phas
     is_worse = any(
         row is not None and row.status == "False" and row.reason != NO_ROUTES for row in rows
     )
-    return "Degraded" if was_ready and is_worse else "Deploying"
+    is_degraded = around.was_ready and (is_worse or around.was_degraded)
+    return "Degraded" if is_degraded else "Deploying"
 
 
 def _first_not_true(conditions: Mapping[str, Condition]) -> Condition | None:
