@@ -219,7 +219,7 @@ async def test_a_project_waits_for_its_environments(tenant: Previews, other_name
             found = await tenant.api.list(POLICIES, place)
             return "default-policy" in {row["metadata"]["name"] for row in found}
 
-        await eventually(isolated, "the policy is back", seconds=5.0)
+        await eventually(isolated, "the policy is back")
         for name in ("one", "two", "late"):
             found = await tenant.get(name)
             assert not found["metadata"].get("deletionTimestamp")
@@ -249,8 +249,8 @@ async def test_a_project_may_take_its_environments_along(
         await tenant.api.delete(PROJECTS, tenant.name, tenant.namespace)
         await tenant.gone(PROJECTS, tenant.name, tenant.namespace)
         for name, place in zip(("one", "two"), places, strict=True):
-            await tenant.gone(ENVIRONMENTS, name, tenant.namespace, seconds=0.5)
-            await tenant.gone(NAMESPACES, place, seconds=0.5)
+            await tenant.gone(ENVIRONMENTS, name, tenant.namespace)
+            await tenant.gone(NAMESPACES, place)
         kept = await tenant.api.get(ENVIRONMENTS, "stranger", other_namespace)
         assert not kept["metadata"].get("deletionTimestamp")
 

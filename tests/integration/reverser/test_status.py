@@ -97,8 +97,8 @@ def test_the_first_status_is_true(mirrored: Mirrored) -> None:
         rule = mirrored.admin.get("watchrule", "rule")["status"]
         return bool(rule.get("objects") == 3)
 
-    eventually(agreed, "the rule counts alike", seconds=5.0)
-    mirrored.await_condition("gitrepoconfig", "repo", "BranchFound", seconds=5.0)
+    eventually(agreed, "the rule counts alike")
+    mirrored.await_condition("gitrepoconfig", "repo", "BranchFound")
 
 
 def _first_sync(mirrored: Mirrored) -> dict[str, Any]:

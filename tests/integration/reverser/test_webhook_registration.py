@@ -51,7 +51,7 @@ def test_a_configuration_that_somebody_changed_is_put_right(
     hooks = _hook(mirrored.desk)["webhooks"]
     hooks[0]["clientConfig"] = {"url": f"{root}/elsewhere"}
     assert admin.ask("PATCH", HOOK, {"webhooks": hooks}, content_type=MERGE).ok
-    eventually(lambda: forgery.address(mirrored.desk) == before["url"], "the path", seconds=5.0)
+    eventually(lambda: forgery.address(mirrored.desk) == before["url"], "the path")
     now = _hook(mirrored.desk)["webhooks"][0]["clientConfig"]
     assert now["caBundle"].startswith(before["caBundle"][:100])
     eventually(
@@ -74,7 +74,7 @@ def test_without_the_secret_there_is_a_new_path_and_for_a_while_two(mirrored: Mi
     desk = mirrored.desk
     old = forgery.address(desk)
     assert desk.api.ask(SECRET, method="DELETE").ok
-    eventually(lambda: forgery.address(desk) != old, "another path", seconds=5.0)
+    eventually(lambda: forgery.address(desk) != old, "another path")
     body = forgery.review("alice", CONFIG_MAPS, None, mirrored.config_map("x"))
     new = forgery.address(desk)
     assert [forgery.post(url, body)[0] for url in (new, old, new + "0")] == [200, 200, 404]
