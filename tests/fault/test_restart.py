@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import itertools
 import json
+import os
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -160,6 +162,47 @@ def test_a_restart_without_a_change_leaves_no_trace(
     assert not [
         one for one in seen if one.service == "receive-pack" and mirrored.repository in one.path
     ]
+
+
+def test_until_records_are_complete_status_and_commits_say_so(
+    mirrored: Mirrored, idle_operator: Operator
+) -> None:
+    """A destination is Ready before authors can be proven; soon after the start they can."""
+    alice = mirrored.person("alice")
+    idle_operator.start()
+    mirrored.configured(CONFIG_MAPS)
+    mirrored.await_condition("gitdestination", "destination", "Receiving", type_="Attributed")
+    idle_operator.stop()
+    idle_operator.spawn()
+    # The process that answers admission calls is held before it can; all else goes on.
+    witness = eventually(lambda: _witness(idle_operator), "the process that is asked")
+    os.kill(witness, signal.SIGSTOP)
+    try:
+        eventually(lambda: _synced_again(idle_operator), "the stream", seconds=60.0)
+        alice.apply(mirrored.config_map("early", a="1"))
+        early = mirrored.await_commit("[CREATE] v1/configmaps/early by user/(unresolved)")
+        row = mirrored.await_condition(
+            "gitdestination", "destination", "Starting", type_="Attributed"
+        )
+    finally:
+        os.kill(witness, signal.SIGCONT)
+    assert early.trailer("Unresolved") == "Starting"
+    assert row["status"] == "False"
+    assert mirrored.condition("gitdestination", "destination")["status"] == "True"
+    mirrored.await_condition("gitdestination", "destination", "Receiving", type_="Attributed")
+    alice.apply(mirrored.config_map("late", a="1"))
+    mirrored.await_commit("[CREATE] v1/configmaps/late by user/alice")
+
+
+def _witness(operator: Operator) -> int:
+    """The child that answers admission calls; 0 as long as there is none."""
+    pids = Path(f"/proc/{operator.pid}/task/{operator.pid}/children").read_text().split()
+    lines = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids}
+    return next((pid for pid, line in lines.items() if b"windlass.reverser.witness" in line), 0)
+
+
+def _synced_again(operator: Operator) -> bool:
+    return '"state":"synced"' in operator.log.read_text().rpartition("reverser started")[2]
 
 
 HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"

@@ -14,7 +14,7 @@ from windlass.objects.gvr import GVR
 from windlass.objects.identity import Identity
 from windlass.reverser.arrival import Arrival
 from windlass.reverser.decide import transition, window
-from windlass.reverser.decide.attribution import Tier
+from windlass.reverser.decide.attribution import Miss, Tier
 from windlass.reverser.decide.transition import Operation
 from windlass.reverser.decide.window import Author, Change, PlannedCommit
 from windlass.reverser.folder import Gathered
@@ -25,7 +25,7 @@ BLOBS = shares([None], ["1", "2", "3"])
 indexes = rows(PATHS, ["1", "2", "3"], max_size=3, usual=1).map(dict)
 
 
-def change(path: str, blob: str | None, user: str, tier: Tier, at: int) -> Change:
+def change(path: str, blob: str | None, user: str, tier: Tier, miss: Miss, at: int) -> Change:
     """The change of one path at one moment."""
     return Change(
         path,
@@ -38,11 +38,13 @@ def change(path: str, blob: str | None, user: str, tier: Tier, at: int) -> Chang
         START + timedelta(seconds=at),
         "UPDATE",
         at=at,
+        miss=miss,
     )
 
 
 TIERS: tuple[Tier, ...] = ("exact", "exact", "chain")
-windows = rows(PATHS, BLOBS, ["alice", "bob", "carol"], TIERS, max_size=30, usual=8).map(
+MISSES: tuple[Miss, ...] = ("", "", "NoRecord")
+windows = rows(PATHS, BLOBS, ["alice", "bob", "carol"], TIERS, MISSES, max_size=30, usual=8).map(
     lambda listed: [change(*row, at) for at, row in enumerate(listed)]
 )
 
@@ -92,7 +94,7 @@ def test_commits_are_real_and_of_one_signature(
         assert commit.changes
         assert len({one.path for one in commit.changes}) == len(commit.changes)
         for one in commit.changes:
-            assert one.signature == (commit.author, commit.tier, commit.user)
+            assert one.signature == (commit.author, commit.tier, commit.user, commit.miss)
             assert one.op == transition.between(state.get(one.path), one.blob)
         state = replayed(state, commit.changes)
 
@@ -114,7 +116,9 @@ def test_one_author_has_one_commit(
     listed: list[tuple[str, str | None]], index: dict[str, str]
 ) -> None:
     """CMT-3: the least number for one author is one, or none if nothing changed."""
-    changes = [change(path, blob, "alice", "exact", at) for at, (path, blob) in enumerate(listed)]
+    changes = [
+        change(path, blob, "alice", "exact", "", at) for at, (path, blob) in enumerate(listed)
+    ]
     planned = window.commits(changes, index)
     assert len(planned) == int(replayed(index, changes) != index)
 

@@ -74,6 +74,7 @@ class WebhookTrust:
         self._on_asked = on_asked
         self._identity: Identity | None = None
         self._served: tuple[str, ...] = ()
+        self._registered = False
         self._look = asyncio.Event()
 
     @property
@@ -126,7 +127,9 @@ class WebhookTrust:
                 on_changed()
             await self.register()
         except WindlassError as error:
-            self._on_asked(False)
+            # Once registered, an API server that does not answer proves nothing.
+            if not self._registered:
+                self._on_asked(False)
             _log.warning("webhook not registered", reason=error.reason, message=error.message)
             return _RETRY_SECONDS
         overlap = self.identity.changed + identity.OVERLAP - self._clock.now()
@@ -179,6 +182,7 @@ class WebhookTrust:
         try:
             found = await self._api.get(WEBHOOK_CONFIGURATIONS, name)
         except NotFound as error:
+            self._registered = False
             raise WindlassError(
                 "WebhookMissing",
                 f"ValidatingWebhookConfiguration {name} does not exist; install it to have "
@@ -191,6 +195,7 @@ class WebhookTrust:
             await self._api.json_patch(
                 WEBHOOK_CONFIGURATIONS, name, patch, field_manager=_FIELD_MANAGER
             )
+        self._registered = True
         self._on_asked(True)
 
     def _patch(self, number: int, hook: Object) -> list[Object]:

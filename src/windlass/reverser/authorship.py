@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from windlass.reverser.decide import attribution
 from windlass.reverser.decide.attribution import Observation, Verdict
 from windlass.reverser.folder import Gathered
 
 Judge = Callable[[Observation], Verdict]
 Verdicts = dict[Observation, Verdict]
 
-SETTLE_SECONDS = attribution.REACH_SECONDS
+SETTLE_SECONDS = 5.0
 """How long after a change its records, and those that contradict them, may still come."""
 
 

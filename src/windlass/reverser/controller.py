@@ -158,6 +158,7 @@ class Reverser:
             clock,
             coverage=Coverage(frozenset({*webhook.SYSTEM_NAMESPACES, settings.install.namespace})),
             on_hearing=self._every_destination,
+            definition_deleted=self._definition_deleted,
         )
         self._recorder = EventRecorder(api, "windlass.dev/reverser", clock=clock)
         self._announcer = Announcer(self._recorder, self.cache.destinations.get)
@@ -198,7 +199,7 @@ class Reverser:
             clock,
             mirror_salt=ground.mirror_salt,
             tally=tally,
-            heard=lambda: self.witnesses.heard,
+            attribution=lambda key: (self.witnesses.standing, self.witnesses.is_settling(key)),
         )
         self._gauges = Gauges(tally.metrics, self.mirror, self._queues, clock)
         self._controllers = self._wire(api)
@@ -360,6 +361,9 @@ class Reverser:
             target = delivery.written.folder.target
             self._listings.forget(target.remote)
             self._queues["GitRepoConfig"].add(target.repository)
+
+    def _definition_deleted(self, gvr: GVR) -> bool:
+        return self._types[0].is_leaving(Key("", f"{gvr.resource}.{gvr.group}"))
 
     def _rules_of(self, destination: Key) -> None:
         for kind, rule in self.cache.rules_of(destination):

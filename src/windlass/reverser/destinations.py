@@ -19,6 +19,7 @@ from windlass.reverser import opening
 from windlass.reverser.cache import Cache, repository_key
 from windlass.reverser.decide import claim, destination_report, references, secrets
 from windlass.reverser.decide.destination_report import Progress, StreamCount
+from windlass.reverser.decide.hearing import Standing
 from windlass.reverser.mirror import Mirror
 from windlass.reverser.repositories import Known, Repositories
 from windlass.reverser.stream import Stream
@@ -46,7 +47,7 @@ class Destinations:
         *,
         mirror_salt: bytes,
         tally: Tally,
-        heard: Callable[[], bool | None],
+        attribution: Callable[[Key], tuple[Standing, bool]],
     ) -> None:
         self._cache = cache
         self._repositories = repositories
@@ -55,7 +56,7 @@ class Destinations:
         self._clock = clock
         self._mirror_salt = mirror_salt
         self._tally = tally
-        self._heard = heard
+        self._attribution = attribution
         self._told: dict[Key, tuple[Progress, float]] = {}
         self._ready: dict[Key, bool] = {}
         self._settled: set[Key] = set()
@@ -203,7 +204,7 @@ class Destinations:
         if found is None:
             return Progress()
         party, folder = found
-        last = folder.last_push
+        last, (attributed, settles) = folder.last_push, self._attribution(key)
         return Progress(
             placed=True,
             is_open=folder.is_open,
@@ -220,7 +221,8 @@ class Destinations:
             streams=_count(key, self._mirror.streams(key)),
             waiting_for=self._mirror.unseen(key)[:3],
             idle=folder.is_idle,
-            attributed=self._heard(),
+            attributed=attributed,
+            attribution_settles=settles,
         )
 
 

@@ -72,7 +72,7 @@ class Mirror:
         workers: Callable[[Mirror], Workers],
         on_destination: Callable[[Key], None],
         on_rules: Callable[[], None],
-        on_write: Callable[[Identity], None] = lambda _: None,
+        on_write: Callable[[Key, Identity], None] = lambda *_: None,
         tell: Callable[[Key, Notice, str], None] = lambda *_: None,
     ) -> None:
         self.plan = Plan()
@@ -259,7 +259,7 @@ class Mirror:
 
     def offer(self, destination: Key, arrival: Arrival) -> None:
         if arrival.observation is not None:
-            self._on_write(arrival.identity)
+            self._on_write(destination, arrival.identity)
         worker, folder = self.workers.worker(destination), self.folder(destination)
         if worker is not None and folder is not None:
             worker.offer(folder, arrival)

@@ -28,8 +28,8 @@ from windlass.reverser import authorship
 from windlass.reverser.arrival import Arrival
 from windlass.reverser.authorship import Judge, Verdicts
 from windlass.reverser.branch import Branch
-from windlass.reverser.decide import author, claim, commit_dates, message, publication
-from windlass.reverser.decide.attribution import Tier
+from windlass.reverser.decide import author, claim, commit_dates, message, publication, window
+from windlass.reverser.decide.attribution import Miss, Tier
 from windlass.reverser.decide.author import Author
 from windlass.reverser.decide.cadence import Limits
 from windlass.reverser.decide.publication import Publication, Wanted
@@ -247,6 +247,7 @@ class Publisher:
             destination=str(folder.target.key),
             user=item.user,
             attribution=item.tier,
+            unresolved=item.miss,
         )
         return message.commit_message(
             item.changes,
@@ -287,15 +288,16 @@ def _plan(batch: Batch, verdicts: Verdicts, limits: Limits) -> Publication:
     )
 
 
-def _credit(arrival: Arrival, verdicts: Verdicts, own: Author) -> tuple[Author, Tier, str]:
+def _credit(arrival: Arrival, verdicts: Verdicts, own: Author) -> window.Signature:
     """Author, tier and user of one change; a snapshot's are the committer's own."""
     if arrival.observation is None:
-        return own, "sync", ""
+        return own, "sync", "", ""
     verdict = verdicts[arrival.observation]
-    return author.author_of(verdict.actor), verdict.tier, author.user_text(verdict.actor)
+    user = author.user_text(verdict.actor)
+    return author.author_of(verdict.actor), verdict.tier, user, verdict.reason
 
 
-def _wanted(at: int, arrival: Arrival, who: Author, tier: Tier, user: str) -> Wanted:
+def _wanted(at: int, arrival: Arrival, who: Author, tier: Tier, user: str, miss: Miss) -> Wanted:
     return Wanted(
         path=arrival.path,
         identity=arrival.identity,
@@ -308,4 +310,5 @@ def _wanted(at: int, arrival: Arrival, who: Author, tier: Tier, user: str) -> Wa
         received=arrival.received,
         reason=arrival.reason,
         at=at,
+        miss=miss,
     )

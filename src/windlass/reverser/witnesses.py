@@ -8,10 +8,11 @@ from collections.abc import Callable
 from windlass.base.clock import Clock
 from windlass.objects.gvr import GVR
 from windlass.objects.identity import Identity
+from windlass.objects.key import Key
 from windlass.reverser.decide import attribution
 from windlass.reverser.decide.attribution import Observation, Verdict
 from windlass.reverser.decide.coverage import Coverage
-from windlass.reverser.decide.hearing import Hearing
+from windlass.reverser.decide.hearing import Hearing, Standing
 from windlass.reverser.decide.records import Record, Records
 from windlass.reverser.tally import Tally
 from windlass.reverser.witness.frames import Answered, Witnessed
@@ -36,12 +37,14 @@ class Witnesses:
         *,
         coverage: Coverage | None = None,
         on_hearing: Callable[[], None] = lambda: None,
+        definition_deleted: Callable[[GVR], bool] = lambda _: False,
         silence_seconds: float = SILENCE_SECONDS,
     ) -> None:
         self.serving = False
         self._coverage = coverage or Coverage()
         self._hearing = Hearing(self._coverage)
         self._on_hearing = on_hearing
+        self._definition_deleted = definition_deleted
         self._records = records
         self._tally = tally
         self._clock = clock
@@ -52,6 +55,10 @@ class Witnesses:
         self._asked = False
         self._unasked_since: float | None = None
         self._reloaded_at = 0.0
+        self._began = float("inf")
+        """Since when there are records; changes soon after it look back to before."""
+        self._is_complete = False
+        self._missed: set[Key] = set()
 
     def record(self, told: Witnessed) -> None:
         if told.operation not in _OPERATIONS:
@@ -87,15 +94,26 @@ class Witnesses:
         for seconds in told.seconds:
             self._tally.metrics.admission_seconds.observe(seconds)
 
-    def wrote(self, identity: Identity) -> None:
-        """A change was seen that somebody must have been asked about."""
-        if self._hearing.wrote(identity, self._clock.monotonic()):
+    def wrote(self, destination: Key, identity: Identity) -> None:
+        """A change for that destination was seen, about which somebody must have been asked."""
+        news = self._hearing.wrote(identity, self._clock.monotonic())
+        if not self._is_complete and destination not in self._missed:
+            self._missed.add(destination)
+            news = True
+        if news:
             self._on_hearing()
 
     @property
-    def heard(self) -> bool | None:
-        """Whether admission calls come; None while nothing is known."""
-        return self._hearing.heard
+    def standing(self) -> Standing:
+        """What is to be said of admission calls."""
+        if self._hearing.heard is False:
+            return "NoAdmissionCalls"
+        return "Receiving" if self._is_complete else "Starting"
+
+    def is_settling(self, destination: Key) -> bool:
+        """Whether records are about to be complete, and no change there came before."""
+        comes = not self._is_complete and self._unasked_since is None
+        return comes and destination not in self._missed
 
     def serves(self, serving: bool) -> None:
         """The witness began or ceased to answer."""
@@ -107,6 +125,7 @@ class Witnesses:
         now = self._clock.monotonic()
         if not asked and self._unasked_since is None:
             self._unasked_since = now - SILENCE_SECONDS
+            self._on_hearing()
         if asked and self._unasked_since is not None:
             self._reloaded_at = now + RELOAD_SECONDS
             self._records.lost(self._unasked_since, self._reloaded_at)
@@ -117,15 +136,23 @@ class Witnesses:
 
     def _doubt(self) -> None:
         """Records are missing; that matters for as long as a change may look back."""
-        provable = self._tally.metrics.authors_provable
-        provable.set(0)
+        self._tally.metrics.authors_provable.set(0)
         if self._proving is not None:
             self._proving.cancel()
             self._proving = None
         if self.serving and self._asked:
-            loop = asyncio.get_running_loop()
-            reload = max(0.0, self._reloaded_at - self._clock.monotonic())
-            self._proving = loop.call_later(reload + attribution.REACH_SECONDS, provable.set, 1)
+            now = self._clock.monotonic()
+            since = max(now, self._reloaded_at)
+            self._began = since if not self._is_complete else self._began
+            self._proving = asyncio.get_running_loop().call_later(
+                since + attribution.REACH_SECONDS - now, self._complete
+            )
+
+    def _complete(self) -> None:
+        self._tally.metrics.authors_provable.set(1)
+        if not self._is_complete:
+            self._is_complete = True
+            self._on_hearing()
 
     def judge(self, observation: Observation) -> Verdict:
         """Who made a change, by what is known now."""
@@ -133,7 +160,15 @@ class Witnesses:
         self._note_silence(now)
         if self._unasked_since is not None:
             self._records.lost(self._unasked_since, now)
-        return attribution.attributed(observation, self._records, self._coverage, now=now)
+        gvr = observation.identity.gvr
+        if observation.operation == "DELETE" and self._definition_deleted(gvr):
+            # The API server removes such objects itself and asks nobody.
+            return Verdict("unresolved", None, "DefinitionDeleted")
+        found = attribution.attributed(observation, self._records, self._coverage, now=now)
+        started = observation.received > self._began + attribution.REACH_SECONDS
+        if found.reason == "RecordsLost" and not started:
+            return Verdict("unresolved", None, "Starting")
+        return found
 
 
 def _record(told: Witnessed) -> Record:

@@ -83,12 +83,17 @@ class Informer:
         self._source = source
         self._marks: dict[Key, bytes] = {}
         self._objects: dict[Key, bytes] | None = {} if keep == "bytes" else None
+        self._leaving: set[Key] = set()
         self._arriving: set[Key] | None = None
         self._arriving_unreadable = 0
 
     def get(self, key: Key) -> bytes | None:
         """The object's bytes, or its mark where only digests are kept."""
         return (self._marks if self._objects is None else self._objects).get(key)
+
+    def is_leaving(self, key: Key) -> bool:
+        """Whether the object was last seen with a deletionTimestamp; it may be gone since."""
+        return key in self._leaving
 
     def keys(self) -> Iterable[Key]:
         return tuple(self._marks)
@@ -141,6 +146,7 @@ class Informer:
         if self._marks.get(key) == mark:
             return
         self._marks[key] = mark
+        (self._leaving.add if seen.deleted_at else self._leaving.discard)(key)
         if self._objects is not None:
             self._objects[key] = raw
         self._tell(key)

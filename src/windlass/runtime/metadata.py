@@ -26,6 +26,7 @@ class Metadata(msgspec.Struct, frozen=True, gc=False):
     namespace: str = ""
     uid: str = ""
     resource_version: str = msgspec.field(default="", name="resourceVersion")
+    deleted_at: str = msgspec.field(default="", name="deletionTimestamp")
 
     @property
     def key(self) -> Key:

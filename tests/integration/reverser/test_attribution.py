@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support import forgery, join_samples
+from tests.support.central import configured
 from tests.support.lines import Reply
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
@@ -183,6 +184,40 @@ def test_a_version_that_is_not_the_mirrored_one_is_credited_by_chain(
         assert [one.trailer("Attribution") for one in (first, second)] == ["chain", "chain"]
 
 
+def test_what_goes_with_its_definition_says_so(mirrored: Mirrored) -> None:
+    """The API server deletes such objects itself and asks nobody."""
+    token = f"a{uuid.uuid4().hex[:8]}"
+    group = f"{token}.example.org"
+    with _custom_kind(mirrored, token):
+        mirrored.configured({"resources": ["gadgets"], "apiGroups": [group]})
+        gadget = {
+            "apiVersion": f"{group}/v1",
+            "kind": "Gadget",
+            "metadata": {"name": "doomed", "namespace": mirrored.namespace},
+            "spec": {"mode": "on"},
+        }
+        mirrored.person("alice").apply(gadget)
+        mirrored.await_commit(f"[CREATE] {group}/v1/gadgets/doomed by user/alice")
+    deletion = mirrored.await_commit(f"[DELETE] {group}/v1/gadgets/doomed by user/{UNRESOLVED}")
+    assert deletion.trailer("Unresolved") == "DefinitionDeleted"
+
+
+def test_a_kind_that_nobody_is_asked_about_says_so(platform: Mirrored) -> None:
+    """What configures admission is changed without a word to any webhook."""
+    name = f"beside-{uuid.uuid4().hex[:8]}"
+    hook = "admissionregistration.k8s.io/v1"
+    rule = {"resources": ["validatingwebhookconfigurations"], "scope": "Cluster"}
+    configured(platform, rule)
+    admin = admin_of(platform)
+    document = {"apiVersion": hook, "kind": "ValidatingWebhookConfiguration"}
+    admin.apply(document | {"metadata": {"name": name}})
+    made = platform.await_commit(
+        f"[CREATE] {hook}/validatingwebhookconfigurations/{name} by user/{UNRESOLVED}"
+    )
+    admin.delete("validatingwebhookconfiguration", name)
+    assert made.trailer("Unresolved") == "KindNotCovered"
+
+
 @contextmanager
 def _custom_kind(mirrored: Mirrored, token: str) -> Iterator[None]:
     definition = join_samples.definition(token)
@@ -212,6 +247,7 @@ def test_a_forged_record_takes_an_author_away_at_most(
     equal = mirrored.await_commit(f"[UPDATE] v1/configmaps/equal by user/{UNRESOLVED}")
     other = mirrored.await_commit("[UPDATE] v1/configmaps/other by user/bob")
     assert (equal.author, equal.trailer("Attribution")) == (UNRESOLVED, "unresolved")
+    assert equal.trailer("Unresolved") == "Ambiguous"
     assert (other.author, other.trailer("Attribution")) == ("bob", "exact")
     eventually(lambda: _ambiguous(operator) > missed, "a miss that is counted as Ambiguous")
     assert "alice" not in mirrored.git("log", "--format=fuller", mirrored.branch)
@@ -259,6 +295,7 @@ def test_an_unresolved_delete_delays_nothing(mirrored: Mirrored) -> None:
     assert time.monotonic() - began < 4 * usual + 3.0
     assert following.trailer("Attribution") == "exact"
     assert deletion.trailer("Attribution") == "unresolved"
+    assert deletion.trailer("Unresolved") == "NoRecord"
 
 
 @pytest.mark.scenario("A61")
@@ -275,6 +312,7 @@ def test_a_dead_witness_costs_names_and_nothing_else(
     alice.apply(mirrored.config_map("meanwhile", a="1"))
     lost = mirrored.await_commit(f"[CREATE] v1/configmaps/meanwhile by user/{UNRESOLVED}")
     assert lost.trailer("Attribution") == "unresolved"
+    assert lost.trailer("Unresolved") == "RecordsLost"
     eventually(lambda: operator.metric(PROVABLE) == 1.0, "provable authors", seconds=30.0)
     assert _witness(operator) != witness
     alice.apply(mirrored.config_map("after", a="1"))

@@ -60,6 +60,7 @@ def test_a_review_that_claims_another_namespace_proves_nothing(system: Mirrored)
     path = "v1/configmaps/kube-system/prize.yaml"
     eventually(lambda: "owner: admin" in system.file(path), "the change")
     _assert_last(system, UNRESOLVED)
+    assert system.commits()[0].trailer("Unresolved") == "NamespaceNotCovered"
 
 
 def test_an_annotation_through_the_status_has_its_author(mirrored: Mirrored) -> None:
@@ -120,6 +121,7 @@ def test_what_binding_and_eviction_change_has_no_author(mirrored: Mirrored) -> N
         forgery.forge(mirrored.desk, "alice", PODS, old, None)
     eventually(lambda: not mirrored.files(), "no file")
     _assert_last(mirrored, UNRESOLVED)
+    assert mirrored.commits()[0].trailer("Unresolved") == "SubresourceNotCovered"
     admin.merge("pod", "prize", {"metadata": {"finalizers": None}})
 
 

@@ -102,6 +102,14 @@ def test_unresolved_user() -> None:
     nobody = Trailers("u", "n", "c", "i", "a/b", "", "unresolved")
     text = message.commit_message([change("UPDATE", "a")], nobody)
     assert text.startswith("[UPDATE] v1/configmaps/a by user/(unresolved)\n")
+    assert "X-ConfigButler-Unresolved" not in text
+
+
+def test_why_nobody_is_named_is_the_last_trailer() -> None:
+    """0.8: a commit without an author says which reason that has."""
+    nobody = Trailers("u", "n", "c", "i", "a/b", "", "unresolved", "NamespaceNotCovered")
+    text = message.commit_message([change("UPDATE", "a")], nobody)
+    assert text.endswith("\nX-ConfigButler-Unresolved: NamespaceNotCovered\n")
 
 
 @pytest.mark.parametrize(

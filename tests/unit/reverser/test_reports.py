@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 
+import pytest
+
 from windlass.base.errors import Retryable, Stalled
 from windlass.objects.condition import Condition, Status
 from windlass.objects.gvr import GVR
 from windlass.objects.key import Key
 from windlass.reverser.decide import destination_report, repository_report, rule_report
 from windlass.reverser.decide.destination_report import Progress, StreamCount
+from windlass.reverser.decide.hearing import Standing
 from windlass.reverser.decide.rules import Resolution, Selection, Unresolved, mask
 from windlass.runtime.outcome import Outcome, Verdict
 
@@ -224,28 +227,41 @@ def _row(type_: str, status: Status, reason: str) -> Condition:
     return Condition(type_, status, reason, "")
 
 
-def test_attribution_is_said_once_something_is_known() -> None:
-    """2.2: Receiving, or NoAdmissionCalls with where to look; else the last word stands."""
+@pytest.mark.parametrize(
+    ("standing", "status"),
+    [("Starting", "False"), ("Receiving", "True"), ("NoAdmissionCalls", "False")],
+)
+def test_attribution_is_said_from_the_start(standing: Standing, status: str) -> None:
+    """2.2: Starting until records are complete, then Receiving, or NoAdmissionCalls."""
+    outcome = destination_report.report(Progress(is_open=True, attributed=standing))
+    rows = [row for row in outcome.conditions if row.type == "Attributed"]
+    assert [(row.status, row.reason) for row in rows] == [(status, standing)]
 
-    def said(attributed: bool | None) -> list[tuple[str, str]]:
-        outcome = destination_report.report(Progress(is_open=True, attributed=attributed))
-        rows = [row for row in outcome.conditions if row.type == "Attributed"]
-        return [(row.status, row.reason) for row in rows]
 
-    assert said(None) == []
-    assert said(True) == [("True", "Receiving")]
-    assert said(False) == [("False", "NoAdmissionCalls")]
+def test_a_start_that_nobody_suffers_from_is_not_written() -> None:
+    """P11: a restart without a change writes no status; trouble is reported all the same."""
+    quiet = Progress(is_open=True, attributed="Starting", attribution_settles=True)
+    assert destination_report.report(quiet).transient
+    assert not destination_report.report(replace(quiet, attribution_settles=False)).transient
+    troubled = replace(quiet, trouble=Stalled("PushRejected", "no"))
+    assert not destination_report.report(troubled).transient
 
 
 def test_events_of_attribution_are_transitions() -> None:
     """5.2: lost when calls cease, recovered when they return, nothing in between."""
-    lost, back = Progress(is_open=True, attributed=False), Progress(is_open=True, attributed=True)
+    lost = Progress(is_open=True, attributed="NoAdmissionCalls")
+    back, starting = replace(lost, attributed="Receiving"), replace(lost, attributed="Starting")
     synced = _row("Synced", "True", "Synced")
-    heard, silent = _row("Attributed", "True", "x"), _row("Attributed", "False", "y")
+    heard = _row("Attributed", "True", "Receiving")
+    silent = _row("Attributed", "False", "NoAdmissionCalls")
+    begun = _row("Attributed", "False", "Starting")
     assert _events(lost, synced, heard) == ["AttributionLost"]
     assert _events(lost, synced, silent) == []
     assert _events(back, synced, silent) == ["AttributionRecovered"]
     assert _events(back, synced) == []
+    assert _events(back, synced, begun) == []
+    assert _events(starting, synced, heard) == []
+    assert _events(lost, synced, begun) == ["AttributionLost"]
 
 
 def test_the_first_sync_is_an_event_once() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator
 from typing import Any, Literal
 
@@ -88,6 +89,21 @@ def test_changes_are_told_once_per_version(keep: Literal["bytes", "digest"]) -> 
     assert told.feed(observed("x", 1, change="DELETED")) == []
     assert told.names == set()
     assert told.informer.version == 3
+
+
+def test_who_was_seen_leaving_is_known_until_the_name_lives_again() -> None:
+    """A deletionTimestamp outlives the object: what happened because of it may come later."""
+    told, key = Told("digest"), Key("", "a")
+    living = {"metadata": {"name": "a", "uid": "1", "resourceVersion": "1"}}
+    leaving = {"metadata": {**living["metadata"], "resourceVersion": "2"}}
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    again = {"metadata": {"name": "a", "uid": "2", "resourceVersion": "4"}}
+    seen = []
+    for type_, obj in (("ADDED", living), ("MODIFIED", leaving), ("DELETED", leaving)):
+        told.feed(Observed(type_, json.dumps(obj).encode(), initial=False))  # type: ignore[arg-type]
+        seen.append(told.informer.is_leaving(key))
+    told.feed(Observed("ADDED", json.dumps(again).encode(), initial=False))
+    assert [*seen, told.informer.is_leaving(key)] == [False, True, True, False]
 
 
 def test_bytes_are_kept_as_they_came() -> None:

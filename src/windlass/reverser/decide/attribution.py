@@ -46,14 +46,17 @@ Miss = Literal[
     "KindNotCovered",
     "NamespaceNotCovered",
     "SubresourceNotCovered",
+    "DefinitionDeleted",
+    "Starting",
 ]
 _Match = Literal["equal", "different", "foreign", "blank"]
 
 FRESH_SECONDS = 10.0
 # How long before a change, or before another attempt on its predecessor, its record may
-# have been made. Other webhooks may hold a write longer, but a wrong author also needs two
-# users with equal content on one version.
-REACH_SECONDS = 5.0
+# have been made: the second after which the API server goes on without our answer, and half
+# as much for the write. Other webhooks may hold a write longer, but a wrong author also
+# needs two users with equal content on one version.
+REACH_SECONDS = 1.5
 
 
 @dataclass(frozen=True, slots=True)

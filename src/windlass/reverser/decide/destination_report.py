@@ -15,8 +15,9 @@
 | later changes wait | False | CatchingUp |
 | else, also without rules: nothing is left to do | True | Synced |
 
-`Attributed` says whether the API server tells us of
-writes; while nobody can know that, it keeps what it said last.
+`Attributed` says whether the API server tells us of writes. After a start it takes a moment
+until records are complete: a status that says Ready is left alone meanwhile, unless a change
+came that has no author because of it.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from windlass.base.errors import Stalled, Waiting, WindlassError
-from windlass.objects.condition import Condition
+from windlass.objects.condition import Condition, Status
 from windlass.objects.json import JSON, Object
+from windlass.reverser.decide.hearing import Standing
 from windlass.runtime.outcome import READY, Notice, Outcome, Verdict
 from windlass.telemetry.reasons import EventReason
 
@@ -76,7 +78,8 @@ class Progress:
     """Whether nothing waits for a push or for the comparison of a snapshot with Git."""
     seeded: bool = True
     """Whether it was idle since every scope was seen."""
-    attributed: bool | None = None
+    attributed: Standing = "Receiving"
+    attribution_settles: bool = False
 
     @property
     def turns(self) -> tuple[object, ...]:
@@ -89,6 +92,7 @@ class Progress:
             self.seeded,
             self.refused,
             self.attributed,
+            self.attribution_settles,
         )
 
     @property
@@ -98,9 +102,11 @@ class Progress:
     @property
     def settling(self) -> bool:
         """Whether all that is missing is time."""
+        if self.trouble is not None:
+            return False
         hampered = self.streams.restarting or self.streams.forbidden
         done = self.seen and self.seeded
-        return self.trouble is None and not done and not hampered
+        return self.attribution_settles or (not done and not hampered)
 
     @property
     def seen(self) -> bool:
@@ -121,7 +127,7 @@ def report(
     `is_new` has no push in its status: its first snapshot is told, that of a restart is not.
     """
     trouble = progress.trouble
-    conditions = (_synced(progress), _SECRETS, *_attributed(progress))
+    conditions = (_synced(progress), _SECRETS, _attributed(progress))
     return Outcome(
         ready=_ready(progress),
         stalled=isinstance(trouble, Stalled),
@@ -174,17 +180,18 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _attributed(progress: Progress) -> tuple[Condition, ...]:
-    if progress.attributed is None:
-        return ()
-    if progress.attributed:
-        text = "the API server tells who makes a change"
-        return (Condition(ATTRIBUTED, "True", "Receiving", text),)
-    text = (
-        "objects change, but no admission call arrives, so nobody can be credited; look at the "
-        "ValidatingWebhookConfiguration, its Service and the network between"
-    )
-    return (Condition(ATTRIBUTED, "False", "NoAdmissionCalls", text),)
+def _attributed(progress: Progress) -> Condition:
+    status: Status = "True" if progress.attributed == "Receiving" else "False"
+    return Condition(ATTRIBUTED, status, progress.attributed, _ATTRIBUTED[progress.attributed])
+
+
+_ATTRIBUTED: dict[Standing, str] = {
+    "Receiving": "admission requests are recorded",
+    "Starting": "admission requests are not recorded completely yet; changes have no author "
+    "until they are",
+    "NoAdmissionCalls": "objects change, but no admission request arrives, so changes have no "
+    "author; check the ValidatingWebhookConfiguration, its Service and the network between",
+}
 
 
 def _turns(
@@ -202,10 +209,11 @@ def _turns(
     if pushed and (is_new or synced is None or synced.reason == SEEDING):
         text = f"first sync completed: {_counted(progress.objects, 'object')} mirrored"
         yield Notice("Normal", EventReason.FIRST_SYNC_COMPLETED, text)
-    if progress.attributed is False and (told is None or told.status != "False"):
+    deaf = told is not None and told.reason == "NoAdmissionCalls"
+    if progress.attributed == "NoAdmissionCalls" and not deaf:
         text = "objects change, but no admission call arrives"
         yield Notice("Warning", EventReason.ATTRIBUTION_LOST, text)
-    if progress.attributed and told is not None and told.status == "False":
+    if progress.attributed == "Receiving" and deaf:
         text = "admission calls arrive again"
         yield Notice("Normal", EventReason.ATTRIBUTION_RECOVERED, text)
 

@@ -1,5 +1,8 @@
 """Whether the API server tells us of writes at all, which the condition Attributed says.
 
+`Standing` is that condition's reason: Starting until records are complete for the first
+time, then Receiving, and NoAdmissionCalls by the table.
+
 | Seen                                             | Heard   |
 |--------------------------------------------------|---------|
 | nothing yet                                      | unknown |
@@ -12,10 +15,14 @@ proves nothing either, so time counts from the first write that nobody told us o
 
 from __future__ import annotations
 
+from typing import Literal
+
 from windlass.objects.identity import Identity
 from windlass.reverser.decide.coverage import Coverage
 
 PATIENCE_SECONDS = 300.0
+
+Standing = Literal["Starting", "Receiving", "NoAdmissionCalls"]
 
 
 class Hearing:

@@ -2,7 +2,7 @@
 
 Names of objects and users are foreign text and are made one line before they enter.
 The trailers are always all there and always the last paragraph, so nothing above them
-can pass for one.
+can pass for one; a commit without an author says in one more why it has none.
 
 | Commit                    | Subject                                                        |
 |---------------------------|----------------------------------------------------------------|
@@ -69,6 +69,7 @@ class Trailers:
     destination: str
     user: str
     attribution: Attribution
+    unresolved: str = ""
 
     def lines(self) -> list[str]:
         rows = (
@@ -79,6 +80,7 @@ class Trailers:
             ("Destination", self.destination),
             ("User", self.user),
             ("Attribution", self.attribution),
+            *((("Unresolved", self.unresolved),) if self.unresolved else ()),
         )
         return [
             f"{_PREFIX}{name}: {author.one_line(text).strip() or _NOBODY}" for name, text in rows

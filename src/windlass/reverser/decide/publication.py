@@ -14,7 +14,7 @@ from datetime import datetime
 
 from windlass.objects.identity import Identity
 from windlass.reverser.decide import transition, window
-from windlass.reverser.decide.attribution import Tier
+from windlass.reverser.decide.attribution import Miss, Tier
 from windlass.reverser.decide.cadence import Limits
 from windlass.reverser.decide.transition import Operation, Prune
 from windlass.reverser.decide.window import Author, Change
@@ -39,6 +39,7 @@ class Wanted:
     reason: str = ""
     at: int = 0
     """Its position in the window."""
+    miss: Miss = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,4 +98,5 @@ def _change(item: Wanted, operation: Operation) -> Change:
         op=operation,
         reason=item.reason,
         at=item.at,
+        miss=item.miss,
     )

@@ -10,8 +10,8 @@ Rules, in order:
 4. The operation of a change is read off the state before its commit (RUL-7), because
    collapsing may have turned a create and an update into one create.
 
-A signature is author, user and tier together: the trailer of a commit states one tier,
-so an exact and a chain change of one user never share a commit. Changes of a sync have
+A signature is author, tier, user and why nobody is named: the trailers of a commit state
+one of each, so an exact and a chain change of one user never share a commit. Changes of a sync have
 the committer as author and no user.
 
 Whatever came of these rules is then cut at the ceilings of a commit (`capped`).
@@ -27,11 +27,11 @@ from typing import TypeAlias
 
 from windlass.objects.identity import Identity
 from windlass.reverser.decide import transition
-from windlass.reverser.decide.attribution import Tier
+from windlass.reverser.decide.attribution import Miss, Tier
 from windlass.reverser.decide.author import Author as Author
 from windlass.reverser.decide.transition import Operation
 
-Signature: TypeAlias = tuple[Author, Tier, str]
+Signature: TypeAlias = tuple[Author, Tier, str, Miss]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,11 @@ class Change:
     reason: str = ""
     at: int = 0
     """The position in its window of the arrival that it comes from."""
+    miss: Miss = ""
 
     @property
     def signature(self) -> Signature:
-        return self.author, self.tier, self.user
+        return self.author, self.tier, self.user, self.miss
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ class PlannedCommit:
     tier: Tier
     user: str
     changes: tuple[Change, ...]
+    miss: Miss = ""
 
     @property
     def received(self) -> datetime:
@@ -200,5 +202,5 @@ def _grouped(changes: Iterable[Change]) -> list[PlannedCommit]:
 
 
 def _planned(changes: tuple[Change, ...]) -> PlannedCommit:
-    author, tier, user = changes[0].signature
-    return PlannedCommit(author, tier, user, changes)
+    author, tier, user, miss = changes[0].signature
+    return PlannedCommit(author, tier, user, changes, miss)
