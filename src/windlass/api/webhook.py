@@ -37,7 +37,7 @@ _OPTIONAL_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 def _differs(field: str) -> str:
     # An empty field is absent, and selecting it without `?` is an error: with the failure
     # policy Ignore an error leaves the request out.
-    return f"object.metadata.?{field} != oldObject.metadata.?{field}"
+    return f"object.?metadata.?{field} != oldObject.?metadata.?{field}"
 
 
 _MATCH_CONDITIONS = (
