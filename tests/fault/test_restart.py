@@ -175,7 +175,7 @@ def test_until_records_are_complete_status_and_commits_say_so(
     idle_operator.stop()
     idle_operator.spawn()
     # The process that answers admission calls is held before it can; all else goes on.
-    witness = eventually(lambda: _witness(idle_operator), "the process that is asked")
+    witness = eventually(idle_operator.witness, "the process that is asked")
     os.kill(witness, signal.SIGSTOP)
     try:
         eventually(lambda: _synced_again(idle_operator), "the stream", seconds=60.0)
@@ -192,13 +192,6 @@ def test_until_records_are_complete_status_and_commits_say_so(
     mirrored.await_condition("gitdestination", "destination", "Receiving", type_="Attributed")
     alice.apply(mirrored.config_map("late", a="1"))
     mirrored.await_commit("[CREATE] v1/configmaps/late by user/alice")
-
-
-def _witness(operator: Operator) -> int:
-    """The child that answers admission calls; 0 as long as there is none."""
-    pids = Path(f"/proc/{operator.pid}/task/{operator.pid}/children").read_text().split()
-    lines = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids}
-    return next((pid for pid, line in lines.items() if b"windlass.reverser.witness" in line), 0)
 
 
 def _synced_again(operator: Operator) -> bool:

@@ -82,6 +82,17 @@ def forge(desk: Desk, user: str, gvr: GVR, *objects: Any, **given: Any) -> None:
 
 
 @contextmanager
+def opened_connections(url: str, count: int) -> Iterator[None]:
+    """So many connections that do not even begin to shake hands."""
+    parts = urlsplit(url)
+    with ExitStack() as stack:
+        for _ in range(count):
+            place = (parts.hostname, parts.port)
+            stack.enter_context(socket.create_connection(place, timeout=10))  # type: ignore[arg-type]
+        yield
+
+
+@contextmanager
 def idle_connections(url: str, count: int) -> Iterator[None]:
     """So many connections that have shaken hands and say nothing."""
     parts, context = urlsplit(url), _trusting()

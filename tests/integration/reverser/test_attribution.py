@@ -9,7 +9,6 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -307,14 +306,14 @@ def test_a_dead_witness_costs_names_and_nothing_else(
     alice = mirrored.person("alice")
     alice.apply(mirrored.config_map("before", a="1"))
     mirrored.await_commit("[CREATE] v1/configmaps/before by user/alice")
-    witness = _witness(operator)
+    witness = operator.witness()
     os.kill(witness, signal.SIGKILL)
     alice.apply(mirrored.config_map("meanwhile", a="1"))
     lost = mirrored.await_commit(f"[CREATE] v1/configmaps/meanwhile by user/{UNRESOLVED}")
     assert lost.trailer("Attribution") == "unresolved"
     assert lost.trailer("Unresolved") == "RecordsLost"
     eventually(lambda: operator.metric(PROVABLE) == 1.0, "provable authors", seconds=30.0)
-    assert _witness(operator) != witness
+    assert operator.witness() != witness
     alice.apply(mirrored.config_map("after", a="1"))
     proven = mirrored.await_commit("[CREATE] v1/configmaps/after by user/alice")
     assert proven.trailer("Attribution") == "exact"
@@ -330,7 +329,7 @@ def test_a_hung_witness_does_not_make_the_refused_one_the_author(
     mirrored.await_commit("[CREATE] v1/configmaps/prize by user/alice")
     with _refusing(cluster, mirrored, mallory):
         assert REFUSED in mallory.ask("DELETE", mallory.path("configmap", "prize")).text
-    witness = _witness(operator)
+    witness = operator.witness()
     os.kill(witness, signal.SIGSTOP)
     try:
         alice.delete("configmap", "prize")
@@ -339,11 +338,3 @@ def test_a_hung_witness_does_not_make_the_refused_one_the_author(
         os.kill(witness, signal.SIGCONT)
     assert mirrored.commits()[0].author in {"alice", UNRESOLVED}
     eventually(lambda: operator.metric(PROVABLE) == 1.0, "provable authors", seconds=30.0)
-
-
-def _witness(operator: Operator) -> int:
-    """The process that answers admission calls for `operator`."""
-    pids = Path(f"/proc/{operator.pid}/task/{operator.pid}/children").read_text().split()
-    lines = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids}
-    (found,) = (pid for pid, line in lines.items() if b"windlass.reverser.witness" in line)
-    return found

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import copy
 import re
+import resource
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,6 +102,41 @@ def test_connections_that_say_nothing_keep_no_review_out(mirrored: Mirrored) -> 
         admin.merge("configmap", "honest", {"data": {"owner": "admin"}})
         honest = mirrored.await_commit("[UPDATE] v1/configmaps/honest by user/admin")
         assert honest.trailer("Attribution") == "exact"
+
+
+def test_connections_beyond_all_descriptors_are_a_loss(
+    mirrored: Mirrored, operator: Operator
+) -> None:
+    """Where not even a connection can be accepted, whoever was not heard may be the author."""
+    mirrored.configured({"resources": ["configmaps"]})
+    admin = admin_of(mirrored)
+    admin.apply(mirrored.config_map("prize", owner="-"))
+    eventually(mirrored.files, "its file")
+    url, witness = forgery.address(mirrored.desk), operator.witness()
+    old = admin.get("configmap", "prize")
+    forgery.forge(mirrored.desk, "alice", CONFIG_MAPS, old, {**old, "data": {"owner": "admin"}})
+    with _no_descriptors_left(witness), forgery.opened_connections(url, 20):
+        admin.merge("configmap", "prize", {"data": {"owner": "admin"}})
+        path = f"v1/configmaps/{mirrored.namespace}/prize.yaml"
+        eventually(lambda: "owner: admin" in mirrored.file(path), "the change")
+    assert "alice" not in mirrored.git("log", "--format=fuller", mirrored.branch)
+    assert mirrored.commits()[0].trailer("Unresolved") == "RecordsLost"
+    # The loop reports every connection of its queue; one line each would hold up all answers.
+    said = [line for line in operator.log.read_text().splitlines() if "accept" in line]
+    assert 1 <= len(said) <= 30
+    eventually(lambda: operator.metric("windlass_mirror_authors_provable") == 1.0, "authors")
+
+
+@contextmanager
+def _no_descriptors_left(pid: int) -> Iterator[None]:
+    """The process may open no file more than it has open now."""
+    open_now = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (open_now, before[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
 
 
 def test_what_binding_and_eviction_change_has_no_author(mirrored: Mirrored) -> None:

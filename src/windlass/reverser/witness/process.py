@@ -10,9 +10,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import errno
 import resource
 import socket
 from collections import deque
+from typing import Any
+
+import structlog
 
 from windlass.base.clock import Clock, SystemClock
 from windlass.reverser.witness import frames, testimony
@@ -25,6 +29,10 @@ from windlass.web.tls import Tls
 QUEUE_LIMIT = 5000
 BEAT_SECONDS = 0.2
 _OPEN_FILES = 8192
+_EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
+_ACCEPT_PAUSE_SECONDS = 1.0
+
+_log = structlog.get_logger(__name__)
 
 
 class Witness:
@@ -38,6 +46,7 @@ class Witness:
         self._wake = asyncio.Event()
         self._lost: list[float] = []
         self._seconds: list[float] = []
+        self._deaf_at = float("-inf")
 
     def hear(self, request: AdmissionRequest) -> None:
         """Called after the answer was sent; costs one append."""
@@ -52,6 +61,21 @@ class Witness:
         """A call came that could not be read: whatever it would have told is lost."""
         self._lost.append(self._clock.monotonic())
         self._wake.set()
+
+    def noticed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Hear of what the loop itself stumbles over: connections that cannot be accepted.
+
+        Without descriptors it stops accepting for a second, and the API server goes on without
+        an answer after as long. It says so once for each connection that it could have had.
+        """
+        error, now = context.get("exception"), self._clock.monotonic()
+        if not isinstance(error, OSError) or error.errno not in _EXHAUSTED:
+            loop.default_exception_handler(context)
+        elif now - self._deaf_at > _ACCEPT_PAUSE_SECONDS / 2:
+            self._deaf_at = now
+            self._lost += [now, now + 1.5 * _ACCEPT_PAUSE_SECONDS]
+            self._wake.set()
+            _log.error("connections cannot be accepted", error=error.strerror)
 
     def timed(self, seconds: float) -> None:
         self._seconds.append(seconds)
@@ -92,6 +116,7 @@ async def _serve(listening: socket.socket, pair: socket.socket) -> None:
         return
     clock = SystemClock()
     witness = Witness(writer, _oath(configuration), clock)
+    asyncio.get_running_loop().set_exception_handler(witness.noticed)
     tls = Tls(
         configuration.certificate_pem,
         configuration.key_pem,
