@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.gitserver import commit_files, files_at, git
-from tests.support.worker_site import BASE, Site
+from tests.support.worker_site import BASE, OURS, Site
 from tests.support.worker_site import path_of as _path
 from windlass.base.errors import Retryable
 from windlass.git import push as pushing
@@ -18,8 +18,10 @@ from windlass.git.format import failures, objects
 from windlass.objects.key import Key
 from windlass.reverser import batching
 from windlass.reverser import branch as branch_module
-from windlass.reverser.arrival import Arrival
+from windlass.reverser.arrival import Arrival, Review
 from windlass.reverser.decide import claim
+from windlass.reverser.decide.catalogue import Catalogue
+from windlass.reverser.decide.selected import Selected
 from windlass.reverser.target import Target
 
 
@@ -69,6 +71,27 @@ async def test_a_path_that_is_taken_stays_foreign(site: Site) -> None:
     assert _path("one") not in folder.written
     assert folder.objects == 1
     assert site.heard.skipped == [("one", "PathOccupied")]
+
+
+@pytest.mark.scenario("A27")
+async def test_a_new_destination_gets_time_for_its_rules(site: Site) -> None:
+    """SNP-7: files that lay there before stay until it had that time; files of ours go at once."""
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {}\n  namespace: ns\n"
+    ours = claim.render(claim.Claim(OURS, "ns/dest"))
+    files = {f"{BASE}/.windlass-claim": ours.decode(), _path("old"): text.format("old")}
+    commit_files(site.repository, files)
+    folder = await site.opened()
+    site.offer(folder, "new", text.format("new"))
+    await site.until_due()
+    await site.serve()
+    site.heard.selected = Selected((), Catalogue(()), grown=False)
+    for kept in ({_path("old")}, set()):
+        site.worker.sweep(folder, Review())
+        await site.until_due()
+        await site.serve()
+        assert {path for path in files_at(site.repository) if path.endswith(".yaml")} == kept
+        site.heard.selected = replace(site.heard.selected, grown=True)
+    assert all(one.startswith("[SYNC] 1 object") for one in site.subjects()[:2])
 
 
 async def test_only_events_wait_for_the_commit_window(site: Site) -> None:
