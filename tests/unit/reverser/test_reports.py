@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-import pytest
-
 from windlass.base.errors import Retryable, Stalled
 from windlass.objects.condition import Condition, Status
 from windlass.objects.gvr import GVR
