@@ -13,6 +13,7 @@ import structlog
 
 from windlass.base.backoff import Backoff
 from windlass.base.errors import Retryable, Stalled, Waiting, WindlassError
+from windlass.git.errors import GitError
 from windlass.objects.key import Key
 from windlass.reverser.folder import Folder
 from windlass.telemetry.reasons import EventReason
@@ -21,6 +22,7 @@ _log = structlog.get_logger(__name__)
 
 _STALLED_SECONDS = 300.0
 _RACES = 3
+_AWAY = frozenset({"Unavailable", "Timeout"})
 
 
 @dataclass(slots=True)
@@ -37,6 +39,9 @@ class Party:
 
     def failed(self, error: WindlassError, now: float) -> None:
         """Remember the trouble; when to try again follows from its kind."""
+        if isinstance(error, GitError) and error.reason in _AWAY:
+            # The same cause by the same name, whether a push or a fetch met it.
+            error = Retryable(EventReason.GIT_UNAVAILABLE, error.message)
         self._tell(error)
         after = error.after if isinstance(error, (Stalled, Waiting)) else None
         if after is None:

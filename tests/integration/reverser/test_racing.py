@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tests.support.gitserver import commit_files, files_at, git
+from tests.support.gitserver import Served, commit_files, files_at, git
 from tests.support.worker_site import BASE, Site, path_of
+from windlass.dev.git_faults import Fault
 from windlass.git import push as pushing
 from windlass.git.errors import GitError
 from windlass.reverser.decide.attribution import Observation, Verdict
@@ -192,3 +193,20 @@ async def test_the_present_cause_takes_the_place_of_the_last_one(
         ("push failed", "PushRaced"),
         ("push recovered", "PushRaced"),
     ]
+
+
+async def test_a_remote_that_is_away_has_one_name(crowd: Site, git_host: Served) -> None:
+    """Whether a push or a fetch meets it: one cause, one line in the log."""
+    folder = await crowd.opened(window_seconds=0.0)
+    _backlog(crowd, folder, 1)
+    with capture_logs() as logs:
+        git_host.server.faults.set(Fault("error"))
+        try:
+            await crowd.serve()
+            crowd.worker.heard(crowd.target.key, "0" * 40, asked=True)
+            await crowd.serve()
+        finally:
+            git_host.server.faults.clear()
+    assert crowd.party.trouble is not None
+    assert crowd.party.trouble.reason == "GitUnavailable"
+    assert [row["reason"] for row in logs if row["event"] == "push failed"] == ["GitUnavailable"]
