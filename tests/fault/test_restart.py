@@ -252,6 +252,8 @@ def _await_report(mirrored: Mirrored) -> None:
         status = mirrored.admin.get("gitdestination", "destination").get("status", {})
         branches = mirrored.admin.get("gitrepoconfig", "repo")["status"].get("branches", [])
         told = status.get("lastPush", {}).get("commit") == tip and status.get("pending") == 0
+        rows = status.get("conditions", [])
+        told = told and any(row["type"] == "Synced" and row["status"] == "True" for row in rows)
         # The push may have been told before the request; its answer is one more write.
         is_answered = status.get("lastHandledReconcileAt") == tip
         return told and is_answered and [branch.get("sha") for branch in branches] == [tip]

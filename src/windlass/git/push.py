@@ -30,7 +30,8 @@ from windlass.git.format import failures, refs
 from windlass.git.format.remote import Remote
 from windlass.git.store import Store
 
-_DEPTHS = (1, 50, 1000, 20_000)
+_DEPTHS = (10, 100, 1000, 20_000)
+"""The first is enough for what others push while we do; a second question costs the next race."""
 _LOCAL_FAULTS = frozenset({"Corrupt", "DiskFull"})
 _REFUSALS = frozenset({"Rejected", "AuthFailed", "NotFound"})
 

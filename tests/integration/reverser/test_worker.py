@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.gitserver import commit_files, files_at, git
-from tests.support.worker_site import BASE, OURS, Site
+from tests.support.worker_site import BASE, MAPS, OURS, Site
 from tests.support.worker_site import path_of as _path
 from windlass.base.errors import Retryable
 from windlass.git import push as pushing
@@ -18,9 +18,10 @@ from windlass.git.format import failures, objects
 from windlass.objects.key import Key
 from windlass.reverser import batching
 from windlass.reverser import branch as branch_module
-from windlass.reverser.arrival import Arrival, Review
+from windlass.reverser.arrival import Arrival, Review, Sweep
 from windlass.reverser.decide import claim
 from windlass.reverser.decide.catalogue import Catalogue
+from windlass.reverser.decide.rules import mask
 from windlass.reverser.decide.selected import Selected
 from windlass.reverser.target import Target
 
@@ -323,3 +324,13 @@ async def test_no_commit_is_larger_than_its_ceilings(site: Site, live: bool) -> 
     assert sizes == [201, 200, 51, 1, 1]
     assert folder.pending == 0
     assert len(site.heard.pushed) == 1
+
+
+async def test_a_snapshot_without_changes_does_not_wait_for_a_long_window(site: Site) -> None:
+    """2.2: a long commitWindow gathers commits; it does not keep Synced from being True."""
+    folder = await site.opened(window_seconds=300.0)
+    site.worker.sweep(folder, Sweep(MAPS, "ConfigMap", "ns", frozenset(), False, mask(("*",))))
+    assert not folder.is_idle
+    await site.until_due()
+    await site.serve()
+    assert folder.is_idle
