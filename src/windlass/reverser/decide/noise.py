@@ -76,7 +76,9 @@ def reason(obj: Object, *, own: Own = frozenset(), filtered: bool = True) -> str
 
 
 def _config_map(obj: Object, metadata: Object) -> str | None:
-    if (obj.get("data") or {}).keys() == {"release"} and _is_helms(metadata):
+    data = obj.get("data")
+    # What a snapshot reads is judged before its shape is known.
+    if isinstance(data, dict) and data.keys() == {"release"} and _is_helms(metadata):
         return "HelmRelease"
     return _CONFIG_MAPS.get(metadata.get("name", ""))
 
