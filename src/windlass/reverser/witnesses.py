@@ -117,6 +117,10 @@ class Witnesses:
 
     def serves(self, serving: bool) -> None:
         """The witness began or ceased to answer."""
+        if self.serving and not serving:
+            # Until the silence is long enough to be noticed as such.
+            now = self._clock.monotonic()
+            self._records.lost(self._awake_at, now + self._silence_seconds)
         self.serving = serving
         self._doubt()
 
