@@ -4,7 +4,7 @@ The quota is what the Project (or the Environment, within the Project's maximum)
 LimitRange gives pods without resources defaults that the quota then counts. Objects that
 the operator itself keeps in the namespace come on top of what was asked for, so that a full
 namespace never stops its own housekeeping. A quota is not exact: where pods go and come, the
-API server now and then admits one too many (`docs/decisions/0040`).
+API server now and then admits one too many (`docs/decisions/0017`).
 """
 
 from __future__ import annotations
