@@ -71,6 +71,7 @@ async def test_two_copies_run_and_do_not_meet(
         one, two = [await _network(node_cluster, tenant, name) for name in ("one", "two")]
         await asyncio.to_thread(_assert_fenced, outskirts, service, one, two)
         await _a_fence_that_was_taken_down_comes_back(tenant, outskirts, one)
+        await _a_policy_that_a_hand_opens_is_closed_again(tenant, outskirts, one)
         await _a_crash_degrades_and_heals_by_itself(tenant, "two")
         await _deletion_ends_every_process(tenant, node_cluster)
 
@@ -112,6 +113,25 @@ async def _a_fence_that_was_taken_down_comes_back(
         return now.keys() == before.keys() and not set(now.values()) & set(before.values())
 
     await eventually(restored, "every policy is back")
+    stranger = outskirts.stranger
+    await _soon(lambda: not stranger.reaches(network.address, 8080), "the fence in force")
+    assert await asyncio.to_thread(outskirts.reached_by, network) == set()
+    await tenant.phase("Ready")
+
+
+async def _a_policy_that_a_hand_opens_is_closed_again(
+    tenant: Previews, outskirts: Outskirts, network: PodNetwork
+) -> None:
+    """Rules that nobody owned are added; object and packets are soon as before."""
+    place = await tenant.place()
+    opened = {"spec": {"ingress": [{}], "egress": [{}]}}
+    await tenant.patch(POLICIES, "default-policy", opened, place)
+
+    async def closed() -> bool:
+        spec = (await tenant.api.get(POLICIES, "default-policy", place))["spec"]
+        return not {"ingress", "egress"} & spec.keys()
+
+    await eventually(closed, "the rules are gone")
     stranger = outskirts.stranger
     await _soon(lambda: not stranger.reaches(network.address, 8080), "the fence in force")
     assert await asyncio.to_thread(outskirts.reached_by, network) == set()

@@ -299,6 +299,7 @@ class EnvironmentsController:
 
     def _namespace_left(self, name: str) -> None:
         self._hands.fencing.forget(name)
+        self._hands.spaces.forget(name)
         self._hands.applying.forget(name)
         self._hands.rendering.leave(name)
         self._hands.rollouts.forget(name)

@@ -181,6 +181,8 @@ class Environments:
         if live is None:
             return account, None
         place = live["metadata"]["name"]
+        for correction in self._hands.spaces.corrections(place):
+            self._corrected(subject.object, correction)
         account = replace(account, namespace=place, namespace_uid=live["metadata"]["uid"])
         account = _revised(account, subject, self._hands.applying.ledger(place).revision)
         if finding.ends:

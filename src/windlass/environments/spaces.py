@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from windlass.base import failpoint
+from windlass.environments.corrections import Correction
 from windlass.environments.decide import marks, names, owned_objects, phase, step
 from windlass.environments.decide.marks import Marks
 from windlass.environments.decide.names import Claim, Identity, Naming
@@ -40,6 +41,9 @@ class Spaces:
         self._owned = owned
         self._naming = naming
         self._field_manager = field_manager
+        # The Pod Security labels that each namespace was given, and those that were restored.
+        self._levels: dict[str, dict[str, str]] = {}
+        self._corrected: set[str] = set()
 
     async def ensure(
         self, identity: Identity, owner: Marks, pod_security: str, used: Iterable[str]
@@ -56,7 +60,11 @@ class Spaces:
     ) -> tuple[Finding, Object | None]:
         own = self._own(identity, owner.uid)
         if own:
-            live = await self._kept(owned_objects.namespace(own, owner, pod_security))
+            wanted = owned_objects.namespace(own, owner, pod_security)
+            if self._has_lost_its_level(wanted):
+                self._corrected.add(own)
+            live = await self._kept(wanted)
+            self._levels[own] = owned_objects.levels(wanted)
             return _found(live), live
         claims = await self._claims(identity)
         choice = names.chosen(identity, owner.uid, claims, self._naming, used=used)
@@ -68,6 +76,26 @@ class Spaces:
         wanted = owned_objects.namespace(choice.name, owner, pod_security)
         made = await self._made(wanted) if claim is None else await self._kept(wanted)
         return (_found(made), made) if made is not None else (_taken(choice.name), None)
+
+    def corrections(self, name: str) -> tuple[Correction, ...]:
+        """What somebody had changed of a namespace and was restored, told once."""
+        if name not in self._corrected:
+            return ()
+        self._corrected.discard(name)
+        return (Correction("Namespace", name),)
+
+    def forget(self, name: str) -> None:
+        """The namespace is gone."""
+        self._corrected.discard(name)
+        self._levels.pop(name, None)
+
+    def _has_lost_its_level(self, wanted: Object) -> bool:
+        """Whether somebody changed its Pod Security, which is part of what isolates."""
+        name, levels = wanted["metadata"]["name"], owned_objects.levels(wanted)
+        live = self._holdings.namespace(name) or wanted
+        return self._levels.get(name) == levels and not (
+            levels.items() <= owned_objects.levels(live).items()
+        )
 
     async def remove(self, name: str, owner_uid: str) -> Object | None:
         """Delete the namespace; what is left of it, or None once it is gone."""

@@ -194,6 +194,11 @@ async def test_fields_of_others_are_theirs(tenant: Previews) -> None:
             return found if is_back else None
 
         found = await eventually(restored, "the level is back")
+
+        async def told() -> list[str]:
+            return [event["note"] for event in await tenant.events("DriftCorrected")]
+
+        assert await eventually(told, "an Event") == [f"Drift corrected: Namespace {place}"]
         assert found["metadata"]["labels"]["billing"] == "x"
         assert found["metadata"]["annotations"]["note"] == "y"
         limits = await tenant.api.get(_LIMITS, "default-limits", place)

@@ -27,6 +27,7 @@ LIMITS = "default-limits"
 RELEASE_TYPE = "catalyst.dev/release.v1"
 
 _RBAC = "rbac.authorization.k8s.io"
+_POD_SECURITY = "pod-security.kubernetes.io/"
 _LEVELS = ("enforce", "warn", "audit")
 
 
@@ -46,13 +47,19 @@ class Subject:
 def namespace(name: str, owner: Marks, pod_security: str) -> Object:
     """The Namespace, complete in its very first write."""
     levels = {
-        f"pod-security.kubernetes.io/{level}{suffix}": value
+        f"{_POD_SECURITY}{level}{suffix}": value
         for level in _LEVELS
         for suffix, value in (("", pod_security), ("-version", "latest"))
     }
     labels = {**owner.labels, marks.TYPE: marks.ENVIRONMENT_TYPE, **levels}
     metadata: Object = {"name": name, "labels": labels, "annotations": owner.annotations}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+
+
+def levels(namespace: Object) -> dict[str, str]:
+    """The Pod Security labels of a Namespace."""
+    labels = namespace["metadata"].get("labels") or {}
+    return {name: value for name, value in labels.items() if name.startswith(_POD_SECURITY)}
 
 
 def manager_binding(place: str, owner: Marks, role: str, operator: Subject) -> Object:
