@@ -110,7 +110,12 @@ class Server:
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        await self.start()
+        try:
+            await self.start()
+        except BaseException:
+            # Cancelled on the way, the server would go on listening for nobody.
+            await self.stop()
+            raise
         return self
 
     async def __aexit__(
@@ -141,10 +146,12 @@ class Server:
             self._uvicorn.serve(sockets=[self._bound]), name=f"serve :{self._port}"
         )
         ready = asyncio.create_task(self._uvicorn.listening.wait())
-        await asyncio.wait({self._task, ready}, return_when=asyncio.FIRST_COMPLETED)
-        if not ready.done():
+        try:
+            await asyncio.wait({self._task, ready}, return_when=asyncio.FIRST_COMPLETED)
+            if not ready.done():
+                await self._task
+        finally:
             ready.cancel()
-            await self._task
 
     async def wait(self) -> None:
         """Return once the server has ended, however it came to that."""

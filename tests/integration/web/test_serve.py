@@ -200,6 +200,20 @@ async def test_bound_socket_is_used() -> None:
         assert (await client.post(f"http://127.0.0.1:{port}/", content=b"a")).content == b"a"
 
 
+async def test_a_start_that_is_cancelled_listens_to_nobody() -> None:
+    """Whoever gives up while a server starts leaves no port and no task behind."""
+    bound = listener.bind("127.0.0.1", 0, flag="")
+    port = bound.getsockname()[1]
+    starting = asyncio.ensure_future(Server(echo, bound=bound).__aenter__())
+    await asyncio.sleep(0)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    with pytest.raises(OSError, match="onnect"):
+        await asyncio.open_connection("127.0.0.1", port)
+    assert [task for task in asyncio.all_tasks() if task.get_name().startswith("serve")] == []
+
+
 async def test_every_address_is_the_empty_host() -> None:
     """The empty host listens where loopback reaches it."""
     async with Server(echo, "", 0) as server, httpx2.AsyncClient() as client:

@@ -84,6 +84,18 @@ class WitnessSupervisor:
 
     async def _one_life(self) -> None:
         ours, theirs = socket.socketpair()
+        # Whoever is cancelled on the way leaves neither a socket nor a child behind.
+        with ours, theirs:
+            process = await self._started(theirs)
+            theirs.close()
+            try:
+                await self._attend(ours)
+            finally:
+                self._writer = None
+                self._listeners.serving(False)
+                await _ended(process)
+
+    async def _started(self, theirs: socket.socket) -> asyncio.subprocess.Process:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -94,18 +106,23 @@ class WitnessSupervisor:
             pass_fds=(self._listening.fileno(), theirs.fileno()),
             stdin=asyncio.subprocess.DEVNULL,
         )
-        theirs.close()
         self.pid = process.pid
-        reader, writer = await asyncio.open_connection(sock=ours)
+        return process
+
+    async def _attend(self, ours: socket.socket) -> None:
+        """Hear what the child says until it ends."""
+        try:
+            reader, writer = await asyncio.open_connection(sock=ours)
+        except BaseException:
+            # The child leaves when its pair closes, and nobody else would close it.
+            ours.close()
+            raise
         try:
             writer.write(frames.encode(self._configuration()))
             self._writer = writer
             await self._listen(reader)
         finally:
-            self._writer = None
-            self._listeners.serving(False)
             writer.close()
-            await _ended(process)
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         while (message := await frames.read_from_witness(reader)) is not None:
