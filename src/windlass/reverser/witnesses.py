@@ -54,7 +54,8 @@ class Witnesses:
         self._awake_at = 0.0
         self._asked = False
         self._unasked_since: float | None = None
-        self._reloaded_at = 0.0
+        self._lost_until = 0.0
+        """Until when calls may leave no record, although somebody answers again."""
         self._began = float("inf")
         """Since when there are records; changes soon after it look back to before."""
         self._is_complete = False
@@ -119,8 +120,9 @@ class Witnesses:
         """The witness began or ceased to answer."""
         if self.serving and not serving:
             # Until the silence is long enough to be noticed as such.
-            now = self._clock.monotonic()
-            self._records.lost(self._awake_at, now + self._silence_seconds)
+            until = self._clock.monotonic() + self._silence_seconds
+            self._records.lost(self._awake_at, until)
+            self._lost_until = max(self._lost_until, until)
         self.serving = serving
         self._doubt()
 
@@ -131,8 +133,8 @@ class Witnesses:
             self._unasked_since = now - SILENCE_SECONDS
             self._on_hearing()
         if asked and self._unasked_since is not None:
-            self._reloaded_at = now + RELOAD_SECONDS
-            self._records.lost(self._unasked_since, self._reloaded_at)
+            self._lost_until = max(self._lost_until, now + RELOAD_SECONDS)
+            self._records.lost(self._unasked_since, now + RELOAD_SECONDS)
             self._unasked_since = None
         if asked != self._asked or not asked:
             self._asked = asked
@@ -146,7 +148,7 @@ class Witnesses:
             self._proving = None
         if self.serving and self._asked:
             now = self._clock.monotonic()
-            since = max(now, self._reloaded_at)
+            since = max(now, self._lost_until)
             self._began = since if not self._is_complete else self._began
             self._proving = asyncio.get_running_loop().call_later(
                 since + attribution.REACH_SECONDS - now, self._complete
