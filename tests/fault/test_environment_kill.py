@@ -30,6 +30,8 @@ from tests.support.previews import (
     CONFIG_MAPS,
     ENVIRONMENTS,
     NAMESPACES,
+    POLICIES,
+    PROJECTS,
     SECRETS,
     SERVICE,
     Previews,
@@ -239,6 +241,31 @@ async def test_killed_around_a_render_the_lot_is_drawn_once(
         await tenant.gone(ENVIRONMENTS, "one", tenant.namespace)
     printed = gzip.decompress(base64.b64decode(kept["data"]["output"]))
     assert base64.b64decode(drawn["data"]["password"]) in printed
+
+
+async def test_killed_while_isolation_is_restored_and_while_a_project_cascades(
+    tenant: Previews, mortal: Mortal
+) -> None:
+    """An opened policy is closed by whoever comes next, and nothing outlives its Project."""
+    tenant.commit({"deploy/all.yaml": _FIRST})
+    await tenant.apply(tenant.project(deletionPolicy="Cascade"), tenant.environment())
+    async with mortal.alive():
+        place = (await tenant.phase("Ready"))["status"]["namespace"]
+    before = (await tenant.api.get(POLICIES, "default-policy", place))["spec"]
+    await tenant.api.merge_patch(
+        POLICIES, "default-policy", {"spec": {"ingress": [{}]}}, place, field_manager="a-hand"
+    )
+    await mortal.dies_at("environments.policy.replace.before")
+    await mortal.dies_at("environments.policy.replace.after")
+    assert (await tenant.api.get(POLICIES, "default-policy", place))["spec"] == before
+
+    await tenant.api.delete(PROJECTS, tenant.name, tenant.namespace)
+    await mortal.dies_at("environments.cascade.before")
+    await mortal.dies_at("environments.cascade.after")
+    async with mortal.alive():
+        await tenant.gone(ENVIRONMENTS, "one", tenant.namespace)
+        await tenant.gone(NAMESPACES, place)
+        await tenant.gone(PROJECTS, tenant.name, tenant.namespace)
 
 
 async def _has_job(tenant: Previews, place: str) -> bool:
