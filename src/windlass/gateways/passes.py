@@ -110,6 +110,8 @@ class Passes:
         self._protected_paths = protected_paths
         self._operator_version = operator_version
         self._compiled: dict[Key, Compiled] = {}
+        self._asked: dict[Key, tuple[str, str]] = {}
+        """Request and generation of the last reconcile of each IgnitionSync."""
         self._failures: dict[Key, str] = {}
         """What is wrong with each IgnitionSync, as it was logged last."""
 
@@ -127,13 +129,21 @@ class Passes:
             self._parts.measures.gone(key)
             return await self._parts.farewells.say(seen)
         rest = self._parts.pace.rest_seconds(key)
-        if rest > 0:
+        if rest > 0 and not self._is_asked(seen):
             return Outcome.postponed(rest)
         if await self._finalizer_added(seen):
             return Outcome.postponed(_FINALIZER_SECONDS)
-        return await self._look(seen, IgnitionSync.decode(seen.raw))
+        outcome = await self._look(seen, IgnitionSync.decode(seen.raw))
+        # Agents hear of a new commit at once; only the status waits for its turn.
+        return Outcome.postponed(rest) if rest > 0 else outcome
+
+    def _is_asked(self, seen: Snapshot) -> bool:
+        """Whether somebody asks for a check, or changed the spec, since the last reconcile."""
+        asked = (seen.request, str(seen.object["metadata"].get("generation")))
+        return self._asked.get(seen.key) not in (None, asked)
 
     async def _look(self, seen: Snapshot, sync: IgnitionSync) -> Outcome:
+        self._asked[seen.key] = (seen.request, str(sync.metadata.generation))
         faults = Faults()
         remote = self._remote(sync)
         compiled = self._compile(seen.key, sync)
@@ -309,6 +319,7 @@ class Passes:
     def _forget(self, key: Key) -> None:
         self._compiled.pop(key, None)
         self._failures.pop(key, None)
+        self._asked.pop(key, None)
         self._parts.asking.forget(key)
         self._parts.pace.forget(key)
         self._parts.measures.gone(key)

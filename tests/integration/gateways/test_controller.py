@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
-from tests.support.gateway_fleet import CONFIG_MAPS, ROLE_BINDINGS, ROLES, Fleet, Running
+from tests.support.gateway_fleet import (
+    CONFIG_MAPS,
+    ROLE_BINDINGS,
+    ROLES,
+    Fleet,
+    Running,
+    controlling,
+)
 from tests.support.gitserver import commit_files, tips
 from tests.support.waiting import eventually
 from windlass.api.registry import IGNITION_SYNCS
+from windlass.kube.connection import Connection
 
 pytestmark = [pytest.mark.cluster]
 
@@ -112,6 +121,24 @@ async def _row(fleet: Fleet, pod: str, commit: str) -> dict[str, str]:
     rows = (await fleet.status()).get("discoveredGateways", [])
     found = next((row for row in rows if row["podName"] == pod), {})
     return found if found.get("syncedCommit") == commit else {}
+
+
+async def test_agents_hear_of_a_commit_while_the_status_has_to_wait(
+    fleet: Fleet, connection: Connection, tmp_path: Path
+) -> None:
+    """A request is answered at once; only the status keeps to its rate."""
+    await fleet.secret()
+    async with controlling(connection, tmp_path, status_interval_seconds=600.0):
+        await fleet.apply(fleet.sync())
+        await fleet.until_told("commit", tips(fleet.repository)["main"])
+        written = set()
+        for number in range(4):
+            commit = commit_files(fleet.repository, {"services/a/projects/x.json": f"[{number}]"})
+            await fleet.request()
+            await fleet.until_told("commit", commit)
+            written.add((await fleet.status()).get("lastSyncCommit"))
+        assert len(written) <= 3, "none, then two writes at once"
+        assert commit not in written
 
 
 @pytest.mark.scenario("G12")
