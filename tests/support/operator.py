@@ -61,8 +61,12 @@ class Operator:
         self.spawn(environment)
         eventually(self._is_ready, "readiness", seconds=60.0)
         if self._authors:
-            proves = "windlass_mirror_authors_provable"
-            eventually(lambda: self.metric(proves) == 1.0, "provable authors", seconds=30.0)
+            self.await_provable()
+
+    def await_provable(self) -> None:
+        """Wait until no lost call is in reach: a test before may have cut admission off."""
+        proves = "windlass_mirror_authors_provable"
+        eventually(lambda: self.metric(proves) == 1.0, "provable authors", seconds=30.0)
 
     def spawn(self, environment: Mapping[str, str] | None = None) -> None:
         start = program.start if self._is_forked else program.execute

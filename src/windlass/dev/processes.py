@@ -68,9 +68,20 @@ def spawn(
         )
     _children[child.pid] = child
     _codes.pop(child.pid, None)
+    _await_arguments(child)
     since = datetime.now(UTC).isoformat(timespec="seconds")
     ticks = _start_ticks(child.pid)
     return Process(child.pid, ticks or 0, os.path.realpath(command[0]), since)
+
+
+def _await_arguments(child: subprocess.Popen[bytes]) -> None:
+    """Wait until the kernel shows the arguments of a program that was started.
+
+    It tells us of the start before that, and whoever looks for processes by their arguments
+    in between finds none.
+    """
+    while not _command_line(child.pid) and child.poll() is None:
+        time.sleep(0.001)
 
 
 def is_alive(process: Process, directory: Path) -> bool:

@@ -75,6 +75,8 @@ class Witnesses:
     def lost(self, start: float, end: float, calls: int) -> None:
         """Calls of that time left no record; `calls` were counted, more may have come."""
         self._records.lost(start, end)
+        self._lost_until = max(self._lost_until, end)
+        self._doubt()
         if calls:
             self._tally.metrics.kv_evictions.inc("overflow", amount=calls)
 

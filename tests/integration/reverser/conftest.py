@@ -38,14 +38,14 @@ def operator(cluster: Desk, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 @pytest.fixture
 def mirrored(cluster: Desk, operator: Operator, git_host: Served, namespace: str) -> Mirrored:
     """A namespace with a repository of its own; its people act by HTTPS."""
-    del operator
+    operator.await_provable()
     return SwiftMirrored(cluster, git_host, namespace, f"{namespace}.git")
 
 
 @pytest.fixture
 def platform(cluster: Desk, operator: Operator, git_host: Served) -> Iterator[Mirrored]:
     """A repository that cluster rules may feed."""
-    del operator
+    operator.await_provable()
     with central(cluster, git_host) as found:
         yield found
 

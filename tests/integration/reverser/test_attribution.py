@@ -30,7 +30,6 @@ pytestmark = pytest.mark.cluster
 
 CONFIG_MAPS = GVR("", "v1", "configmaps")
 UNRESOLVED = "(unresolved)"
-PROVABLE = "windlass_mirror_authors_provable"
 
 
 @pytest.mark.scenario("A57")
@@ -312,7 +311,7 @@ def test_a_dead_witness_costs_names_and_nothing_else(
     lost = mirrored.await_commit(f"[CREATE] v1/configmaps/meanwhile by user/{UNRESOLVED}")
     assert lost.trailer("Attribution") == "unresolved"
     assert lost.trailer("Unresolved") == "RecordsLost"
-    eventually(lambda: operator.metric(PROVABLE) == 1.0, "provable authors", seconds=30.0)
+    operator.await_provable()
     assert operator.witness() != witness
     alice.apply(mirrored.config_map("after", a="1"))
     proven = mirrored.await_commit("[CREATE] v1/configmaps/after by user/alice")
@@ -337,4 +336,4 @@ def test_a_hung_witness_does_not_make_the_refused_one_the_author(
     finally:
         os.kill(witness, signal.SIGCONT)
     assert mirrored.commits()[0].author in {"alice", UNRESOLVED}
-    eventually(lambda: operator.metric(PROVABLE) == 1.0, "provable authors", seconds=30.0)
+    operator.await_provable()

@@ -124,7 +124,7 @@ def test_connections_beyond_all_descriptors_are_a_loss(
     # The loop reports every connection of its queue; one line each would hold up all answers.
     said = [line for line in operator.log.read_text().splitlines() if "accept" in line]
     assert 1 <= len(said) <= 30
-    eventually(lambda: operator.metric("windlass_mirror_authors_provable") == 1.0, "authors")
+    operator.await_provable()
 
 
 @contextmanager
