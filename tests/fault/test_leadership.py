@@ -66,7 +66,11 @@ def test_a_leader_that_was_paused_pushes_nothing_more(
 def test_two_writers_at_once_do_no_harm(
     mirrored: Mirrored, candidates: Callable[..., Candidate]
 ) -> None:
-    """Both compute the same bytes; one wins each race, the other finds nothing to do."""
+    """Both compute the same bytes; one wins each race, the other finds nothing to do.
+
+    The slower of the two may bring back for a moment what the other has removed: its own
+    deletion of the object is still on the way. So the files are awaited, not read once.
+    """
     both = [candidates("--no-leader-elect"), candidates("--no-leader-elect")]
     for one in both:
         one.spawn()
@@ -79,11 +83,8 @@ def test_two_writers_at_once_do_no_harm(
     alice.delete("configmap", "map-0")
     for index in range(1, 4):
         _await_file(mirrored, f"map-{index}", 'value: "5"')
-    eventually(lambda: _path(mirrored, "map-0") not in mirrored.files(), "map-0 is gone")
     alice.apply(mirrored.config_map("last", a="1"))
-    _await_file(mirrored, "last")
-    assert mirrored.files().keys() == {
-        _path(mirrored, name) for name in ("map-1", "map-2", "map-3", "last")
-    }
+    expected = {_path(mirrored, name) for name in ("map-1", "map-2", "map-3", "last")}
+    eventually(lambda: mirrored.files().keys() == expected, "the files of the four that live")
     assert all(one.is_alive for one in both)
     history.assert_sound(mirrored)
