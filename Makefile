@@ -88,7 +88,7 @@ verify: setup ## fail where generated files differ from their declarations
 bench: $(BENCH_STAMP) ## ratios, side by side in one run
 	@$(BIN)/python -m bench
 
-scenarios: setup ## acceptance scenarios: id, test, result
+scenarios: setup ## acceptance scenarios: sentence, tests, results; what has no test
 	@$(BIN)/windlass dev binaries --node --helm
 	@$(ONE_EACH) $(BIN)/pytest -n $(WORKERS) -q -m scenario --scenarios
 

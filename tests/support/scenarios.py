@@ -1,22 +1,33 @@
-"""Prints which acceptance scenarios were proven, by which test, with what result.
+"""Prints every scenario of the specification with its tests and their results.
 
-A pytest plugin: `--scenarios` adds a table of scenario id, test and result to the end
-of a run. The ids come from the `scenario` marker.
+A pytest plugin: `--scenarios` adds three tables to the end of a run: scenario id, sentence,
+tests and results; the scenarios without a test; the planned ones. Ids of tests come from the
+`scenario` marker, sentences from docs/spec.
 """
 
 from __future__ import annotations
 
-import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
+from tests.support import specification
+from tests.support.specification import Definition
+
+_ROOT = Path(__file__).parents[2]
 _PROPERTY = "scenario"
-_ID = re.compile(r"([A-Za-z]*)(\d*)(.*)")
+_UNDEFINED = "(not defined in docs/spec)"
+_INDENT = 6
+
+Results = Mapping[tuple[str, str], str]
+"""The result of each test by scenario id and node id."""
 
 
 @dataclass
-class Ledger:
+class ResultTable:
     """The worst result seen per scenario and test."""
 
     results: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -29,32 +40,34 @@ class Ledger:
             self.results[scenario, test] = "passed"
 
 
-_LEDGER = pytest.StashKey[Ledger]()
+_TABLE = pytest.StashKey[ResultTable]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--scenarios`."""
     parser.addoption(
-        "--scenarios", action="store_true", help="print scenario id, test and result at the end"
+        "--scenarios",
+        action="store_true",
+        help="print id, sentence, tests and results of all scenarios at the end",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin an empty ledger and listen to reports."""
-    config.stash[_LEDGER] = Ledger()
-    config.pluginmanager.register(_Listener(config.stash[_LEDGER]), "windlass-scenarios")
+    """Begin with an empty table and listen to reports."""
+    config.stash[_TABLE] = ResultTable()
+    config.pluginmanager.register(_Listener(config.stash[_TABLE]), "windlass-scenarios")
 
 
 class _Listener:
     """Reads the ids off the reports, so that it also works where tests ran elsewhere."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, table: ResultTable) -> None:
+        self._table = table
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         for key, value in report.user_properties:
             if key == _PROPERTY:
-                self._ledger.record(str(value), report.nodeid, report)
+                self._table.record(str(value), report.nodeid, report)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -67,25 +80,69 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Print the table."""
+    """Print the tables."""
     if not config.getoption("--scenarios"):
         return
-    terminalreporter.section("scenarios")
-    for line in rows(config.stash[_LEDGER].results):
-        terminalreporter.write_line(line)
+    width = config.get_terminal_writer().fullwidth
+    scenarios = [each for each in specification.read(_ROOT / "docs/spec") if each.is_scenario]
+    # By source and not by result: a run of some tests does not make the others missing.
+    tested = specification.tested(_ROOT / "tests").keys()
+    tables = {
+        "scenarios": result_lines(config.stash[_TABLE].results, scenarios, width),
+        "scenarios without a test": untested_lines(scenarios, tested, width),
+        "planned scenarios": planned_lines(scenarios, width),
+    }
+    for title, lines in tables.items():
+        terminalreporter.section(title)
+        for line in lines:
+            terminalreporter.write_line(line)
 
 
-def rows(results: dict[tuple[str, str], str]) -> list[str]:
-    """The table, A2 before A10."""
-    ordered = sorted(results.items(), key=lambda item: (_order(item[0][0]), item[0][1]))
-    widths = [max((len(key[0]) for key in results), default=2), 7]
-    return [
-        f"{scenario:<{widths[0]}}  {result:<{widths[1]}}  {test}"
-        for (scenario, test), result in ordered
-    ]
+def result_lines(results: Results, scenarios: Iterable[Definition], width: int) -> Iterator[str]:
+    """Id and sentence of each scenario with results, below it test and result, A2 before A10."""
+    sentences = {each.identifier: each.sentence for each in scenarios}
+    outcomes: dict[str, dict[str, list[str]]] = {}
+    for (identifier, node), result in sorted(results.items()):
+        # The cases of a parametrized test are one test here.
+        test = node.partition("[")[0]
+        outcomes.setdefault(identifier, {}).setdefault(test, []).append(result)
+    for identifier in sorted(outcomes, key=specification.order):
+        yield scenario_line(identifier, sentences.get(identifier, _UNDEFINED), width)
+        for test, cases in outcomes[identifier].items():
+            yield f"{'':{_INDENT}}{test}  {_summarized(cases)}"
 
 
-def _order(identifier: str) -> tuple[str, int, str]:
-    match = _ID.fullmatch(identifier)
-    assert match is not None
-    return match[1], int(match[2] or 0), match[3]
+def _summarized(cases: list[str]) -> str:
+    """The result of a test; with counts where it has several cases."""
+    if len(cases) == 1:
+        return cases[0]
+    return ", ".join(f"{count} {result}" for result, count in sorted(Counter(cases).items()))
+
+
+def untested_lines(
+    scenarios: Iterable[Definition], tested: Collection[str], width: int
+) -> Iterator[str]:
+    """The scenarios that no test carries although they are not planned, by document."""
+    missing = (each for each in scenarios if not each.planned and each.identifier not in tested)
+    return _by_document(missing, width)
+
+
+def planned_lines(scenarios: Iterable[Definition], width: int) -> Iterator[str]:
+    """The planned scenarios, by document."""
+    return _by_document((each for each in scenarios if each.planned), width)
+
+
+def _by_document(scenarios: Iterable[Definition], width: int) -> Iterator[str]:
+    groups: dict[str, list[Definition]] = {}
+    for each in scenarios:
+        groups.setdefault(each.document, []).append(each)
+    for document, members in groups.items():
+        yield f"{document}: {len(members)}"
+        for each in sorted(members, key=lambda one: specification.order(one.identifier)):
+            yield scenario_line(each.identifier, each.sentence, width)
+
+
+def scenario_line(identifier: str, sentence: str, width: int) -> str:
+    """Id and sentence on one line of at most `width` characters."""
+    line = f"{identifier:<{_INDENT}}{sentence}"
+    return line if len(line) <= width else f"{line[: width - 1]}…"
