@@ -27,7 +27,7 @@ _CELL_BORDER = re.compile(r"(?<!\\)\|")
 _CITED = re.compile(rf"\b{_STATEMENT.pattern}\b")
 _ORDER = re.compile(r"([A-Z]+)-?([0-9]+)")
 
-STANDARDS = frozenset({"AES", "CVE", "ISO", "RFC", "RSA", "SHA", "SSH", "TLS", "UTF"})
+STANDARDS = frozenset({"AES", "CVE", "DNS", "ISO", "RFC", "RSA", "SHA", "SSH", "TLS", "UTF"})
 """Prefixes of names that have the form of a statement id and are none, such as UTF-8."""
 
 _CITING = frozenset({".md", ".py"})
