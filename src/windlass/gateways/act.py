@@ -49,7 +49,7 @@ class Hands:
     async def close_status(
         self, owner: Owner, discovery: Discovery, kept: Mapping[str, Object]
     ) -> None:
-        """Delete the status objects of pods that are gone (DSC-6)."""
+        """Delete the status objects of pods that are gone (GDS-6)."""
         wanted = {owned.status_name(pod.uid) for pod in discovery.reporters}
         wanted |= {owned.summary_name(owner.name), owned.metadata_name(owner.name)}
         for name, obj in kept.items():

@@ -6,7 +6,7 @@ too late for that waits for the next question, one for all; it waits `gather_sec
 more to come. Without that patience an asker takes the answer that is under way, however
 old, as long as it holds what is wanted.
 
-Refs are named to git, so that it prints no others (REF-2). A question holds the names of all
+Refs are named to git, so that it prints no others (GRF-2). A question holds the names of all
 who wait for it, and those that are expected of others, so that askers with different wants
 do not take turns. A name that it does not hold goes into the next one. Too many names become
 all branches and all tags. A failure is told to those who waited and is not kept. One asker

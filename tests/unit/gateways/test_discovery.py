@@ -65,7 +65,7 @@ def test_a_selector_binds_named_pods_too() -> None:
 
 
 def test_replicas_get_names_of_their_own() -> None:
-    """The first keeps the shared name, so scaling up renames nobody (DSC-4)."""
+    """The first keeps the shared name, so scaling up renames nobody (GDS-4)."""
     label = "apps.kubernetes.io/pod-index"
     pods = [live(f"gw-{n}", labels={label: str(n)}, gateway_name="front") for n in range(3)]
     assert [one.name for one in _found(*pods).gateways] == ["front", "front-1", "front-2"]

@@ -187,7 +187,7 @@ def test_fields_are_resolved_for_the_gateway() -> None:
 
 
 def test_replicas_get_names_of_their_own() -> None:
-    """DSC-4: the first keeps the plain name, so scaling up renames nobody."""
+    """GDS-4: the first keeps the plain name, so scaling up renames nobody."""
     pods = [
         Pod(f"site-{n}", "p", {}, {"app.kubernetes.io/name": "front", STATEFUL_LABEL: f"site-{n}"})
         for n in range(3)

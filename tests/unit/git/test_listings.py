@@ -222,7 +222,7 @@ async def test_what_others_want_is_asked_for_by_whoever_asks(
 async def test_a_name_that_is_not_asked_for_joins_the_next_question(
     asked: Asked, clock: HandClock
 ) -> None:
-    """Those who come meanwhile share one follow-up with all of their names (REF-3)."""
+    """Those who come meanwhile share one follow-up with all of their names (GRF-3)."""
     listings = Listings(Git(), clock, expected=lambda _: ())
     asked.gate.clear()
 

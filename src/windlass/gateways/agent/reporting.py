@@ -1,4 +1,4 @@
-"""Writes how the gateway is into the status ConfigMap of its pod (SIG-2, amendment 1).
+"""Writes how the gateway is into the status ConfigMap of its pod (SIG-2).
 
 The object is made by the controller and named in the metadata; an agent may only write
 its own key, by server-side apply. Two writes may follow each other at once, then one in two

@@ -1,4 +1,4 @@
-"""Which pods are gateways of an IgnitionSync, and what each is called (DSC-1, 3, 4).
+"""Which pods are gateways of an IgnitionSync, and what each is called (GDS-1, 3, 4).
 
 | a pod of the namespace | gateway | rights | reports |
 |---|---|---|---|

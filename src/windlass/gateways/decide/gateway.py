@@ -1,4 +1,4 @@
-"""Who a gateway is: the pod it runs in, and the name it goes by (DSC-4).
+"""Who a gateway is: the pod it runs in, and the name it goes by (GDS-4).
 
 Replicas of one StatefulSet share labels and annotations, so an ordinal makes the name
 their own. The first replica keeps the plain name: scaling up renames nobody.

@@ -103,7 +103,7 @@ def trouble(error: WindlassError, *, has_data: bool) -> Trouble:
 
 
 def cause(error: WindlassError) -> str:
-    """Why Git could not be read, as one of the causes that users see (REF-8)."""
+    """Why Git could not be read, as one of the causes that users see (GRF-8)."""
     found = causes.named(error.reason, error.message)
     # An agent asks for ids; a name that is gone is an id that cannot be had.
     return "CommitUnreachable" if found == "RefNotFound" else found

@@ -1,7 +1,7 @@
 """A sync as data: every step that turns the tree on a gateway into the layout (APP-1).
 
 A plan is computed without touching the target and is equal for equal inputs, in the
-cluster, at the desk and after any restart (P10). It deletes nothing outside managed
+cluster, at the desk and after any restart (GP10). It deletes nothing outside managed
 roots. A plan with guards must not be carried out: `check` says so.
 """
 

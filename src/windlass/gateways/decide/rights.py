@@ -1,4 +1,4 @@
-"""What the agents of one IgnitionSync may do (DSC-7, amendment 1).
+"""What the agents of one IgnitionSync may do (GDS-7).
 
 They read the metadata ConfigMap and write the status ConfigMaps of pods, each by its name.
 A rule without names would mean every ConfigMap of the namespace, so it is never made. No

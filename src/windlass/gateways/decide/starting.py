@@ -1,4 +1,4 @@
-"""When the gateway beside an agent may start (STA-1 to STA-4, amendment 8).
+"""When the gateway beside an agent may start (STA-1 to STA-4).
 
 The first row that fits decides:
 
