@@ -31,13 +31,13 @@ help: ## list the verbs
 
 setup: $(STAMP) ## the virtual environment with everything pinned
 
-$(STAMP): pyproject.toml requirements/setup.txt requirements/dev.txt
+$(STAMP): pyproject.toml dev/pyproject.toml requirements/setup.txt requirements/dev.txt
 	@echo "setup: creating $(VENV) from requirements/dev.txt"
 	@rm -f $(STAMP)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) --require-hashes -r requirements/setup.txt || echo "setup: no uv for this machine" >&2
 	@$(call install,--require-hashes -r requirements/dev.txt)
-	@$(call install,--no-build-isolation -e .)
+	@$(call install,--no-build-isolation -e . -e ./dev)
 	@touch $(STAMP)
 
 $(BENCH_STAMP): $(STAMP) requirements/bench.txt

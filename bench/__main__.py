@@ -30,8 +30,8 @@ from bench import (
 )
 from bench.figure import Figure, print_json, print_table
 from bench.ground import Ground
-from windlass.dev import progress
 from windlass.telemetry import logs
+from windlass_dev import progress
 
 # In the order in which they run: what wants a quiet machine first, and the crowd of
 # objects grows from row to row.
@@ -63,7 +63,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     logs.configure("text", "error")
     began = time.monotonic()
-    with Ground(progress.for_stream(sys.stderr)) as ground:
+    with Ground(progress.reporter_for(sys.stderr)) as ground:
         try:
             figures, failed = _measured(ground, arguments.only or list(ROWS))
         except KeyboardInterrupt:

@@ -21,9 +21,9 @@ from tests.support.cluster import bind_cluster_admin
 from tests.support.gitserver import PASSWORD, Served, serving
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
-from windlass.dev import cluster
-from windlass.dev.desk import Desk
-from windlass.dev.progress import Progress
+from windlass_dev.cluster import cluster
+from windlass_dev.cluster.local_cluster import LocalCluster
+from windlass_dev.progress import ProgressReporter
 
 CLUSTER = "bench"
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
@@ -32,7 +32,7 @@ CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigu
 class Ground:
     """Everything that outlives a row; a context manager that takes it all away again."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: ProgressReporter) -> None:
         self.progress = progress
         self._stack = contextlib.ExitStack()
         self._crowd = 0
@@ -51,7 +51,7 @@ class Ground:
         return made
 
     @cached_property
-    def desk(self) -> Desk:
+    def desk(self) -> LocalCluster:
         """The control plane; one that a killed run left behind is replaced."""
         cluster.down(CLUSTER)
         self._stack.callback(cluster.down, CLUSTER)

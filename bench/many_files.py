@@ -14,7 +14,7 @@ from pathlib import Path
 from bench.figure import Figure, at_least, median
 from bench.ground import Ground
 from bench.one_file import Branch, content, path
-from windlass.dev.git_repositories import child_environment
+from windlass_dev.git_server.bare_repositories import git_environment
 
 FILES = 10_000
 _ROUNDS = 3
@@ -62,7 +62,7 @@ def git(directory: Path, *arguments: str) -> None:
     }
     subprocess.run(
         ["git", "-C", str(directory), *arguments],
-        env=child_environment() | people,
+        env=git_environment() | people,
         check=True,
         stdin=subprocess.DEVNULL,
         capture_output=True,

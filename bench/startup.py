@@ -11,8 +11,9 @@ from pathlib import Path
 
 from bench.figure import Figure, at_most, median
 from bench.ground import Ground
-from windlass.dev import binaries, cluster, programs
-from windlass.dev.node import precondition
+from windlass_dev.cluster import cluster
+from windlass_dev.node import requirements
+from windlass_dev.programs import provider
 
 _NAME = "bench-up"
 _UPS = 3
@@ -23,7 +24,7 @@ _COMMAND = str(Path(sys.executable).with_name("windlass"))
 def measure(ground: Ground) -> Iterator[Figure]:
     """Wall time of both, as a user would see it."""
     with ground.progress.step("startup: finding the programs"):
-        found = binaries.locate(None, ground.progress)
+        found = provider.provide_tools(None, ground.progress)
     with ground.progress.step(f"startup: windlass dev up, {_UPS} times"):
         ups = [_up()[0] for _ in range(_UPS)]
     yield Figure(
@@ -54,12 +55,12 @@ def measure(ground: Ground) -> Iterator[Figure]:
 
 def _with_node(ground: Ground) -> Iterator[Figure]:
     """The same with a node, where one can run."""
-    problem = precondition.why_not()
+    problem = requirements.unmet_requirement()
     if problem:
         ground.progress.say(f"startup: no figures with a node: {problem}")
         return
     with ground.progress.step("startup: finding the node's programs"):
-        programs.search(None, ground.progress, node=True)
+        provider.provide_programs(None, ground.progress, node=True)
     with ground.progress.step(f"startup: windlass dev up --node, {_UPS} times"):
         rounds = [_up("--node") for _ in range(_UPS)]
     ups, downs = [up for up, _ in rounds], [down for _, down in rounds]

@@ -28,15 +28,15 @@ from bench.figure import Figure, Goal, at_least, median
 from bench.ground import Ground
 from tests.support.engine_site import SERVICE, EngineSite
 from tests.support.gitserver import commit_files
-from windlass.dev.git_repositories import child_environment
-from windlass.dev.node import packages
 from windlass.gateways.agent.interrupt import Interrupt
 from windlass.git.format.remote import Remote
+from windlass_dev.git_server.bare_repositories import git_environment
+from windlass_dev.programs import debian_packages
 
 FILES = 10_000
 CHANGED = 20
 _ROUNDS = 5
-_SERVE = "import sys; from pathlib import Path; from windlass.cli.dev_git import serve; "
+_SERVE = "import sys; from pathlib import Path; from windlass_dev.cli.servers import serve_git; "
 
 
 def measure(ground: Ground) -> Iterator[Figure]:
@@ -212,7 +212,7 @@ class _Served:
 def _site(directory: Path) -> Iterator[tuple[EngineSite, str]]:
     root = directory / "srv"
     server = subprocess.Popen(
-        [sys.executable, "-c", f"{_SERVE}serve(Path(sys.argv[1]), create=['site'])", str(root)],
+        [sys.executable, "-c", f"{_SERVE}serve_git(Path(sys.argv[1]), create=['site'])", str(root)],
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -232,10 +232,10 @@ def _site(directory: Path) -> Iterator[tuple[EngineSite, str]]:
 
 
 def _git(*arguments: str) -> None:
-    subprocess.run(["git", *arguments], check=True, env=child_environment())
+    subprocess.run(["git", *arguments], check=True, env=git_environment())
 
 
 def _rsync(ground: Ground) -> list[str]:
-    found = packages.unpacked("rsync", ["rsync"], ground.progress)
+    found = debian_packages.provide_packages("rsync", ["rsync"], ground.progress)
     libraries = ":".join(str(path) for path in found.glob("usr/lib/*-linux-gnu"))
     return ["env", f"LD_LIBRARY_PATH={libraries}", str(found / "usr/bin/rsync")]

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlsplit
 
-from windlass.dev.desk import Desk
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 _SECONDS = 30.0
 _MERGE_PATCH = "application/merge-patch+json"
@@ -23,7 +23,7 @@ _MERGE_PATCH = "application/merge-patch+json"
 class Writer:
     """One connection, as the cluster's administrator."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: LocalCluster) -> None:
         pki = desk.directory / "pki"
         context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
         context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
@@ -50,7 +50,11 @@ class Writer:
 
 
 def write_all(
-    desk: Desk, numbers: Iterable[int], write: Callable[[Writer, int], None], *, writers: int
+    desk: LocalCluster,
+    numbers: Iterable[int],
+    write: Callable[[Writer, int], None],
+    *,
+    writers: int,
 ) -> None:
     """`write` once for every number; a number always falls to the same writer."""
     lots: list[list[int]] = [[] for _ in range(writers)]

@@ -12,7 +12,7 @@ import hypothesis
 import pytest
 
 if TYPE_CHECKING:
-    from windlass.dev.desk import Desk
+    from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytest_plugins = ["tests.support.scenarios", "tests.support.spreading"]
 
@@ -45,9 +45,9 @@ def _skip_where_no_node_can_run(items: list[pytest.Item]) -> None:
     wanted = [item for item in items if item.get_closest_marker("node")]
     if not wanted:
         return
-    from windlass.dev.node import precondition
+    from windlass_dev.node import requirements
 
-    problem = precondition.why_not()
+    problem = requirements.unmet_requirement()
     if problem is not None:
         for item in wanted:
             item.add_marker(pytest.mark.skip(reason=f"a node cannot run here: {problem}"))
@@ -91,7 +91,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Desk]:
+def cluster() -> Iterator[LocalCluster]:
     """The control plane that this run shares; only for tests marked `cluster`."""
     from tests.support import cluster as support
 
@@ -100,7 +100,7 @@ def cluster() -> Iterator[Desk]:
 
 
 @pytest.fixture(scope="session")
-def node_cluster() -> Iterator[Desk]:
+def node_cluster() -> Iterator[LocalCluster]:
     """The cluster with a node that this run shares; only for tests marked `cluster`, `node`."""
     from tests.support import node as support
 
@@ -109,7 +109,7 @@ def node_cluster() -> Iterator[Desk]:
 
 
 @pytest.fixture(scope="session")
-def quiet_cluster() -> Iterator[Desk]:
+def quiet_cluster() -> Iterator[LocalCluster]:
     """A control plane without an operator, for tests that run parts of one themselves."""
     from tests.support import cluster as support
 
@@ -118,7 +118,7 @@ def quiet_cluster() -> Iterator[Desk]:
 
 
 @pytest.fixture
-def namespace(cluster: Desk) -> Iterator[str]:
+def namespace(cluster: LocalCluster) -> Iterator[str]:
     """A namespace of the test's own on the shared control plane."""
     from tests.support import cluster as support
 

@@ -15,7 +15,7 @@ from tests.support.gitserver import Served, serving
 if TYPE_CHECKING:
     from tests.support.outskirts import Outskirts
     from tests.support.previews import Previews
-    from windlass.dev.desk import Desk
+    from windlass_dev.cluster.local_cluster import LocalCluster
 
 
 @pytest.fixture(scope="session")
@@ -26,16 +26,16 @@ def preview_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="session")
-def node_operator(node_cluster: Desk) -> Path:
+def node_operator(node_cluster: LocalCluster) -> Path:
     """The kubeconfig with exactly the operator's rights on the node's cluster."""
     from windlass.api.install import Install
-    from windlass.dev.install import install
+    from windlass_dev.cluster.installer import install
 
     return asyncio.run(install(node_cluster, Install())).kubeconfig
 
 
 @pytest.fixture(scope="session")
-def outskirts(node_cluster: Desk) -> Iterator[Outskirts]:
+def outskirts(node_cluster: LocalCluster) -> Iterator[Outskirts]:
     """Names to ask, addresses to be kept from, and somebody whom nothing keeps."""
     from tests.support.outskirts import Outskirts
 
@@ -45,7 +45,7 @@ def outskirts(node_cluster: Desk) -> Iterator[Outskirts]:
 
 @pytest.fixture
 async def tenant(
-    node_cluster: Desk, node_operator: Path, preview_host: Served, tmp_path: Path
+    node_cluster: LocalCluster, node_operator: Path, preview_host: Served, tmp_path: Path
 ) -> AsyncIterator[Previews]:
     """A namespace of the test's own with a repository and nobody working on it yet."""
     from tests.support import cluster as support

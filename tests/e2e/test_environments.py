@@ -16,11 +16,11 @@ from tests.support.outskirts import DNS, PUBLIC, WEB, Outskirts, serving_manifes
 from tests.support.pod_network import PodNetwork
 from tests.support.previews import ENVIRONMENTS, NAMESPACES, POLICIES, Previews
 from tests.support.waiting import eventually
-from windlass.dev.desk import Desk
 from windlass.environments.decide import owned_objects
 from windlass.kube.api import Api
 from windlass.kube.errors import Forbidden
 from windlass.objects.gvr import GVR
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.node]
 
@@ -46,7 +46,7 @@ async def _pod(tenant: Previews, name: str = "one") -> dict[str, Any]:
     return found
 
 
-async def _network(desk: Desk, tenant: Previews, name: str = "one") -> PodNetwork:
+async def _network(desk: LocalCluster, tenant: Previews, name: str = "one") -> PodNetwork:
     pod = (await _pod(tenant, name))["metadata"]
     return await asyncio.to_thread(pod_network.of, desk, pod["namespace"], pod["name"])
 
@@ -59,7 +59,7 @@ async def _soon(asks: Callable[[], T], what: str) -> T:
 
 @pytest.mark.scenario("E21", "E35", "E36", "E38", "E75")
 async def test_two_copies_run_and_do_not_meet(
-    tenant: Previews, node_cluster: Desk, outskirts: Outskirts
+    tenant: Previews, node_cluster: LocalCluster, outskirts: Outskirts
 ) -> None:
     """They serve inside alone; the fence comes back, a crash heals, deletion ends all."""
     # What crashed is not ready again at once, so that it can be seen.
@@ -76,7 +76,7 @@ async def test_two_copies_run_and_do_not_meet(
         await _deletion_ends_every_process(tenant, node_cluster)
 
 
-async def _serving_inside(tenant: Previews, desk: Desk) -> str:
+async def _serving_inside(tenant: Previews, desk: LocalCluster) -> str:
     """A pod without resources started; the address of its Service, which answers inside."""
     pod, place = await _pod(tenant), await tenant.place()
     resources = pod["spec"]["containers"][0]["resources"]
@@ -155,7 +155,7 @@ async def _a_crash_degrades_and_heals_by_itself(tenant: Previews, name: str) -> 
     assert after["status"]["revision"] == before["status"]["revision"]
 
 
-async def _deletion_ends_every_process(tenant: Previews, desk: Desk) -> None:
+async def _deletion_ends_every_process(tenant: Previews, desk: LocalCluster) -> None:
     """With the Environment go its namespace, its pods and what ran in them."""
     place = await tenant.place()
     uid = (await _pod(tenant))["metadata"]["uid"]

@@ -20,14 +20,15 @@ from tests.support.gateway_fleet import Fleet, controlling
 from tests.support.gitserver import commit_files, git_settings, serving
 from tests.support.waiting import eventually
 from windlass.api.registry import IGNITION_SYNCS
-from windlass.dev.node import gateway_pod, own_image
-from windlass.dev.node.gateway_pod import GatewayPod
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.objects.gvr import GVR
+from windlass_dev.mock_gateway import gateway_pod
+from windlass_dev.mock_gateway.gateway_pod import GatewayPod
+from windlass_dev.node import windlass_container
 
 if TYPE_CHECKING:
-    from windlass.dev.desk import Desk
+    from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.node]
 
@@ -47,9 +48,11 @@ def _files(title: str) -> dict[str, str]:
 
 
 @pytest.fixture
-async def site(node_cluster: Desk, node_operator: Path, tmp_path: Path) -> AsyncIterator[Fleet]:
+async def site(
+    node_cluster: LocalCluster, node_operator: Path, tmp_path: Path
+) -> AsyncIterator[Fleet]:
     """A namespace whose gateways can reach a git server on this machine."""
-    own_image.load(node_cluster)
+    windlass_container.load_image(node_cluster)
     with (
         serving(tmp_path / "git", host=node_cluster.host) as served,
         support.fresh_namespace(node_cluster, pods=True) as namespace,
@@ -69,7 +72,7 @@ async def site(node_cluster: Desk, node_operator: Path, tmp_path: Path) -> Async
                 yield fleet
 
 
-def _pod(fleet: Fleet, desk: Desk) -> dict[str, Any]:
+def _pod(fleet: Fleet, desk: LocalCluster) -> dict[str, Any]:
     return GatewayPod(
         name=POD,
         namespace=fleet.namespace,
@@ -81,7 +84,7 @@ def _pod(fleet: Fleet, desk: Desk) -> dict[str, Any]:
     ).as_object()
 
 
-async def _asked(desk: Desk, fleet: Fleet, path: str) -> Any:
+async def _asked(desk: LocalCluster, fleet: Fleet, path: str) -> Any:
     """What the mock gateway says of itself, asked in its pod's own network once it is up."""
     network = await asyncio.to_thread(pod_network.of, desk, fleet.namespace, POD)
 
@@ -112,7 +115,9 @@ async def _synced(fleet: Fleet, commit: str) -> None:
     await eventually(look, f"{commit} is on the gateway", seconds=90.0)
 
 
-async def test_a_push_reaches_the_gateway_and_is_scanned(site: Fleet, node_cluster: Desk) -> None:
+async def test_a_push_reaches_the_gateway_and_is_scanned(
+    site: Fleet, node_cluster: LocalCluster
+) -> None:
     """First files before the gateway starts, later ones by a scan, and never a torn read."""
     first = commit_files(site.repository, _files("Line 1"))
     sync = site.sync(

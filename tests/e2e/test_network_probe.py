@@ -15,9 +15,6 @@ from tests.support import desk as commands
 from tests.support import node as nodes
 from tests.support import program
 from windlass.base.clock import SystemClock
-from windlass.dev import cluster as control_plane
-from windlass.dev import components, state
-from windlass.dev.desk import Desk
 from windlass.environments.decide import enforcement, probe_places
 from windlass.environments.holdings import NETWORK_POLICIES
 from windlass.environments.probe import NetworkProbe
@@ -25,13 +22,16 @@ from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.objects.gvr import GVR
 from windlass.objects.json import Object
+from windlass_dev.cluster import cluster as control_plane
+from windlass_dev.cluster import cluster_state, components
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.node]
 
 ABSENT = "Not/An/Image"
 
 
-def _left(desk: Desk) -> list[Any]:
+def _left(desk: LocalCluster) -> list[Any]:
     path = f"/api/v1/namespaces?labelSelector={probe_places.SELECTOR}"
     found: list[Any] = json.loads(desk.api.ask(path).text)["items"]
     return found
@@ -41,7 +41,7 @@ Said = dict[str, subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="module")
-def said(node_cluster: Desk) -> Said:
+def said(node_cluster: LocalCluster) -> Said:
     """What two probes say that run side by side, by their image."""
 
     def run(image: str) -> subprocess.CompletedProcess[str]:
@@ -53,7 +53,7 @@ def said(node_cluster: Desk) -> Said:
         return dict(zip(images, pool.map(run, images), strict=True))
 
 
-def test_a_network_that_enforces(said: Said, node_cluster: Desk) -> None:
+def test_a_network_that_enforces(said: Said, node_cluster: LocalCluster) -> None:
     """Both directions are measured, and the namespaces are gone."""
     done = said[nodes.IMAGE]
     assert done.returncode == 0, done.stdout + done.stderr
@@ -86,9 +86,9 @@ class _Unenforced(Api):
         return await super().create(gvr, obj, field_manager=field_manager, dry_run=dry_run)
 
 
-def test_a_network_that_does_not(node_cluster: Desk) -> None:
+def test_a_network_that_does_not(node_cluster: LocalCluster) -> None:
     """Nobody makes rules of new policies while the enforcer is dead; the probe sees it."""
-    now = state.load(node_cluster.directory)
+    now = cluster_state.load_state(node_cluster.directory)
     assert now is not None
     enforcer = now.processes[components.POLICIES].pid
 
@@ -107,7 +107,7 @@ def test_a_network_that_does_not(node_cluster: Desk) -> None:
     assert _left(node_cluster) == []
 
 
-def test_an_image_that_cannot_be_had(said: Said, node_cluster: Desk) -> None:
+def test_an_image_that_cannot_be_had(said: Said, node_cluster: LocalCluster) -> None:
     """The kubelet's own reason is told at once."""
     done = said[ABSENT]
     assert done.returncode == 1

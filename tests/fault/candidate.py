@@ -8,14 +8,14 @@ from pathlib import Path
 
 from tests.support.operator import Operator, free_port
 from windlass.api.install import Install
-from windlass.dev import install
-from windlass.dev.desk import Desk
+from windlass_dev.cluster import installer
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 
 @functools.cache
-def operator_kubeconfig(desk: Desk) -> Path:
+def operator_kubeconfig(desk: LocalCluster) -> Path:
     """Install windlass on the desk; the kubeconfig with exactly the operator's rights."""
-    return asyncio.run(install.install(desk, Install("windlass", "windlass-system"))).kubeconfig
+    return asyncio.run(installer.install(desk, Install("windlass", "windlass-system"))).kubeconfig
 
 
 class Candidate(Operator):
@@ -24,7 +24,7 @@ class Candidate(Operator):
     Its webhook is not the registered one, so what it writes has no proven author.
     """
 
-    def __init__(self, desk: Desk, directory: Path, kubeconfig: Path, *flags: str) -> None:
+    def __init__(self, desk: LocalCluster, directory: Path, kubeconfig: Path, *flags: str) -> None:
         super().__init__(desk, directory, *flags, authors=False)
         self.stores = directory / "stores"
         self._kubeconfig = kubeconfig

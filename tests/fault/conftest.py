@@ -18,7 +18,7 @@ from tests.support.gitserver import PASSWORD, Served, serving
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, operating
 from tests.support.people import SwiftMirrored, admin_of
-from windlass.dev.desk import Desk
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 FLAGS = (
     "--capabilities=reverser",
@@ -32,7 +32,7 @@ Mirrors = Callable[..., Mirrored]
 
 
 @pytest.fixture(scope="session")
-def desk() -> Iterator[Desk]:
+def desk() -> Iterator[LocalCluster]:
     """The control plane that the tests of this folder share and may hurt."""
     with clusters.running("fault") as found:
         clusters.bind_cluster_admin(found, "dev")
@@ -48,7 +48,7 @@ def git_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="module")
-def operator(desk: Desk, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+def operator(desk: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     """The operator of one file's tests; it must be alive when they are done."""
     with operating(desk, tmp_path_factory.mktemp("operator"), *FLAGS, authors=False) as found:
         yield found
@@ -56,7 +56,7 @@ def operator(desk: Desk, tmp_path_factory: pytest.TempPathFactory) -> Iterator[O
 
 
 @pytest.fixture
-def idle_operator(desk: Desk, tmp_path: Path) -> Iterator[Operator]:
+def idle_operator(desk: LocalCluster, tmp_path: Path) -> Iterator[Operator]:
     """An operator that the test starts, ends and starts again."""
     found = Operator(desk, tmp_path, *FLAGS, authors=False)
     yield found
@@ -64,7 +64,7 @@ def idle_operator(desk: Desk, tmp_path: Path) -> Iterator[Operator]:
 
 
 @pytest.fixture
-def candidates(desk: Desk, tmp_path: Path) -> Iterator[Callable[..., Candidate]]:
+def candidates(desk: LocalCluster, tmp_path: Path) -> Iterator[Callable[..., Candidate]]:
     """More replicas beside the desk's operator, each with ports and stores of its own."""
     made: list[Candidate] = []
 
@@ -81,7 +81,7 @@ def candidates(desk: Desk, tmp_path: Path) -> Iterator[Callable[..., Candidate]]
 
 
 @pytest.fixture
-def mirrors(desk: Desk, git_host: Served) -> Iterator[Mirrors]:
+def mirrors(desk: LocalCluster, git_host: Served) -> Iterator[Mirrors]:
     """Namespaces with a repository each; nothing of ours is left in them afterwards."""
     with contextlib.ExitStack() as stack:
 

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from typing import Self
 
-from windlass.dev.git_repositories import child_environment
+from windlass_dev.git_server.bare_repositories import git_environment
 
 
 class ForeignWriter:
@@ -50,7 +50,7 @@ class ForeignWriter:
         done = subprocess.run(
             ["git", *person, *arguments],
             cwd=None if clone else self._directory,
-            env=child_environment(),
+            env=git_environment(),
             capture_output=True,
             timeout=60,
         )

@@ -15,9 +15,9 @@ from tests.fault import history
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
 from tests.support.people import admin_of, swift_person
-from windlass.dev import state
-from windlass.dev.components import API_SERVER
-from windlass.dev.desk import Desk
+from windlass_dev.cluster import cluster_state
+from windlass_dev.cluster.components import API_SERVER
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
 
@@ -52,7 +52,7 @@ def _writing(mirrored: Mirrored) -> Iterator[dict[str, str]]:
 
 
 def test_restarts_under_load_lose_nothing(
-    mirrored: Mirrored, idle_operator: Operator, desk: Desk
+    mirrored: Mirrored, idle_operator: Operator, desk: LocalCluster
 ) -> None:
     """The operator stays alive, says that it is not ready meanwhile, and catches up.
 
@@ -89,8 +89,8 @@ def test_restarts_under_load_lose_nothing(
     history.assert_sound(mirrored)
 
 
-def _pids(desk: Desk) -> dict[str, int]:
-    now = state.load(desk.directory)
+def _pids(desk: LocalCluster) -> dict[str, int]:
+    now = cluster_state.load_state(desk.directory)
     assert now is not None
     return {component: process.pid for component, process in now.processes.items()}
 

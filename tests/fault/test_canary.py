@@ -17,8 +17,8 @@ from tests.support.gitserver import serving
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually, operating
 from tests.support.people import admin_of
-from windlass.dev.desk import Desk
-from windlass.dev.git_faults import Fault
+from windlass_dev.cluster.local_cluster import LocalCluster
+from windlass_dev.git_server.fault_injection import GitFault
 
 pytestmark = pytest.mark.cluster
 
@@ -43,7 +43,7 @@ def _sings(text: str) -> set[str]:
 
 
 @pytest.fixture
-def operator(desk: Desk, tmp_path: Path) -> Iterator[Operator]:
+def operator(desk: LocalCluster, tmp_path: Path) -> Iterator[Operator]:
     """An operator from a shell: what the kernel shows of a forked one is not its own."""
     with operating(desk, tmp_path / "operator", *FLAGS, authors=False, forked=False) as found:
         yield found
@@ -51,7 +51,7 @@ def operator(desk: Desk, tmp_path: Path) -> Iterator[Operator]:
 
 @pytest.mark.scenario("A111")
 def test_the_canary_is_found_nowhere(
-    mirrors: Mirrors, operator: Operator, desk: Desk, tmp_path: Path
+    mirrors: Mirrors, operator: Operator, desk: LocalCluster, tmp_path: Path
 ) -> None:
     """Logs, status, events, metrics, processes during a push, and every Git object: silent."""
     earlier = _stores(desk)
@@ -67,7 +67,7 @@ def test_the_canary_is_found_nowhere(
         path = f"v1/secrets/{mirrored.namespace}/mirrored.yaml"
         eventually(lambda: path in mirrored.files(), "the redacted Secret", seconds=40.0)
         assert "REDACTED(" in mirrored.files()[path]
-        served.server.faults.set(Fault("hang", service="receive-pack", advertisement=False))
+        served.server.faults.set(GitFault("hang", service="receive-pack", advertisement=False))
         mirrored.person("alice").apply(mirrored.config_map("one", a="1"))
         eventually(lambda: b"push\0--porcelain" in _processes(), "a push under way", seconds=30.0)
         for _ in range(10):
@@ -91,7 +91,7 @@ def test_the_canary_is_found_nowhere(
                 assert not _sings(file.read_bytes().decode("latin-1"))
 
 
-def _stores(desk: Desk) -> set[Path]:
+def _stores(desk: LocalCluster) -> set[Path]:
     """The operator's stores, one for each repository."""
     return {path for path in (desk.directory / "stores").glob("[!.]*") if path.is_dir()}
 

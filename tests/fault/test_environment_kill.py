@@ -40,7 +40,7 @@ from tests.support.previews import (
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from windlass.dev.desk import Desk
+    from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
 
@@ -132,7 +132,9 @@ def source_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture
-async def tenant(desk: Desk, source_host: Served, tmp_path: Path) -> AsyncIterator[Previews]:
+async def tenant(
+    desk: LocalCluster, source_host: Served, tmp_path: Path
+) -> AsyncIterator[Previews]:
     """A namespace with a repository, on a control plane without any other Environment."""
     with clusters.fresh_namespace(desk) as namespace:
         async with previews(desk, namespace, source_host, tmp_path) as found:

@@ -16,8 +16,8 @@ from tests.support.gitserver import PASSWORD, Served, commit_files, serving
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
 from tests.support.people import admin_of
-from windlass.dev.desk import Desk
-from windlass.dev.git_faults import Fault, Faults
+from windlass_dev.cluster.local_cluster import LocalCluster
+from windlass_dev.git_server.fault_injection import ActiveFault, GitFault
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("operator")]
 
@@ -28,7 +28,7 @@ DEPTH = "gitopsreverser_repo_branch_queue_depth"
 
 
 @pytest.fixture
-def faults(git_host: Served) -> Iterator[Faults]:
+def faults(git_host: Served) -> Iterator[ActiveFault]:
     """The faults of the git server; none is left behind."""
     yield git_host.server.faults
     git_host.server.faults.clear()
@@ -149,12 +149,12 @@ def test_a_hostile_url_is_refused_and_not_repeated(
 
 
 def test_a_redirect_to_another_host_gets_no_credentials(
-    mirrored: Mirrored, faults: Faults, tmp_path: Path
+    mirrored: Mirrored, faults: ActiveFault, tmp_path: Path
 ) -> None:
     """The remote is not reached, and the other host saw no Authorization header."""
     with serving(tmp_path) as other:
         elsewhere = other.server.url("x").removesuffix("/x.git")
-        faults.set(Fault("redirect", location=elsewhere))
+        faults.set(GitFault("redirect", location=elsewhere))
         mirrored.admin.apply(mirrored.secret(), mirrored.repo_config())
         mirrored.await_condition("gitrepoconfig", "repo", "ConnectionFailed")
         assert not any(seen.had_authorization for seen in other.server.requests)
@@ -186,12 +186,12 @@ def test_foreign_pushes_in_a_loop_cost_nobody_a_change(
 
 
 @pytest.mark.scenario("A75")
-def test_a_lost_reply_makes_no_second_commit(mirrored: Mirrored, faults: Faults) -> None:
+def test_a_lost_reply_makes_no_second_commit(mirrored: Mirrored, faults: ActiveFault) -> None:
     """The server took the pack and the connection died: that was a success."""
     mirrored.configured(CONFIG_MAPS)
     _create(mirrored, "zero")
     _await_files(mirrored, "zero")
-    faults.set(Fault("cut", service="receive-pack", times=1, advertisement=False))
+    faults.set(GitFault("cut", service="receive-pack", times=1, advertisement=False))
     _create(mirrored, "one")
     _await_files(mirrored, "one")
     _create(mirrored, "two")
@@ -204,14 +204,14 @@ def test_a_lost_reply_makes_no_second_commit(mirrored: Mirrored, faults: Faults)
 
 @pytest.mark.scenario("A82")
 def test_a_protected_branch_is_said_with_the_servers_words(
-    mirrored: Mirrored, faults: Faults, operator: Operator
+    mirrored: Mirrored, faults: ActiveFault, operator: Operator
 ) -> None:
     """PushRejected while it lasts; after a request, everything comes together."""
     mirrored.configured(CONFIG_MAPS)
     _create(mirrored, "zero")
     _await_files(mirrored, "zero")
     pushes = len(history.moves(mirrored))
-    faults.set(Fault("protected", service="receive-pack", branch="main"))
+    faults.set(GitFault("protected", service="receive-pack", branch="main"))
     _create(mirrored, "one", "two")
     assert "this is a protected branch" in _ready(mirrored, "PushRejected")
     assert mirrored.condition("gitdestination", "destination", "Stalled")["status"] == "True"
@@ -228,13 +228,13 @@ def test_a_protected_branch_is_said_with_the_servers_words(
 
 @pytest.mark.parametrize("mode", ["error", "hang", "slow", "endless"])
 def test_a_push_that_does_not_end_is_ended(
-    mode: str, mirrored: Mirrored, faults: Faults, operator: Operator, desk: Desk
+    mode: str, mirrored: Mirrored, faults: ActiveFault, operator: Operator, desk: LocalCluster
 ) -> None:
     """The deadline ends the whole child; no lock and no process is left, and it recovers."""
     mirrored.configured(CONFIG_MAPS)
     _create(mirrored, "zero")
     _await_files(mirrored, "zero")
-    faults.set(Fault(mode, service="receive-pack"))
+    faults.set(GitFault(mode, service="receive-pack"))
     _create(mirrored, "one")
     if mode == "hang":
         eventually(lambda: operator.metric(ACTIVE) >= 1.0, "a worker that is busy")

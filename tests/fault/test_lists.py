@@ -15,7 +15,7 @@ from tests.support.mirrored import Mirrored
 from tests.support.operator import eventually
 from tests.support.people import admin_of
 from tests.support.watch_proxy import Answer, Hangup, Seen, Stream
-from windlass.dev.desk import Desk
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
 
@@ -27,7 +27,7 @@ Match = Callable[[Seen], bool]
 
 
 @pytest.fixture(scope="module")
-def line(desk: Desk, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
+def line(desk: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
     """The proxy between the operator of this file and the API server."""
     with proxied(operator_kubeconfig(desk), tmp_path_factory.mktemp("proxy")) as found:
         yield found
@@ -35,7 +35,7 @@ def line(desk: Desk, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxi
 
 @pytest.fixture(scope="module")
 def operator(
-    desk: Desk, line: Proxied, tmp_path_factory: pytest.TempPathFactory
+    desk: LocalCluster, line: Proxied, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Candidate]:
     """An operator that sees the cluster through the proxy."""
     directory = tmp_path_factory.mktemp("operator")

@@ -10,7 +10,7 @@ import pytest
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
 from tests.support.people import admin_of, swift_person
-from windlass.dev.desk import Desk
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
 
@@ -63,7 +63,9 @@ TURNING = {f"turns-{name}": poison for name, poison in POISONS.items()}
 
 
 @pytest.mark.scenario("A104")
-def test_poison_harms_nobody_but_itself(mirrored: Mirrored, operator: Operator, desk: Desk) -> None:
+def test_poison_harms_nobody_but_itself(
+    mirrored: Mirrored, operator: Operator, desk: LocalCluster
+) -> None:
     """A hundred files, each poison Undecodable; a file that was there before is kept as it is."""
     alice, pid = swift_person(mirrored, "alice"), operator.pid
     alice.apply(_definition())
@@ -110,7 +112,7 @@ def _path(mirrored: Mirrored, name: str) -> str:
     return f"{GROUP}/v1/widgets/{mirrored.namespace}/{name}.yaml"
 
 
-def _replace(desk: Desk, place: str, value: object) -> None:
+def _replace(desk: LocalCluster, place: str, value: object) -> None:
     found = json.loads(desk.api.ask(place).text)
     found["spec"]["value"] = value
     done = desk.api.ask(place, method="PUT", body=found)

@@ -24,10 +24,10 @@ from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually, operating
 from tests.support.people import admin_of, swift_person
 from windlass.api.install import Install
-from windlass.dev.desk import Desk
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.objects.gvr import GVR
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
 
@@ -66,7 +66,7 @@ def _role(mirrored: Mirrored, name: str) -> dict[str, Any]:
     }
 
 
-async def _create_all(desk: Desk, documents: list[dict[str, Any]]) -> None:
+async def _create_all(desk: LocalCluster, documents: list[dict[str, Any]]) -> None:
     """Create objects over one connection, as one person who is in a hurry."""
     maps = GVR("", "v1", "configmaps")
     async with Connection.open(kubeconfig=desk.admin_kubeconfig) as connection:
@@ -76,7 +76,7 @@ async def _create_all(desk: Desk, documents: list[dict[str, Any]]) -> None:
 
 @pytest.mark.scenario("A89", "A91", "A95")
 def test_objects_deleted_while_down_go_in_one_push(
-    mirrored: Mirrored, idle_operator: Operator, desk: Desk
+    mirrored: Mirrored, idle_operator: Operator, desk: LocalCluster
 ) -> None:
     """Hundreds of files and the last one of a type go together; files of people stay."""
     theirs = _by_hand(mirrored)
@@ -108,7 +108,7 @@ def test_objects_deleted_while_down_go_in_one_push(
 
 @pytest.mark.scenario("A27", "A21")
 def test_rules_and_exclusions_that_changed_while_down_are_followed(
-    mirrored: Mirrored, idle_operator: Operator, desk: Desk, tmp_path: Path
+    mirrored: Mirrored, idle_operator: Operator, desk: LocalCluster, tmp_path: Path
 ) -> None:
     """Files of a deleted rule and of an excluded type go, each with its reason."""
     idle_operator.start()
@@ -202,7 +202,7 @@ HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 
 def test_a_restart_leaves_the_webhook_as_it_is_and_out_of_the_mirror(
-    idle_operator: Operator, git_host: Served, desk: Desk
+    idle_operator: Operator, git_host: Served, desk: LocalCluster
 ) -> None:
     """Path and authority outlive the process, and what we write there is nobody's wish."""
     hooks = {"resources": ["validatingwebhookconfigurations"], "scope": "Cluster"}
@@ -232,7 +232,7 @@ def _hook(name: str) -> dict[str, Any]:
     }
 
 
-def _our_hook(desk: Desk) -> dict[str, Any]:
+def _our_hook(desk: LocalCluster) -> dict[str, Any]:
     found = desk.api.ask(f"{HOOKS}/{Install().webhook_configuration}")
     hook: dict[str, Any] = json.loads(found.text)
     return hook
@@ -286,7 +286,7 @@ def _truncate(stores: Path) -> int:
 @pytest.mark.scenario("A84")
 @pytest.mark.parametrize("running", [True, False], ids=["running", "stopped"])
 def test_a_damaged_store_is_fetched_again(
-    running: bool, mirrored: Mirrored, idle_operator: Operator, desk: Desk
+    running: bool, mirrored: Mirrored, idle_operator: Operator, desk: LocalCluster
 ) -> None:
     """Every object of the store is cut in half; nobody sees more of it than a log line."""
     commit_files(mirrored.path, {f"files/{number}.txt": f"{number}\n" for number in range(150)})

@@ -15,16 +15,10 @@ from tests.support import manifests as written
 from tests.support.few_draws import maps_of, picks, planted, row, shares, values_of
 from tests.support.manifests import OWNER, PLACE
 from windlass.environments.decide import bundle as bundles
-from windlass.environments.decide import (
-    field_rules,
-    kinds,
-    manifests,
-    marks,
-    object_shapes,
-    phase,
-)
+from windlass.environments.decide import field_rules, kinds, manifests, marks, object_shapes, phase
 from windlass.environments.decide.bundle import Bundle, BundleRefused
 from windlass.environments.decide.manifests import RenderRefused
+from windlass.environments.decide.marking import PRUNE, RECREATE
 from windlass.objects.json import JSON, Object
 
 FIELDS = (
@@ -140,7 +134,7 @@ def _marked(obj: Object) -> bool:
 
 def _is_clean(said: dict[str, str], ours: dict[str, str]) -> bool:
     """Whether nothing is said in the operator's name but what the operator says."""
-    kept = {bundles.PRUNE, bundles.RECREATE, bundles.APPLIED_HASH}
+    kept = {PRUNE, RECREATE, bundles.APPLIED_HASH}
     return all(
         name in kept or ours.get(name) == value
         for name, value in said.items()

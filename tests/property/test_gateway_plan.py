@@ -14,10 +14,9 @@ from tests.support.gateway_plans import Commit, Disk, Gateway, Synced, pod_of
 from windlass.gateways.decide import live as live_trees
 from windlass.gateways.decide import manifest as manifests
 from windlass.gateways.decide import plan as plans
-from windlass.gateways.decide.deletes import Allowance, DeletePolicy
+from windlass.gateways.decide.deletes import Allowance, DeletePolicy, Safety
 from windlass.gateways.decide.globs import Globs
 from windlass.gateways.decide.paths import parents
-from windlass.gateways.decide.plan import Safety
 from windlass.gateways.decide.protected import is_protected
 from windlass.gateways.decide.refusal import Refused
 from windlass.gateways.decide.routing import (

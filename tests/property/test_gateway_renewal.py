@@ -17,13 +17,7 @@ from windlass.gateways.decide.layout import Layout, Listed
 from windlass.gateways.decide.paths import parents
 from windlass.gateways.decide.policing import Caps
 from windlass.gateways.decide.refusal import Refused
-from windlass.gateways.decide.routing import (
-    Normalise,
-    PatchSet,
-    Profile,
-    ProfileMapping,
-    Routing,
-)
+from windlass.gateways.decide.routing import Normalise, PatchSet, Profile, ProfileMapping, Routing
 from windlass.gateways.decide.selection import Revision, Selection
 
 LINK = 0o120000

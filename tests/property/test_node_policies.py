@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.support.packet_filter import Packet, PacketFilter
 from tests.support.policy_simulator import Cluster, Party
-from windlass.dev.node.policies import chains, places, reading
-from windlass.dev.node.policies.seen import IpBlock, Pod, World
+from windlass_dev.netpol import iptables_chains, policy_decoder, policy_model
+from windlass_dev.netpol.policy_model import IpBlock, PolicyInputs, PolicyPod
 
 NETWORK = "10.9.1.0/24"
 SPACES = ("red", "blue")
@@ -83,15 +83,15 @@ def test_filter_and_api_agree(
 
 
 def _filter(parties: list[Party], policies: dict[str, list[dict[str, Any]]]) -> PacketFilter:
-    pods = tuple(Pod(one.namespace, one.address, one.address, one.labels) for one in parties)
+    pods = tuple(PolicyPod(one.namespace, one.address, one.address, one.labels) for one in parties)
     read = tuple(
-        reading.policy(name, json.dumps({"spec": spec}).encode())
+        policy_decoder.decode_policy(name, json.dumps({"spec": spec}).encode())
         for name, specs in policies.items()
         for spec in specs
     )
     spaces = {name: {"kubernetes.io/metadata.name": name} for name in SPACES}
-    wanted = chains.of(World(pods, spaces, read), NETWORK)
-    return PacketFilter(chains.restored(wanted, chains.Found()))
+    wanted = iptables_chains.build_chains(PolicyInputs(pods, spaces, read), NETWORK)
+    return PacketFilter(iptables_chains.restore_script(wanted, iptables_chains.InstalledChains()))
 
 
 _networks = st.builds(
@@ -105,7 +105,7 @@ _networks = st.builds(
 def test_a_block_is_cut_exactly(cidr: str, holes: list[str], number: int) -> None:
     """An address is in the pieces if it is in the block and in none of its exceptions."""
     address = ipaddress.IPv4Address(number)
-    pieces = places.networks(IpBlock(cidr, tuple(holes)))
+    pieces = policy_model.block_networks(IpBlock(cidr, tuple(holes)))
     meant = address in ipaddress.ip_network(cidr) and not any(
         address in ipaddress.ip_network(hole) for hole in holes
     )

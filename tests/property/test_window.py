@@ -15,8 +15,9 @@ from windlass.objects.identity import Identity
 from windlass.reverser.arrival import Arrival
 from windlass.reverser.decide import transition, window
 from windlass.reverser.decide.attribution import Miss, Tier
+from windlass.reverser.decide.author import Author
 from windlass.reverser.decide.transition import Operation
-from windlass.reverser.decide.window import Author, Change, PlannedCommit
+from windlass.reverser.decide.window import Change, PlannedCommit
 from windlass.reverser.folder import Gathered
 
 START = datetime(2024, 5, 1, tzinfo=UTC)

@@ -29,7 +29,6 @@ from tests.support.gitserver import Served, commit_files, tips
 from tests.support.operator import eventually, free_port
 from tests.support.people import Swift
 from windlass.api.ignitionsync import IgnitionSync
-from windlass.dev.desk import Desk
 from windlass.gateways.agent.state_directory import MEMORY
 from windlass.gateways.decide import metadata as metadatas
 from windlass.gateways.decide import owned, rights, routing, status_report, targets
@@ -38,6 +37,7 @@ from windlass.gateways.decide.owned import Owner
 from windlass.gateways.decide.routing import PREFIX
 from windlass.gateways.decide.status_report import Report
 from windlass.gateways.decide.targets import Wish
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 CR = "site"
 POD = "site-0"
@@ -215,7 +215,7 @@ def _get(url: str) -> tuple[int, str]:
 class AgentBench:
     """One pod's surroundings: cluster objects, mounted files, repository, gateway."""
 
-    desk: Desk
+    desk: LocalCluster
     namespace: str
     directory: Path
     served: Served
@@ -406,7 +406,7 @@ class AgentBench:
 
 
 @contextlib.contextmanager
-def agent_bench(desk: Desk, namespace: str, directory: Path) -> Iterator[AgentBench]:
+def agent_bench(desk: LocalCluster, namespace: str, directory: Path) -> Iterator[AgentBench]:
     """A bench whose agent has not been started yet, and is gone afterwards."""
     data = directory / "data"
     data.mkdir()

@@ -11,14 +11,14 @@ from tests.support.gitserver import Served
 from tests.support.mirrored import GROUP, Mirrored
 from tests.support.operator import eventually
 from tests.support.people import SwiftMirrored, admin_of
-from windlass.dev.desk import Desk
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 NAMESPACE = "windlass-system"
 RULE = "central"
 
 
 @contextlib.contextmanager
-def central(desk: Desk, served: Served) -> Iterator[Mirrored]:
+def central(desk: LocalCluster, served: Served) -> Iterator[Mirrored]:
     """A repository of its own; its objects, and the cluster rule, are gone afterwards."""
     found = SwiftMirrored(desk, served, NAMESPACE, f"central-{uuid.uuid4().hex[:8]}.git")
     try:

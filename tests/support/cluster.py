@@ -18,9 +18,11 @@ from pathlib import Path
 
 from tests.support import lines
 from windlass.api.registry import KINDS
-from windlass.dev import binaries, cluster, places
-from windlass.dev.desk import Desk
-from windlass.dev.progress import Lines
+from windlass_dev import directories
+from windlass_dev.cluster import cluster
+from windlass_dev.cluster.local_cluster import LocalCluster
+from windlass_dev.programs import provider
+from windlass_dev.progress import LineReporter
 
 _OURS = re.compile(r"test-(\d+)(-.*)?")
 
@@ -34,19 +36,21 @@ def prepare() -> None:
     """Have the programs at hand before any test's clock runs: a first build takes minutes."""
     stream = sys.__stderr__
     assert stream is not None
-    binaries.locate(None, Lines(stream))
+    provider.provide_tools(None, LineReporter(stream))
 
 
 def remove_leftovers() -> None:
     """End the clusters of test runs that are no more."""
-    for found in places.names():
+    for found in directories.cluster_names():
         match = _OURS.fullmatch(found)
         if match and not Path(f"/proc/{match[1]}").exists():
             cluster.down(found)
 
 
 @contextlib.contextmanager
-def running(suffix: str = "", *, extra_api_server_args: tuple[str, ...] = ()) -> Iterator[Desk]:
+def running(
+    suffix: str = "", *, extra_api_server_args: tuple[str, ...] = ()
+) -> Iterator[LocalCluster]:
     """A control plane of this run that is gone afterwards, whatever happened to it."""
     chosen = name(suffix)
     try:
@@ -57,7 +61,7 @@ def running(suffix: str = "", *, extra_api_server_args: tuple[str, ...] = ()) ->
 
 
 @contextlib.contextmanager
-def fresh_namespace(desk: Desk, *, pods: bool = False) -> Iterator[str]:
+def fresh_namespace(desk: LocalCluster, *, pods: bool = False) -> Iterator[str]:
     """A namespace nobody used before; the end of what acts in it is begun, not awaited.
 
     Without running pods that is what windlass acts on. The rest stays: an API server spends
@@ -82,7 +86,7 @@ def _acting(namespace: str) -> Iterator[str]:
             yield f"/apis/{kind.gvr.api_version}/namespaces/{namespace}/{kind.plural}"
 
 
-def bind_cluster_admin(desk: Desk, group: str) -> None:
+def bind_cluster_admin(desk: LocalCluster, group: str) -> None:
     """Let everybody in `group` do everything on `desk`."""
     binding = {
         "apiVersion": "rbac.authorization.k8s.io/v1",

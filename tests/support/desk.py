@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from tests.support import program
-from windlass.dev import places
+from windlass_dev import directories
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -48,8 +48,8 @@ def is_alive(pid: int) -> bool:
 
 def remains(name: str) -> list[str]:
     """Everything that shows there was a cluster `name`: files, locks, processes."""
-    directory = places.directory(name)
-    files = [str(path) for path in (directory, places.lock_file(name)) if path.exists()]
+    directory = directories.cluster_directory(name)
+    files = [str(path) for path in (directory, directories.lock_file(name)) if path.exists()]
     return files + [f"process {pid}" for pid in pids_naming(directory)]
 
 

@@ -17,13 +17,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from windlass.api.install import Install
-from windlass.dev.desk import Desk
 from windlass.objects.gvr import GVR
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 _CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 
-def address(desk: Desk) -> str:
+def address(desk: LocalCluster) -> str:
     """The URL that the API server calls, as it stands in the webhook configuration."""
     found = desk.api.ask(f"{_CONFIGURATIONS}/{Install().webhook_configuration}")
     assert found.ok, found
@@ -75,7 +75,7 @@ def post(url: str, body: bytes) -> tuple[int, bytes]:
         connection.close()
 
 
-def forge(desk: Desk, user: str, gvr: GVR, *objects: Any, **given: Any) -> None:
+def forge(desk: LocalCluster, user: str, gvr: GVR, *objects: Any, **given: Any) -> None:
     """Have the operator's webhook believe that `user` asks for a change."""
     status, answer = post(address(desk), review(user, gvr, *objects, **given))
     assert (status, b'"allowed":true' in answer) == (200, True), (status, answer)

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.support.server_loop import server_loop
-from windlass.dev.gateway_server import GatewayServer, GatewaySettings
+from windlass_dev.mock_gateway.gateway_server import MockGatewayServer, MockGatewaySettings
 
 TOKEN = "agent:s3cret-of-the-agent"
 _SECONDS = 15.0
@@ -76,7 +76,7 @@ def ask(
 @contextlib.contextmanager
 def serving(data: Path, **settings: Any) -> Iterator[Gateway]:
     """A gateway over `data` in a thread of its own, so that tests may block."""
-    server = GatewayServer(GatewaySettings(data, **settings))
+    server = MockGatewayServer(MockGatewaySettings(data, **settings))
     with server_loop() as running:
         running.run(server.start())
         try:

@@ -18,12 +18,13 @@ from windlass.gateways.decide import layout as layouts
 from windlass.gateways.decide import live as live_trees
 from windlass.gateways.decide import plan as plans
 from windlass.gateways.decide.changes import Changes, Digest
+from windlass.gateways.decide.deletes import Safety
 from windlass.gateways.decide.gateway import Pod
 from windlass.gateways.decide.layout import Layout, Listed
 from windlass.gateways.decide.live import Live, Other
 from windlass.gateways.decide.manifest import Manifest, Stat
 from windlass.gateways.decide.paths import parents
-from windlass.gateways.decide.plan import Plan, Safety, Target
+from windlass.gateways.decide.plan import Plan, Target
 from windlass.gateways.decide.protected import is_protected
 from windlass.gateways.decide.rendering import Recipe
 from windlass.gateways.decide.routing import PREFIX, Routing, profile_hash, routing_hash

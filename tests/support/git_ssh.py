@@ -12,8 +12,8 @@ from pathlib import Path
 import asyncssh
 
 from tests.support.server_loop import server_loop
-from windlass.dev.git_repositories import child_environment
 from windlass.git.format.remote import Remote
+from windlass_dev.git_server.bare_repositories import git_environment
 
 _SERVICES = frozenset({"git-upload-pack", "git-receive-pack"})
 
@@ -56,7 +56,7 @@ async def _serve(process: asyncssh.SSHServerProcess[bytes], root: Path) -> None:
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env=child_environment(),
+        env=git_environment(),
     )
     try:
         await process.redirect(child.stdin, child.stdout, child.stderr)

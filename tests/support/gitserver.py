@@ -14,11 +14,11 @@ from pathlib import Path
 import pygit2
 
 from tests.support.server_loop import server_loop
-from windlass.dev.git_repositories import child_environment
-from windlass.dev.git_server import GitServer, GitServerSettings
 from windlass.git.credentials import Credentials
 from windlass.git.format.remote import Remote
 from windlass.git.settings import GitSettings
+from windlass_dev.git_server.bare_repositories import git_environment
+from windlass_dev.git_server.smart_http import GitServer, GitServerSettings
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost"})
 PASSWORD = "correct-horse-battery"
@@ -74,7 +74,7 @@ def git(repository: Path, *args: str, stdin: bytes = b"") -> str:
     }
     done = subprocess.run(
         ["git", "--git-dir", str(repository), *args],
-        env=child_environment() | people,
+        env=git_environment() | people,
         input=stdin,
         capture_output=True,
         timeout=60,

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from windlass.dev import binaries, tools
-from windlass.environments.helm import Helm, Limits, Release
+from windlass.environments.decide.helm_words import Release
+from windlass.environments.helm import Helm
+from windlass.environments.sandbox.limits import Limits
+from windlass_dev.programs import provider, tools
 
 RELEASE = Release("demo", "demo-ns", "v1.35.4", ("apps/v1", "example.com/v1/Widget"))
 
@@ -17,7 +19,7 @@ RELEASE = Release("demo", "demo-ns", "v1.35.4", ("apps/v1", "example.com/v1/Widg
 @functools.cache
 def program() -> str:
     """Where helm is; a test does not build it, that would take minutes of its time."""
-    found = binaries.at_hand(tools.HELM)
+    found = provider.find_tool(tools.HELM)
     if found is None:
         pytest.fail("helm is missing: run `windlass dev binaries --helm` once", pytrace=False)
     return str(found)

@@ -18,15 +18,15 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from windlass.dev.desk import Desk
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 Line: TypeAlias = http.client.HTTPSConnection
 Request: TypeAlias = tuple[str, str, bytes | None, dict[str, str]]
 
 ADMIN = "admin"
 
-_contexts: dict[tuple[Desk, str], ssl.SSLContext] = {}
-_lines: dict[tuple[Desk, str], Line] = {}
+_contexts: dict[tuple[LocalCluster, str], ssl.SSLContext] = {}
+_lines: dict[tuple[LocalCluster, str], Line] = {}
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Reply:
 
 
 def ask(
-    desk: Desk,
+    desk: LocalCluster,
     name: str,
     method: str,
     path: str,
@@ -91,24 +91,24 @@ def _reply(line: Line, request: Request) -> Reply:
         raise
 
 
-def _line(desk: Desk, name: str) -> Line:
+def _line(desk: LocalCluster, name: str) -> Line:
     if (desk, name) not in _lines:
         _lines[desk, name] = _opened(desk, name)
     return _lines[desk, name]
 
 
-def _opened(desk: Desk, name: str) -> Line:
+def _opened(desk: LocalCluster, name: str) -> Line:
     host = urlsplit(desk.server).netloc
     return http.client.HTTPSConnection(host, timeout=20, context=_context(desk, name))
 
 
-def _context(desk: Desk, name: str) -> ssl.SSLContext:
+def _context(desk: LocalCluster, name: str) -> ssl.SSLContext:
     if (desk, name) not in _contexts:
         _contexts[desk, name] = _made(desk, name)
     return _contexts[desk, name]
 
 
-def _made(desk: Desk, name: str) -> ssl.SSLContext:
+def _made(desk: LocalCluster, name: str) -> ssl.SSLContext:
     pair = desk.issue(name, ("system:masters",) if name == ADMIN else ("dev",))
     context = ssl.create_default_context(cafile=str(desk.directory / "pki" / "ca.crt"))
     with tempfile.TemporaryDirectory() as place:

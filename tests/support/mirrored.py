@@ -18,7 +18,7 @@ import yaml
 from tests.support import gitserver
 from tests.support.gitserver import Served
 from tests.support.operator import eventually
-from windlass.dev.desk import Desk
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 GROUP = "configbutler.ai/v1alpha1"
 
@@ -30,7 +30,7 @@ _TOPOLOGICAL = pygit2.enums.SortMode.TOPOLOGICAL
 class Person:
     """Somebody with a certificate and kubectl."""
 
-    desk: Desk
+    desk: LocalCluster
     name: str
     namespace: str = "default"
 
@@ -87,7 +87,7 @@ class Commit:
 class Mirrored:
     """One namespace, its repository on a real git server, and the objects that join them."""
 
-    desk: Desk
+    desk: LocalCluster
     served: Served
     namespace: str
     repository: str

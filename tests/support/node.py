@@ -19,22 +19,21 @@ from tests.support import desk as commands
 from tests.support import lines
 from tests.support.operator import eventually
 from windlass.base.errors import WindlassError
-from windlass.dev import binaries, cluster, places, state, tools
-from windlass.dev.desk import Desk
-from windlass.dev.node import (
+from windlass_dev import directories
+from windlass_dev.cluster import cluster, cluster_state
+from windlass_dev.cluster.local_cluster import LocalCluster
+from windlass_dev.node import (
+    allocation,
     cgroups,
     containerd,
+    kernel_namespaces,
     machine,
-    mark,
-    mounts,
-    namespaces,
-    packages,
-    runtime,
-    sandbox,
+    oci_archive,
+    system,
 )
-from windlass.dev.node.slot import number_of
-from windlass.dev.progress import Lines
-from windlass.oci import archive
+from windlass_dev.node.allocation import slot_number
+from windlass_dev.programs import container_runtime, debian_packages, provider, tools
+from windlass_dev.progress import LineReporter
 
 IMAGE = "windlass.dev/test:1"
 
@@ -60,14 +59,14 @@ def prepare() -> None:
     """Have the programs at hand before any test's clock runs."""
     stream = sys.__stderr__
     assert stream is not None
-    progress = Lines(stream)
-    binaries.locate(None, progress, (*tools.TOOLS, *tools.NODE_TOOLS))
-    runtime.locate(progress)
-    packages.unpacked("busybox", ["busybox-static"], progress)
+    progress = LineReporter(stream)
+    provider.provide_tools(None, progress, (*tools.CONTROL_PLANE_TOOLS, *tools.NODE_TOOLS))
+    container_runtime.provide_runtime(progress)
+    debian_packages.provide_packages("busybox", ["busybox-static"], progress)
 
 
 @contextlib.contextmanager
-def running(suffix: str) -> Iterator[Desk]:
+def running(suffix: str) -> Iterator[LocalCluster]:
     """A cluster with a node and an image, gone afterwards whatever happened to it."""
     chosen = support.name(suffix)
     try:
@@ -77,7 +76,7 @@ def running(suffix: str) -> Iterator[Desk]:
         cluster.down(chosen)
 
 
-def _brought_up(chosen: str) -> Desk:
+def _brought_up(chosen: str) -> LocalCluster:
     """The cluster with the image; why it did not come up is told as a person would be told."""
     problem = ""
     try:
@@ -90,40 +89,43 @@ def _brought_up(chosen: str) -> Desk:
     return desk
 
 
-def load_image(desk: Desk, *, kubectl: bool = True) -> None:
+def load_image(desk: LocalCluster, *, kubectl: bool = True) -> None:
     """Give a node a shell, a web server and, large as it is, kubectl, for pods to run."""
-    found = packages.cached("busybox")
+    found = debian_packages.find_unpacked("busybox")
     assert found is not None, "prepare() unpacked it"
     shell = next(
         path for path in (found / "bin/busybox", found / "usr/bin/busybox") if path.exists()
     )
     names = subprocess.run([shell, "--list"], capture_output=True, text=True, check=True).stdout
     programs = {"busybox": shell} | ({"kubectl": desk.kubectl} if kubectl else {})
-    layer = archive.layer(
+    layer = oci_archive.build_layer(
         {f"bin/{name}": (0o755, program.read_bytes()) for name, program in programs.items()},
         links={f"bin/{name}": "busybox" for name in names.split() if name != "busybox"},
         directories={"tmp": 0o1777},
         compress=False,
     )
-    image = archive.Image(
-        [layer], command=["sh"], environment={"PATH": "/bin"}, architecture=sandbox.architecture()
+    image = oci_archive.ContainerImage(
+        [layer],
+        command=["sh"],
+        environment={"PATH": "/bin"},
+        architecture=containerd.image_architecture(),
     )
     file = desk.directory / "test-image.tar"
-    file.write_bytes(archive.archive(image, IMAGE))
-    now = state.load(desk.directory)
+    file.write_bytes(oci_archive.build_archive(image, IMAGE))
+    now = cluster_state.load_state(desk.directory)
     assert now is not None
-    assert containerd.load(now, desk.directory, file) == [IMAGE]
+    assert containerd.import_images(now, desk.directory, file) == [IMAGE]
     file.unlink()
 
 
-def kubectl(desk: Desk, *arguments: str) -> str:
+def kubectl(desk: LocalCluster, *arguments: str) -> str:
     """What kubectl prints, as administrator."""
     done = try_kubectl(desk, *arguments)
     assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
     return done.stdout
 
 
-def try_kubectl(desk: Desk, *arguments: str) -> subprocess.CompletedProcess[str]:
+def try_kubectl(desk: LocalCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
     """What became of a call that may fail."""
     return subprocess.run(
         [desk.kubectl, "--kubeconfig", desk.admin_kubeconfig, *arguments],
@@ -146,7 +148,7 @@ def pod(name: str, script: str) -> dict[str, Any]:
     }
 
 
-def run_pod(desk: Desk, namespace: str, name: str, script: str) -> None:
+def run_pod(desk: LocalCluster, namespace: str, name: str, script: str) -> None:
     """Make a pod and wait until it runs."""
     path = f"/api/v1/namespaces/{namespace}/pods"
     made = desk.api.ask(path, method="POST", body=pod(name, script))
@@ -160,7 +162,7 @@ def run_pod(desk: Desk, namespace: str, name: str, script: str) -> None:
     eventually(lambda: phase() == "Running", f"pod {name} running", seconds=60)
 
 
-def inside(desk: Desk, namespace: str, name: str, script: str) -> str:
+def inside(desk: LocalCluster, namespace: str, name: str, script: str) -> str:
     """What `script` prints in a pod."""
     return kubectl(desk, "exec", "-n", namespace, name, "--", "sh", "-c", script)
 
@@ -226,39 +228,40 @@ def _apart() -> Iterator[tuple[int, list[int]]]:
 
 
 def _members_of_others(directory: Path) -> set[int]:
-    others = [places.directory(name) for name in places.names()]
+    others = [directories.cluster_directory(name) for name in directories.cluster_names()]
     return {
         pid
         for other in others
         if other != directory
-        for pid in (*namespaces.members(other), *cgroups.members(other))
+        for pid in (*kernel_namespaces.member_pids(other), *cgroups.member_pids(other))
     }
 
 
 def _other_nodes(directory: Path) -> bool:
     return any(
-        places.directory(name) != directory and machine.knows(places.directory(name))
-        for name in places.names()
+        directories.cluster_directory(name) != directory
+        and machine.is_registered(directories.cluster_directory(name))
+        for name in directories.cluster_names()
     )
 
 
 def _mounts(directory: Path) -> Iterator[str]:
-    for one in mounts.read():
+    for one in system.list_mounts():
         if directory.parent not in one.point.parents or one.point.is_relative_to(directory):
             yield str(one.point)
 
 
 def _links(directory: Path) -> Iterator[str]:
-    ours = mark.hardware_address(directory)
+    ours = allocation.hardware_address(directory)
     for entry in Path("/sys/class/net").iterdir():
         with contextlib.suppress(OSError):
-            if number_of(entry.name) is None or (entry / "address").read_text().strip() == ours:
+            if slot_number(entry.name) is None or (entry / "address").read_text().strip() == ours:
                 yield entry.name
 
 
 def _cgroups(directory: Path) -> Iterator[str]:
     """Cgroups of containers that are not another cluster's, nor another test's decoy."""
-    ours = mark.cgroup(directory)
+    ours = allocation.cgroup_name(directory)
     words = ("kubepods", "k8s.io", "containerd")
     for hierarchy in cgroups.hierarchies():
         for place, below, _ in os.walk(hierarchy):
@@ -280,10 +283,10 @@ def _files(*roots: Path) -> Iterator[str]:
 
 def _shared() -> Iterator[str]:
     run = (Path("/run/windlass"), Path("/run/windlass.lock"))
-    yield from _files(*run, *namespaces.MOUNT_POINTS)
+    yield from _files(*run, *kernel_namespaces.MOUNT_POINTS)
     root = Path("/proc/sys")
     names = ["net/ipv4/ip_forward", "net/netfilter/nf_conntrack_max"]
-    names += [*machine.SET_BY_KUBELET, *machine.AT_LEAST]
+    names += [*machine.SET_BY_KUBELET, *machine.MINIMUM_LIMITS]
     for path in [*(root / name for name in names), *root.glob("kernel/*"), *root.glob("vm/*")]:
         if path.is_file() and not any(word in str(path) for word in _VOLATILE):
             with contextlib.suppress(OSError, UnicodeDecodeError):

@@ -16,8 +16,8 @@ from typing import TypeVar
 
 from tests.support import program
 from tests.support.waiting import pauses
-from windlass.dev import ports
-from windlass.dev.desk import Desk
+from windlass_dev.cluster import ports
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class Operator:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: LocalCluster,
         directory: Path,
         *flags: str,
         authors: bool = True,
@@ -145,8 +145,12 @@ def free_port() -> int:
     It lies below what outgoing connections are given, and whoever runs tests on this machine
     at the same time is told by a lock that it is taken, as long as this process lives.
     """
-    (port,) = ports.choose(
-        1, taken=(), ceiling=ports.ceiling(), is_free=_is_taken_now, rng=random.Random()
+    (port,) = ports.choose_ports(
+        1,
+        taken=(),
+        ceiling=ports.first_ephemeral_port(),
+        is_free=_is_taken_now,
+        rng=random.Random(),
     )
     return port
 
@@ -167,7 +171,7 @@ def _is_taken_now(port: int) -> bool:
 
 @contextlib.contextmanager
 def operating(
-    desk: Desk, directory: Path, *flags: str, authors: bool = True, forked: bool = True
+    desk: LocalCluster, directory: Path, *flags: str, authors: bool = True, forked: bool = True
 ) -> Iterator[Operator]:
     """An operator that is gone afterwards."""
     directory.mkdir(parents=True, exist_ok=True)

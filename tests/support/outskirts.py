@@ -15,10 +15,10 @@ from tests.support import node as nodes
 from tests.support import pod_network
 from tests.support.operator import eventually
 from tests.support.pod_network import PodNetwork
-from windlass.dev import state
-from windlass.dev.desk import Desk
-from windlass.dev.node import namespaces, system
-from windlass.dev.node.slot import Slot
+from windlass_dev.cluster import cluster_state
+from windlass_dev.cluster.local_cluster import LocalCluster
+from windlass_dev.node import kernel_namespaces, system
+from windlass_dev.node.allocation import Slot
 
 PUBLIC = "203.0.113.7"
 METADATA = "169.254.169.254"
@@ -36,16 +36,16 @@ class Outskirts:
     machine_port: int
 
     @classmethod
-    def laid_out(cls, desk: Desk, stack: contextlib.ExitStack) -> Outskirts:
+    def laid_out(cls, desk: LocalCluster, stack: contextlib.ExitStack) -> Outskirts:
         """Build it; it goes with the cluster."""
-        now = state.load(desk.directory)
+        now = cluster_state.load_state(desk.directory)
         assert now is not None
         assert now.node is not None
-        enter = namespaces.enter(desk.directory)
+        enter = kernel_namespaces.enter_command(desk.directory)
         for address in (PUBLIC, METADATA, *PRIVATE):
-            system.run(*enter, "ip", "address", "add", f"{address}/32", "dev", "lo")
+            system.run_command(*enter, "ip", "address", "add", f"{address}/32", "dev", "lo")
         slot = Slot(now.node.slot)
-        node = PodNetwork("node", slot.node_address, namespaces.network_file(desk.directory))
+        node = PodNetwork("node", slot.node_address, kernel_namespaces.network_file(desk.directory))
         stack.enter_context(node.listening(WEB, OTHER))
         plain = stack.enter_context(support.fresh_namespace(desk))
         account = f"/api/v1/namespaces/{plain}/serviceaccounts/default"

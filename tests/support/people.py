@@ -11,7 +11,7 @@ from tests.support import lines
 from tests.support.lines import Reply
 from tests.support.mirrored import Mirrored, Person
 from tests.support.operator import eventually
-from windlass.dev.desk import Desk
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
@@ -107,17 +107,17 @@ def await_streams(mirrored: Mirrored, rule: str = "rule") -> None:
     eventually(lambda: states() == {"synced"}, f"the streams of {rule} synced")
 
 
-_KNOWN: dict[tuple[Desk, str, str], tuple[str, str, bool]] = {}
+_KNOWN: dict[tuple[LocalCluster, str, str], tuple[str, str, bool]] = {}
 
 
-def _served(desk: Desk, api_version: str, kind: str) -> tuple[str, str, bool]:
+def _served(desk: LocalCluster, api_version: str, kind: str) -> tuple[str, str, bool]:
     """Home, plural and reach of a type; a type made a moment ago is waited for."""
     if (desk, api_version, kind) not in _KNOWN:
         eventually(lambda: _learn(desk, api_version, kind), f"{api_version} {kind} served")
     return _KNOWN[desk, api_version, kind]
 
 
-def _learn(desk: Desk, api_version: str, kind: str) -> bool:
+def _learn(desk: LocalCluster, api_version: str, kind: str) -> bool:
     for home in [_home(api_version)] if api_version else _homes(desk):
         answer = _asked(desk, home)
         # A group that is not served yet answers with a text.
@@ -132,12 +132,12 @@ def _home(api_version: str) -> str:
     return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
 
 
-def _homes(desk: Desk) -> list[str]:
+def _homes(desk: LocalCluster) -> list[str]:
     groups = json.loads(_asked(desk, "/apis").text)["groups"]
     versions = [group["preferredVersion"]["groupVersion"] for group in groups]
     ours = [one for one in versions if one.startswith("configbutler.ai/")]
     return ["/api/v1", *(f"/apis/{one}" for one in (*ours, *versions))]
 
 
-def _asked(desk: Desk, path: str) -> Reply:
+def _asked(desk: LocalCluster, path: str) -> Reply:
     return lines.ask(desk, lines.ADMIN, "GET", path)

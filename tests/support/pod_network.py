@@ -19,7 +19,7 @@ from typing import Any
 
 from tests.support import node as nodes
 from tests.support.operator import eventually
-from windlass.dev.desk import Desk
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 _CLONE_NEWNET = 0x40000000
 _PATIENCE_SECONDS = 0.6
@@ -85,7 +85,7 @@ class PodNetwork:
                 thread.join(5)
 
 
-def run(desk: Desk, namespace: str, name: str, **changes: Any) -> PodNetwork:
+def run(desk: LocalCluster, namespace: str, name: str, **changes: Any) -> PodNetwork:
     """Run a pod that only waits, with labels or ports of its own; its network."""
     body = nodes.pod(name, changes.get("script", "sleep 3600"))
     body["metadata"]["labels"] = changes.get("labels", {})
@@ -96,7 +96,7 @@ def run(desk: Desk, namespace: str, name: str, **changes: Any) -> PodNetwork:
     return of(desk, namespace, name)
 
 
-def of(desk: Desk, namespace: str, name: str) -> PodNetwork:
+def of(desk: LocalCluster, namespace: str, name: str) -> PodNetwork:
     """The network of a pod, once it runs."""
 
     def found() -> dict[str, Any] | None:

@@ -21,15 +21,14 @@ import uvicorn.lifespan.off  # noqa: E402
 import windlass.app.controller  # noqa: E402
 import windlass.app.settings_sources  # noqa: E402
 import windlass.cli.main  # noqa: E402
-import windlass.dev.cluster  # noqa: E402
-import windlass.dev.git_server  # noqa: E402
-import windlass.dev.install  # noqa: E402
 import windlass.gateways.agent.process  # noqa: E402
 import windlass.telemetry.logs  # noqa: E402
+import windlass_dev.cli.entry_point  # noqa: E402
+import windlass_dev.cli.local_run  # noqa: E402
 from windlass.api import crd  # noqa: E402
 from windlass.api.registry import KINDS  # noqa: E402
 
-__all__ = ["anyio", "cryptography", "encodings", "httpcore2", "uvicorn", "windlass"]
+__all__ = ["anyio", "cryptography", "encodings", "httpcore2", "uvicorn", "windlass", "windlass_dev"]
 
 for _kind in KINDS:
     crd.document(_kind)

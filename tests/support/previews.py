@@ -19,8 +19,6 @@ from tests.support.waiting import eventually
 from windlass.api import environment, project
 from windlass.api.install import Install
 from windlass.base.clock import SystemClock
-from windlass.dev.desk import Desk
-from windlass.dev.install import install
 from windlass.environments.controller import EnvironmentsController, EnvironmentsSettings
 from windlass.environments.decide.owned_objects import Subject
 from windlass.kube.api import Api
@@ -31,6 +29,8 @@ from windlass.objects.key import Key
 from windlass.runtime.controller import Reconcile
 from windlass.runtime.outcome import Outcome
 from windlass.telemetry.environment_metrics import EnvironmentMetrics
+from windlass_dev.cluster.installer import install
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 ENVIRONMENTS = environment.KIND.gvr
 PROJECTS = project.KIND.gvr
@@ -323,7 +323,12 @@ class Previews:
 
 @contextlib.asynccontextmanager
 async def previews(
-    desk: Desk, namespace: str, served: Served, directory: Path, *, kubeconfig: Path | None = None
+    desk: LocalCluster,
+    namespace: str,
+    served: Served,
+    directory: Path,
+    *,
+    kubeconfig: Path | None = None,
 ) -> AsyncIterator[Previews]:
     """Everything but the controller, which a test starts itself.
 

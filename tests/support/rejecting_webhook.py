@@ -17,13 +17,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tests.support.server_loop import server_loop
 from windlass.api import webhook
-from windlass.dev.desk import Desk
 from windlass.objects.json import Object
 from windlass.web import admission
 from windlass.web.admission import AdmissionRequest
 from windlass.web.certificates import Authority
 from windlass.web.serve import Server
 from windlass.web.tls import Tls
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 REFUSED = "refused by the other webhook"
 _CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
@@ -92,7 +92,7 @@ def hosted(app: ASGIApp) -> Iterator[Hosted]:
 
 @contextlib.contextmanager
 def registered(
-    desk: Desk, name: str, found: Hosted, *conditions: str, dry_runs: bool = False
+    desk: LocalCluster, name: str, found: Hosted, *conditions: str, dry_runs: bool = False
 ) -> Iterator[None]:
     """The API server asks `found`, as it asks the operator, but only where `conditions` hold.
 

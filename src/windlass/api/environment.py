@@ -10,13 +10,7 @@ from msgspec import Meta, Struct
 
 from windlass.api import alias
 from windlass.api.amount import Quota
-from windlass.api.constraint import (
-    Constraint,
-    declared,
-    exactly_one,
-    only_falling_to,
-    unchanging,
-)
+from windlass.api.constraint import Constraint, declared, exactly_one, only_falling_to, unchanging
 from windlass.api.environment_source import EnvironmentSource, SingleCommit
 from windlass.api.free_object import FreeObject
 from windlass.api.group import CATALYST, Group

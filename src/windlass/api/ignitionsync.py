@@ -10,13 +10,7 @@ from msgspec import Meta, Struct
 from windlass.api.constraint import Constraint, declared
 from windlass.api.group import IGNITION, Group
 from windlass.api.ignitionsync_policy import AgentPolicy, DriftPolicy, Ignition, Safety
-from windlass.api.ignitionsync_profile import (
-    AdditionalFile,
-    Globs,
-    Normalize,
-    Profile,
-    ProfileName,
-)
+from windlass.api.ignitionsync_profile import AdditionalFile, Globs, Normalize, Profile, ProfileName
 from windlass.api.ignitionsync_source import GatewayAccess, GitSource, Polling
 from windlass.api.ignitionsync_status import IgnitionSyncStatus
 from windlass.api.kind import AGE, READY, Column, Kind, condition_column, message_column

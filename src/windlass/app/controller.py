@@ -49,12 +49,9 @@ _log = structlog.get_logger(__name__)
 class ControllerRole:
     """Everything `windlass controller` runs."""
 
-    def __init__(
-        self, settings: Settings, connection: Connection, *, at_desk: bool, clock: Clock
-    ) -> None:
+    def __init__(self, settings: Settings, connection: Connection, *, clock: Clock) -> None:
         self._settings = settings
         self._connection = connection
-        self._at_desk = at_desk
         self._clock = clock
         self._install = Install(settings.release, settings.namespace)
         self._registry = CollectorRegistry()
@@ -67,17 +64,16 @@ class ControllerRole:
         self._stopping = asyncio.Event()
 
     def _candidate(self) -> Leadership:
-        # At the desk a dead local process frees the lease at once, so terms may be short.
-        duration, renew, retry = (6, 4.0, 1.0) if self._at_desk else (15, 10.0, 2.0)
+        settings = self._settings
         return Leadership(
             Api(self._connection),
-            namespace=self._settings.namespace,
+            namespace=settings.namespace,
             name=self._install.lease,
             identity=str(self._holder),
             holder_is_dead=self._holder.outlived,
-            duration=duration,
-            renew=renew,
-            retry=retry,
+            duration=int(settings.leader_elect_lease_duration),
+            renew=settings.leader_elect_renew_deadline,
+            retry=settings.leader_elect_retry_period,
             on_failure=self._tally.metrics.lease_acquire_failures.inc,
             clock=self._clock,
         )
@@ -88,7 +84,6 @@ class ControllerRole:
                 self._settings,
                 self._fenced,
                 GatewayMetrics(self._registry),
-                at_desk=self._at_desk,
                 clock=self._clock,
             ),
             ReverserPart(
@@ -97,14 +92,12 @@ class ControllerRole:
                 self._tally,
                 holder=str(self._holder),
                 may_push=self._may_write,
-                at_desk=self._at_desk,
                 clock=self._clock,
             ),
             EnvironmentsPart(
                 self._settings,
                 self._fenced,
                 EnvironmentMetrics(self._registry),
-                at_desk=self._at_desk,
                 clock=self._clock,
             ),
         )
@@ -185,8 +178,8 @@ async def _run_until(event: asyncio.Event, work: Coroutine[None, None, None]) ->
             await task
 
 
-async def run(settings: Settings, kubeconfig: Path | None, *, at_desk: bool = False) -> None:
+async def run(settings: Settings, kubeconfig: Path | None) -> None:
     """Run the controller role until a signal ends it."""
     memory.frugal()
     async with Connection.open(kubeconfig=kubeconfig, user_agent="windlass-controller") as found:
-        await ControllerRole(settings, found, at_desk=at_desk, clock=SystemClock()).run()
+        await ControllerRole(settings, found, clock=SystemClock()).run()

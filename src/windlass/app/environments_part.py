@@ -15,7 +15,7 @@ from windlass.environments.decide.trust import Untrusted
 from windlass.git.settings import GitSettings
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.kube.follow import FollowSettings
+from windlass.kube.cursor import FollowSettings
 from windlass.objects.gvr import GVR
 from windlass.telemetry.environment_metrics import EnvironmentMetrics
 
@@ -33,18 +33,16 @@ class EnvironmentsPart:
         connection: Connection,
         metrics: EnvironmentMetrics,
         *,
-        at_desk: bool,
         clock: Clock,
     ) -> None:
         self._settings = settings
         self._connection = connection
         self._metrics = metrics
-        self._at_desk = at_desk
         self._clock = clock
         self._running: EnvironmentsController | None = None
 
     async def run(self) -> None:
-        git = git_settings.of(self._settings, self._at_desk, self._connection.server)
+        git = git_settings.of(self._settings, self._connection.server)
         settings = _of(self._settings, await self._own_name(), git)
         self._running = EnvironmentsController(
             self._connection, settings, clock=self._clock, metrics=self._metrics

@@ -7,7 +7,7 @@ from windlass.app.settings import Settings
 from windlass.base.clock import Clock
 from windlass.gateways.controller import GatewaysController, GatewaysSettings
 from windlass.kube.connection import Connection
-from windlass.kube.follow import FollowSettings
+from windlass.kube.cursor import FollowSettings
 from windlass.telemetry.gateway_metrics import GatewayMetrics
 
 
@@ -22,13 +22,11 @@ class GatewaysPart:
         connection: Connection,
         metrics: GatewayMetrics,
         *,
-        at_desk: bool,
         clock: Clock,
     ) -> None:
         self._settings = settings
         self._connection = connection
         self._metrics = metrics
-        self._at_desk = at_desk
         self._clock = clock
         self._running: GatewaysController | None = None
 
@@ -37,7 +35,7 @@ class GatewaysPart:
             self._connection,
             GatewaysSettings(
                 work_directory=self._settings.work_dir / "gateways",
-                git=git_settings.of(self._settings, self._at_desk, self._connection.server),
+                git=git_settings.of(self._settings, self._connection.server),
                 follow=FollowSettings(
                     page_size=self._settings.page_size,
                     idle_seconds=self._settings.watch_idle_timeout,

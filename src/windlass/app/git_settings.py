@@ -8,14 +8,11 @@ from windlass.app.settings import Settings
 from windlass.git.settings import GitSettings
 
 
-def of(settings: Settings, at_desk: bool, api_server: str) -> GitSettings:
-    """At the desk, repositories may be files and servers may be on this machine."""
-    # The last one is where a cluster with a node sees this machine, and its git server.
-    own = {"127.0.0.1", "localhost", settings.webhook_bind_address.host}
-    desk = frozenset(own if at_desk else ())
+def of(settings: Settings, api_server: str) -> GitSettings:
+    """The limits and permissions of git; a remote is never at `api_server`."""
     return GitSettings(
-        insecure_hosts=frozenset(settings.git_insecure_hosts) | desk,
-        allow_file=at_desk,
+        insecure_hosts=frozenset(settings.git_insecure_hosts),
+        allow_file=settings.git_allow_file,
         refused_cidrs=settings.git_refused_cidrs,
         api_server=_endpoint(api_server),
         fetch_timeout_seconds=settings.git_fetch_timeout,

@@ -36,7 +36,6 @@ class ReverserPart:
         *,
         holder: str,
         may_push: Callable[[], bool],
-        at_desk: bool,
         clock: Clock,
     ) -> None:
         self._settings = settings
@@ -44,14 +43,13 @@ class ReverserPart:
         self._tally = tally
         self._holder = holder
         self._may_push = may_push
-        self._at_desk = at_desk
         self._clock = clock
         self._api = Api(connection)
         self._install = Install(settings.release, settings.namespace)
         self._running: Reverser | None = None
 
     async def run(self) -> None:
-        git = git_settings.of(self._settings, self._at_desk, self._connection.server)
+        git = git_settings.of(self._settings, self._connection.server)
         settings = reverser_settings.of(self._settings, self._holder, git)
         ground = await reverser.survey(self._api, settings)
         self._running = Reverser(
@@ -86,7 +84,7 @@ class ReverserPart:
             self._install,
             Names(
                 (f"{self._install.leader_service}.{self._install.namespace}.svc",),
-                self._desk_addresses(),
+                self._settings.webhook_certificate_addresses,
             ),
             self._clock,
             on_asked=running.witnesses.asks,
@@ -115,12 +113,6 @@ class ReverserPart:
             finally:
                 for helper in helpers:
                     helper.cancel()
-
-    def _desk_addresses(self) -> tuple[str, ...]:
-        """At the desk the API server calls by address: loopback, or this end of a node's link."""
-        if not self._at_desk:
-            return ()
-        return tuple(sorted({"127.0.0.1", self._settings.webhook_bind_address.host}))
 
     def _configure(self, trust: WebhookTrust, ground: Ground) -> frames.Configure:
         return frames.Configure(

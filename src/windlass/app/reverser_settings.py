@@ -5,7 +5,7 @@ from __future__ import annotations
 from windlass.api.install import Install
 from windlass.app.settings import Settings
 from windlass.git.settings import GitSettings
-from windlass.kube.follow import FollowSettings
+from windlass.kube.cursor import FollowSettings
 from windlass.reverser.controller import ReverserSettings
 from windlass.reverser.decide.cadence import Limits
 

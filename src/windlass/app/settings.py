@@ -171,6 +171,12 @@ class Settings:
         "Addresses that git never connects to, beside those of the API server, loopback, "
         "link-local and metadata services.",
     )
+    git_allow_file: bool = _declare(
+        forms.Bool(),
+        "false",
+        "Allow file:/// repositories, read from the operator's own disk; never where tenants may "
+        "choose the repository.",
+    )
     cluster_destination_namespaces: tuple[str, ...] = _declare(
         forms.Several(forms.LABEL),
         "",
@@ -271,8 +277,27 @@ class Settings:
     leader_elect: bool = _declare(
         forms.Bool(), "true", "Let only one of several replicas do the work."
     )
+    leader_elect_lease_duration: float = _declare(
+        forms.Duration(), "15s", "Time after which a lease that its leader does not renew is free."
+    )
+    leader_elect_renew_deadline: float = _declare(
+        forms.Duration(),
+        "10s",
+        "Time for which a leader tries to renew its lease; shorter than the lease's duration.",
+    )
+    leader_elect_retry_period: float = _declare(
+        forms.Duration(),
+        "2s",
+        "Time between attempts to get or renew the lease; shorter than the renew deadline.",
+    )
     webhook_bind_address: Address = _declare(
         forms.Listen(), "0.0.0.0:9443", "Where admission is answered."
+    )
+    webhook_certificate_addresses: tuple[str, ...] = _declare(
+        forms.Several(forms.IP),
+        "",
+        "IP addresses by which the API server calls the webhook, beside the name of its Service; "
+        "the webhook's certificate names them.",
     )
     metrics_bind_address: Address = _declare(forms.Listen(), ":8080", "Where metrics are served.")
     health_probe_bind_address: Address = _declare(

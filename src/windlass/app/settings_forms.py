@@ -151,6 +151,19 @@ class Cidr:
 
 
 @dataclass(frozen=True, slots=True)
+class Ip:
+    """One IP address."""
+
+    expected: str = "an IP address, like 10.0.0.1"
+
+    def read(self, text: str) -> str:
+        return str(ipaddress.ip_address(text))
+
+    def write(self, value: str) -> str:
+        return value
+
+
+@dataclass(frozen=True, slots=True)
 class Directory:
     """The absolute path of a directory."""
 
@@ -244,6 +257,7 @@ HOST = Text(
     r"([0-9A-Za-z.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?", "a host, where needed with its port"
 )
 CIDR = Cidr()
+IP = Ip()
 UID = Text(r"[0-9A-Za-z-]{0,64}", "a uid of letters, digits and dashes, or nothing")
 BELOW = Text(
     r"(?!\.{1,2}(/|$))[A-Za-z0-9_.-]+(/(?!\.{1,2}(/|$))[A-Za-z0-9_.-]+)*",

@@ -86,7 +86,25 @@ def resolve_texts(
                 _take(setting, layer[setting.name], values, problems)
     if problems:
         raise Fatal("SettingsInvalid", "\n".join(problems))
-    return Settings(**values)
+    settings = Settings(**values)
+    _check_lease(settings)
+    return settings
+
+
+def _check_lease(settings: Settings) -> None:
+    duration, deadline, period = (
+        settings.leader_elect_lease_duration,
+        settings.leader_elect_renew_deadline,
+        settings.leader_elect_retry_period,
+    )
+    # A Lease holds whole seconds, so a fraction of the duration does not count.
+    if not int(duration) > deadline > period:
+        raise Fatal(
+            "SettingsInvalid",
+            f"leader-elect-lease-duration ({duration:g}s) must be longer than "
+            f"leader-elect-renew-deadline ({deadline:g}s), and that longer than "
+            f"leader-elect-retry-period ({period:g}s)",
+        )
 
 
 def as_flags(settings: Settings) -> list[str]:

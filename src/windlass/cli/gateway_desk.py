@@ -27,14 +27,7 @@ from windlass.gateways.agent.apply import Applier
 from windlass.gateways.agent.engine import Engine
 from windlass.gateways.agent.lock import Owner
 from windlass.gateways.agent.order import Order
-from windlass.gateways.decide import (
-    globs,
-    metadata,
-    pod_annotations,
-    routing,
-    spec_check,
-    targets,
-)
+from windlass.gateways.decide import globs, metadata, pod_annotations, routing, spec_check, targets
 from windlass.gateways.decide.deletes import Allowance, Safety
 from windlass.gateways.decide.gateway import Pod
 from windlass.gateways.decide.globs import Globs

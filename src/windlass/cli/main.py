@@ -1,7 +1,10 @@
 """The `windlass` command.
 
-Only typer is imported up here; each command brings what it needs when it runs, so that
-asking for help stays fast.
+Only typer is imported at the top; each command imports what it needs when it runs, so that
+`--help` stays fast. Further commands come from installed distributions, by the entry point
+group `windlass.commands`: a name with a `typer.Typer` (a group of commands) or a function
+(one command). The metadata of all distributions is read for that, so it is read only when
+the first word is no command of our own: `windlass controller` and `windlass agent` never do.
 """
 
 from __future__ import annotations
@@ -14,9 +17,12 @@ from typing import Any
 import typer
 import typer.main
 
-from windlass.cli import agent, check, demo, dev, dev_gateway, gateway, mirror, run
+from windlass.cli import agent, check, gateway, mirror, run
 
-__all__ = ["app", "demo", "dev_gateway", "main"]
+ENTRY_POINTS = "windlass.commands"
+
+_DEVELOPMENT_COMMANDS = frozenset({"dev", "run"})
+"""Commands of the distribution windlass-dev, for a clear error where it is not installed."""
 
 app = typer.Typer(
     name="windlass",
@@ -26,11 +32,9 @@ app = typer.Typer(
     # Plain help: drawing it with rich loads a Markdown reader and a highlighter first.
     rich_markup_mode=None,
 )
-app.add_typer(dev.app, name="dev")
 app.add_typer(gateway.app, name="gateway")
 app.command("mirror")(mirror.mirror)
 app.command("check")(check.check)
-app.command("run")(run.run)
 app.command("controller")(run.controller)
 app.command("agent")(agent.agent)
 
@@ -44,27 +48,64 @@ def version() -> None:
 
 
 def main() -> None:
-    """Run the command line; our own errors are told in one line."""
+    """Run the command line; a WindlassError is printed as one line."""
     from windlass.base import redaction
     from windlass.base.errors import WindlassError
 
     try:
-        _asked_for(sys.argv[1:])()
+        select_command(sys.argv[1:])()
     except WindlassError as error:
         text = redaction.visible(f"windlass: {error.message} ({error.reason})")
         typer.echo(text, err=True)
         sys.exit(1)
 
 
-def _asked_for(words: Sequence[str]) -> Callable[[], Any]:
-    """The command line, with the one command that the first word names, where it names one.
+def select_command(words: Sequence[str]) -> Callable[[], Any]:
+    """The command that the first word names; the whole command line if it names none.
 
-    To make all of them, with some two hundred options, takes longer than some of them run.
+    Building all commands, with some two hundred options, takes longer than some of them run.
     """
-    asked = words[0] if words else ""
-    alone = copy.copy(app)
-    alone.registered_commands = [one for one in app.registered_commands if one.name == asked]
-    alone.registered_groups = [one for one in app.registered_groups if one.name == asked]
-    if alone.registered_commands or alone.registered_groups:
-        return typer.main.get_group(alone)
-    return app
+    name = words[0] if words else ""
+    own = _single_command(app, name)
+    if own is not None:
+        return own
+    whole = complete_app()
+    found = _single_command(whole, name)
+    if found is None and name in _DEVELOPMENT_COMMANDS:
+        raise _not_installed(name)
+    return found or whole
+
+
+def complete_app() -> typer.Typer:
+    """The command line with the commands of other distributions."""
+    from importlib.metadata import entry_points
+
+    whole = copy.copy(app)
+    whole.registered_commands = list(app.registered_commands)
+    whole.registered_groups = list(app.registered_groups)
+    for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):
+        command = entry.load()
+        if isinstance(command, typer.Typer):
+            whole.add_typer(command, name=entry.name)
+        else:
+            whole.command(entry.name)(command)
+    return whole
+
+
+def _single_command(whole: typer.Typer, name: str) -> Callable[[], Any] | None:
+    alone = copy.copy(whole)
+    alone.registered_commands = [one for one in whole.registered_commands if one.name == name]
+    alone.registered_groups = [one for one in whole.registered_groups if one.name == name]
+    if not alone.registered_commands and not alone.registered_groups:
+        return None
+    return typer.main.get_group(alone)
+
+
+def _not_installed(name: str) -> Exception:
+    from windlass.base.errors import WindlassError
+
+    return WindlassError(
+        "CommandNotInstalled",
+        f"`windlass {name}` needs the package windlass-dev, which is not installed; install it "
+        "with `pip install windlass-dev`, in a checkout with `make setup`",
+    )

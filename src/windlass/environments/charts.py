@@ -16,7 +16,7 @@ from windlass.api.project_source import Template
 from windlass.environments import chosen_files
 from windlass.environments.decide import generated_values, helm_values
 from windlass.environments.decide.bundle import Place
-from windlass.environments.helm import Release
+from windlass.environments.decide.helm_words import Release
 from windlass.environments.kept_charts import KeptCharts, Output
 from windlass.environments.offers import Offers
 

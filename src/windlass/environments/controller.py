@@ -32,7 +32,7 @@ from windlass.environments.decide.trust import Untrusted
 from windlass.environments.departures import Departures
 from windlass.environments.environments import Environments, Hands, Terms
 from windlass.environments.guard import Guard
-from windlass.environments.helm import Helm, Limits
+from windlass.environments.helm import Helm
 from windlass.environments.holdings import NAMESPACES, Holdings
 from windlass.environments.hook_runs import HookRuns
 from windlass.environments.kept_charts import KeptCharts
@@ -40,6 +40,7 @@ from windlass.environments.measures import Measures
 from windlass.environments.offers import Offers
 from windlass.environments.projects import Projects
 from windlass.environments.rendering import Rendering
+from windlass.environments.sandbox.limits import Limits
 from windlass.environments.source import Sources
 from windlass.environments.sweep import Sweep
 from windlass.git.child import Git
@@ -47,7 +48,8 @@ from windlass.git.listing import Listings
 from windlass.git.settings import GitSettings
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.kube.follow import FollowSettings, Scope
+from windlass.kube.cursor import FollowSettings
+from windlass.kube.follow import Scope
 from windlass.objects.gvr import GVR
 from windlass.objects.json import Object
 from windlass.objects.key import Key

@@ -15,8 +15,9 @@ from __future__ import annotations
 from windlass.base import failpoint
 from windlass.environments.decide import bundle as bundles
 from windlass.environments.decide import owned_objects
-from windlass.environments.decide.bundle import RECREATE, Member
+from windlass.environments.decide.bundle import Member
 from windlass.environments.decide.inventory import FIELD_MANAGER
+from windlass.environments.decide.marking import RECREATE
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.errors import Conflict, Forbidden, Invalid, NotFound

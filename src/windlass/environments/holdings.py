@@ -19,7 +19,8 @@ import orjson
 from windlass.base.clock import Clock
 from windlass.environments.decide import kinds, marks
 from windlass.kube.connection import Connection
-from windlass.kube.follow import FollowSettings, Scope
+from windlass.kube.cursor import FollowSettings
+from windlass.kube.follow import Scope
 from windlass.objects.gvr import GVR
 from windlass.objects.json import Object
 from windlass.objects.key import Key

@@ -13,7 +13,7 @@ from windlass.base.clock import Clock
 from windlass.base.errors import Retryable
 from windlass.kube import discovery
 from windlass.kube.api import Api
-from windlass.kube.discovery import Catalogue
+from windlass.kube.catalogue import Catalogue
 from windlass.kube.errors import ApiError
 
 BELIEVED_SECONDS = 600.0

@@ -22,7 +22,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from windlass.environments.decide import phase, readiness, schema_fault, step
-from windlass.environments.decide.bundle import RECREATE, Member
+from windlass.environments.decide.bundle import Member
+from windlass.environments.decide.marking import RECREATE
 from windlass.environments.decide.step import Finding
 from windlass.kube.errors import ApiError, Forbidden, Invalid
 

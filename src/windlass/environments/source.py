@@ -22,11 +22,12 @@ from windlass.environments.decide.wish import SourceWish
 from windlass.git.child import Git, check_transport
 from windlass.git.credentials import Credentials
 from windlass.git.errors import GitError
-from windlass.git.exact import Entry, ExactStore
+from windlass.git.exact import ExactStore
 from windlass.git.exact import Source as Origin
 from windlass.git.format import refs
 from windlass.git.format.remote import Remote, RemoteRefused
 from windlass.git.listing import Listings
+from windlass.git.store import Entry
 from windlass.kube.api import Api
 from windlass.sources import causes, credentials, place
 from windlass.sources.ancestry import Ancestry

@@ -23,7 +23,8 @@ from windlass.gateways.decide.discovery import Claim
 from windlass.gateways.decide.pods import LivePod
 from windlass.git.format.remote import Remote, RemoteRefused
 from windlass.kube.connection import Connection
-from windlass.kube.follow import FollowSettings, Scope
+from windlass.kube.cursor import FollowSettings
+from windlass.kube.follow import Scope
 from windlass.objects.gvr import GVR
 from windlass.objects.json import Object
 from windlass.objects.key import Key

@@ -17,12 +17,7 @@ import windlass
 from windlass.api.registry import IGNITION_SYNCS
 from windlass.base.clock import Clock
 from windlass.gateways.act import Hands
-from windlass.gateways.asking import (
-    RETRY_CEILING_SECONDS,
-    RETRY_SECONDS,
-    RETRY_SPREAD,
-    Asking,
-)
+from windlass.gateways.asking import RETRY_CEILING_SECONDS, RETRY_SECONDS, RETRY_SPREAD, Asking
 from windlass.gateways.cache import Cache
 from windlass.gateways.crashes import Crashes
 from windlass.gateways.farewell import Farewells
@@ -38,7 +33,7 @@ from windlass.git.settings import GitSettings
 from windlass.git.turns import Turns
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.kube.follow import FollowSettings
+from windlass.kube.cursor import FollowSettings
 from windlass.objects.key import Key
 from windlass.runtime.controller import Controller
 from windlass.runtime.events import EventRecorder, ObjectRef

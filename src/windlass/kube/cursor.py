@@ -39,14 +39,7 @@ from typing import Literal
 
 from windlass.base.backoff import Backoff
 from windlass.kube.envelope import EnvelopeBroken
-from windlass.kube.errors import (
-    ApiError,
-    Forbidden,
-    Gone,
-    Idle,
-    Invalid,
-    Unauthorized,
-)
+from windlass.kube.errors import ApiError, Forbidden, Gone, Idle, Invalid, Unauthorized
 
 Reason = Literal["expired", "idle", "closed", "error", "forbidden"]
 

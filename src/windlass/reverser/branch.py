@@ -20,8 +20,9 @@ from typing import Literal
 from windlass.base.errors import Stalled
 from windlass.git.child import Git
 from windlass.git.format import objects, refs
+from windlass.git.format.listing import Listing
 from windlass.git.format.tree import TreeEntry
-from windlass.git.listing import Listing, Listings
+from windlass.git.listing import Listings
 from windlass.git.store import Entry, Store
 from windlass.reverser.target import Target
 

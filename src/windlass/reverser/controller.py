@@ -23,17 +23,14 @@ from windlass.git.listing import Listings
 from windlass.git.settings import GitSettings
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.kube.follow import FollowSettings, Scope
+from windlass.kube.cursor import FollowSettings
+from windlass.kube.follow import Scope
 from windlass.objects.gvr import GVR
 from windlass.objects.key import Key
 from windlass.reverser import salt
 from windlass.reverser.announcer import Announcer
 from windlass.reverser.cache import Cache
-from windlass.reverser.catalogue import (
-    API_SERVICES,
-    CUSTOM_RESOURCE_DEFINITIONS,
-    CatalogueKeeper,
-)
+from windlass.reverser.catalogue import API_SERVICES, CUSTOM_RESOURCE_DEFINITIONS, CatalogueKeeper
 from windlass.reverser.decide import cadence, noise, secrets
 from windlass.reverser.decide.coverage import Coverage
 from windlass.reverser.decide.records import Records

@@ -12,8 +12,8 @@ from windlass.base import duration
 from windlass.base.clock import Clock
 from windlass.base.errors import Stalled, Waiting, WindlassError
 from windlass.git.format import refs
+from windlass.git.format.listing import Listing
 from windlass.git.format.person import Person
-from windlass.git.listing import Listing
 from windlass.objects.key import Key
 from windlass.reverser import opening
 from windlass.reverser.cache import Cache, repository_key

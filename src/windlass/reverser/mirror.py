@@ -20,8 +20,9 @@ from windlass.base.clock import Clock
 from windlass.git.format import objects
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
+from windlass.kube.cursor import FollowSettings
 from windlass.kube.errors import ApiError
-from windlass.kube.follow import FollowSettings, Scope
+from windlass.kube.follow import Scope
 from windlass.objects import canonical
 from windlass.objects.gvr import GVR
 from windlass.objects.identity import Identity

@@ -20,8 +20,9 @@ from windlass.base.errors import Retryable, Stalled, WindlassError
 from windlass.git.child import Git, check_transport
 from windlass.git.credentials import Credentials
 from windlass.git.errors import GitError
+from windlass.git.format.listing import Listing
 from windlass.git.format.remote import Remote, RemoteRefused
-from windlass.git.listing import Listing, Listings
+from windlass.git.listing import Listings
 from windlass.kube.api import Api
 from windlass.objects.key import Key
 from windlass.reverser import credentials

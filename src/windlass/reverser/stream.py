@@ -31,9 +31,9 @@ import structlog
 from windlass.base.clock import Clock
 from windlass.git.format import objects
 from windlass.kube.connection import Connection
+from windlass.kube.cursor import FollowSettings
 from windlass.kube.follow import (
     FollowItem,
-    FollowSettings,
     Interrupted,
     Observed,
     Resumed,

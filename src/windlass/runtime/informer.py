@@ -28,9 +28,9 @@ import structlog
 
 from windlass.base.clock import Clock, SystemClock
 from windlass.kube.connection import Connection
+from windlass.kube.cursor import FollowSettings
 from windlass.kube.follow import (
     FollowItem,
-    FollowSettings,
     Interrupted,
     Observed,
     Resumed,

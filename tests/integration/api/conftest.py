@@ -15,21 +15,21 @@ from tests.support import cluster as clusters
 from tests.support import lines
 from tests.support.operator import eventually
 from windlass.api.registry import KINDS
-from windlass.dev.desk import Desk
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 ROOT = Path(__file__).parents[3]
 _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Desk]:
+def cluster() -> Iterator[LocalCluster]:
     """A control plane of its own: these tests install fences that would stop an operator."""
     with clusters.running("api") as desk:
         yield desk
 
 
 @pytest.fixture(scope="session")
-def installed(cluster: Desk) -> Desk:
+def installed(cluster: LocalCluster) -> LocalCluster:
     """The cluster, once all CRDs of the tree are published on it."""
     command = [str(cluster.kubectl), "--kubeconfig", str(cluster.admin_kubeconfig), "apply"]
     flags = ["--server-side", "--force-conflicts", "-f", str(ROOT / "deploy/crds")]
@@ -39,7 +39,7 @@ def installed(cluster: Desk) -> Desk:
     return cluster
 
 
-def _undiscovered(desk: Desk) -> list[str]:
+def _undiscovered(desk: LocalCluster) -> list[str]:
     """Kinds that kubectl would not find; it is served before that, and Established before both."""
     answer = lines.ask(desk, lines.ADMIN, "GET", "/apis", headers={"Accept": _DISCOVERY})
     groups = {group["metadata"]["name"]: group["versions"] for group in answer.object["items"]}
@@ -52,7 +52,7 @@ def _undiscovered(desk: Desk) -> list[str]:
     return [kind.name for kind in KINDS if (kind.gvr.group, kind.plural) not in found]
 
 
-def _unexplained(desk: Desk) -> list[str]:
+def _unexplained(desk: LocalCluster) -> list[str]:
     """Kinds whose schema `kubectl explain` would not find."""
     homes = {f"/openapi/v3/apis/{kind.gvr.api_version}" for kind in KINDS}
     told = "".join(lines.ask(desk, lines.ADMIN, "GET", home).text for home in homes)
@@ -60,18 +60,18 @@ def _unexplained(desk: Desk) -> list[str]:
 
 
 @pytest.fixture
-def namespace(cluster: Desk) -> str:
+def namespace(cluster: LocalCluster) -> str:
     """A namespace of the test's own; nobody acts on this cluster, so it stays as it is left."""
     return made_namespace(cluster)
 
 
 @pytest.fixture(scope="session")
-def dry(cluster: Desk) -> str:
+def dry(cluster: LocalCluster) -> str:
     """A namespace for requests of which nothing stays."""
     return made_namespace(cluster)
 
 
-def made_namespace(desk: Desk) -> str:
+def made_namespace(desk: LocalCluster) -> str:
     """A namespace nobody used before."""
     name = f"t-{uuid.uuid4().hex[:10]}"
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
@@ -81,13 +81,13 @@ def made_namespace(desk: Desk) -> str:
 
 
 @pytest.fixture(scope="session")
-def server(installed: Desk) -> Server:
+def server(installed: LocalCluster) -> Server:
     """Plain HTTPS requests as the administrator."""
     return Server(installed)
 
 
 @pytest.fixture(scope="session")
-def kubectl(installed: Desk, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def kubectl(installed: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """`kubectl(*args, stdin="")` as the administrator, where what it does itself is looked at."""
     # What it learnt of the types before ours were there would hide their categories.
     learnt = tmp_path_factory.mktemp("kubectl")

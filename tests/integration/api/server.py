@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.support import lines
 from tests.support.people import Swift
-from windlass.dev.desk import Desk
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
@@ -41,7 +41,7 @@ class Answer:
 class Server:
     """The API server of a desk over the kept line of `user`, or of whom that user plays."""
 
-    desk: Desk
+    desk: LocalCluster
     user: str = lines.ADMIN
     played: str = ""
 

@@ -14,9 +14,10 @@ from tests.integration.api.rights import binding
 from tests.integration.api.server import Answer, Server
 from tests.support.operator import eventually
 from windlass.api import fence, rbac
+from windlass.api.fence_bounds import ENVIRONMENT_UID, NAMESPACE_TYPE
 from windlass.api.install import Install
 from windlass.api.rbac_environments import APPLIER, MANAGER_BINDING
-from windlass.dev.desk import Desk
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
 
@@ -57,8 +58,8 @@ def _named(kind: str, name: str, api_version: str = "v1") -> dict[str, Any]:
 def _marked(name: str, uid: str) -> dict[str, Any]:
     document = _named("Namespace", name)
     document["metadata"] |= {
-        "labels": {fence.NAMESPACE_TYPE: fence.ENVIRONMENT, fence.ENVIRONMENT_UID: uid},
-        "annotations": {fence.ENVIRONMENT_UID: uid},
+        "labels": {NAMESPACE_TYPE: fence.ENVIRONMENT, ENVIRONMENT_UID: uid},
+        "annotations": {ENVIRONMENT_UID: uid},
     }
     return document
 
@@ -68,7 +69,7 @@ def _labelled(**labels: str) -> dict[str, Any]:
 
 
 def _annotated(uid: str | None) -> dict[str, Any]:
-    return {"metadata": {"annotations": {fence.ENVIRONMENT_UID: uid}}}
+    return {"metadata": {"annotations": {ENVIRONMENT_UID: uid}}}
 
 
 def _namespace(name: str, rest: str = "") -> str:
@@ -76,7 +77,7 @@ def _namespace(name: str, rest: str = "") -> str:
 
 
 @pytest.fixture(scope="module")
-def fenced(installed: Desk, server: Server, dry: str) -> Iterator[Fenced]:
+def fenced(installed: LocalCluster, server: Server, dry: str) -> Iterator[Fenced]:
     """The generated rights and policies in force, for an operator of these tests' own."""
     release = f"w-{uuid.uuid4().hex[:10]}"
     place = Install(release=release, namespace=f"{release}-own")
@@ -392,8 +393,8 @@ def test_nobody_else_marks_a_namespace(fenced: Fenced, namespace: str) -> None:
     """Not even an administrator sets the marks, at creation, later or through a side door."""
     admin, place = fenced.admin, _namespace(namespace)
     may_not(MARKS, admin.create(_marked(f"{namespace}-m", "u-9")))
-    may_not(MARKS, admin.merge(place, _labelled(**{fence.NAMESPACE_TYPE: fence.ENVIRONMENT})))
-    may_not(MARKS, admin.merge(place, _labelled(**{fence.ENVIRONMENT_UID: "u-9"})))
+    may_not(MARKS, admin.merge(place, _labelled(**{NAMESPACE_TYPE: fence.ENVIRONMENT})))
+    may_not(MARKS, admin.merge(place, _labelled(**{ENVIRONMENT_UID: "u-9"})))
     may_not(MARKS, admin.merge(place, _annotated("u-9")))
     may_not(MARKS, admin.merge(f"{place}/status", _annotated("u-9")))
     may(admin.merge(place, _labelled(mine="1")))

@@ -9,7 +9,8 @@ import pytest
 
 from tests.integration.api.server import Answer, Server
 from tests.support.kinds import kind_of
-from tests.unit.api.corpus import ABSENT, CANARY, GOOD, Case, case, cases
+from tests.unit.api.corpus import cases
+from tests.unit.api.trial import ABSENT, CANARY, GOOD, Case, case
 from windlass.api import sample
 from windlass.api.registry import KINDS
 from windlass.base.errors import Stalled

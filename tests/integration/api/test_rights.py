@@ -13,6 +13,7 @@ from tests.integration.api.server import Server
 from tests.support.operator import eventually
 from windlass.api import rbac
 from windlass.api.install import Install
+from windlass.api.rbac_reverser import WatchMode
 
 pytestmark = pytest.mark.cluster
 
@@ -30,7 +31,7 @@ def _operator(install: Install) -> str:
     return f"{install.release}-operator"
 
 
-def _installed(server: Server, watch: rbac.WatchMode) -> Iterator[Install]:
+def _installed(server: Server, watch: WatchMode) -> Iterator[Install]:
     """A release of its own, taken away afterwards."""
     release = f"w-{uuid.uuid4().hex[:10]}"
     place = Install(release=release, namespace=f"{release}-own")

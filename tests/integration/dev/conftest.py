@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from windlass.dev.desk import Desk
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 
 @pytest.fixture(scope="session")
-def victim() -> Iterator[Desk]:
+def victim() -> Iterator[LocalCluster]:
     """Brought up by the command; whoever hurts it leaves it whole.
 
     It ends with a dead API server: what is dead already does not keep the rest alive.
@@ -18,7 +18,7 @@ def victim() -> Iterator[Desk]:
     from tests.support import cluster as support
     from tests.support import desk as commands
     from tests.support import lines
-    from windlass.dev import cluster, components, desk, state
+    from windlass_dev.cluster import cluster, cluster_state, components, local_cluster
 
     name = support.name("victim")
     try:
@@ -26,9 +26,9 @@ def victim() -> Iterator[Desk]:
         assert up.returncode == 0, up.stderr
         assert up.stdout.startswith("https://127.0.0.1:")
         assert "is ready at" in up.stderr
-        found = desk.named(name)
+        found = local_cluster.get_cluster(name)
         yield found
-        now = state.load(found.directory)
+        now = cluster_state.load_state(found.directory)
         assert now is not None
         commands.kill(now.processes[components.API_SERVER].pid)
         assert cluster.down(name)

@@ -19,9 +19,10 @@ import pytest
 from tests.support import cluster as support
 from tests.support import desk as commands
 from windlass.base.errors import WindlassError
-from windlass.dev import cluster as control_plane
-from windlass.dev import components, kubeconfig, places, state, status
-from windlass.dev.desk import Desk, named
+from windlass_dev import directories
+from windlass_dev.cluster import cluster as control_plane
+from windlass_dev.cluster import cluster_state, components, kubeconfig, status
+from windlass_dev.cluster.local_cluster import LocalCluster, get_cluster
 
 pytestmark = pytest.mark.cluster
 
@@ -35,12 +36,12 @@ def doomed(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def _pids(name: str) -> dict[str, int]:
-    now = state.load(places.directory(name))
+    now = cluster_state.load_state(directories.cluster_directory(name))
     assert now is not None
     return {component: process.pid for component, process in now.processes.items()}
 
 
-def _kubectl(desk: Desk, config: Path, *arguments: str) -> str:
+def _kubectl(desk: LocalCluster, config: Path, *arguments: str) -> str:
     done = subprocess.run(
         [desk.kubectl, "--kubeconfig", config, *arguments],
         capture_output=True,
@@ -51,19 +52,23 @@ def _kubectl(desk: Desk, config: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def test_a_life_with_many_deaths(doomed: str, victim: Desk) -> None:
+def test_a_life_with_many_deaths(doomed: str, victim: LocalCluster) -> None:
     """A whole life, by the commands a person types: each goes on where the last was killed."""
     for place in ("dev.found.after", "dev.spawn.kube-apiserver.after"):
         _killed_at(place, "up", doomed)
     server = _two_take_turns(doomed)
     assert server.startswith("https://127.0.0.1:")
     # No twin of what the killed ones had started.
-    assert sorted(commands.pids_naming(places.directory(doomed))) == sorted(_pids(doomed).values())
+    assert sorted(commands.pids_naming(directories.cluster_directory(doomed))) == sorted(
+        _pids(doomed).values()
+    )
     _assert_running(doomed)
-    _assert_apart(victim, named(doomed))
+    _assert_apart(victim, get_cluster(doomed))
     commands.kill(_pids(doomed)["kube-controller-manager"])
     _killed_at("dev.spawn.kube-controller-manager.after", "up", doomed)
-    assert len(commands.pids_naming(places.directory(doomed))) == 3, "one of them nobody recorded"
+    assert len(commands.pids_naming(directories.cluster_directory(doomed))) == 3, (
+        "one of them nobody recorded"
+    )
     _end_in_pieces(doomed)
 
 
@@ -89,12 +94,12 @@ def _assert_running(name: str) -> None:
     assert found["clusters"][0]["ready"]
     assert [row["state"] for row in rows] == ["running"] * 3
     assert all(row["rssBytes"] > 10**6 and row["port"] > 1024 for row in rows)
-    assert len(commands.pids_naming(places.directory(name))) == 3
+    assert len(commands.pids_naming(directories.cluster_directory(name))) == 3
 
 
-def _assert_apart(*both: Desk) -> None:
+def _assert_apart(*both: LocalCluster) -> None:
     """Clusters side by side share neither ports nor objects."""
-    first, second = (state.load(one.directory) for one in both)
+    first, second = (cluster_state.load_state(one.directory) for one in both)
     assert first is not None
     assert second is not None
     assert not set(first.ports.values()) & set(second.ports.values())
@@ -105,7 +110,7 @@ def _assert_apart(*both: Desk) -> None:
 def _end_in_pieces(name: str) -> None:
     """Half an end is finished by the next one, and nothing is left to a third."""
     _killed_at("dev.end.kube-apiserver.after", "down", name)
-    assert commands.pids_naming(places.directory(name)) == [_pids(name)["etcd"]]
+    assert commands.pids_naming(directories.cluster_directory(name)) == [_pids(name)["etcd"]]
     _killed_at("dev.remove.before", "down", name)
     assert commands.run("down", "--name", name).returncode == 0
     assert commands.remains(name) == []
@@ -114,7 +119,7 @@ def _end_in_pieces(name: str) -> None:
     assert "there is no cluster" in again.stderr
 
 
-def test_up_again_changes_nothing(victim: Desk) -> None:
+def test_up_again_changes_nothing(victim: LocalCluster) -> None:
     """A running cluster is told, not touched."""
     before = _pids(victim.name)
     again = commands.run("up", "--name", victim.name)
@@ -122,7 +127,7 @@ def test_up_again_changes_nothing(victim: Desk) -> None:
     assert _pids(victim.name) == before
 
 
-def test_state_is_private(victim: Desk) -> None:
+def test_state_is_private(victim: LocalCluster) -> None:
     """Keys are for their owner alone."""
     victim.user_kubeconfig("alice")
     assert stat.S_IMODE(victim.directory.stat().st_mode) == 0o700
@@ -131,18 +136,18 @@ def test_state_is_private(victim: Desk) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in secrets} == {0o600}
 
 
-def test_default_namespace_is_usable_at_once(victim: Desk) -> None:
+def test_default_namespace_is_usable_at_once(victim: LocalCluster) -> None:
     """Ready means that pods could be admitted: the default account exists."""
     assert victim.api.ask("/api/v1/namespaces/default/serviceaccounts/default").ok
 
 
 @pytest.mark.parametrize("component", components.START_ORDER)
-def test_up_repairs_what_died(victim: Desk, component: str) -> None:
+def test_up_repairs_what_died(victim: LocalCluster, component: str) -> None:
     """Only the dead component is started again, on its old port, with its data."""
     with support.fresh_namespace(victim) as namespace:
         before = _pids(victim.name)
         commands.kill(before[component])
-        seen = status.of(victim.name)
+        seen = status.cluster_status(victim.name)
         again = control_plane.up(victim.name)
         after = _pids(victim.name)
         assert {name for name in before if before[name] != after[name]} == {component}
@@ -180,16 +185,16 @@ def test_down_without_etcd(doomed: str) -> None:
 
 def test_directory_without_state_is_leftovers(doomed: str) -> None:
     """A damaged state file is no reason to give up."""
-    places.make_private(places.directory(doomed))
-    (places.directory(doomed) / "state.json").write_text('{"name": ')
+    directories.ensure_private(directories.cluster_directory(doomed))
+    (directories.cluster_directory(doomed) / "state.json").write_text('{"name": ')
     assert control_plane.down(doomed)
     assert commands.remains(doomed) == []
 
 
 def test_bystanders_survive_down(doomed: str) -> None:
     """Reading a log does not make a process part of the cluster."""
-    places.make_private(places.directory(doomed))
-    log = places.directory(doomed) / "etcd.log"
+    directories.ensure_private(directories.cluster_directory(doomed))
+    log = directories.cluster_directory(doomed) / "etcd.log"
     log.touch()
     bystander = subprocess.Popen(["tail", "-f", str(log)], stdout=subprocess.DEVNULL)
     try:
@@ -200,7 +205,7 @@ def test_bystanders_survive_down(doomed: str) -> None:
         bystander.wait()
 
 
-def test_kubeconfig_is_a_person(victim: Desk) -> None:
+def test_kubeconfig_is_a_person(victim: LocalCluster) -> None:
     """The lines of `env` give kubectl the identity that was asked for, and our kubectl."""
     lines = commands.run(
         "env", "--name", victim.name, "--user", "alice", "--group", "dev", "--group", "ops"
@@ -219,14 +224,14 @@ def test_kubeconfig_is_a_person(victim: Desk) -> None:
     assert {"dev", "ops"} <= set(who["groups"])
 
 
-def test_administrator_is_the_default_person(victim: Desk) -> None:
+def test_administrator_is_the_default_person(victim: LocalCluster) -> None:
     """Without a user `env` points at the administrator's kubeconfig."""
     lines = commands.run("env", "--name", victim.name).stdout
     assert f"KUBECONFIG={victim.admin_kubeconfig}" in lines
     assert _kubectl(victim, victim.admin_kubeconfig, "auth", "can-i", "*", "*") == "yes\n"
 
 
-def test_different_identities_have_different_files(victim: Desk) -> None:
+def test_different_identities_have_different_files(victim: LocalCluster) -> None:
     """Groups belong to an identity, and no user name escapes the directory."""
     paths = {
         victim.user_kubeconfig("alice"),
@@ -238,21 +243,21 @@ def test_different_identities_have_different_files(victim: Desk) -> None:
     assert {path.resolve().parent for path in paths} == {victim.directory / "users"}
 
 
-def test_kubeconfig_is_marked(victim: Desk, tmp_path: Path) -> None:
+def test_kubeconfig_is_marked(victim: LocalCluster, tmp_path: Path) -> None:
     """The mark survives the file, and a foreign file has none."""
-    mark = kubeconfig.desk_mark(victim.user_kubeconfig("alice"))
-    assert mark == kubeconfig.DeskMark(victim.name, "127.0.0.1")
-    assert kubeconfig.desk_mark(tmp_path / "absent") is None
+    mark = kubeconfig.read_extension(victim.user_kubeconfig("alice"))
+    assert mark == kubeconfig.ClusterExtension(victim.name, "127.0.0.1")
+    assert kubeconfig.read_extension(tmp_path / "absent") is None
 
 
-def test_mark_survives_kubectl(victim: Desk) -> None:
+def test_mark_survives_kubectl(victim: LocalCluster) -> None:
     """People switch namespaces with kubectl, which rewrites the file."""
     path = victim.user_kubeconfig("editor")
     _kubectl(victim, path, "config", "set-context", "--current", "--namespace=other")
-    assert kubeconfig.desk_mark(path) == kubeconfig.DeskMark(victim.name, "127.0.0.1")
+    assert kubeconfig.read_extension(path) == kubeconfig.ClusterExtension(victim.name, "127.0.0.1")
 
 
-def test_etcd_may_be_shared(victim: Desk, doomed: str) -> None:
+def test_etcd_may_be_shared(victim: LocalCluster, doomed: str) -> None:
     """Another API server under its own prefix sees its own objects and leaves no key.
 
     What a test adds to its command line is there, also after a repair.
@@ -267,7 +272,7 @@ def test_etcd_may_be_shared(victim: Desk, doomed: str) -> None:
     with pytest.raises(WindlassError, match="exists with another etcd"):
         control_plane.up(doomed, etcd_url="http://127.0.0.1:1")
     commands.kill(before["kube-apiserver"])
-    seen = status.of(doomed)
+    seen = status.cluster_status(doomed)
     assert seen is not None
     assert not seen.ready
     _killed_at("dev.record.kube-apiserver.after", "up", doomed)
@@ -286,7 +291,7 @@ def _last_argument(name: str) -> str:
     return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[-2].decode()
 
 
-def _keys(desk: Desk, prefix: str) -> int:
+def _keys(desk: LocalCluster, prefix: str) -> int:
     """How many keys there are under `prefix` in a cluster's etcd."""
     end = f"{prefix[:-1]}{chr(ord(prefix[-1]) + 1)}"
     first, last = (base64.b64encode(text.encode()).decode() for text in (prefix, end))
@@ -297,7 +302,7 @@ def _keys(desk: Desk, prefix: str) -> int:
         return int(json.load(line.getresponse()).get("count", 0))
 
 
-def test_logs_show_every_component(victim: Desk) -> None:
+def test_logs_show_every_component(victim: LocalCluster) -> None:
     """Without a component there is a list with the last lines of each."""
     overview = commands.run("logs", "--name", victim.name, "--lines", "3").stdout
     assert all(f"==> {component}:" in overview for component in components.START_ORDER)
@@ -331,8 +336,8 @@ def test_leftovers_of_dead_test_runs_are_removed() -> None:
     dead.wait()
     orphan, living = f"test-{dead.pid}-x", support.name("living")
     for name in (orphan, living):
-        places.make_private(places.directory(name))
+        directories.ensure_private(directories.cluster_directory(name))
     support.remove_leftovers()
     assert commands.remains(orphan) == []
-    assert commands.remains(living) == [str(places.directory(living))]
+    assert commands.remains(living) == [str(directories.cluster_directory(living))]
     control_plane.down(living)

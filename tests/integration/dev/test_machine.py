@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from windlass.dev.node import machine, namespaces
+from windlass_dev.node import kernel_namespaces, machine
 
 LIMIT = "fs/inotify/max_user_instances"
 SETTINGS = {"kernel/panic": "1", "vm/overcommit_memory": "0", LIMIT: "128"}
@@ -24,7 +24,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(machine, "_LOCK", tmp_path / "run.lock")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     points = (tmp_path / "there", tmp_path / "absent")
-    monkeypatch.setattr(namespaces, "MOUNT_POINTS", points)
+    monkeypatch.setattr(kernel_namespaces, "MOUNT_POINTS", points)
     return tmp_path
 
 
@@ -56,12 +56,12 @@ def _as_before(stage: Path) -> bool:
 def test_one_node_leaves_the_machine_as_it_was(stage: Path) -> None:
     """Settings are restored; what was made is removed, what was there stays; twice too."""
     one = _cluster(stage, "one")
-    machine.enter(one)
+    machine.register_node(one)
     _start_kubelet(stage)
-    assert machine.knows(one)
+    assert machine.is_registered(one)
     assert (stage / "absent").is_dir()
     for _ in range(2):
-        machine.leave(one)
+        machine.unregister_node(one)
         assert _as_before(stage)
     assert (stage / "there").is_dir()
 
@@ -71,54 +71,54 @@ def test_a_limit_is_raised_and_never_lowered(stage: Path, found: str, meanwhile:
     """Watches of all clusters count together, and many machines allow few."""
     one = _cluster(stage, "one")
     _put(stage / "sys" / LIMIT, found)
-    machine.enter(one)
+    machine.register_node(one)
     assert _settings(stage)[LIMIT] == meanwhile
-    machine.leave(one)
+    machine.unregister_node(one)
     assert _settings(stage)[LIMIT] == found
 
 
 def test_settings_that_a_record_does_not_know_are_added(stage: Path) -> None:
     """Another version may have begun it; what that one found stays."""
     one, two = _cluster(stage, "one"), _cluster(stage, "two")
-    known = machine.Record({"kernel/panic": "7"}, (), (str(one),))
+    known = machine.MachineRecord({"kernel/panic": "7"}, (), (str(one),))
     machine._save(known)
     _start_kubelet(stage)
-    machine.enter(two)
-    machine.leave(one)
-    machine.leave(two)
+    machine.register_node(two)
+    machine.unregister_node(one)
+    machine.unregister_node(two)
     assert _settings(stage) == {**_settings(stage), "kernel/panic": "7", LIMIT: "128"}
 
 
 def test_the_last_of_two_undoes_what_the_first_one_found(stage: Path) -> None:
     """Neither the order of leaving nor what the second one saw matters."""
     one, two = _cluster(stage, "one"), _cluster(stage, "two")
-    machine.enter(one)
+    machine.register_node(one)
     _start_kubelet(stage)
-    machine.enter(two)
-    machine.leave(one)
+    machine.register_node(two)
+    machine.unregister_node(one)
     assert _settings(stage)["kernel/panic"] == machine.SET_BY_KUBELET["kernel/panic"]
     assert (stage / "absent").is_dir()
-    machine.leave(two)
+    machine.unregister_node(two)
     assert _as_before(stage)
 
 
 def test_a_cluster_whose_directory_is_gone_keeps_nothing(stage: Path) -> None:
     """Whoever removed it by hand does not leave the machine changed for ever."""
     one, two = _cluster(stage, "one"), _cluster(stage, "two")
-    machine.enter(one)
-    machine.enter(two)
+    machine.register_node(one)
+    machine.register_node(two)
     _start_kubelet(stage)
     two.rmdir()
-    machine.leave(one)
+    machine.unregister_node(one)
     assert _as_before(stage)
 
 
 def test_a_mount_point_that_somebody_uses_stays(stage: Path) -> None:
     """A real kubelet may have come in the meantime."""
     one = _cluster(stage, "one")
-    machine.enter(one)
+    machine.register_node(one)
     (stage / "absent" / "somebody").touch()
-    machine.leave(one)
+    machine.unregister_node(one)
     assert (stage / "absent" / "somebody").exists()
 
 
@@ -128,5 +128,5 @@ def test_a_broken_record_is_removed(stage: Path) -> None:
     (stage / "run").mkdir()
     (stage / "run" / ".nodes.json.draft").touch()
     (stage / "run.lock").touch()
-    machine.leave(one)
+    machine.unregister_node(one)
     assert _as_before(stage)

@@ -22,16 +22,17 @@ from tests.support import node as nodes
 from tests.support.operator import eventually, operating
 from tests.support.programs import write_script
 from windlass.base.errors import WindlassError
-from windlass.dev import cluster as control_plane
-from windlass.dev import components, kubeconfig, launch, places, state, status
-from windlass.dev.desk import Desk
-from windlass.dev.node import cgroups, containerd, namespaces
+from windlass_dev import directories
+from windlass_dev.cluster import cluster as control_plane
+from windlass_dev.cluster import cluster_state, components, kubeconfig, launch, status
+from windlass_dev.cluster.local_cluster import LocalCluster
+from windlass_dev.node import cgroups, containerd, kernel_namespaces
 
 pytestmark = [pytest.mark.cluster, pytest.mark.node]
 
 
 @pytest.fixture
-def place(node_cluster: Desk) -> Iterator[str]:
+def place(node_cluster: LocalCluster) -> Iterator[str]:
     """A namespace of the test's own on the shared node."""
     with support.fresh_namespace(node_cluster, pods=True) as name:
         eventually(lambda: _account(node_cluster, name), "the default account")
@@ -65,7 +66,7 @@ def decoy() -> Iterator[subprocess.Popen[bytes]]:
             home.parent.rmdir()
 
 
-def _account(desk: Desk, namespace: str) -> bool:
+def _account(desk: LocalCluster, namespace: str) -> bool:
     return desk.api.ask(f"/api/v1/namespaces/{namespace}/serviceaccounts/default").ok
 
 
@@ -123,13 +124,13 @@ def _service() -> dict[str, Any]:
     }
 
 
-def test_status_and_logs_show_every_part(node_cluster: Desk) -> None:
+def test_status_and_logs_show_every_part(node_cluster: LocalCluster) -> None:
     """A node's parts are components like all others."""
     said = commands.run("status", "--name", node_cluster.name, "-o", "json")
     (found,) = json.loads(said.stdout)["clusters"]
     assert found["ready"]
     rows = {row["name"]: row for row in found["components"]}
-    assert set(rows) == set(components.names())
+    assert set(rows) == set(components.all_components())
     assert {row["state"] for row in rows.values()} == {"running"}
     table = commands.run("status", "--name", node_cluster.name)
     assert "containerd" in table.stdout
@@ -137,7 +138,7 @@ def test_status_and_logs_show_every_part(node_cluster: Desk) -> None:
     assert "kubelet" in logs.stdout
 
 
-def test_a_deployment_runs_and_is_reached(node_cluster: Desk, place: str) -> None:
+def test_a_deployment_runs_and_is_reached(node_cluster: LocalCluster, place: str) -> None:
     """Sidecar, probe, shared volume, exec, logs, and its service from pod and machine."""
     desk = node_cluster
     for path, body in (
@@ -161,12 +162,12 @@ def test_a_deployment_runs_and_is_reached(node_cluster: Desk, place: str) -> Non
         assert answer.read() == b"written\n"
 
 
-def _ready_replicas(desk: Desk, place: str) -> int:
+def _ready_replicas(desk: LocalCluster, place: str) -> int:
     found = desk.api.ask(f"/apis/apps/v1/namespaces/{place}/deployments/web").text
     return int(json.loads(found).get("status", {}).get("readyReplicas", 0))
 
 
-def test_a_pod_talks_to_the_api_server(node_cluster: Desk, place: str) -> None:
+def test_a_pod_talks_to_the_api_server(node_cluster: LocalCluster, place: str) -> None:
     """By the service's address, with the token that was mounted for it."""
     desk = node_cluster
     nodes.run_pod(desk, place, "caller", "sleep 600")
@@ -177,16 +178,16 @@ def test_a_pod_talks_to_the_api_server(node_cluster: Desk, place: str) -> None:
 
 
 def test_a_pod_reaches_the_machine_and_nothing_needs_loopback(
-    node_cluster: Desk, place: str, tmp_path: Path
+    node_cluster: LocalCluster, place: str, tmp_path: Path
 ) -> None:
     """What listens at this end of the link is there for pods: `windlass dev git` too."""
     desk = node_cluster
-    mark = kubeconfig.desk_mark(desk.admin_kubeconfig)
+    mark = kubeconfig.read_extension(desk.admin_kubeconfig)
     assert mark is not None
     assert mark.webhook_host == desk.host
     nodes.run_pod(desk, place, "caller", "sleep 600")
     arguments = ["git", "--root", str(tmp_path), "--create", "shop", "--node", desk.name]
-    script = "from windlass.cli.main import app; app(prog_name='windlass')"
+    script = "from windlass.cli.main import main; main()"
     server = subprocess.Popen(
         [sys.executable, "-c", script, "dev", *arguments], stdout=subprocess.PIPE, text=True
     )
@@ -207,36 +208,38 @@ def test_a_pod_reaches_the_machine_and_nothing_needs_loopback(
 
 
 def test_the_operator_is_called_by_a_cluster_with_a_node(
-    node_cluster: Desk, tmp_path: Path
+    node_cluster: LocalCluster, tmp_path: Path
 ) -> None:
     """Its certificate names this end of the link: admission reaches it, authors are provable."""
     with operating(node_cluster, tmp_path):
-        now = state.load(node_cluster.directory)
+        now = cluster_state.load_state(node_cluster.directory)
         assert now is not None
-        assert components.host(now) == node_cluster.host != "127.0.0.1"
+        assert components.host_address(now) == node_cluster.host != "127.0.0.1"
 
 
-def test_an_archive_is_loaded_by_command(node_cluster: Desk, tmp_path: Path) -> None:
+def test_an_archive_is_loaded_by_command(node_cluster: LocalCluster, tmp_path: Path) -> None:
     """What is no image is refused with containerd's words; a cluster without node has none."""
     broken = tmp_path / "broken.tar"
     broken.write_bytes(b"no tar at all")
     said = commands.run("load", str(broken), "--name", node_cluster.name)
     assert said.returncode == 1
     assert "containerd does not take it" in said.stderr
-    now = state.load(node_cluster.directory)
+    now = cluster_state.load_state(node_cluster.directory)
     assert now is not None
     with pytest.raises(WindlassError, match="there is no file"):
-        containerd.load(now, node_cluster.directory, tmp_path / "absent.tar")
+        containerd.import_images(now, node_cluster.directory, tmp_path / "absent.tar")
 
 
 @pytest.mark.parametrize("component", [components.KUBELET, components.CONTAINERD])
-def test_up_repairs_a_part_while_pods_go_on(node_cluster: Desk, place: str, component: str) -> None:
+def test_up_repairs_a_part_while_pods_go_on(
+    node_cluster: LocalCluster, place: str, component: str
+) -> None:
     """Only the dead part is started again, and no pod notices."""
     desk = node_cluster
     nodes.run_pod(desk, place, "bystander", "sleep 600")
     before = _pids(desk.name)
     commands.kill(before[component])
-    seen = status.of(desk.name)
+    seen = status.cluster_status(desk.name)
     assert control_plane.up(desk.name) == desk
     after = _pids(desk.name)
     assert {name for name in before if before[name] != after[name]} == {component}
@@ -250,7 +253,7 @@ def test_up_repairs_a_part_while_pods_go_on(node_cluster: Desk, place: str, comp
 
 
 def test_two_side_by_side_and_the_end_of_one(
-    node_cluster: Desk, place: str, doomed: str, decoy: subprocess.Popen[bytes]
+    node_cluster: LocalCluster, place: str, doomed: str, decoy: subprocess.Popen[bytes]
 ) -> None:
     """They share no address; one's end leaves nothing and the other's pods do not notice.
 
@@ -258,7 +261,7 @@ def test_two_side_by_side_and_the_end_of_one(
     """
     first = node_cluster
     nodes.run_pod(first, place, "bystander", "httpd -f -p 8080")
-    before = nodes.traces(places.directory(doomed))
+    before = nodes.traces(directories.cluster_directory(doomed))
     up = commands.run("up", "--node", "--name", doomed)
     assert up.returncode == 0, up.stderr
     second = _lived(doomed, before)
@@ -269,17 +272,17 @@ def test_two_side_by_side_and_the_end_of_one(
     half = f"dev.spawn.{components.KUBELET}.after=kill"
     killed = commands.run("up", "--name", doomed, WINDLASS_FAILPOINTS=half)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    (stray,) = launch.strays(components.KUBELET, second.directory)
+    (stray,) = launch.component_processes(components.KUBELET, second.directory)
     assert stray.pid not in recorded.values()
     _end(doomed, before)
     assert decoy.poll() is None
     assert nodes.inside(first, place, "bystander", "echo alive") == "alive\n"
-    found = status.of(first.name)
+    found = status.cluster_status(first.name)
     assert found is not None
     assert found.ready
 
 
-def _lived(name: str, before: nodes.Traces) -> Desk:
+def _lived(name: str, before: nodes.Traces) -> LocalCluster:
     """A cluster that is up and ran a pod, and could be seen on the machine."""
     desk = _loaded(name)
     nodes.run_pod(desk, "default", "victim", "sleep 600")
@@ -294,7 +297,7 @@ def _end(name: str, before: nodes.Traces) -> None:
         down = commands.run("down", "--name", name)
         assert down.returncode == 0, down.stderr
         assert expected in down.stderr
-        assert nodes.traces(places.directory(name)).more_than(before) == {}
+        assert nodes.traces(directories.cluster_directory(name)).more_than(before) == {}
 
 
 @pytest.mark.parametrize(
@@ -310,7 +313,7 @@ def _end(name: str, before: nodes.Traces) -> None:
 )
 def test_down_after_up_was_killed(doomed: str, place_of_death: str) -> None:
     """Wherever it died, what it had made is found and removed."""
-    directory = places.directory(doomed)
+    directory = directories.cluster_directory(doomed)
     before = nodes.traces(directory)
     up = commands.run(
         "up", "--node", "--name", doomed, WINDLASS_FAILPOINTS=f"{place_of_death}=kill"
@@ -326,7 +329,7 @@ def test_down_after_up_was_killed(doomed: str, place_of_death: str) -> None:
 )
 def test_down_after_down_was_killed(doomed: str, place_of_death: str) -> None:
     """The second attempt does what the first one could not."""
-    directory = places.directory(doomed)
+    directory = directories.cluster_directory(doomed)
     before = nodes.traces(directory)
     # A half-made cluster is enough to take down, and quicker to make.
     half = "dev.spawn.containerd.after=kill"
@@ -347,7 +350,7 @@ def test_up_goes_on_where_up_was_killed(
     is started. After SIGKILL of everything no process, mount, link, namespace, cgroup, setting
     or file is left.
     """
-    directory = places.directory(doomed)
+    directory = directories.cluster_directory(doomed)
     before = nodes.traces(directory)
     write_script(tmp_path / "nsenter", f'sleep 0.2; exec {shutil.which("nsenter")} "$@"')
     busy = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
@@ -356,31 +359,31 @@ def test_up_goes_on_where_up_was_killed(
             "up", "--node", "--name", doomed, WINDLASS_FAILPOINTS=f"{half}=kill", PATH=busy
         )
         assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert len(launch.strays(components.POLICIES, directory)) == 1
+    assert len(launch.component_processes(components.POLICIES, directory)) == 1
     again = commands.run("up", "--name", doomed, PATH=busy)
     assert again.returncode == 0, again.stderr
-    found = status.of(doomed)
+    found = status.cluster_status(doomed)
     assert found is not None
     assert found.ready
-    assert len(found.components) == len(components.names())
-    (enforcer,) = launch.strays(components.POLICIES, directory)
+    assert len(found.components) == len(components.all_components())
+    (enforcer,) = launch.component_processes(components.POLICIES, directory)
     assert enforcer.pid == _pids(doomed)[components.POLICIES]
     _lived(doomed, before)
-    nodes.kill_all([*_pids(doomed).values(), *namespaces.members(directory)])
+    nodes.kill_all([*_pids(doomed).values(), *kernel_namespaces.member_pids(directory)])
     _end(doomed, before)
     assert decoy.poll() is None
 
 
-def _loaded(name: str) -> Desk:
-    from windlass.dev import desk
+def _loaded(name: str) -> LocalCluster:
+    from windlass_dev.cluster import local_cluster
 
-    found = desk.named(name)
+    found = local_cluster.get_cluster(name)
     nodes.load_image(found, kubectl=False)
     eventually(lambda: _account(found, "default"), "the default account")
     return found
 
 
 def _pids(name: str) -> dict[str, int]:
-    now = state.load(places.directory(name))
+    now = cluster_state.load_state(directories.cluster_directory(name))
     assert now is not None
     return {component: process.pid for component, process in now.processes.items()}

@@ -18,10 +18,10 @@ from tests.support import node as nodes
 from tests.support import pod_network
 from tests.support.operator import eventually
 from tests.support.pod_network import PodNetwork
-from windlass.dev import cluster as control_plane
-from windlass.dev import components, state, status
-from windlass.dev.desk import Desk
-from windlass.dev.node.slot import Slot
+from windlass_dev.cluster import cluster as control_plane
+from windlass_dev.cluster import cluster_state, components, status
+from windlass_dev.cluster.local_cluster import LocalCluster
+from windlass_dev.node.allocation import Slot
 
 pytestmark = [pytest.mark.cluster, pytest.mark.node]
 
@@ -33,7 +33,7 @@ EVERYBODY: dict[str, Any] = {"podSelector": {}}
 class Town:
     """Three pods in one namespace, a stranger in another, a listener on the machine."""
 
-    desk: Desk
+    desk: LocalCluster
     here: str
     there: str
     web: PodNetwork
@@ -44,7 +44,7 @@ class Town:
 
     @property
     def slot(self) -> Slot:
-        now = state.load(self.desk.directory)
+        now = cluster_state.load_state(self.desk.directory)
         assert now is not None
         assert now.node is not None
         return Slot(now.node.slot)
@@ -70,7 +70,7 @@ class Town:
 
 
 @pytest.fixture(scope="module")
-def built(node_cluster: Desk) -> Iterator[Town]:
+def built(node_cluster: LocalCluster) -> Iterator[Town]:
     """The town, built once."""
     desk = node_cluster
     with contextlib.ExitStack() as stack:
@@ -102,7 +102,7 @@ def town(built: Town) -> Iterator[Town]:
     built.remove()
 
 
-def _is_there(desk: Desk, path: str) -> bool:
+def _is_there(desk: LocalCluster, path: str) -> bool:
     return desk.api.ask(path).ok
 
 
@@ -244,7 +244,7 @@ def test_up_repairs_it_and_its_chains_outlive_it(town: Town) -> None:
     _soon_not(lambda: town.stranger.reaches(town.web.address, HTTP))
     before = _pids(town.desk)
     commands.kill(before[components.POLICIES])
-    seen = status.of(town.desk.name)
+    seen = status.cluster_status(town.desk.name)
     assert seen is not None
     assert not seen.ready
     assert not town.stranger.reaches(town.web.address, HTTP)
@@ -256,7 +256,7 @@ def test_up_repairs_it_and_its_chains_outlive_it(town: Town) -> None:
     assert not town.stranger.reaches(town.web.address, METRICS)
 
 
-def _pids(desk: Desk) -> dict[str, int]:
-    now = state.load(desk.directory)
+def _pids(desk: LocalCluster) -> dict[str, int]:
+    now = cluster_state.load_state(desk.directory)
     assert now is not None
     return {component: process.pid for component, process in now.processes.items()}

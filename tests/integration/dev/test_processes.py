@@ -12,20 +12,20 @@ import pytest
 
 from tests.support import desk as commands
 from tests.support.programs import write_script
-from windlass.dev import processes
-from windlass.dev.state import Process
+from windlass_dev.cluster import processes
+from windlass_dev.cluster.cluster_state import RecordedProcess
 
 
 @pytest.fixture
-def sleeper(tmp_path: Path) -> Iterator[Process]:
+def sleeper(tmp_path: Path) -> Iterator[RecordedProcess]:
     """A detached process that does nothing for a while."""
     process = processes.spawn(["/bin/sleep", "60"], directory=tmp_path, log=tmp_path / "log")
     yield process
-    processes.end([process], tmp_path)
+    processes.kill_processes([process], tmp_path)
     assert not processes.is_alive(process, tmp_path)
 
 
-def test_recorded_process_is_recognised(sleeper: Process, tmp_path: Path) -> None:
+def test_recorded_process_is_recognised(sleeper: RecordedProcess, tmp_path: Path) -> None:
     """Its start time and program are those that were recorded."""
     assert processes.is_alive(sleeper, tmp_path)
     assert processes.resident_bytes(sleeper.pid) > 0
@@ -33,16 +33,16 @@ def test_recorded_process_is_recognised(sleeper: Process, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("change", [{"started_ticks": 1}, {"executable": "/bin/other"}])
 def test_somebody_else_with_our_pid_survives(
-    sleeper: Process, tmp_path: Path, change: dict[str, object]
+    sleeper: RecordedProcess, tmp_path: Path, change: dict[str, object]
 ) -> None:
     """A pid that was given out again is not ours to end."""
     stranger = replace(sleeper, **change)  # type: ignore[arg-type]
     assert not processes.is_alive(stranger, tmp_path)
-    processes.end([stranger], tmp_path)
+    processes.kill_processes([stranger], tmp_path)
     assert processes.is_alive(sleeper, tmp_path)
 
 
-def test_session_is_its_own(sleeper: Process) -> None:
+def test_session_is_its_own(sleeper: RecordedProcess) -> None:
     """A closed terminal does not end a desk."""
     fields = Path(f"/proc/{sleeper.pid}/stat").read_text().rpartition(")")[2].split()
     assert int(fields[3]) == sleeper.pid
@@ -63,7 +63,7 @@ def test_settings_of_the_caller_do_not_leak_in(
     assert not processes.is_alive(process, tmp_path)
 
 
-def test_only_our_programs_are_found(sleeper: Process, tmp_path: Path) -> None:
+def test_only_our_programs_are_found(sleeper: RecordedProcess, tmp_path: Path) -> None:
     """A process is the cluster's only if it names the directory and runs such a program."""
     # Not a shell: for a moment its own child would look just like it.
     script = "import time; time.sleep(60)"
@@ -71,11 +71,11 @@ def test_only_our_programs_are_found(sleeper: Process, tmp_path: Path) -> None:
     named = processes.spawn(command, directory=tmp_path, log=tmp_path / "log")
     programs = {Path(processes.executable(named.pid)).name}
     try:
-        assert [one.pid for one in processes.find(tmp_path, programs)] == [named.pid]
-        assert list(processes.find(tmp_path, ["etcd"])) == []
-        assert list(processes.find(tmp_path / "other", programs)) == []
+        assert [one.pid for one in processes.find_processes(tmp_path, programs)] == [named.pid]
+        assert list(processes.find_processes(tmp_path, ["etcd"])) == []
+        assert list(processes.find_processes(tmp_path / "other", programs)) == []
     finally:
-        processes.end([named], tmp_path)
+        processes.kill_processes([named], tmp_path)
 
 
 @pytest.mark.parametrize(("program", "found"), [("kubelet", True), ("containerd", False)])
@@ -93,11 +93,11 @@ def test_what_enters_is_taken_for_what_it_will_be(
     ]
     process = processes.spawn(command, directory=tmp_path, log=tmp_path / "log")
     try:
-        hits = processes.find(tmp_path, [program], through="nsenter")
+        hits = processes.find_processes(tmp_path, [program], through="nsenter")
         # Until it sleeps, the child of the script looks like the script itself.
         assert (process.pid in {one.pid for one in hits}) == found
     finally:
-        processes.end([process], tmp_path)
+        processes.kill_processes([process], tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_how_a_process_ended_is_known(tmp_path: Path, script: str, told: str) ->
     process = processes.spawn(["/bin/sh", "-c", script], directory=tmp_path, log=tmp_path / "log")
     commands.await_end(process.pid)
     assert not processes.is_alive(process, tmp_path)
-    assert processes.how_it_ended(process) == told
+    assert processes.describe_exit(process) == told
 
 
 def test_the_callers_umask_does_not_leak_in(tmp_path: Path) -> None:

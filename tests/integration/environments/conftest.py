@@ -13,11 +13,11 @@ from tests.support.gitserver import Served, serving
 from tests.support.previews import Previews, previews
 
 if TYPE_CHECKING:
-    from windlass.dev.desk import Desk
+    from windlass_dev.cluster.local_cluster import LocalCluster
 
 
 @pytest.fixture(scope="session")
-def cluster(quiet_cluster: Desk) -> Desk:
+def cluster(quiet_cluster: LocalCluster) -> LocalCluster:
     """A control plane without an operator: the controllers of these tests are alone on it."""
     return quiet_cluster
 
@@ -30,17 +30,17 @@ def preview_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="session")
-def installed_operator(cluster: Desk) -> Path:
+def installed_operator(cluster: LocalCluster) -> Path:
     """The kubeconfig with exactly the operator's rights; everything is installed."""
     from windlass.api.install import Install
-    from windlass.dev.install import install
+    from windlass_dev.cluster.installer import install
 
     return asyncio.run(install(cluster, Install())).kubeconfig
 
 
 @pytest.fixture
 async def tenant(
-    cluster: Desk,
+    cluster: LocalCluster,
     installed_operator: Path,
     namespace: str,
     preview_host: Served,
@@ -54,7 +54,7 @@ async def tenant(
 
 
 @pytest.fixture
-def other_namespace(cluster: Desk) -> Iterator[str]:
+def other_namespace(cluster: LocalCluster) -> Iterator[str]:
     """One more namespace, of another tenant or of nobody."""
     from tests.support import cluster as support
 

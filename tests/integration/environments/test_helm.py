@@ -15,7 +15,8 @@ from tests.support.waiting import eventually
 from windlass.base.errors import Stalled, Waiting
 from windlass.environments import helm as module
 from windlass.environments.decide.manifests import RenderRefused
-from windlass.environments.helm import Helm, Limits
+from windlass.environments.helm import Helm
+from windlass.environments.sandbox.limits import Limits
 from windlass.git.process import Ended
 
 _SEEN = """\

@@ -11,11 +11,11 @@ import pytest
 
 from tests.support.previews import POLICIES, QUOTAS, Previews
 from tests.support.waiting import eventually
-from windlass.dev.desk import Desk
 from windlass.environments.decide import isolation, quota
 from windlass.environments.decide.fences import Surroundings
 from windlass.kube.errors import NotFound
 from windlass.objects.gvr import GVR
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
 
@@ -28,7 +28,7 @@ _RESTORED_SECONDS = 5.0
 class Kubectl:
     """A person with kubectl."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: LocalCluster) -> None:
         self._desk = desk
 
     async def run(self, *words: str, stdin: str = "") -> None:
@@ -48,7 +48,7 @@ class Kubectl:
 
 
 @pytest.fixture
-def kubectl(cluster: Desk) -> Kubectl:
+def kubectl(cluster: LocalCluster) -> Kubectl:
     """A person with every right."""
     return Kubectl(cluster)
 

@@ -15,19 +15,19 @@ from tests.support import program
 from tests.support.waiting import eventually
 from windlass.base.clock import SystemClock
 from windlass.base.errors import Stalled
-from windlass.dev.desk import Desk
 from windlass.environments.decide import probe_places
 from windlass.environments.holdings import NAMESPACES
 from windlass.environments.probe import NetworkProbe
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.objects.json import Object
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture
-async def api(cluster: Desk) -> AsyncIterator[Api]:
+async def api(cluster: LocalCluster) -> AsyncIterator[Api]:
     """The administrator's hands."""
     async with Connection.open(kubeconfig=cluster.admin_kubeconfig) as opened:
         yield Api(opened)
@@ -62,7 +62,9 @@ def _deaf(arguments: Sequence[str], environment: Mapping[str, str], log: Path) -
     return program.execute(arguments, environment, log, command=shell)
 
 
-async def test_an_interrupted_probe_cleans_up(cluster: Desk, api: Api, tmp_path: Path) -> None:
+async def test_an_interrupted_probe_cleans_up(
+    cluster: LocalCluster, api: Api, tmp_path: Path
+) -> None:
     """Who interrupts it, one way or the other, gets the cluster back as it was."""
     before = {live["metadata"]["uid"] for live in await _places(api)}
     ways: list[tuple[program.Starting, signal.Signals]] = [
@@ -94,7 +96,7 @@ async def test_an_interrupted_probe_cleans_up(cluster: Desk, api: Api, tmp_path:
     assert not made & {live["metadata"]["uid"] for live in await _places(api)}
 
 
-def test_a_right_that_is_missing_is_named(cluster: Desk) -> None:
+def test_a_right_that_is_missing_is_named(cluster: LocalCluster) -> None:
     """Before anything is made."""
     kubeconfig = cluster.user_kubeconfig("nobody-much")
     flags = ["--network-probe", "--image=any", f"--kubeconfig={kubeconfig}"]

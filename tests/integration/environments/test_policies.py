@@ -6,14 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.previews import (
-    DEPLOYMENTS,
-    NAMESPACES,
-    POLICIES,
-    QUOTAS,
-    Previews,
-    deployment,
-)
+from tests.support.previews import DEPLOYMENTS, NAMESPACES, POLICIES, QUOTAS, Previews, deployment
 from tests.support.waiting import eventually
 from windlass.objects.gvr import GVR
 

@@ -8,13 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.previews import (
-    CLAIMS,
-    DEPLOYMENTS,
-    MANAGER,
-    Previews,
-    deployment,
-)
+from tests.support.previews import CLAIMS, DEPLOYMENTS, MANAGER, Previews, deployment
 from tests.support.waiting import eventually
 from windlass.environments.decide.reach import Reach
 from windlass.kube.errors import NotFound

@@ -12,16 +12,16 @@ import pytest
 from tests.support.gateway_fleet import Fleet, Running, controlling, settled
 from tests.support.gitserver import PASSWORD, Served, serving
 from windlass.api.install import Install
-from windlass.dev.install import install
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
+from windlass_dev.cluster.installer import install
 
 if TYPE_CHECKING:
-    from windlass.dev.desk import Desk
+    from windlass_dev.cluster.local_cluster import LocalCluster
 
 
 @pytest.fixture(scope="session")
-def cluster(quiet_cluster: Desk) -> Desk:
+def cluster(quiet_cluster: LocalCluster) -> LocalCluster:
     """A control plane without an operator: the controllers of these tests are alone on it."""
     return quiet_cluster
 
@@ -42,7 +42,7 @@ def closed_git_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served
 
 
 @pytest.fixture(scope="session")
-def operator_kubeconfig(cluster: Desk) -> Path:
+def operator_kubeconfig(cluster: LocalCluster) -> Path:
     """The user that the generated roles are bound to, with CRDs and fence installed."""
     return asyncio.run(install(cluster, Install())).kubeconfig
 
@@ -56,7 +56,7 @@ async def connection(operator_kubeconfig: Path) -> AsyncIterator[Connection]:
 
 
 @pytest.fixture
-async def admin_connection(cluster: Desk) -> AsyncIterator[Connection]:
+async def admin_connection(cluster: LocalCluster) -> AsyncIterator[Connection]:
     """The administrator's connection."""
     async with Connection.open(kubeconfig=cluster.admin_kubeconfig) as opened:
         yield opened

@@ -19,8 +19,8 @@ from tests.support.agent import LABELS, POD, AgentBench, agent_bench, unchanged_
 from tests.support.engine_site import CORE, SERVICE, files_of
 from tests.support.gateway import TOKEN
 from tests.support.operator import eventually
-from windlass.dev.desk import Desk
 from windlass.gateways.decide.routing import Normalise
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
 
@@ -30,7 +30,7 @@ PROPS = f"{CORE}/ignition/props/config.json"
 
 
 @pytest.fixture
-def bench(cluster: Desk, namespace: str, tmp_path: Path) -> Iterator[AgentBench]:
+def bench(cluster: LocalCluster, namespace: str, tmp_path: Path) -> Iterator[AgentBench]:
     """A pod's surroundings, with a running gateway and no agent yet."""
     with agent_bench(cluster, namespace, tmp_path) as made:
         yield made

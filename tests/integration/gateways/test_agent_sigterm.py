@@ -16,7 +16,7 @@ from tests.support import program
 from tests.support.agent import AgentBench, agent_bench
 from tests.support.engine_site import SERVICE
 from tests.support.operator import eventually
-from windlass.dev.desk import Desk
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
 
@@ -25,7 +25,7 @@ VIEWS = [f"projects/line/view{number}/view.json" for number in range(4)]
 
 
 @pytest.fixture
-def bench(cluster: Desk, namespace: str, tmp_path: Path) -> Iterator[AgentBench]:
+def bench(cluster: LocalCluster, namespace: str, tmp_path: Path) -> Iterator[AgentBench]:
     """A pod's surroundings, with a running gateway and an agent that was never started."""
     with agent_bench(cluster, namespace, tmp_path) as made:
         yield made

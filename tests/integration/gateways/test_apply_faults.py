@@ -19,6 +19,7 @@ from windlass.base.errors import Retryable, WindlassError
 from windlass.gateways.agent.apply import Applier
 from windlass.gateways.agent.space import Reserve
 from windlass.gateways.agent.tree import UnsafePath
+from windlass.gateways.decide.ops import Op
 
 TREES = {"": {}, "old": site.OLD, "new": site.NEW}
 
@@ -205,7 +206,7 @@ def test_a_symlink_on_the_way_is_refused(data: Path, tmp_path: Path) -> None:
     with site.applier(data) as applier, applier.begin() as transaction:
         path = "projects/site/view/view.json"
         transaction.stage(path, b"x")
-        plan = site.plan_of((site.Op("put", path, site.digest(b"x"), 1),), None, "new")
+        plan = site.plan_of((Op("put", path, site.digest(b"x"), 1),), None, "new")
         with pytest.raises(UnsafePath, match="symlink"):
             transaction.commit(plan, site.manifest_of(applier, {}, "new"))
     assert not list(outside.iterdir())
@@ -287,7 +288,7 @@ def _put_view(applier: Applier, content: bytes) -> None:
     try:
         with applier.begin() as transaction:
             transaction.stage(path, content)
-            op = site.Op("put", path, site.digest(content), len(content))
+            op = Op("put", path, site.digest(content), len(content))
             manifest = applier.manifest()
             assert manifest is not None
             transaction.commit(site.plan_of((op,), manifest, manifest.commit), manifest)

@@ -15,6 +15,7 @@ from tests.support import apply_site as site
 from tests.support.apply_deaths import deaths
 from tests.support.operator import eventually
 from windlass.gateways.agent import lock
+from windlass.gateways.agent.apply import Applier
 from windlass.gateways.agent.lock import Owner, OwnerRecord, VolumeLock, VolumeLocked
 from windlass.gateways.agent.tree import Tree
 
@@ -169,7 +170,7 @@ def test_a_long_transaction_beats(
 def test_a_lost_lock_leaves_the_journal_to_the_successor(tmp_path: Path) -> None:
     """Past the commit point an owner that lost the volume stops; the next one finishes."""
     clock = HandClock()
-    with site.Applier(tmp_path, HERE, clock=clock, reserve=site.NO_RESERVE) as first:
+    with Applier(tmp_path, HERE, clock=clock, reserve=site.NO_RESERVE) as first:
         site.sync(first, site.OLD, "old")
         with pytest.MonkeyPatch.context() as patch:
             mkdir = first.tree.mkdir

@@ -23,12 +23,12 @@ from tests.support.gitserver import commit_files, tips
 from tests.support.waiting import eventually
 from windlass.api import rbac
 from windlass.api.registry import IGNITION_SYNCS
-from windlass.dev.git_faults import Fault
 from windlass.kube.connection import Connection
 from windlass.objects.gvr import GVR
+from windlass_dev.git_server.fault_injection import GitFault
 
 if TYPE_CHECKING:
-    from windlass.dev.desk import Desk
+    from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = [pytest.mark.cluster]
 
@@ -190,7 +190,7 @@ async def test_a_pod_of_two_syncs_belongs_to_neither(fleet: Fleet, running: Runn
 
 @pytest.mark.scenario("G62")
 async def test_a_failing_pod_list_takes_nothing_away(
-    cluster: Desk, fleet: Fleet, connection: Connection, tmp_path: Path
+    cluster: LocalCluster, fleet: Fleet, connection: Connection, tmp_path: Path
 ) -> None:
     """A controller that may not list pods still publishes commits; rights and counts stay."""
     await fleet.secret()
@@ -217,7 +217,7 @@ async def test_a_failing_pod_list_takes_nothing_away(
     assert status["gatewayCounts"]["total"] == 1
 
 
-async def _without_pods(cluster: Desk, fleet: Fleet) -> Path:
+async def _without_pods(cluster: LocalCluster, fleet: Fleet) -> Path:
     """A user with the generated role of the capability, but for pods."""
     user = f"blind-{fleet.namespace}"
     documents = rbac.documents([rbac.user(user)])
@@ -253,7 +253,7 @@ async def test_a_sync_goes_while_agents_are_dead_and_git_is_down(
     await fleet.apply(fleet.sync())
     await (await fleet.pod("one")).report()
     await fleet.until("SyncSucceeded")
-    fleet.served.server.faults.set(Fault("hang"))
+    fleet.served.server.faults.set(GitFault("hang"))
     try:
         await fleet.admin.delete(IGNITION_SYNCS, "site", fleet.namespace)
 

@@ -22,8 +22,8 @@ from tests.support.gateway_fleet import (
 from tests.support.gitserver import PASSWORD, Served, commit_files, git, tips
 from tests.support.waiting import eventually
 from windlass.api.registry import IGNITION_SYNCS
-from windlass.dev.git_faults import Fault
 from windlass.kube.connection import Connection
+from windlass_dev.git_server.fault_injection import GitFault
 
 pytestmark = [pytest.mark.cluster]
 
@@ -218,7 +218,7 @@ async def test_a_remote_that_is_down_is_asked_rarely(fleet: Fleet, running: Runn
     await fleet.until_told("commit", tips(fleet.repository)["main"])
     await fleet.until("NoGatewaysDiscovered")
     second = commit_files(fleet.repository, {"a": "2"})
-    fleet.served.server.faults.set(Fault("error"))
+    fleet.served.server.faults.set(GitFault("error"))
     try:
         await fleet.request()
         await fleet.until("CloneFailed")

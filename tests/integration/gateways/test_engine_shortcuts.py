@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.engine_site import CAP, CORE, SERVICE, EngineSite, engine_site, resource
 from tests.support.gitserver import git_settings
-from windlass.gateways.agent import laying, looking
+from windlass.gateways.agent import laying
 from windlass.gateways.agent.apply import Applier
 from windlass.gateways.agent.engine import Engine
 from windlass.gateways.agent.lock import Owner
@@ -51,7 +51,7 @@ class Counted:
             return live(applier, where, manifest)
 
         monkeypatch.setattr(laying.layouts, "of_selection", laid_out)
-        monkeypatch.setattr(looking.Applier, "live", looked)
+        monkeypatch.setattr(Applier, "live", looked)
 
 
 async def _cold(site: EngineSite) -> tuple[bytes, bytes]:

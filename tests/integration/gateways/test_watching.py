@@ -15,7 +15,7 @@ from windlass.gateways.decide import owned
 from windlass.kube.connection import Connection
 
 if TYPE_CHECKING:
-    from windlass.dev.desk import Desk
+    from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = [pytest.mark.cluster]
 
@@ -37,7 +37,9 @@ async def _allow(fleet: Fleet, user: str) -> None:
     await fleet.admin.create(ROLE_BINDINGS, binding, field_manager=MANAGER)
 
 
-async def test_rights_that_come_after_the_pod_are_noticed_soon(cluster: Desk, fleet: Fleet) -> None:
+async def test_rights_that_come_after_the_pod_are_noticed_soon(
+    cluster: LocalCluster, fleet: Fleet
+) -> None:
     """A gateway is not held back for half a minute because its agent was quicker than we."""
     told: list[dict[str, str] | None] = []
     name, user = owned.metadata_name("site"), f"agent-{fleet.namespace}"

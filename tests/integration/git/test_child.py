@@ -19,7 +19,6 @@ from tests.support.gitserver import (
     wait_until,
 )
 from tests.support.gitwork import Work
-from windlass.dev.git_faults import Fault
 from windlass.git import private
 from windlass.git import process as child_process
 from windlass.git.child import Git
@@ -28,6 +27,7 @@ from windlass.git.errors import GitError
 from windlass.git.format.remote import Remote
 from windlass.git.listing import read
 from windlass.git.push import Rejected, Transient
+from windlass_dev.git_server.fault_injection import GitFault
 
 
 def _processes_about(text: str) -> list[str]:
@@ -48,7 +48,7 @@ async def test_credentials_are_in_no_argv_no_environment_and_no_file(tmp_path: P
     password = f"{PASSWORD}-{secrets.token_hex(4)}"
     with serving(tmp_path / "srv", password=password) as served:
         served.create("a", {"f": "1"})
-        served.server.faults.set(Fault("hang", advertisement=False))
+        served.server.faults.set(GitFault("hang", advertisement=False))
         asking = asyncio.create_task(
             read(Git(git_settings(tmp_path)), served.remote("a"), Credentials("git", password))
         )
@@ -72,7 +72,7 @@ async def test_cancelling_kills_the_whole_group_and_leaves_nothing(tmp_path: Pat
     """After a cancelled call no process and no private directory is left."""
     with serving(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
-        served.server.faults.set(Fault("hang"))
+        served.server.faults.set(GitFault("hang"))
         asking = asyncio.create_task(read(Git(git_settings(tmp_path)), served.remote("a")))
         await asyncio.to_thread(wait_until, lambda: served.server.requests)
         assert _processes_about(f":{served.server.port}/")
@@ -89,7 +89,7 @@ async def test_a_hanging_fetch_ends_at_its_deadline_without_locks(tmp_path: Path
         served.create("a", {"f": "1"})
         git = Git(git_settings(tmp_path, fetch_timeout_seconds=1.0))
         work = Work.at(tmp_path / "store", git, served.remote("a"))
-        served.server.faults.set(Fault("hang", advertisement=False))
+        served.server.faults.set(GitFault("hang", advertisement=False))
         began = time.monotonic()
         with pytest.raises(GitError) as caught:
             await work.fetch()
@@ -106,7 +106,7 @@ async def test_a_dripping_server_ends_by_its_speed(tmp_path: Path) -> None:
     """One byte a second is too slow, long before any deadline."""
     with serving(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
-        served.server.faults.set(Fault("slow"))
+        served.server.faults.set(GitFault("slow"))
         git = Git(git_settings(tmp_path, low_speed_seconds=1))
         with pytest.raises(GitError) as caught:
             await read(git, served.remote("a"))
@@ -117,7 +117,7 @@ async def test_endless_refs_hit_the_memory_limit(tmp_path: Path) -> None:
     """A server that never stops listing refs cannot take the machine."""
     with serving(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
-        served.server.faults.set(Fault("endless"))
+        served.server.faults.set(GitFault("endless"))
         settings = git_settings(
             tmp_path, memory_limit_bytes=64 * 1024 * 1024, list_timeout_seconds=60.0
         )
@@ -133,7 +133,7 @@ async def test_endless_progress_is_cut(tmp_path: Path) -> None:
         settings = git_settings(tmp_path, stderr_limit_bytes=100_000)
         work = Work.at(tmp_path / "store", Git(settings), served.remote("a"))
         tip = await work.fetch()
-        served.server.faults.set(Fault("endless", service="receive-pack", advertisement=False))
+        served.server.faults.set(GitFault("endless", service="receive-pack", advertisement=False))
         outcome = await work.push(work.commit(tip, {"f": b"2"}), tip)
     assert isinstance(outcome, Transient)
     assert "more than is allowed" in outcome.message
@@ -153,7 +153,7 @@ async def test_server_errors_are_unavailable(tmp_path: Path) -> None:
     """A 500 may be gone the next time."""
     with serving(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
-        served.server.faults.set(Fault("error"))
+        served.server.faults.set(GitFault("error"))
         with pytest.raises(GitError) as caught:
             await read(Git(git_settings(tmp_path)), served.remote("a"))
         assert (caught.value.reason, caught.value.is_transient) == ("Unavailable", True)
@@ -167,7 +167,7 @@ async def test_hook_text_is_redacted(tmp_path: Path) -> None:
         work = Work.at(tmp_path / "store", git, served.remote("a"), served.credentials)
         tip = await work.fetch()
         served.server.faults.set(
-            Fault("reject", service="receive-pack", text=f"not you, {PASSWORD}: quota")
+            GitFault("reject", service="receive-pack", text=f"not you, {PASSWORD}: quota")
         )
         outcome = await work.push(work.commit(tip, {"f": b"2"}), tip)
     assert isinstance(outcome, Rejected)

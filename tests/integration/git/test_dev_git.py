@@ -16,15 +16,15 @@ from pathlib import Path
 import pytest
 
 from tests.support.gitserver import TOKEN, commit_files, serving, tips, wait_until
-from windlass.dev import git_misbehaviour
-from windlass.dev.git_faults import Fault
-from windlass.dev.git_repositories import child_environment
-from windlass.dev.git_request import GitRequest
+from windlass_dev.git_server import fault_injection
+from windlass_dev.git_server.bare_repositories import git_environment
+from windlass_dev.git_server.fault_injection import GitFault
+from windlass_dev.git_server.git_backend import GitRequest
 
 _PROGRAM = """
 import sys
 from pathlib import Path
-from windlass.cli.dev_git import serve
+from windlass_dev.cli.servers import serve
 root = Path(sys.argv[1])
 serve(root / "srv", create=["team/app"], token_file=root / "token", control_file=root / "fault")
 """
@@ -51,7 +51,7 @@ def url(tmp_path: Path) -> Iterator[str]:
 
 
 def _git(*args: str) -> subprocess.CompletedProcess[str]:
-    environment = child_environment() | {"GIT_TERMINAL_PROMPT": "0"}
+    environment = git_environment() | {"GIT_TERMINAL_PROMPT": "0"}
     header = f"http.extraHeader=Authorization: Bearer {TOKEN}"
     return subprocess.run(
         ["git", "-c", header, *args], env=environment, capture_output=True, text=True, timeout=60
@@ -80,16 +80,16 @@ def test_an_endless_answer_ends_with_its_client(
 ) -> None:
     """Nobody is sent anything any more once he has hung up, so the server has time again."""
     made = itertools.count()
-    noise = git_misbehaviour._noise
+    noise = fault_injection._noise
 
     def counted(request: GitRequest, number: int) -> bytes:
         next(made)
         return noise(request, number)
 
-    monkeypatch.setattr(git_misbehaviour, "_noise", counted)
+    monkeypatch.setattr(fault_injection, "_noise", counted)
     with serving(tmp_path) as served:
         served.create("app.git")
-        served.server.faults.set(Fault("endless"))
+        served.server.faults.set(GitFault("endless"))
         where = f"{served.server.url('app.git')}/info/refs?service=git-upload-pack"
         with urllib.request.urlopen(where, timeout=10) as answer:  # noqa: S310 - loopback
             assert answer.read(1 << 20)

@@ -14,14 +14,14 @@ import pytest
 
 from tests.support.gitserver import Served, commit_files, git, git_settings, serving, tips
 from windlass.base import failpoint
-from windlass.dev.git_faults import Fault
-from windlass.dev.git_server import GitServer
 from windlass.git import exact as module
 from windlass.git import rebuilding
 from windlass.git.child import Git
 from windlass.git.errors import GitError, StoreCorrupt
 from windlass.git.exact import ExactStore, Source
 from windlass.git.store import Store
+from windlass_dev.git_server.fault_injection import GitFault
+from windlass_dev.git_server.smart_http import GitServer
 
 _CAP = 64 * 1024 * 1024
 
@@ -455,11 +455,13 @@ async def test_a_passing_fault_is_told_as_it_is(tmp_path: Path) -> None:
         repository = served.create("a", {"x": "1"})
         tip = tips(repository)["main"]
         store = _store(tmp_path)
-        served.server.faults.set(Fault("error", times=1))
+        served.server.faults.set(GitFault("error", times=1))
         with pytest.raises(GitError) as caught:
             await store.fetch(_source(served), tip)
         assert caught.value.reason == "Unavailable"
-        served.server.faults.set(Fault("cut", service="upload-pack", advertisement=False, times=1))
+        served.server.faults.set(
+            GitFault("cut", service="upload-pack", advertisement=False, times=1)
+        )
         with pytest.raises(GitError) as caught:
             await store.fetch(_source(served), tip)
         assert caught.value.is_transient

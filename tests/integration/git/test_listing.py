@@ -10,12 +10,12 @@ import pytest
 import trustme
 
 from tests.support.gitserver import PASSWORD, TOKEN, Served, git_settings, serving, tips
-from windlass.dev.git_faults import Fault
 from windlass.git.child import Git
 from windlass.git.credentials import Credentials
 from windlass.git.errors import GitError, InsecureTransport
 from windlass.git.format.remote import Remote
 from windlass.git.listing import Listings, read
+from windlass_dev.git_server.fault_injection import GitFault
 
 
 async def test_branches_default_and_emptiness(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ async def test_a_redirect_gets_no_credentials(tmp_path: Path) -> None:
         first.create("a", {"f": "1"})
         second.create("a", {"f": "1"})
         target = second.server.url("x").rpartition("/")[0]
-        first.server.faults.set(Fault("redirect", location=target))
+        first.server.faults.set(GitFault("redirect", location=target))
         with pytest.raises(GitError) as caught:
             await read(Git(git_settings(tmp_path)), first.remote("a"), first.credentials)
         assert caught.value.reason == "Unavailable"

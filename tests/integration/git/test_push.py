@@ -19,11 +19,11 @@ from tests.support.gitserver import (
 )
 from tests.support.gitwork import Work
 from windlass.base import failpoint
-from windlass.dev.git_faults import Fault
 from windlass.git.child import Git
 from windlass.git.errors import GitError
 from windlass.git.listing import read
 from windlass.git.push import Absent, Pushed, Raced, Rejected, Rewound, Transient
+from windlass_dev.git_server.fault_injection import GitFault
 
 
 def _work(tmp_path: Path, served: Served, name: str = "store", **settings: object) -> Work:
@@ -87,7 +87,7 @@ async def test_a_lost_reply_is_success_and_no_second_commit(tmp_path: Path) -> N
         work = _work(tmp_path, served)
         base = await work.fetch()
         commit = work.commit(base, {"f": b"2"})
-        served.server.faults.set(Fault("cut", service="receive-pack", advertisement=False))
+        served.server.faults.set(GitFault("cut", service="receive-pack", advertisement=False))
         assert await work.push(commit, base) == Pushed(already=True, tip=commit)
         assert tips(repository)["main"] == commit
         assert _commits(repository) == 2
@@ -160,7 +160,7 @@ async def test_a_protected_branch_rejects_with_the_servers_text(tmp_path: Path) 
         work = _work(tmp_path, served)
         base = await work.fetch()
         commit = work.commit(base, {"f": b"2"})
-        served.server.faults.set(Fault("protected", branch="main"))
+        served.server.faults.set(GitFault("protected", branch="main"))
         outcome = await work.push(commit, base)
         assert isinstance(outcome, Rejected)
         assert "protected branch" in outcome.message
@@ -175,7 +175,7 @@ async def test_a_passing_fault_is_transient(tmp_path: Path) -> None:
         work = _work(tmp_path, served)
         base = await work.fetch()
         commit = work.commit(base, {"f": b"2"})
-        served.server.faults.set(Fault("error", service="receive-pack"))
+        served.server.faults.set(GitFault("error", service="receive-pack"))
         assert isinstance(await work.push(commit, base), Transient)
 
 
@@ -196,7 +196,7 @@ async def test_a_hanging_push_is_transient_and_leaves_no_lock(tmp_path: Path) ->
         work = _work(tmp_path, served, push_timeout_seconds=1.0)
         base = await work.fetch()
         commit = work.commit(base, {"f": b"2"})
-        served.server.faults.set(Fault("hang", service="receive-pack", advertisement=False))
+        served.server.faults.set(GitFault("hang", service="receive-pack", advertisement=False))
         outcome = await work.push(commit, base)
         assert isinstance(outcome, Transient)
         assert "did not end" in outcome.message

@@ -14,14 +14,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tests.support.git_ssh import SshServed, serving_ssh
-from tests.support.gitserver import (
-    commit_files,
-    files_at,
-    git_settings,
-    tips,
-)
+from tests.support.gitserver import commit_files, files_at, git_settings, tips
 from tests.support.gitwork import Work
-from windlass.dev.git_repositories import Repositories
 from windlass.git import ssh
 from windlass.git.child import Git
 from windlass.git.credentials import Credentials
@@ -30,13 +24,14 @@ from windlass.git.format.remote import Remote
 from windlass.git.listing import read
 from windlass.git.push import Pushed
 from windlass.git.settings import GitSettings
+from windlass_dev.git_server.bare_repositories import BareRepositories
 
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[SshServed]:
     """An SSH server with one repository."""
     with serving_ssh(tmp_path) as running:
-        commit_files(Repositories(tmp_path).create("a"), {"f": "1"})
+        commit_files(BareRepositories(tmp_path).create("a"), {"f": "1"})
         yield running
 
 
@@ -71,7 +66,7 @@ async def test_a_short_rsa_host_key_is_refused(tmp_path: Path) -> None:
     """A server whose RSA key is below 2048 bits proves nothing, and nobody logs in."""
     key = asyncssh.generate_private_key("ssh-rsa", key_size=1024)
     with serving_ssh(tmp_path, host=key) as served:
-        commit_files(Repositories(tmp_path).create("a"), {"f": "1"})
+        commit_files(BareRepositories(tmp_path).create("a"), {"f": "1"})
         own = Credentials(ssh_key=served.key, known_hosts=served.known_hosts)
         with pytest.raises(GitError) as caught:
             await read(Git(git_settings(tmp_path)), served.remote("a"), own)
@@ -119,7 +114,7 @@ def _known(port: int, key: bytes) -> bytes:
 
 async def test_git_starts_ssh_with_our_files_only(tmp_path: Path, open_key: bytes) -> None:
     """With a stand-in for ssh: the command, private files and the way to git and back are right."""
-    repository = Repositories(tmp_path).create("a")
+    repository = BareRepositories(tmp_path).create("a")
     commit_files(repository, {"f": "1"})
     program, log = tmp_path / "ssh", tmp_path / "log"
     program.write_text(_STAND_IN.format(log=log))

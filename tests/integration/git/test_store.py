@@ -12,7 +12,6 @@ import pytest
 from tests.support.gitserver import Served, commit_files, git, git_settings, serving
 from tests.support.gitwork import Work
 from windlass.base import failpoint
-from windlass.dev.git_server import GitServer
 from windlass.git import diff
 from windlass.git.child import Git
 from windlass.git.edit import edit_tree
@@ -20,6 +19,7 @@ from windlass.git.errors import GitError, PathOccupied, StoreCorrupt
 from windlass.git.format import objects
 from windlass.git.push import Pushed
 from windlass.git.store import Store
+from windlass_dev.git_server.smart_http import GitServer
 
 
 def written_blob(store: Store, content: bytes) -> str:

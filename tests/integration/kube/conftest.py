@@ -13,11 +13,11 @@ from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 
 if TYPE_CHECKING:
-    from windlass.dev.desk import Desk
+    from windlass_dev.cluster.local_cluster import LocalCluster
 
 
 @pytest.fixture
-async def connection(cluster: Desk) -> AsyncIterator[Connection]:
+async def connection(cluster: LocalCluster) -> AsyncIterator[Connection]:
     """The administrator's connection to the control plane."""
     async with Connection.open(kubeconfig=cluster.admin_kubeconfig) as opened:
         yield opened
@@ -30,7 +30,7 @@ def api(connection: Connection) -> Api:
 
 
 @pytest.fixture
-async def proxy(cluster: Desk) -> AsyncIterator[WatchProxy]:
+async def proxy(cluster: LocalCluster) -> AsyncIterator[WatchProxy]:
     """A proxy in front of the control plane, without faults yet."""
     async with WatchProxy(cluster.admin_kubeconfig) as running:
         yield running

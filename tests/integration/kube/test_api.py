@@ -11,18 +11,11 @@ import pytest
 from tests.support.following import CONFIGMAPS, configmap
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.kube.errors import (
-    AlreadyExists,
-    Conflict,
-    Forbidden,
-    Invalid,
-    NotFound,
-    Unavailable,
-)
+from windlass.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, Unavailable
 from windlass.objects.gvr import GVR
 
 if TYPE_CHECKING:
-    from windlass.dev.desk import Desk
+    from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
 
@@ -180,7 +173,7 @@ async def test_cluster_scoped(api: Api, namespace: str) -> None:
     assert (await api.get(NAMESPACES, namespace))["metadata"]["name"] == namespace
 
 
-async def test_forbidden(cluster: Desk, namespace: str) -> None:
+async def test_forbidden(cluster: LocalCluster, namespace: str) -> None:
     """A user without rights gets Forbidden with the server's explanation."""
     kubeconfig = cluster.user_kubeconfig("nobody-in-particular")
     async with Connection.open(kubeconfig=kubeconfig) as connection:

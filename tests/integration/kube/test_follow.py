@@ -28,7 +28,7 @@ from windlass.kube.follow import Observed, Scope, SnapshotComplete, SnapshotStar
 from windlass.kube.watch import open_watch
 
 if TYPE_CHECKING:
-    from windlass.dev.desk import Desk
+    from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
 
@@ -135,7 +135,9 @@ async def test_many_streams_do_not_starve_requests(
             await items.aclose()
 
 
-async def test_stream_over_tls(cluster: Desk, api: Api, namespace: str, tmp_path: Path) -> None:
+async def test_stream_over_tls(
+    cluster: LocalCluster, api: Api, namespace: str, tmp_path: Path
+) -> None:
     """The same over TLS with a CA of its own, a large object included."""
     async with WatchProxy(cluster.admin_kubeconfig, tls=True) as proxy:
         kubeconfig = proxy.write_kubeconfig(tmp_path / "tls.kubeconfig")

@@ -25,9 +25,9 @@ from tests.support.following import (
 from tests.support.watch_proxy import Answer, Hangup, Seen, Stream, WatchProxy
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
+from windlass.kube.cursor import FollowSettings
 from windlass.kube.follow import (
     FollowItem,
-    FollowSettings,
     Interrupted,
     Scope,
     SnapshotAbandoned,

@@ -24,7 +24,7 @@ from windlass.kube.follow import Interrupted, Scope, follow
 from windlass.objects.gvr import GVR
 
 if TYPE_CHECKING:
-    from windlass.dev.desk import Desk
+    from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
 
@@ -35,7 +35,7 @@ Document = dict[str, Any]
 
 
 def _changed(
-    desk: Desk, path: Path, user: Mapping[str, Any] = {}, cluster: Mapping[str, Any] = {}
+    desk: LocalCluster, path: Path, user: Mapping[str, Any] = {}, cluster: Mapping[str, Any] = {}
 ) -> Path:
     """The administrator's kubeconfig with fields of its user and its cluster added."""
     document = yaml.safe_load(desk.admin_kubeconfig.read_text())
@@ -54,14 +54,14 @@ async def _who(kubeconfig: Path) -> Document:
     return who
 
 
-def _kubectl_who(desk: Desk, kubeconfig: Path) -> Document:
+def _kubectl_who(desk: LocalCluster, kubeconfig: Path) -> Document:
     command = [desk.kubectl, f"--kubeconfig={kubeconfig}", "auth", "whoami", "-o", "json"]
     done = subprocess.run(command, check=True, capture_output=True, timeout=60)
     who: Document = json.loads(done.stdout)["status"]["userInfo"]
     return who
 
 
-async def test_as_is_honored(cluster: Desk, tmp_path: Path) -> None:
+async def test_as_is_honored(cluster: LocalCluster, tmp_path: Path) -> None:
     """With `as: nobody` windlass may read no more than kubectl, in requests and in watches."""
     path = _changed(cluster, tmp_path / "k", user={"as": "nobody"})
     async with Connection.open(kubeconfig=path) as connection:
@@ -74,7 +74,7 @@ async def test_as_is_honored(cluster: Desk, tmp_path: Path) -> None:
     assert "forbidden" in first.message
 
 
-async def test_every_part_of_an_identity(cluster: Desk, tmp_path: Path) -> None:
+async def test_every_part_of_an_identity(cluster: LocalCluster, tmp_path: Path) -> None:
     """Groups, uid and extra values reach the server as kubectl sends them."""
     user = {
         "as": "jörg",
@@ -89,7 +89,7 @@ async def test_every_part_of_an_identity(cluster: Desk, tmp_path: Path) -> None:
     assert {"dev", "ops"} <= set(ours["groups"])
 
 
-async def test_no_second_impersonation(cluster: Desk, tmp_path: Path) -> None:
+async def test_no_second_impersonation(cluster: LocalCluster, tmp_path: Path) -> None:
     """Nobody else is impersonated with the groups of a kubeconfig's own impersonation."""
     path = _changed(cluster, tmp_path / "k", user={"as": "nobody", "as-groups": ["ops"]})
     async with Connection.open(kubeconfig=path) as connection:
@@ -115,7 +115,7 @@ def test_refused_by_name(
 
 
 @pytest.fixture
-def desk_like(cluster: Desk, tmp_path: Path) -> Callable[..., Path]:
+def desk_like(cluster: LocalCluster, tmp_path: Path) -> Callable[..., Path]:
     """Makes changed copies of the administrator's kubeconfig."""
     return lambda **changes: _changed(cluster, tmp_path / "changed", **changes)
 
@@ -165,7 +165,9 @@ async def _tunnel(target: tuple[str, int]) -> AsyncIterator[tuple[str, list[str]
         await asyncio.gather(*served)
 
 
-async def test_proxy_of_the_kubeconfig(cluster: Desk, desk_like: Callable[..., Path]) -> None:
+async def test_proxy_of_the_kubeconfig(
+    cluster: LocalCluster, desk_like: Callable[..., Path]
+) -> None:
     """Requests and the server's proven name go through `proxy-url`, also towards loopback."""
     parts = urlsplit(cluster.server)
     assert parts.hostname
@@ -202,7 +204,7 @@ def _part(name: str, *, origin: str, current: str = "") -> Document:
     }
 
 
-def _view(desk: Desk, files: str, context: str) -> tuple[str, str, str]:
+def _view(desk: LocalCluster, files: str, context: str) -> tuple[str, str, str]:
     command = [
         *(desk.kubectl, "config", "view", "--minify", "--raw", "-o", "json"),
         *([f"--context={context}"] if context else []),
@@ -218,7 +220,7 @@ def _view(desk: Desk, files: str, context: str) -> tuple[str, str, str]:
 
 
 def test_files_merge_as_kubectl_merges_them(
-    cluster: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In every order of three files, every context means what it means to kubectl."""
     parts = {
@@ -243,7 +245,7 @@ def test_files_merge_as_kubectl_merges_them(
             assert ours == _view(cluster, files, context), (order, context)
 
 
-async def test_plugin_is_told_the_cluster(cluster: Desk, tmp_path: Path) -> None:
+async def test_plugin_is_told_the_cluster(cluster: LocalCluster, tmp_path: Path) -> None:
     """A plugin beside its kubeconfig that asks for it hears which cluster it is for."""
     plugin = tmp_path / "plugin"
     plugin.write_text('#!/bin/sh\necho "$KUBERNETES_EXEC_INFO" > "$(dirname "$0")/told"\nexit 1\n')

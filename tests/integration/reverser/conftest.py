@@ -14,7 +14,7 @@ from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, operating
 from tests.support.people import SwiftMirrored
 from tests.support.worker_site import Site, standing
-from windlass.dev.desk import Desk
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +26,7 @@ def git_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="session")
-def operator(cluster: Desk, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+def operator(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     """The operator that these tests share, as a process of its own."""
     clusters.bind_cluster_admin(cluster, "dev")
     directory = tmp_path_factory.mktemp("operator")
@@ -36,14 +36,16 @@ def operator(cluster: Desk, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 @pytest.fixture
-def mirrored(cluster: Desk, operator: Operator, git_host: Served, namespace: str) -> Mirrored:
+def mirrored(
+    cluster: LocalCluster, operator: Operator, git_host: Served, namespace: str
+) -> Mirrored:
     """A namespace with a repository of its own; its people act by HTTPS."""
     operator.await_provable()
     return SwiftMirrored(cluster, git_host, namespace, f"{namespace}.git")
 
 
 @pytest.fixture
-def platform(cluster: Desk, operator: Operator, git_host: Served) -> Iterator[Mirrored]:
+def platform(cluster: LocalCluster, operator: Operator, git_host: Served) -> Iterator[Mirrored]:
     """A repository that cluster rules may feed."""
     operator.await_provable()
     with central(cluster, git_host) as found:

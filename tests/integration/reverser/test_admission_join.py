@@ -23,7 +23,6 @@ from tests.support.rejecting_webhook import (
     identity,
     registered,
 )
-from windlass.dev.desk import Desk
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.discovery import discover
@@ -31,6 +30,7 @@ from windlass.kube.errors import ApiError, Forbidden
 from windlass.objects.gvr import GVR
 from windlass.web.admission import AdmissionEndpoint
 from windlass.web.serve import Server
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
 
@@ -54,14 +54,14 @@ DIFFERING: dict[str, set[str]] = {}
 
 
 @pytest.fixture
-def limited(cluster: Desk) -> Iterator[str]:
+def limited(cluster: LocalCluster) -> Iterator[str]:
     """A second namespace, for objects that limit what may be made beside them."""
     with clusters.fresh_namespace(cluster) as name:
         yield name
 
 
 async def test_no_kind_is_ever_credited_to_the_wrong_person(
-    cluster: Desk, namespace: str, limited: str
+    cluster: LocalCluster, namespace: str, limited: str
 ) -> None:
     """Two people write every kind in every way; no verdict names the one who did not."""
     clusters.bind_cluster_admin(cluster, "dev")
@@ -107,7 +107,7 @@ def _check_resolved(row: join.Row) -> None:
 
 
 @asynccontextmanager
-async def _writer(desk: Desk, name: str) -> AsyncIterator[Writer]:
+async def _writer(desk: LocalCluster, name: str) -> AsyncIterator[Writer]:
     path = await asyncio.to_thread(desk.user_kubeconfig, name, ("dev",))
     async with Connection.open(kubeconfig=path) as connection:
         yield Writer(name, Api(connection))

@@ -20,11 +20,11 @@ from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
 from tests.support.people import Swift, admin_of
 from tests.support.rejecting_webhook import REFUSED, Refuser, hosted, registered
-from windlass.dev.desk import Desk
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.objects.gvr import GVR
 from windlass.web.admission import AdmissionRequest
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
 
@@ -88,7 +88,7 @@ async def _alternating(mirrored: Mirrored, name: str, times: int) -> list[str]:
 
 @pytest.mark.scenario("A58")
 def test_attempts_that_changed_nothing_make_nobody_an_author(
-    mirrored: Mirrored, cluster: Desk
+    mirrored: Mirrored, cluster: LocalCluster
 ) -> None:
     """A dry run, a refused write, a conflict and a no-op by mallory; then bob really writes."""
     mirrored.configured({"resources": ["configmaps"]})
@@ -113,7 +113,7 @@ def test_attempts_that_changed_nothing_make_nobody_an_author(
 
 
 @contextmanager
-def _refusing(desk: Desk, mirrored: Mirrored, person: Swift) -> Iterator[None]:
+def _refusing(desk: LocalCluster, mirrored: Mirrored, person: Swift) -> Iterator[None]:
     """Another webhook that refuses what `person` deletes, or writes with the value `refused`."""
 
     def refuses(request: AdmissionRequest) -> bool:
@@ -158,7 +158,7 @@ def test_creates_with_made_up_names_and_by_apply_have_authors(mirrored: Mirrored
 
 @pytest.mark.scenario("A59")
 def test_a_version_that_is_not_the_mirrored_one_is_credited_by_chain(
-    mirrored: Mirrored, cluster: Desk
+    mirrored: Mirrored, cluster: LocalCluster
 ) -> None:
     """Writes of a custom kind in another version than the followed one name the writer."""
     token = f"a{uuid.uuid4().hex[:8]}"
@@ -319,7 +319,7 @@ def test_a_dead_witness_costs_names_and_nothing_else(
 
 
 def test_a_hung_witness_does_not_make_the_refused_one_the_author(
-    mirrored: Mirrored, operator: Operator, cluster: Desk
+    mirrored: Mirrored, operator: Operator, cluster: LocalCluster
 ) -> None:
     """Mallory may not delete, alice does while nobody hears her: the author is not mallory."""
     mirrored.configured({"resources": ["configmaps"]})

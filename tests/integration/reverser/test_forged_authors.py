@@ -21,8 +21,8 @@ from tests.support.gitserver import Served
 from tests.support.mirrored import GROUP, Mirrored
 from tests.support.operator import Operator, eventually
 from tests.support.people import Swift, SwiftMirrored, admin_of
-from windlass.dev.desk import Desk
 from windlass.objects.gvr import GVR
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
 
@@ -34,7 +34,7 @@ MANY = 1030
 
 
 @pytest.fixture
-def system(cluster: Desk, operator: Operator, git_host: Served) -> Iterator[Mirrored]:
+def system(cluster: LocalCluster, operator: Operator, git_host: Served) -> Iterator[Mirrored]:
     """A mirror of kube-system, about which the API server asks no webhook of ours."""
     del operator
     found = SwiftMirrored(cluster, git_host, "kube-system", "kube-system.git")

@@ -14,7 +14,7 @@ import pytest
 from tests.support import program
 from tests.support.people import Swift
 from tests.support.watch_proxy import WatchProxy
-from windlass.dev.desk import Desk
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.scenario("A105")]
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.scenario("A105")]
 class Dumper:
     """Somebody who runs the command on one namespace."""
 
-    desk: Desk
+    desk: LocalCluster
     namespace: str
     directory: Path
     home: Path
@@ -57,7 +57,7 @@ class Dumper:
 
 
 @pytest.fixture
-def dumper(cluster: Desk, namespace: str, tmp_path: Path) -> Dumper:
+def dumper(cluster: LocalCluster, namespace: str, tmp_path: Path) -> Dumper:
     """A directory to dump into, and a home of its own for the salt."""
     (tmp_path / "home").mkdir()
     return Dumper(cluster, namespace, tmp_path / "dump", tmp_path / "home")

@@ -11,12 +11,12 @@ from structlog.testing import capture_logs
 
 from tests.support.gitserver import Served, commit_files, files_at, git
 from tests.support.worker_site import BASE, Site, path_of
-from windlass.dev.git_faults import Fault
 from windlass.git import push as pushing
 from windlass.git.errors import GitError
 from windlass.reverser.decide.attribution import Observation, Verdict
 from windlass.reverser.decide.author import Actor
 from windlass.reverser.folder import Folder
+from windlass_dev.git_server.fault_injection import GitFault
 
 PEOPLE = ("alice", "bob", "carol", "dave")
 
@@ -200,7 +200,7 @@ async def test_a_remote_that_is_away_has_one_name(crowd: Site, git_host: Served)
     folder = await crowd.opened(window_seconds=0.0)
     _backlog(crowd, folder, 1)
     with capture_logs() as logs:
-        git_host.server.faults.set(Fault("error"))
+        git_host.server.faults.set(GitFault("error"))
         try:
             await crowd.serve()
             crowd.worker.heard(crowd.target.key, "0" * 40, asked=True)

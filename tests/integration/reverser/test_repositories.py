@@ -9,20 +9,13 @@ from typing import Any
 import pytest
 
 from tests.support.git_ssh import serving_ssh
-from tests.support.gitserver import (
-    PASSWORD,
-    TOKEN,
-    Served,
-    commit_files,
-    serving,
-    tips,
-)
+from tests.support.gitserver import PASSWORD, TOKEN, Served, commit_files, serving, tips
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
 from tests.support.people import admin_of
-from windlass.dev.desk import Desk
-from windlass.dev.git_repositories import Repositories
 from windlass.git import credentials
+from windlass_dev.cluster.local_cluster import LocalCluster
+from windlass_dev.git_server.bare_repositories import BareRepositories
 
 
 def _repository(mirrored: Mirrored, **spec: Any) -> None:
@@ -92,7 +85,7 @@ def test_a_missing_branch_does_not_block_another(mirrored: Mirrored) -> None:
 
 
 @pytest.mark.cluster
-def test_a_url_of_the_api_server_is_refused(mirrored: Mirrored, cluster: Desk) -> None:
+def test_a_url_of_the_api_server_is_refused(mirrored: Mirrored, cluster: LocalCluster) -> None:
     """Nothing is sent to the API server, and the status does not tell that it is there."""
     _repository(mirrored, repoUrl=f"{cluster.server}/api/v1/secrets.git")
     ready = mirrored.await_condition("gitrepoconfig", "repo", "InsecureTransport")
@@ -137,7 +130,7 @@ def test_a_created_branch_starts_at_the_default_branch(mirrored: Mirrored) -> No
 def test_ssh_needs_host_keys_unless_told_otherwise(mirrored: Mirrored, tmp_path: Path) -> None:
     """HostKeyMismatch before any login; Disabled works, and the condition says what it costs."""
     with serving_ssh(tmp_path) as served:
-        commit_files(Repositories(tmp_path).create("a"), {"f": "1"})
+        commit_files(BareRepositories(tmp_path).create("a"), {"f": "1"})
         spec: dict[str, Any] = {"repoUrl": served.remote("a").url}
         secret = mirrored.secret(identity=served.key.decode())
         mirrored.admin.apply(secret, mirrored.repo_config(spec))

@@ -17,7 +17,7 @@ from tests.support.left_over import claim
 from tests.support.mirrored import Mirrored
 from tests.support.operator import eventually
 from tests.support.people import admin_of
-from windlass.dev.desk import Desk
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.scenario("A56")]
 
@@ -94,7 +94,7 @@ def _exposures(mirrored: Mirrored) -> list[dict[str, Any]]:
 
 
 def test_a_dump_redacts_copies_in_annotations(
-    cluster: Desk, namespace: str, tmp_path: Path
+    cluster: LocalCluster, namespace: str, tmp_path: Path
 ) -> None:
     """`windlass mirror --once` writes what the operator would."""
     (tmp_path / "home").mkdir()

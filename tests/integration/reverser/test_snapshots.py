@@ -22,7 +22,6 @@ from tests.support.people import admin_of, swift_person
 from tests.support.watch_proxy import Answer, Seen, WatchProxy
 from tests.support.widgets import Widgets
 from windlass.base.clock import SystemClock
-from windlass.dev.desk import Desk
 from windlass.kube.connection import Connection
 from windlass.kube.follow import Scope, SnapshotComplete, follow
 from windlass.objects.gvr import GVR
@@ -31,6 +30,7 @@ from windlass.reverser.mirror import Mirror
 from windlass.reverser.sighting import Lens
 from windlass.reverser.tally import Tally
 from windlass.reverser.workers import Workers
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
 
@@ -87,7 +87,7 @@ def test_what_stood_in_an_unclaimed_folder_is_not_swept(mirrored: Mirrored) -> N
 
 
 @pytest.fixture
-async def mirror(cluster: Desk) -> AsyncIterator[Mirror]:
+async def mirror(cluster: LocalCluster) -> AsyncIterator[Mirror]:
     """A mirror with an API server and nothing else."""
     async with Connection.open(kubeconfig=cluster.admin_kubeconfig) as connection:
         yield Mirror(
@@ -149,7 +149,7 @@ def _await_values(platform: Mirrored, wanted: dict[str, str]) -> None:
 
 @pytest.mark.scenario("A99")
 async def test_a_type_without_watchlist_falls_back_alone(
-    cluster: Desk, namespace: str, tmp_path: Path
+    cluster: LocalCluster, namespace: str, tmp_path: Path
 ) -> None:
     """One type is listed as its server demands; its neighbour still streams its snapshot."""
     refusal = Answer(422, "sendInitialEvents is forbidden for watch", "Invalid")

@@ -12,7 +12,7 @@ from tests.support.mirrored import GROUP, Mirrored
 from tests.support.operator import Operator, eventually
 from tests.support.people import admin_of
 from tests.unit.runtime.kstatus import judge
-from windlass.dev.git_faults import Fault
+from windlass_dev.git_server.fault_injection import GitFault
 
 pytestmark = pytest.mark.cluster
 
@@ -111,7 +111,7 @@ def test_changes_that_wait_are_told(mirrored: Mirrored, git_host: Served) -> Non
     mirrored.admin.apply(mirrored.config_map("one", a="1"))
     mirrored.configured({"resources": ["configmaps"]})
     eventually(lambda: _first_sync(mirrored), "the first sync")
-    git_host.server.faults.set(Fault("error", service="receive-pack"))
+    git_host.server.faults.set(GitFault("error", service="receive-pack"))
     try:
         mirrored.admin.apply(mirrored.config_map("two", a="1"))
         row = mirrored.await_condition(

@@ -13,9 +13,9 @@ from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
 from tests.support.people import admin_of
 from windlass.api.install import Install
-from windlass.dev.desk import Desk
-from windlass.dev.install import install
 from windlass.objects.gvr import GVR
+from windlass_dev.cluster.installer import install
+from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
 
@@ -36,7 +36,7 @@ def _proves_again(operator: Operator) -> Iterator[None]:
     eventually(lambda: operator.metric(proves) == 1.0, "provable authors", seconds=30.0)
 
 
-def _hook(desk: Desk) -> dict[str, Any]:
+def _hook(desk: LocalCluster) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(desk.api.ask(HOOK).text)
     return found
 
@@ -61,7 +61,9 @@ def test_a_configuration_that_somebody_changed_is_put_right(
     mirrored.await_commit("[CREATE] v1/configmaps/after by user/alice")
 
 
-async def test_installing_again_leaves_the_address_alone(cluster: Desk, operator: Operator) -> None:
+async def test_installing_again_leaves_the_address_alone(
+    cluster: LocalCluster, operator: Operator
+) -> None:
     """The path is no part of what is declared, so declaring it again changes nothing."""
     del operator
     before = _hook(cluster)

@@ -15,7 +15,7 @@ from windlass.kube.errors import AlreadyExists, NotFound
 from windlass.objects.gvr import GVR
 
 if TYPE_CHECKING:
-    from windlass.dev.desk import Desk
+    from windlass_dev.cluster.local_cluster import LocalCluster
 
 CRDS = GVR("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 PROBES = GVR("runtime.windlass.test", "v1", "probes")
@@ -76,14 +76,14 @@ async def eventually(asks: Callable[[], Awaitable[bool]], *, seconds: float = 20
 
 
 @pytest.fixture
-async def api(cluster: Desk) -> AsyncIterator[Api]:
+async def api(cluster: LocalCluster) -> AsyncIterator[Api]:
     """The administrator's hands."""
     async with Connection.open(kubeconfig=cluster.admin_kubeconfig) as connection:
         yield Api(connection)
 
 
 @pytest.fixture
-async def connection(cluster: Desk) -> AsyncIterator[Connection]:
+async def connection(cluster: LocalCluster) -> AsyncIterator[Connection]:
     """The administrator's connection."""
     async with Connection.open(kubeconfig=cluster.admin_kubeconfig) as opened:
         yield opened

@@ -18,7 +18,7 @@ from windlass.runtime.holder import Holder
 from windlass.runtime.lease import LEASES, Leadership
 
 if TYPE_CHECKING:
-    from windlass.dev.desk import Desk
+    from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
 
@@ -125,7 +125,7 @@ async def test_a_race_has_one_winner(api: Api, namespace: str) -> None:
 
 
 async def test_a_killed_local_leader_is_replaced_at_once(
-    cluster: Desk, api: Api, namespace: str
+    cluster: LocalCluster, api: Api, namespace: str
 ) -> None:
     """SIGKILL: who knows that the process is dead does not wait for its lease."""
     async with candidate(cluster.admin_kubeconfig, namespace) as other:
@@ -141,7 +141,7 @@ async def test_a_killed_local_leader_is_replaced_at_once(
 
 @pytest.mark.scenario("A77")
 async def test_a_stopped_leader_knows_at_once_that_it_lost(
-    cluster: Desk, api: Api, namespace: str
+    cluster: LocalCluster, api: Api, namespace: str
 ) -> None:
     """SIGSTOP past the lease: another takes over, and after SIGCONT the first holds nothing."""
     async with candidate(cluster.admin_kubeconfig, namespace) as other:

@@ -9,19 +9,9 @@ from pathlib import Path
 import pytest
 import trustme
 
-from tests.support.gitserver import (
-    PASSWORD,
-    Served,
-    commit_files,
-    git,
-    git_settings,
-    serving,
-    tips,
-)
+from tests.support.gitserver import PASSWORD, Served, commit_files, git, git_settings, serving, tips
 from windlass.base.clock import SystemClock
 from windlass.base.errors import Retryable, Stalled, WindlassError
-from windlass.dev.git_faults import Fault
-from windlass.dev.git_server import GitServer
 from windlass.git import listing
 from windlass.git.child import Git
 from windlass.git.credentials import ANONYMOUS, Credentials
@@ -31,6 +21,8 @@ from windlass.git.format.remote import Remote
 from windlass.git.listing import Listings
 from windlass.sources import proofs
 from windlass.sources.resolver import Resolved, Resolver
+from windlass_dev.git_server.fault_injection import GitFault
+from windlass_dev.git_server.smart_http import GitServer
 
 
 class Desk:
@@ -222,7 +214,7 @@ async def test_too_many_refs(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Non
 
 async def test_a_failure_is_told_again_for_a_moment(desk: Desk) -> None:
     """Passes that other events cause do not bother the remote; who wants news asks."""
-    desk.served.server.faults.set(Fault("error"))
+    desk.served.server.faults.set(GitFault("error"))
     assert (await desk.refused("main")).reason == "Unavailable"
     before = desk.exchanges
     assert (await desk.refused("main")).reason == "Unavailable"
@@ -235,9 +227,9 @@ async def test_a_failure_is_told_again_for_a_moment(desk: Desk) -> None:
 async def test_causes_of_a_remote(desk: Desk, tmp_path: Path) -> None:
     """Missing repository, wrong password, redirect, blocked transport."""
     await _expect(desk.resolver, desk.served.remote("ghost"), "RepoNotFound")
-    desk.served.server.faults.set(Fault("refuse-auth"))
+    desk.served.server.faults.set(GitFault("refuse-auth"))
     await _expect(desk.resolver, desk.served.remote("a"), "AuthFailed")
-    desk.served.server.faults.set(Fault("redirect", location="http://elsewhere.example"))
+    desk.served.server.faults.set(GitFault("redirect", location="http://elsewhere.example"))
     await _expect(desk.resolver, desk.served.remote("a"), "HostBlocked")
     strict = Git(git_settings(tmp_path, insecure_hosts=frozenset()))
     blocked = Resolver(strict, Listings(strict), tmp_path / "other", SystemClock())
@@ -282,7 +274,7 @@ async def test_a_proof_has_an_end(desk: Desk, monkeypatch: pytest.MonkeyPatch) -
 
 async def test_the_resolver_reports_only_causes(desk: Desk) -> None:
     """Git's own errors stay inside."""
-    desk.served.server.faults.set(Fault("error"))
+    desk.served.server.faults.set(GitFault("error"))
     with pytest.raises(WindlassError) as caught:
         await desk.resolve("main")
     assert not isinstance(caught.value, GitError)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from windlass.api import fence, ignitionsync, rbac, rbac_environments
+from windlass.api.fence_bounds import ENVIRONMENT_UID, NAMESPACE_TYPE
 from windlass.environments.decide import kinds, marks, owned_objects
 from windlass.gateways.decide import owned
 
 
 def test_the_marks_of_namespaces() -> None:
     """The fence looks for the marks that the operator sets."""
-    assert marks.UID == fence.ENVIRONMENT_UID
-    assert marks.TYPE == fence.NAMESPACE_TYPE
+    assert marks.UID == ENVIRONMENT_UID
+    assert marks.TYPE == NAMESPACE_TYPE
     assert marks.ENVIRONMENT_TYPE == fence.ENVIRONMENT
 
 

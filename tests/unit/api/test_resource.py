@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.support.kinds import kind_of
-from tests.unit.api.corpus import CANARY, GOOD, Case, cases
+from tests.unit.api.corpus import cases
+from tests.unit.api.trial import CANARY, GOOD, Case
 from windlass.api.clusterwatchrule import ClusterWatchRule
 from windlass.api.gitdestination import GitDestination
 from windlass.api.gitrepoconfig import Committer, GitRepoConfig

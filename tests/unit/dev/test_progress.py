@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import threading
 
-from windlass.dev.progress import Lines
+from windlass_dev.progress import LineReporter
 
 
 class _Watched(io.StringIO):
@@ -24,7 +24,7 @@ class _Watched(io.StringIO):
 def test_step_has_a_beginning_a_heartbeat_and_an_end() -> None:
     """A long step never looks hung in a log."""
     stream = _Watched()
-    with Lines(stream, heartbeat_seconds=0.001).step("building x"):
+    with LineReporter(stream, heartbeat_seconds=0.001).step("building x"):
         assert stream.beaten.wait(10)
     lines = stream.getvalue().splitlines()
     assert lines[0].endswith("building x ...")

@@ -12,6 +12,7 @@ from windlass.environments.decide import bundle as bundles
 from windlass.environments.decide import inventory, kinds
 from windlass.environments.decide.bundle import Bundle
 from windlass.environments.decide.inventory import FIELD_MANAGER, Entry
+from windlass.environments.decide.marking import PRUNE
 from windlass.objects.json import Object
 
 WEB = Entry("apps", "Deployment", "web", "u1")
@@ -89,7 +90,7 @@ def test_data_goes_only_where_that_was_said(said: str | None, goes: bool) -> Non
     """A volume that is no longer wanted stays, unless it says itself that it may go."""
     claim = written.of("v1", "PersistentVolumeClaim", "data")
     if said is not None:
-        claim["metadata"]["annotations"] = {bundles.PRUNE: said}
+        claim["metadata"]["annotations"] = {PRUNE: said}
     assert inventory.may_delete(DATA, _live(claim, "u2"), OWNER.uid) is goes
 
 

@@ -10,7 +10,8 @@ from windlass.base.clock import SystemClock
 from windlass.gateways.cache import Cache
 from windlass.git.format import resolution
 from windlass.git.format.remote import Remote
-from windlass.kube.follow import FollowSettings, Observed
+from windlass.kube.cursor import FollowSettings
+from windlass.kube.follow import Observed
 from windlass.objects.key import Key
 
 REMOTE = Remote.parse("https://host/site.git")

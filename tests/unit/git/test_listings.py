@@ -11,9 +11,9 @@ from windlass.git import listing
 from windlass.git.child import Git
 from windlass.git.credentials import ANONYMOUS, Credentials
 from windlass.git.errors import GitError
-from windlass.git.format.listing import BRANCHES, EVERY_BRANCH, TAGS
+from windlass.git.format.listing import BRANCHES, EVERY_BRANCH, TAGS, Listing
 from windlass.git.format.remote import Remote
-from windlass.git.listing import Listing, Listings
+from windlass.git.listing import Listings
 
 REMOTE = Remote.parse("https://host/a")
 

@@ -70,7 +70,7 @@ async def test_reading_needs_no_lease(nowhere: Connection) -> None:
 async def test_no_part_of_a_candidate_may_write(nowhere: Connection) -> None:
     """All capabilities work through the fence; the election itself does not."""
     async with nowhere:
-        role = ControllerRole(Settings(), nowhere, at_desk=False, clock=SystemClock())
+        role = ControllerRole(Settings(), nowhere, clock=SystemClock())
         for part in role._parts:
             assert not part._connection.may_write(), part.name
         assert nowhere.may_write()
@@ -81,5 +81,5 @@ async def test_an_operator_does_what_it_is_there_for(nowhere: Connection) -> Non
     async with nowhere:
         for wanted in (("reverser",), ("gateways", "reverser", "environments")):
             settings = Settings(capabilities=wanted)
-            role = ControllerRole(settings, nowhere, at_desk=False, clock=SystemClock())
+            role = ControllerRole(settings, nowhere, clock=SystemClock())
             assert tuple(part.name for part in role._parts) == wanted

@@ -14,7 +14,8 @@ from windlass.base.clock import SystemClock
 from windlass.base.errors import Stalled
 from windlass.git.child import Git
 from windlass.git.errors import GitError
-from windlass.git.listing import Listing, Listings
+from windlass.git.format.listing import Listing
+from windlass.git.listing import Listings
 from windlass.git.settings import GitSettings
 from windlass.kube.api import Api
 from windlass.objects.key import Key

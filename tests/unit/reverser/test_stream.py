@@ -12,9 +12,9 @@ from tests.support.folders import DESTINATION, empty_folder
 from windlass.base.clock import SystemClock
 from windlass.git.store import Entry
 from windlass.kube.connection import Connection
+from windlass.kube.cursor import FollowSettings
 from windlass.kube.follow import (
     FollowItem,
-    FollowSettings,
     Interrupted,
     Observed,
     Resumed,

@@ -10,7 +10,8 @@ from windlass.objects.gvr import GVR
 from windlass.objects.identity import Identity
 from windlass.reverser.decide import window
 from windlass.reverser.decide.attribution import Tier
-from windlass.reverser.decide.window import Author, Change, PlannedCommit
+from windlass.reverser.decide.author import Author
+from windlass.reverser.decide.window import Change, PlannedCommit
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
 CONFIGMAPS = GVR("", "v1", "configmaps")

@@ -13,6 +13,7 @@ import structlog
 
 from windlass.base.redaction import process
 from windlass.telemetry import logs
+from windlass.telemetry.log_words import LogFormat
 
 SECRET = 'tok"en\nwith-quotes'
 
@@ -92,7 +93,7 @@ def test_records_below_the_level_are_dropped() -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "text"])
-def test_secrets_are_gone_from_every_place(form: logs.LogFormat) -> None:
+def test_secrets_are_gone_from_every_place(form: LogFormat) -> None:
     """A secret disappears from messages, fields, nested values, bytes, objects, errors."""
     out = io.StringIO()
     logs.configure(form, "info", out)

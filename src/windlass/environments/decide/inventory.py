@@ -15,7 +15,8 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from windlass.environments.decide import kinds, marks
-from windlass.environments.decide.bundle import APPLIED_HASH, PRUNE, Bundle, Member
+from windlass.environments.decide.bundle import APPLIED_HASH, Bundle, Member
+from windlass.environments.decide.marking import PRUNE
 from windlass.objects.gvr import GVR
 from windlass.objects.json import Object
 

@@ -18,15 +18,7 @@ from typing import Self
 
 from windlass.base.clock import Clock, SystemClock
 from windlass.base.errors import Stalled
-from windlass.gateways.agent import (
-    journal,
-    modes,
-    staging,
-    state_directory,
-    survey,
-    undo,
-    volume,
-)
+from windlass.gateways.agent import journal, modes, staging, state_directory, survey, undo, volume
 from windlass.gateways.agent.completion import Completion, Ended, drop_older_undo
 from windlass.gateways.agent.journal import Record
 from windlass.gateways.agent.lock import Owner, VolumeLock

@@ -28,14 +28,7 @@ from windlass.gateways.agent.making import Making, Scales, Sink
 from windlass.gateways.agent.order import Order
 from windlass.gateways.agent.phases import Phases
 from windlass.gateways.agent.transaction import Applied, Transaction
-from windlass.gateways.decide import (
-    adoption,
-    rendering,
-    scans,
-    selection,
-    successor,
-    validation,
-)
+from windlass.gateways.decide import adoption, rendering, scans, selection, successor, validation
 from windlass.gateways.decide import changes as changing
 from windlass.gateways.decide import plan as plans
 from windlass.gateways.decide.changes import Changes

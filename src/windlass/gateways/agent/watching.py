@@ -15,8 +15,8 @@ import structlog
 
 from windlass.gateways.decide import owned
 from windlass.kube.connection import Connection
+from windlass.kube.cursor import FollowSettings
 from windlass.kube.follow import (
-    FollowSettings,
     Interrupted,
     Observed,
     Scope,

@@ -39,13 +39,7 @@ from windlass.gateways.decide.globs import Globs
 from windlass.gateways.decide.metadata import Access, Policy
 from windlass.gateways.decide.next_step import Version
 from windlass.gateways.decide.occasion import Occasion
-from windlass.gateways.decide.scans import (
-    ScanKind,
-    ScanMode,
-    ScanOrder,
-    ScanPolicy,
-    ScanResult,
-)
+from windlass.gateways.decide.scans import ScanKind, ScanMode, ScanOrder, ScanPolicy, ScanResult
 from windlass.gateways.decide.status_report import PastSync
 from windlass.git import byte_watch
 from windlass.git.errors import GitError

@@ -15,9 +15,10 @@ from datetime import datetime
 from windlass.objects.identity import Identity
 from windlass.reverser.decide import transition, window
 from windlass.reverser.decide.attribution import Miss, Tier
+from windlass.reverser.decide.author import Author
 from windlass.reverser.decide.cadence import Limits
 from windlass.reverser.decide.transition import Operation, Prune
-from windlass.reverser.decide.window import Author, Change
+from windlass.reverser.decide.window import Change
 from windlass.telemetry.reasons import SkipReason
 
 _DEFAULT = Limits()

@@ -28,7 +28,7 @@ from typing import TypeAlias
 from windlass.objects.identity import Identity
 from windlass.reverser.decide import transition
 from windlass.reverser.decide.attribution import Miss, Tier
-from windlass.reverser.decide.author import Author as Author
+from windlass.reverser.decide.author import Author
 from windlass.reverser.decide.transition import Operation
 
 Signature: TypeAlias = tuple[Author, Tier, str, Miss]

@@ -6,27 +6,27 @@ from pathlib import Path
 
 import pytest
 
-from windlass.dev import components
-from windlass.dev.node.slot import Slot
-from windlass.dev.state import Node, State
+from windlass_dev.cluster import components
+from windlass_dev.cluster.cluster_state import ClusterState, NodeState
+from windlass_dev.node.allocation import Slot
 
 DIRECTORY = Path("/state/windlass/dev/x")
-STATE = State(
+STATE = ClusterState(
     "x",
     components.NODE_PORTS,
-    {name: f"/bin/{name}" for name in components.names()},
-    node=Node(5, "/bin", "/cni"),
+    {name: f"/bin/{name}" for name in components.all_components()},
+    node=NodeState(5, "/bin", "/cni"),
 )
 
 
 def _flags(component: str) -> dict[str, str]:
-    command = components.command(component, STATE, DIRECTORY)
+    command = components.command_line(component, STATE, DIRECTORY)
     assert command[0] == f"/bin/{component}"
     pairs = [argument.removeprefix("--").partition("=") for argument in command[1:]]
     return {name: value for name, _, value in pairs}
 
 
-@pytest.mark.parametrize("component", components.names())
+@pytest.mark.parametrize("component", components.all_components())
 def test_every_command_line_names_the_directory(component: str) -> None:
     """By that an unrecorded process is recognised."""
     assert any(f"{DIRECTORY}/" in value for value in _flags(component).values())
@@ -38,9 +38,9 @@ def test_api_server_is_reached_from_machine_and_pods() -> None:
     assert flags["bind-address"] == flags["advertise-address"] == slot.node_address
     assert flags["service-cluster-ip-range"] == str(slot.services)
     assert flags["endpoint-reconciler-type"] == "lease"
-    assert components.server(STATE) == f"https://{slot.node_address}:6443"
-    assert components.addresses(STATE) == (slot.node_address, slot.service_address)
-    assert components.host(STATE) == slot.host_address
+    assert components.server_url(STATE) == f"https://{slot.node_address}:6443"
+    assert components.server_addresses(STATE) == (slot.node_address, slot.service_address)
+    assert components.host_address(STATE) == slot.host_address
 
 
 def test_etcd_is_for_the_cluster_alone() -> None:
@@ -76,18 +76,18 @@ def test_everybody_is_who_they_should_be() -> None:
 
 def test_what_needs_others_starts_after_them() -> None:
     """First etcd, then the API server; both, and containerd, before the kubelet."""
-    order = components.of(STATE)
-    assert set(order) == set(components.names())
+    order = components.cluster_components(STATE)
+    assert set(order) == set(components.all_components())
     assert order.index(components.ETCD) < order.index(components.API_SERVER)
-    later = components.waves(STATE)[-1]
+    later = components.start_waves(STATE)[-1]
     assert {components.KUBELET, components.PROXY, components.SCHEDULER} <= set(later)
     assert not {components.API_SERVER, components.CONTAINERD} & set(later)
 
 
 def test_without_a_node_nothing_changes() -> None:
     """A plain cluster starts its three components one after the other, on loopback."""
-    plain = State("x", {"kube-apiserver": 7}, {})
-    assert components.waves(plain) == tuple((one,) for one in components.START_ORDER)
-    assert (components.host(plain), components.addresses(plain)) == ("127.0.0.1", ())
-    assert components.server(plain) == "https://127.0.0.1:7"
+    plain = ClusterState("x", {"kube-apiserver": 7}, {})
+    assert components.start_waves(plain) == tuple((one,) for one in components.START_ORDER)
+    assert (components.host_address(plain), components.server_addresses(plain)) == ("127.0.0.1", ())
+    assert components.server_url(plain) == "https://127.0.0.1:7"
     assert set(components.identities(plain)) == {"controller-manager"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.dev.node import machine
+from windlass_dev.node import machine
 
 
 @pytest.mark.parametrize(
@@ -20,12 +20,12 @@ def test_only_what_the_kubelet_changed_is_put_back(
     found: str, now: str, restored: dict[str, str]
 ) -> None:
     """A setting that somebody chose while a node was running is theirs."""
-    assert machine.to_restore({"kernel/panic": found}, {"kernel/panic": now}) == restored
+    assert machine.settings_to_restore({"kernel/panic": found}, {"kernel/panic": now}) == restored
 
 
 def test_settings_that_are_gone_are_left_alone() -> None:
     """Not every kernel has every setting."""
-    assert machine.to_restore({"vm/unknown": "1"}, {}) == {}
+    assert machine.settings_to_restore({"vm/unknown": "1"}, {}) == {}
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,6 @@ def test_settings_that_are_gone_are_left_alone() -> None:
 )
 def test_a_limit_that_was_raised_is_put_back(found: str, now: str, restored: str) -> None:
     """Unless it was high enough before, or somebody chose another one since."""
-    (name,) = machine.AT_LEAST
+    (name,) = machine.MINIMUM_LIMITS
     expected = {name: restored} if restored else {}
-    assert machine.to_restore({name: found}, {name: now}) == expected
+    assert machine.settings_to_restore({name: found}, {name: now}) == expected

@@ -1,0 +1,1 @@
+"""Runs a Kubernetes cluster on this machine for development of windlass."""

@@ -1,0 +1,1 @@
+"""The commands that windlass_dev adds to the command line."""

@@ -1,0 +1,247 @@
+"""`windlass dev`: a cluster on this machine, for development and for tests.
+
+Results go to stdout, progress and errors to stderr. Only typer is imported at the top;
+the rest is imported when a command runs, so that `--help` stays fast.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
+
+import typer
+
+if TYPE_CHECKING:
+    from windlass_dev.cluster.status import ClusterStatus, ComponentStatus
+    from windlass_dev.progress import ProgressReporter
+
+app = typer.Typer(
+    name="dev",
+    help="A local Kubernetes: a control plane, and with a node also pods.",
+    no_args_is_help=True,
+)
+
+ClusterName = Annotated[str, typer.Option("--name", metavar="NAME", help="Which cluster.")]
+
+
+class OutputFormat(enum.StrEnum):
+    """How a result is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+@app.command()
+def up(
+    name: ClusterName = "dev",
+    binaries: Annotated[
+        Path | None,
+        typer.Option(help="A directory with exactly the needed programs, instead of the cache."),
+    ] = None,
+    node: Annotated[
+        bool, typer.Option("--node", help="With a node that runs pods; needs root on Linux.")
+    ] = False,
+) -> None:
+    """Bring a cluster up, or repair it; does nothing to one that runs."""
+    with _errors_on_stderr():
+        from windlass_dev.cluster import cluster
+
+        desk = cluster.up(name, progress=_stderr_reporter(), binaries_directory=binaries, node=node)
+        option = "" if name == "dev" else f" --name {name}"
+        _echo_stderr(f'use it:  eval "$(windlass dev env{option})"')
+        typer.echo(desk.server)
+
+
+@app.command()
+def down(
+    name: ClusterName = "dev",
+    every: Annotated[bool, typer.Option("--all", help="All clusters of this user.")] = False,
+) -> None:
+    """End a cluster and remove everything it left, also after a crash."""
+    with _errors_on_stderr():
+        from windlass_dev import directories
+        from windlass_dev.cluster import cluster
+
+        for one in directories.cluster_names() if every else [name]:
+            existed = cluster.down(one, progress=_stderr_reporter())
+            _echo_stderr(f"cluster {one!r} is gone" if existed else f"there is no cluster {one!r}")
+
+
+@app.command()
+def load(
+    archive: Annotated[Path, typer.Argument(metavar="IMAGE.tar", help="An OCI or Docker archive.")],
+    name: ClusterName = "dev",
+) -> None:
+    """Give a cluster's node an image, for pods that do not pull; prints its name."""
+    with _errors_on_stderr():
+        from windlass_dev.cluster import cluster_state, local_cluster
+        from windlass_dev.node import containerd
+
+        found = local_cluster.get_cluster(name)
+        now = cluster_state.load_state(found.directory)
+        assert now is not None
+        for image in containerd.import_images(now, found.directory, archive):
+            typer.echo(image)
+
+
+@app.command()
+def status(
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="Only this cluster.")
+    ] = None,
+    output: Annotated[
+        OutputFormat, typer.Option("--output", "-o", help="How to print.")
+    ] = OutputFormat.TABLE,
+) -> None:
+    """Show every cluster and its components; with --name fails unless that one is ready."""
+    with _errors_on_stderr():
+        from windlass_dev.cluster import status as status_report
+
+        one = status_report.cluster_status(name) if name else None
+        statuses = ([one] if one else []) if name else status_report.all_statuses()
+        if output is OutputFormat.JSON:
+            import json
+
+            typer.echo(json.dumps(status_report.status_document(statuses), indent=2))
+        else:
+            _print_table(statuses)
+        if name and not (one and one.ready):
+            raise typer.Exit(1)
+
+
+@app.command()
+def logs(
+    component: Annotated[
+        str | None, typer.Argument(help="A component as `status` lists it.")
+    ] = None,
+    name: ClusterName = "dev",
+    lines: Annotated[
+        int | None, typer.Option("--lines", "-n", min=0, help="How many of the last lines.")
+    ] = None,
+) -> None:
+    """Print the last lines of a component's log, or of every component's."""
+    with _errors_on_stderr():
+        from windlass_dev.cluster import launch
+
+        found = _get_status(name)
+        for row in _select_components(found, component):
+            if component is None:
+                typer.echo(f"==> {row.name}: {row.log} <==")
+            wanted = lines if lines is not None else (10 if component is None else 200)
+            for line in launch.last_lines(row.log, wanted):
+                typer.echo(line)
+
+
+@app.command()
+def env(
+    name: ClusterName = "dev",
+    user: Annotated[
+        str | None, typer.Option(help="Act as this user instead of the administrator.")
+    ] = None,
+    group: Annotated[
+        list[str] | None, typer.Option(help="A group of that user; may be repeated.")
+    ] = None,
+) -> None:
+    """Print shell lines that point kubectl at the cluster, for `eval`."""
+    with _errors_on_stderr():
+        from windlass_dev.cluster import local_cluster
+
+        if group and not user:
+            raise typer.BadParameter("--group needs --user: the administrator's groups are fixed")
+        found = local_cluster.get_cluster(name)
+        path = found.user_kubeconfig(user, group or ()) if user else found.admin_kubeconfig
+        lines = _export_lines(path, found.kubectl.parent, os.environ.get("PATH", ""))
+        for line in [*lines, *_no_proxy_lines(found.server, os.environ)]:
+            typer.echo(line)
+
+
+def _export_lines(kubeconfig: Path, programs: Path, path: str) -> list[str]:
+    lines = [f"export KUBECONFIG={shlex.quote(str(kubeconfig))}"]
+    if path.split(os.pathsep)[0] != str(programs):
+        lines.append(f'export PATH={shlex.quote(str(programs))}:"$PATH"')
+    return lines
+
+
+def _no_proxy_lines(server: str, environment: Mapping[str, str]) -> list[str]:
+    """Clients go to loopback themselves; to a cluster with a node they would ask the proxy."""
+    host = urlsplit(server).hostname
+    proxies = {name for name in environment if name.lower() in ("http_proxy", "https_proxy")}
+    if host == "127.0.0.1" or not proxies:
+        return []
+    return [f'export {name}="{host}${{{name}:+,${name}}}"' for name in ("NO_PROXY", "no_proxy")]
+
+
+def _get_status(name: str) -> ClusterStatus:
+    from windlass_dev.cluster import local_cluster, status
+
+    found = status.cluster_status(name)
+    if found is None:
+        raise local_cluster.cluster_missing_error(name)
+    return found
+
+
+def _select_components(found: ClusterStatus, component: str | None) -> list[ComponentStatus]:
+    rows = [row for row in found.components if component in (None, row.name)]
+    if not rows:
+        known = ", ".join(row.name for row in found.components)
+        raise typer.BadParameter(f"no component {component!r} in cluster {found.name!r}: {known}")
+    return rows
+
+
+def _print_table(statuses: list[ClusterStatus]) -> None:
+    if not statuses:
+        _echo_stderr("no cluster; `windlass dev up` makes one")
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("CLUSTER", "READY", "COMPONENT", "STATE", "PID", "PORT", "SINCE", "RSS"):
+        table.add_column(heading, no_wrap=True)
+    for found in statuses:
+        for index, row in enumerate(found.components):
+            head = (found.name, "yes" if found.ready else "no") if index == 0 else ("", "")
+            table.add_row(*head, *_table_cells(row))
+    # A pipe has no width; a table squeezed into 80 columns would lose its ends there.
+    Console(width=None if sys.stdout.isatty() else 160).print(table)
+
+
+def _table_cells(row: ComponentStatus) -> tuple[str, ...]:
+    port = str(row.port or "-")
+    if not row.running:
+        return (row.name, "dead", "-", port, "-", "-")
+    size = f"{row.resident_bytes / 2**20:.0f} MiB"
+    return (row.name, "running", str(row.pid), port, row.since, size)
+
+
+def _stderr_reporter() -> ProgressReporter:
+    from windlass_dev import progress
+
+    return progress.reporter_for(sys.stderr)
+
+
+def _echo_stderr(text: str) -> None:
+    typer.echo(text, err=True)
+
+
+@contextlib.contextmanager
+def _errors_on_stderr() -> Iterator[None]:
+    from windlass.base.errors import WindlassError
+
+    try:
+        yield
+    except WindlassError as fault:
+        _echo_stderr(f"error: {fault}")
+        raise typer.Exit(1) from fault
+    except KeyboardInterrupt as interrupt:
+        _echo_stderr(
+            "interrupted; `windlass dev up` goes on from here, `windlass dev down` cleans up"
+        )
+        raise typer.Exit(130) from interrupt

@@ -1,0 +1,126 @@
+"""`windlass run --dev`: installs windlass into a local cluster and runs it there.
+
+The operator is that of `windlass controller`; it differs by ordinary settings alone, which
+`local_settings` chooses. Settings that were given stay as they were given.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from windlass.app.settings import Settings
+from windlass.app.settings_flags import accepts_settings
+from windlass.cli.run import Kubeconfig
+
+if TYPE_CHECKING:
+    from windlass_dev.cluster.installer import Installation
+    from windlass_dev.cluster.local_cluster import LocalCluster
+
+_LEASE = {
+    "leader_elect_lease_duration": 6.0,
+    "leader_elect_renew_deadline": 4.0,
+    "leader_elect_retry_period": 1.0,
+}
+"""The lease of a dead local process is free at once, so terms may be short."""
+
+
+@accepts_settings
+def run(
+    settings: Settings,
+    kubeconfig: Kubeconfig = None,
+    dev: Annotated[
+        bool, typer.Option("--dev", help="Install into a cluster of `windlass dev up`, then run.")
+    ] = False,
+    name: Annotated[str, typer.Option(metavar="NAME", help="Which local cluster.")] = "dev",
+) -> None:
+    """Run windlass on a local cluster: installs CRDs and roles, then acts as a user with them."""
+    import asyncio
+
+    from windlass.telemetry import lean
+
+    lean.load()
+    from windlass.api.install import Install
+    from windlass.app import controller as role
+    from windlass.base.errors import WindlassError
+    from windlass.telemetry import logs
+    from windlass_dev.cluster import installer
+
+    if not dev:
+        raise WindlassError(
+            "NotADesk", "run needs --dev; in a cluster, `windlass controller` is the role to start"
+        )
+    cluster = _select_cluster(kubeconfig, name)
+    logs.configure(format=settings.log_format, level=settings.log_level)
+    installation = asyncio.run(
+        installer.install(cluster, Install(settings.release, settings.namespace))
+    )
+    typer.echo(f"installed; acting as {installer.OPERATOR_USER}", err=True)
+    asyncio.run(role.run(local_settings(settings, installation), installation.kubeconfig))
+
+
+def _select_cluster(kubeconfig: Path | None, name: str) -> LocalCluster:
+    """The local cluster to use; a kubeconfig of another cluster is refused, not ignored."""
+    from windlass.base.errors import WindlassError
+    from windlass_dev.cluster import local_cluster
+    from windlass_dev.cluster.kubeconfig import read_extension
+
+    given = kubeconfig or (Path(os.environ["KUBECONFIG"]) if os.environ.get("KUBECONFIG") else None)
+    if given is None:
+        return local_cluster.get_cluster(name)
+    extension = read_extension(given)
+    if extension is None:
+        raise WindlassError(
+            "NotADesk",
+            f"{given} does not lead to a cluster that `windlass dev up` made; --dev installs "
+            "cluster-wide objects and refuses any other. Unset KUBECONFIG, or run "
+            '`eval "$(windlass dev env)"`',
+        )
+    return local_cluster.get_cluster(extension.name)
+
+
+def local_settings(settings: Settings, installation: Installation) -> Settings:
+    """The settings for one machine: what was left at its default fits the local cluster."""
+    from windlass.app.settings_forms import Address
+    from windlass_dev.programs import provider, tools
+
+    # The last one is where a cluster with a node sees this machine, and its git server.
+    addresses = {"127.0.0.1", installation.webhook_host}
+    changes = _where_default(
+        settings,
+        {
+            "metrics_bind_address": Address("127.0.0.1", 0),
+            "health_probe_bind_address": Address("127.0.0.1", 0),
+            "work_dir": installation.work_directory,
+            "environments_helm": str(provider.find_tool(tools.HELM) or settings.environments_helm),
+            "git_allow_file": True,
+        },
+    )
+    lease = _where_default(settings, _LEASE)
+    return replace(
+        settings,
+        # The webhook configuration names this address, so no setting may change it.
+        webhook_bind_address=Address(installation.webhook_host, installation.webhook_port),
+        webhook_certificate_addresses=_added(settings.webhook_certificate_addresses, addresses),
+        git_insecure_hosts=_added(settings.git_insecure_hosts, {*addresses, "localhost"}),
+        **changes,
+        # Three terms that fit each other: one that was given keeps the others.
+        **(lease if len(lease) == len(_LEASE) else {}),
+    )
+
+
+def _where_default(settings: Settings, local: dict[str, Any]) -> dict[str, Any]:
+    defaults = Settings()
+    return {
+        name: value
+        for name, value in local.items()
+        if getattr(settings, name) == getattr(defaults, name)
+    }
+
+
+def _added(given: tuple[str, ...], more: set[str]) -> tuple[str, ...]:
+    return (*given, *sorted(more - set(given)))

@@ -1,0 +1,1 @@
+"""Starts, inspects or removes the processes of one local cluster."""

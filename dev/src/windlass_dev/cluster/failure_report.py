@@ -1,0 +1,83 @@
+"""The error for a cluster that did not come up: component, its log lines, remedy.
+
+A long line is cut, the last one is never left out: it holds the cause most often.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from windlass.base.errors import WindlassError
+from windlass.base.redaction import process as redactor
+
+LOG_LINES = 200
+"""How far back a log is read."""
+
+_LAST_LINES = 8
+_EARLIER_ERRORS = 4
+_LONGEST_LINE = 400
+# The kinds of our programs: klog, logrus, JSON, and Go or Python at their end.
+_ERROR_LINE = re.compile(
+    r'^[EF]\d{4} |level=(error|fatal)|failed to load|"level": ?"(error|fatal)"|panic:'
+)
+_ADVICE = (
+    (
+        r"(inotify|fsnotify|watcher).*too many open files",
+        "the kernel's limit of inotify instances is used up: "
+        "`sysctl fs.inotify.max_user_instances=1024` as root, or end other clusters",
+    ),
+    (r"too many open files", "raise the limit of open files (`ulimit -n 65536`) and try again"),
+    (r"no space left on device|disk quota", "the disk is full: free some of it and try again"),
+    (
+        r"cannot allocate memory|resource temporarily unavailable",
+        "memory or process numbers are used up: end other programs and try again",
+    ),
+    (r"address already in use", "another program has its port: end that one and try again"),
+    (
+        r"operation not permitted|permission denied|read-only file system",
+        "this machine forbids it, as containers often do: give it more rights, "
+        "or do without --node",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LogTail:
+    """What a component wrote, the newest last, and where all of it is."""
+
+    component: str
+    log: Path
+    lines: Sequence[str]
+
+
+def component_failed(problem: str, cluster: str, said: Sequence[LogTail]) -> WindlassError:
+    """The error for `problem`; the component it is about speaks first."""
+    lines = [f"{problem}.", *map(_quote, said), f"What to do: {advice(cluster, said)}."]
+    return WindlassError("ComponentFailed", "\n".join(lines))
+
+
+def advice(cluster: str, said: Sequence[LogTail]) -> str:
+    """What a person can do about it."""
+    text = "\n".join(line for one in said for line in relevant_lines(one.lines))
+    for pattern, words in _ADVICE:
+        if re.search(pattern, text, re.IGNORECASE):
+            return words
+    again = f"`windlass dev down --name {cluster}`, then `up`, starts afresh"
+    return f"{again}; if that fails too, its log says more"
+
+
+def relevant_lines(lines: Sequence[str]) -> list[str]:
+    """The last lines, and before them the latest that speak of errors."""
+    earlier = [line for line in lines[:-_LAST_LINES] if _ERROR_LINE.search(line)]
+    return [line[:_LONGEST_LINE] for line in [*earlier[-_EARLIER_ERRORS:], *lines[-_LAST_LINES:]]]
+
+
+def _quote(one: LogTail) -> str:
+    lines = relevant_lines(one.lines) or ["(nothing)"]
+    quoted = [f"    {redactor.clean(line)}" for line in lines]
+    return "\n".join([f"{one.component} said ({one.log}):", *quoted])

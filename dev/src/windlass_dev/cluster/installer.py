@@ -1,0 +1,149 @@
+"""Installs windlass into a local cluster, the way an administrator would.
+
+Namespace, CRDs, roles and webhook configuration are those that `make generate` writes;
+only the subject of the bindings (a user with a certificate) and the address of the
+webhook (this machine as the cluster sees it) differ. The operator then acts as that
+user, never as administrator, so its permissions are real from the first day.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from windlass.api import crd, rbac, webhook
+from windlass.api.install import Install
+from windlass.api.registry import KINDS
+from windlass.base.errors import WindlassError
+from windlass.kube.api import Api
+from windlass.kube.connection import Connection
+from windlass.objects.gvr import GVR
+from windlass.objects.json import Object
+from windlass.runtime.owned import Owned
+from windlass_dev.cluster import kubeconfig, ports
+from windlass_dev.cluster.local_cluster import LocalCluster
+
+OPERATOR_USER = "windlass-operator"
+
+_FIELD_MANAGER = "windlass-dev"
+_LABEL_SELECTOR = "app.kubernetes.io/name=windlass"
+_DEFINITIONS = GVR("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+_DEFINITION = "CustomResourceDefinition"
+_ESTABLISH_SECONDS = 30.0
+_RESOURCES = {
+    "Namespace": GVR("", "v1", "namespaces"),
+    "ServiceAccount": GVR("", "v1", "serviceaccounts"),
+    "ClusterRole": GVR("rbac.authorization.k8s.io", "v1", "clusterroles"),
+    "ClusterRoleBinding": GVR("rbac.authorization.k8s.io", "v1", "clusterrolebindings"),
+    "Role": GVR("rbac.authorization.k8s.io", "v1", "roles"),
+    "RoleBinding": GVR("rbac.authorization.k8s.io", "v1", "rolebindings"),
+    _DEFINITION: _DEFINITIONS,
+    "ValidatingWebhookConfiguration": GVR(
+        "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations"
+    ),
+    "ValidatingAdmissionPolicy": GVR(
+        "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies"
+    ),
+    "ValidatingAdmissionPolicyBinding": GVR(
+        "admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings"
+    ),
+}
+
+_Identity = tuple[str, str, str]
+"""Kind, namespace and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """What the operator of a desk needs to run."""
+
+    kubeconfig: Path
+    webhook_host: str
+    webhook_port: int
+    work_directory: Path
+
+
+async def install(
+    desk: LocalCluster, place: Install, *, watch: Literal["selected", "any"] = "any"
+) -> Installation:
+    """Apply everything and wait until the CRDs are served; running it again changes nothing."""
+    mark = kubeconfig.read_extension(desk.admin_kubeconfig)
+    if mark is None:
+        raise WindlassError(
+            "NotADesk",
+            f"{desk.admin_kubeconfig} does not lead to a cluster that `windlass dev up` made; "
+            "--dev changes cluster-wide things and refuses any other",
+        )
+    # Chosen once: the webhook configuration names it.
+    port = await asyncio.to_thread(ports.port_from_file, desk.directory / "webhook-port")
+    url = f"https://{mark.webhook_host}:{port}"
+    documents = [
+        *rbac.documents([rbac.user(OPERATOR_USER)], install=place, watch=watch),
+        *(crd.document(kind) for kind in KINDS),
+        webhook.document(place.release, place.namespace, b"", url),
+    ]
+    async with Connection.open(kubeconfig=desk.admin_kubeconfig) as connection:
+        api = Api(connection)
+        owned = Owned(api, _FIELD_MANAGER)
+        live = await _list_existing(api, {document["kind"] for document in documents})
+        documents[-1] = _keep_completed_url(documents[-1], live.get(_identity(documents[-1])), url)
+        found = [
+            await owned.ensure(
+                _RESOURCES[document["kind"]], document, live.get(_identity(document))
+            )
+            for document in documents
+        ]
+        await _wait_until_established(api, [each for each in found if each["kind"] == _DEFINITION])
+    user = await asyncio.to_thread(desk.user_kubeconfig, OPERATOR_USER)
+    return Installation(user, mark.webhook_host, port, desk.directory / "stores")
+
+
+def _keep_completed_url(wanted: Object, live: Object | None, root: str) -> Object:
+    """The webhook configuration without the address that an operator completed by its path.
+
+    Declared once more it would lose the path, until the operator puts that right.
+    """
+    hooks = (live or {}).get("webhooks") or [{}]
+    completed: str = (hooks[0].get("clientConfig") or {}).get("url", "")
+    if not completed.startswith(root + webhook.PATH):
+        return wanted
+    (hook,) = wanted["webhooks"]
+    return wanted | {"webhooks": [hook | {"clientConfig": {}}]}
+
+
+async def _list_existing(api: Api, kinds: set[str]) -> dict[_Identity, Object]:
+    """What an earlier installation left, asked for by type: there are dozens of objects.
+
+    One that lost the label counts as absent, and applying it gives the label back.
+    """
+    found = [
+        await api.list(_RESOURCES[kind], label_selector=_LABEL_SELECTOR) for kind in sorted(kinds)
+    ]
+    return {_identity(each): each for objects in found for each in objects}
+
+
+def _identity(document: Object) -> _Identity:
+    metadata = document["metadata"]
+    return document["kind"], metadata.get("namespace", ""), metadata["name"]
+
+
+async def _wait_until_established(api: Api, definitions: list[Object]) -> None:
+    """Wait until the API server serves every kind of ours."""
+    try:
+        async with asyncio.timeout(_ESTABLISH_SECONDS):
+            for definition in definitions:
+                name, now = definition["metadata"]["name"], definition
+                while not _is_established(now):
+                    await asyncio.sleep(0.05)
+                    now = await api.get(_DEFINITIONS, name)
+    except TimeoutError as error:
+        raise WindlassError(
+            "NotEstablished", f"the CRDs are not served after {_ESTABLISH_SECONDS:g} s"
+        ) from error
+
+
+def _is_established(definition: Object) -> bool:
+    conditions = (definition.get("status") or {}).get("conditions") or []
+    return any(row["type"] == "Established" and row["status"] == "True" for row in conditions)

@@ -1,0 +1,72 @@
+"""Chooses TCP ports that stay free for a cluster while its components are down.
+
+Only ports below the range the kernel hands to outgoing connections are taken: while a
+component is down, no client can be given its port by chance, and a client that keeps
+dialing it cannot end up connected to itself.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from windlass.base import atomic
+from windlass.base.errors import WindlassError
+
+_LOWEST = 20_000
+_EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
+
+
+def choose_ports(
+    count: int,
+    *,
+    taken: Collection[int],
+    ceiling: int,
+    is_free: Callable[[int], bool],
+    rng: random.Random,
+) -> list[int]:
+    """`count` different free ports under `first_ephemeral_port`, none of them in `taken`."""
+    chosen: list[int] = []
+    for port in rng.sample(range(_LOWEST, ceiling), ceiling - _LOWEST):
+        if len(chosen) == count:
+            return chosen
+        if port not in taken and is_free(port):
+            chosen.append(port)
+    raise WindlassError(
+        "PortsExhausted", f"no {count} free ports between {_LOWEST} and {ceiling} on 127.0.0.1"
+    )
+
+
+def first_ephemeral_port() -> int:
+    """The first port that the kernel may hand to an outgoing connection."""
+    try:
+        first = int(_EPHEMERAL.read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        first = 32_768
+    # A machine that hands out nearly all ports leaves no safe range; then any will do.
+    return first if first > _LOWEST + 1000 else 60_000
+
+
+def is_free(port: int, host: str = "127.0.0.1") -> bool:
+    """Whether nothing listens on `port` of `host` now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+            probe.listen(1)
+        except OSError:
+            return False
+    return True
+
+
+def port_from_file(file: Path) -> int:
+    """The port remembered in `file`; a free one is chosen the first time."""
+    if file.exists():
+        return int(file.read_text())
+    (port,) = choose_ports(
+        1, taken=(), ceiling=first_ephemeral_port(), is_free=is_free, rng=random.Random()
+    )
+    atomic.write_bytes(file, str(port).encode())
+    return port

@@ -1,0 +1,1 @@
+"""Plays three stories against a running operator."""

@@ -1,0 +1,86 @@
+"""File locks between processes.
+
+The lock is a `flock` on a file that exists only while it is held: the holder unlinks
+it before letting go, so a waiter that locked the old file notices by its inode that the
+file is gone and starts over. A killed holder frees the lock by dying.
+
+A child between fork and exec shares the lock (it closes on exec, not on fork); so
+the next holder after a kill sees every child of the killed holder with its real
+command line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+_POLL_SECONDS = 0.05
+
+
+@contextlib.contextmanager
+def hold(path: Path, *, waiting: Callable[[str], None]) -> Iterator[None]:
+    """Hold the lock `path`; `waiting` is told once who has it when it is not free."""
+    descriptor = _acquire(path, waiting)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def hold_directory(path: Path) -> Iterator[None]:
+    """Hold the directory `path` itself, for moments only: no file tells who has it."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _acquire(path: Path, waiting: Callable[[str], None]) -> int:
+    told = False
+    while True:
+        descriptor = _try_acquire(path)
+        if descriptor is not None:
+            return descriptor
+        if not told:
+            waiting(_describe_holder(path))
+            told = True
+        time.sleep(_POLL_SECONDS)
+
+
+def _try_acquire(path: Path) -> int | None:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    if not _is_current_file(path, descriptor):
+        os.close(descriptor)
+        return None
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+    return descriptor
+
+
+def _is_current_file(path: Path, descriptor: int) -> bool:
+    try:
+        named = path.stat()
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(named, os.fstat(descriptor))
+
+
+def _describe_holder(path: Path) -> str:
+    try:
+        return f"process {int(path.read_text())}"
+    except (OSError, ValueError):
+        return "another process"

@@ -1,0 +1,1 @@
+"""Serves bare repositories by smart HTTP."""

@@ -1,0 +1,1 @@
+"""Serves the HTTP API of an Ignition gateway over a data directory."""

@@ -1,0 +1,139 @@
+"""The mock Ignition gateway: an HTTP server over a real data directory, with failure modes.
+
+It listens on loopback only. At its start it reads the data directory; afterwards only
+scans change what it has loaded, as with a real one. Mode `refused` stops listening
+but keeps the port, so that no other process gets it meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from starlette.applications import Starlette
+
+from windlass.base.errors import Stalled
+from windlass.web.certificates import Authority
+from windlass.web.serve import Limits, Server
+from windlass.web.tls import Tls
+from windlass_dev.mock_gateway import control as mock_gateway_control
+from windlass_dev.mock_gateway import gateway_modes
+from windlass_dev.mock_gateway.gateway_api import MockGatewayApi, MockGatewayIdentity
+from windlass_dev.mock_gateway.gateway_modes import GatewayMode, ModeSwitch
+from windlass_dev.mock_gateway.mock_scans import MockScans
+
+_HOST = "127.0.0.1"
+_DAYS = 30
+_LIMITS = Limits(drain_seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class MockGatewaySettings:
+    """What to serve, where, to whom; port 0 takes a free one."""
+
+    data: Path
+    port: int = 0
+    control_port: int = 0
+    tls: bool = False
+    token: str = field(default="", repr=False)
+    identity: MockGatewayIdentity = field(default_factory=MockGatewayIdentity)
+
+
+class MockGatewayServer:
+    """The gateway and its control port; `start` and `stop` belong to one event loop."""
+
+    def __init__(self, settings: MockGatewaySettings) -> None:
+        self._settings = settings
+        self._modes = ModeSwitch()
+        self._switching = asyncio.Lock()
+        self._authority = Authority.create("windlass dev gateway", datetime.now(UTC), _DAYS)
+        self._tls = self._served_tls() if settings.tls else None
+        self._held: socket.socket | None = None
+
+    async def start(self) -> None:
+        """Read the data, then listen; a port that cannot be had is a Fatal."""
+        settings = self._settings
+        if not await asyncio.to_thread(settings.data.is_dir):
+            raise Stalled("DataMissing", f"{settings.data} is not a directory; make it first")
+        scans = MockScans(settings.data)
+        self._api = MockGatewayApi(scans, self._modes, settings.identity, settings.token)
+        self._app: Starlette = self._api.app()
+        await scans.load()
+        self._server = Server(
+            self._app, _HOST, settings.port, tls=self._tls, flag="--port", limits=_LIMITS
+        )
+        await self._server.start()
+        self._port = self._server.port
+        control = mock_gateway_control.control_app(self._api, self.switch, self.authority)
+        self._control = Server(
+            control, _HOST, settings.control_port, flag="--control-port", limits=_LIMITS
+        )
+        try:
+            await self._control.start()
+        except BaseException:
+            await self._server.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Give up both ports; a running scan is abandoned."""
+        await self._control.stop()
+        if self._held is None:
+            await self._server.stop()
+        else:
+            self._held.close()
+        await self._api.scans.stop()
+
+    async def switch(self, mode: GatewayMode) -> None:
+        """Behave as `mode` from now on; a mode that means nothing is refused."""
+        mode.check()
+        async with self._switching:
+            left = self._modes.current
+            if mode.mode == "commissioning":
+                await asyncio.to_thread(
+                    gateway_modes.reset_security_properties, self._settings.data
+                )
+            if left.is_down and not mode.is_down:
+                await self._api.scans.load()
+            self._api.scans.hold(mode.mode == "never-completes")
+            self._modes.current = mode
+            await self._listen(mode.mode != "refused")
+
+    @property
+    def authority(self) -> bytes:
+        """The authority of the gateway's certificate, as PEM."""
+        return self._authority.cert_pem
+
+    @property
+    def url(self) -> str:
+        return f"{'https' if self._tls else 'http'}://{_HOST}:{self._port}"
+
+    @property
+    def control_url(self) -> str:
+        return f"http://{_HOST}:{self._control.port}"
+
+    async def _listen(self, wanted: bool) -> None:
+        if wanted and self._held is not None:
+            self._server = Server(self._app, tls=self._tls, bound=self._held, limits=_LIMITS)
+            self._held = None
+            await self._server.start()
+        elif not wanted and self._held is None:
+            await self._server.stop()
+            self._held = _reserve_port(self._port)
+
+    def _served_tls(self) -> Tls:
+        leaf = self._authority.issue(["localhost"], [_HOST], datetime.now(UTC), _DAYS)
+        return Tls(leaf.cert_pem, leaf.key_pem)
+
+
+def _reserve_port(port: int) -> socket.socket:
+    """A socket that has the port and does not listen: whoever connects is refused."""
+    with contextlib.ExitStack() as opened:
+        held = opened.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind((_HOST, port))
+        opened.pop_all()
+    return held

@@ -1,0 +1,1 @@
+"""Enforces NetworkPolicies on the node by iptables."""

@@ -1,0 +1,133 @@
+"""Enforces NetworkPolicies: keeps iptables in step with pods, namespaces, policies.
+
+Every change only wakes the loop; what the caches hold decides. Changes that come
+together are taken together. While the API server is away the last chains stay in force.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from windlass.base import failpoint
+from windlass.base.errors import WindlassError
+from windlass.kube.connection import Connection
+from windlass.kube.follow import Scope
+from windlass.objects.gvr import GVR
+from windlass.objects.key import Key
+from windlass.runtime.informer import Informer
+from windlass_dev.netpol import bootstrap, iptables_chains, policy_decoder
+from windlass_dev.netpol.iptables_chains import Chains
+from windlass_dev.netpol.policy_model import PolicyInputs
+from windlass_dev.node import system
+
+
+def apply_chains(wanted: Chains) -> None:
+    """Have `wanted` in force, all of it at once; a crash leaves the old chains or the new."""
+    found = iptables_chains.parse_saved(
+        system.run_command("iptables-save", "-t", iptables_chains.TABLE)
+    )
+    failpoint.reach("dev.node.policies.before")
+    # kube-proxy writes too, and the older kind of iptables lets one in at a time.
+    system.run_command(
+        "iptables-restore",
+        "--noflush",
+        "--wait=5",
+        text=iptables_chains.restore_script(wanted, found),
+    )
+    failpoint.reach("dev.node.policies.after")
+
+
+PODS = GVR("", "v1", "pods")
+NAMESPACES = GVR("", "v1", "namespaces")
+POLICIES = GVR("networking.k8s.io", "v1", "networkpolicies")
+
+_GATHER_SECONDS = 0.02
+_RETRY_SECONDS = 1.0
+
+_log: Any = structlog.get_logger()
+
+
+class Enforcer:
+    """Three caches, and the chains that follow from them."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        directory: Path,
+        pods_network: str,
+        *,
+        apply: Callable[[Chains], None] = apply_chains,
+    ) -> None:
+        self._directory = directory
+        self._network = pods_network
+        self._apply = apply
+        self._changed = asyncio.Event()
+        self._in_force: Chains | None = None
+        self._pods, self._namespaces, self._policies = (
+            Informer(connection, Scope(gvr), on_change=self._look)
+            for gvr in (PODS, NAMESPACES, POLICIES)
+        )
+
+    async def run(self) -> None:
+        """Enforce until cancelled."""
+        caches = (self._pods, self._namespaces, self._policies)
+        async with asyncio.TaskGroup() as group:
+            for cache in caches:
+                group.create_task(cache.run())
+            for cache in caches:
+                await cache.synced.wait()
+            self._changed.set()
+            while True:
+                await self._changed.wait()
+                await asyncio.sleep(_GATHER_SECONDS)
+                await self._enforce()
+
+    def _look(self, key: Key) -> None:
+        del key
+        self._changed.set()
+
+    async def _enforce(self) -> None:
+        self._changed.clear()
+        wanted = iptables_chains.build_chains(self._world(), self._network)
+        if wanted == self._in_force:
+            return
+        try:
+            await asyncio.to_thread(self._apply, wanted)
+        except WindlassError as fault:
+            _log.error("policies are not in force", error=str(fault))
+            await self._again()
+            return
+        if self._in_force is None:
+            await asyncio.to_thread(bootstrap.mark_in_force, self._directory)
+        self._in_force = wanted
+        _log.info("policies in force", chains=len(wanted), pods=len(self._pods))
+
+    async def _again(self) -> None:
+        self._in_force = None
+        await asyncio.to_thread(bootstrap.clear_in_force, self._directory)
+        await asyncio.sleep(_RETRY_SECONDS)
+        self._changed.set()
+
+    def _world(self) -> PolicyInputs:
+        pods = (policy_decoder.decode_pod(raw) for _, raw in _cached_objects(self._pods))
+        return PolicyInputs(
+            pods=tuple(pod for pod in pods if pod is not None),
+            namespaces={
+                key.name: policy_decoder.decode_namespace_labels(raw)
+                for key, raw in _cached_objects(self._namespaces)
+            },
+            policies=tuple(
+                policy_decoder.decode_policy(key.namespace, raw)
+                for key, raw in _cached_objects(self._policies)
+            ),
+        )
+
+
+def _cached_objects(cache: Informer) -> list[tuple[Key, bytes]]:
+    found = ((key, cache.get(key)) for key in sorted(cache.keys()))
+    return [(key, raw) for key, raw in found if raw is not None]

@@ -1,0 +1,1 @@
+"""Gives a local cluster a node that runs pods."""

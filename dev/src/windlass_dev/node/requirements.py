@@ -1,0 +1,125 @@
+"""Whether this machine can run a node, and if not the first reason in one sentence.
+
+Inotify instances are tried before anything starts: a containerd that gets none goes on
+without the half that serves the kubelet, and then it is the kubelet that ends, for a
+reason that is hard to find.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from windlass.base.errors import WindlassError
+from windlass_dev.node import cgroups, system
+
+LONGEST_DIRECTORY = 70
+"""A socket's path has at most 107 bytes; the longest below the directory takes 37."""
+
+_NEEDED_PROGRAMS = ("ip", "nsenter", "unshare", "mount", "umount")
+_FILESYSTEMS = Path("/proc/filesystems")
+
+
+def unmet_requirement() -> str | None:
+    """The first thing that keeps a node from running here; None if it can."""
+    checks = (
+        _check_platform,
+        _check_root,
+        _check_programs,
+        _check_cgroups,
+        _check_overlay,
+        _check_namespaces,
+    )
+    return next((problem for check in checks if (problem := check())), None)
+
+
+def check_requirements(directory: Path) -> None:
+    """Refuse to begin what cannot work."""
+    problem = unmet_requirement() or _check_length(directory)
+    if problem:
+        raise WindlassError(
+            "NodeImpossible",
+            f"a node cannot run here: {problem}; `windlass dev up` without --node still works",
+        )
+
+
+def _check_platform() -> str | None:
+    return None if sys.platform == "linux" else "it needs Linux"
+
+
+def _check_root() -> str | None:
+    return None if os.geteuid() == 0 else "it needs root, and this user is not"
+
+
+def _check_programs() -> str | None:
+    missing = [
+        name for name in _NEEDED_PROGRAMS if not shutil.which(name, path=system.search_path())
+    ]
+    needs = "it needs iproute2 and util-linux, but there is no"
+    return f"{needs} {', '.join(missing)}" if missing else None
+
+
+def _check_cgroups() -> str | None:
+    found = cgroups.hierarchies()
+    if not found:
+        return "no cgroups are mounted"
+    closed = [str(one) for one in found if not os.access(one, os.W_OK)]
+    return f"cgroups cannot be made in {closed[0]}" if closed else None
+
+
+def _check_overlay() -> str | None:
+    known = _FILESYSTEMS.read_text().split()
+    return None if "overlay" in known else "the kernel has no overlay file system"
+
+
+def _check_namespaces() -> str | None:
+    # In namespaces that end with the probe, so it leaves nothing.
+    probe = ("ip", "link", "add", "probe0", "type", "veth", "peer", "name", "probe1")
+    try:
+        system.run_command("unshare", "--mount", "--net", *probe)
+    except WindlassError as fault:
+        return f"network namespaces with links cannot be made ({fault.message})"
+    return None
+
+
+def _check_length(directory: Path) -> str | None:
+    size = len(os.fsencode(directory))
+    if size <= LONGEST_DIRECTORY:
+        return None
+    return (
+        f"{directory} has {size} bytes, and sockets in it need it to have at most "
+        f"{LONGEST_DIRECTORY} (choose a shorter --name or XDG_STATE_HOME)"
+    )
+
+
+NEEDED_INOTIFY_INSTANCES = 24
+"""What the parts take, 17, and some for pods."""
+
+
+def check_inotify() -> None:
+    """Refuse to begin where watches would run out."""
+    free = _available_instances(NEEDED_INOTIFY_INSTANCES)
+    if free < NEEDED_INOTIFY_INSTANCES:
+        raise WindlassError(
+            "WatchesExhausted",
+            f"a node needs {NEEDED_INOTIFY_INSTANCES} inotify instances and the kernel gives "
+            f"this user {free} more; "
+            "`sysctl fs.inotify.max_user_instances=1024` as root on the machine itself gives "
+            "more, ending other clusters or editors frees some",
+        )
+
+
+def _available_instances(wanted: int) -> int:
+    """How many of `wanted` the kernel gives; they are given back at once."""
+    library = ctypes.CDLL(None, use_errno=True)
+    with contextlib.ExitStack() as stack:
+        for count in range(wanted):
+            descriptor = library.inotify_init1(os.O_CLOEXEC)
+            if descriptor < 0:
+                return count
+            stack.callback(os.close, descriptor)
+    return wanted

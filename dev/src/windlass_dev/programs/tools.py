@@ -1,0 +1,105 @@
+"""The programs a control plane is made of, helm, and the one accepted version of each.
+
+The table, how each program is asked for its version, how it is built.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+KUBERNETES_VERSION = "v1.35.4"
+ETCD_VERSION = "3.6.16"
+HELM_VERSION = "v3.20.2"
+
+BUNDLE = f"kubernetes-{KUBERNETES_VERSION}-etcd-{ETCD_VERSION}"
+"""The name under which a set of these exact versions is cached."""
+
+_VERSION_PACKAGE = "k8s.io/component-base/version"
+_HELM_VERSION_NAME = "helm.sh/helm/v3/internal/version.version"
+_VERSION_LINE = re.compile(
+    r"^(?:etcd Version|Client Version|Kubernetes|Helm):?\s+(?P<version>v?\d+\.\d+\.\d+\S*)",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One program: its exact version, the Go module directory and package it is built from."""
+
+    name: str
+    version: str
+    module: str
+    package: str
+    version_arguments: tuple[str, ...] = ("--version",)
+    bundle: str = BUNDLE
+    """The directory of the cache it is kept in."""
+
+    @property
+    def is_our_own(self) -> bool:
+        """Whether it is a program that nobody else could have put on PATH."""
+        return not self.version_arguments
+
+
+ETCD = Tool("etcd", ETCD_VERSION, "etcd", "go.etcd.io/etcd/server/v3")
+API_SERVER = Tool(
+    "kube-apiserver", KUBERNETES_VERSION, "kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver"
+)
+CONTROLLER_MANAGER = Tool(
+    "kube-controller-manager",
+    KUBERNETES_VERSION,
+    "kubernetes",
+    "k8s.io/kubernetes/cmd/kube-controller-manager",
+)
+KUBECTL = Tool(
+    "kubectl",
+    KUBERNETES_VERSION,
+    "kubernetes",
+    "k8s.io/kubernetes/cmd/kubectl",
+    ("version", "--client"),
+)
+
+SCHEDULER = Tool(
+    "kube-scheduler", KUBERNETES_VERSION, "kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler"
+)
+KUBELET = Tool("kubelet", KUBERNETES_VERSION, "kubernetes", "k8s.io/kubernetes/cmd/kubelet")
+PROXY = Tool("kube-proxy", KUBERNETES_VERSION, "kubernetes", "k8s.io/kubernetes/cmd/kube-proxy")
+PAUSE = Tool("pause", "1", "pause", "windlass.dev/pause", ())
+HELM = Tool(
+    "helm",
+    HELM_VERSION,
+    "helm",
+    "helm.sh/helm/v3/cmd/helm",
+    ("version", "--template", "Helm {{.Version}}"),
+    bundle=f"helm-{HELM_VERSION}",
+)
+"""What renders charts; no cluster needs it, so none waits for its build."""
+
+CONTROL_PLANE_TOOLS = (ETCD, API_SERVER, CONTROLLER_MANAGER, KUBECTL)
+NODE_TOOLS = (SCHEDULER, KUBELET, PROXY, PAUSE)
+"""What a cluster with a node needs as well."""
+
+
+def parse_version(answer: str) -> str | None:
+    """The version a program says it is, or None if it says nothing we understand."""
+    match = _VERSION_LINE.search(answer)
+    return match["version"] if match else None
+
+
+def link_flags(tool: Tool) -> str:
+    """What the linker is told; without it Kubernetes calls itself v0.0.0, helm v3.20."""
+    if tool is HELM:
+        return f"-s -w -X {_HELM_VERSION_NAME}={tool.version}"
+    if tool.module != "kubernetes":
+        return "-s -w"
+    major, minor, _ = tool.version.removeprefix("v").split(".")
+    values = {"gitVersion": tool.version, "gitMajor": major, "gitMinor": minor}
+    settings = [f"-X {_VERSION_PACKAGE}.{name}={value}" for name, value in values.items()]
+    return " ".join(["-s -w", *settings])
+
+
+def build_arguments(tool: Tool, output: str) -> list[str]:
+    """The arguments of `go` that build `tool` into `output`."""
+    return ["build", "-trimpath", "-ldflags", link_flags(tool), "-o", output, tool.package]

@@ -1,1 +1,0 @@
-"""What a desk needs: a cluster, a git server, a demo."""

@@ -1,1 +1,0 @@
-"""Shows every capability at work on one cluster."""

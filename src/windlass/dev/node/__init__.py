@@ -1,1 +1,0 @@
-"""What a desk cluster needs to run pods."""

@@ -1,1 +1,0 @@
-"""Enforces NetworkPolicies on a desk's node."""

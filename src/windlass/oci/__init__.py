@@ -1,1 +1,0 @@
-"""Speaks the image format of OCI."""

@@ -1,0 +1,20 @@
+"""Tests of the shell lines that `windlass dev env` prints."""
+
+from __future__ import annotations
+
+from windlass_dev.cli import dev
+
+
+def test_a_proxy_is_kept_out_of_the_way_to_a_node() -> None:
+    """Only where there is a proxy, and what it was told before stays."""
+    server = "https://10.212.0.2:6443"
+    assert dev._no_proxy_lines(server, {"PATH": "/bin"}) == []
+    assert dev._no_proxy_lines(server, {"HTTPS_PROXY": "http://p"}) == [
+        'export NO_PROXY="10.212.0.2${NO_PROXY:+,$NO_PROXY}"',
+        'export no_proxy="10.212.0.2${no_proxy:+,$no_proxy}"',
+    ]
+
+
+def test_loopback_needs_no_word_about_proxies() -> None:
+    """Every client knows that by itself."""
+    assert dev._no_proxy_lines("https://127.0.0.1:5", {"https_proxy": "http://p"}) == []

@@ -1,0 +1,78 @@
+"""Tests of how a cluster that does not come up is explained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from windlass_dev.cluster import failure_report
+from windlass_dev.cluster.failure_report import LogTail
+
+
+def _words(*lines: str) -> LogTail:
+    return LogTail("kubelet", Path("/state/dev/logs/kubelet.log"), lines)
+
+
+def test_the_component_its_words_its_log_and_what_to_do() -> None:
+    """In that order, and the words as they stand in the log."""
+    fault = failure_report.component_failed(
+        "kubelet of cluster 'dev' ended", "dev", [_words("one", "two")]
+    )
+    assert fault.message.splitlines() == [
+        "kubelet of cluster 'dev' ended.",
+        "kubelet said (/state/dev/logs/kubelet.log):",
+        "    one",
+        "    two",
+        "What to do: `windlass dev down --name dev`, then `up`, starts afresh; "
+        "if that fails too, its log says more.",
+    ]
+
+
+def test_others_who_died_speak_after_it() -> None:
+    """The one that was waited for is often not the one to blame."""
+    dead = LogTail("etcd", Path("/state/dev/logs/etcd.log"), ["disk quota exceeded"])
+    fault = failure_report.component_failed("kubelet ended", "dev", [_words("one"), dead])
+    assert fault.message.index("kubelet said") < fault.message.index("etcd said")
+    assert "the disk is full" in fault.message
+
+
+def test_long_lines_are_cut_and_the_last_is_never_left_out() -> None:
+    """A component may print all of its settings in one line."""
+    fault = failure_report.component_failed(
+        "it ended", "dev", [_words("x" * 100_000, "the reason")]
+    )
+    assert "    the reason" in fault.message
+    assert len(fault.message) < 2000
+
+
+def test_an_error_is_told_although_much_was_said_since() -> None:
+    """Chatter after it hides nothing."""
+    lines = ["E1116 07:22:44.1 1 cri.go:1] it broke", *(f"I1116 fine {n}" for n in range(50))]
+    found = failure_report.relevant_lines(lines)
+    assert found[0] == lines[0]
+    assert found[1:] == lines[-8:]
+
+
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        (
+            'failed to create fsnotify watcher: too many open files"',
+            "sysctl fs.inotify.max_user_instances",
+        ),
+        ("accept: too many open files", "ulimit -n"),
+        ("write: no space left on device", "disk is full"),
+        ("fork: resource temporarily unavailable", "process numbers"),
+        ("listen tcp 10.212.0.2:6443: bind: address already in use", "another program"),
+        ("open /dev/kmsg: operation not permitted", "this machine forbids it"),
+    ],
+)
+def test_known_causes_have_an_advice(line: str, advice: str) -> None:
+    """What the component says is turned into what a person can do."""
+    assert advice in failure_report.advice("dev", [_words(line)])
+
+
+def test_silence_is_told_too() -> None:
+    """A component that was killed says nothing."""
+    assert "(nothing)" in failure_report.component_failed("it ended", "dev", [_words()]).message

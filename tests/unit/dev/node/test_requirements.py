@@ -1,0 +1,83 @@
+"""Tests of the reasons for which a node cannot run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from windlass.base.errors import WindlassError
+from windlass_dev.node import cgroups, requirements, system
+
+
+@pytest.fixture(autouse=True)
+def able(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine on which everything is as it should be."""
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(shutil, "which", lambda name, path=None: f"/bin/{name}")
+    monkeypatch.setattr(cgroups, "hierarchies", lambda: [Path("/")])
+    monkeypatch.setattr(os, "access", lambda path, mode: True)
+    monkeypatch.setattr(requirements, "_check_overlay", lambda: None)
+    monkeypatch.setattr(system, "run_command", lambda *command: "")
+
+
+def test_nothing_is_said_where_it_can_run() -> None:
+    """No reason means yes."""
+    assert requirements.unmet_requirement() is None
+    requirements.check_requirements(Path("/state/x"))
+
+
+def test_other_systems_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything else is looked at."""
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert requirements.unmet_requirement() == "it needs Linux"
+
+
+def test_other_users_are_told_and_pointed_to_what_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plain cluster is for everybody."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(WindlassError, match=r"needs root.*without --node still works"):
+        requirements.check_requirements(Path("/state/x"))
+
+
+def test_missing_programs_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the packages that have them."""
+    monkeypatch.setattr(
+        shutil, "which", lambda name, path=None: None if name == "nsenter" else name
+    )
+    assert (
+        requirements.unmet_requirement()
+        == "it needs iproute2 and util-linux, but there is no nsenter"
+    )
+
+
+def test_missing_or_closed_cgroups_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without them no pod could be held together."""
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert requirements.unmet_requirement() == "cgroups cannot be made in /"
+    monkeypatch.setattr(cgroups, "hierarchies", list)
+    assert requirements.unmet_requirement() == "no cgroups are mounted"
+
+
+def test_refused_namespaces_are_told_with_the_systems_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In many containers even root may not."""
+
+    def refuse(*command: str) -> str:
+        raise WindlassError("NodeFailed", "Operation not permitted")
+
+    monkeypatch.setattr(system, "run_command", refuse)
+    problem = requirements.unmet_requirement()
+    assert problem is not None
+    assert "Operation not permitted" in problem
+
+
+def test_a_directory_too_long_for_sockets_is_refused() -> None:
+    """It is said how long it may be, and what to change."""
+    with pytest.raises(WindlassError, match="at most 70"):
+        requirements.check_requirements(Path("/" + "x" * 70))

@@ -1,0 +1,25 @@
+"""Tests of trying whether files can be watched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from windlass.base.errors import WindlassError
+from windlass_dev.node import requirements
+
+
+def test_too_few_are_told_with_the_way_to_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything was started that would fail by it."""
+    monkeypatch.setattr(requirements, "_available_instances", lambda wanted: 3)
+    with pytest.raises(WindlassError, match=r"gives this user 3 more.*max_user_instances"):
+        requirements.check_inotify()
+
+
+def test_what_was_tried_is_given_back() -> None:
+    """However many the kernel gave."""
+    open_now = Path("/proc/self/fd")
+    before = sum(1 for _ in open_now.iterdir())
+    assert 0 <= requirements._available_instances(3) <= 3
+    assert sum(1 for _ in open_now.iterdir()) == before
