@@ -67,7 +67,7 @@ def main() -> int:
         try:
             figures, failed = _measured(ground, arguments.only or list(ROWS))
         except KeyboardInterrupt:
-            ground.progress.say("interrupted; cleaning up")
+            ground.progress.report("interrupted; cleaning up")
             return 130
     if arguments.output == "json":
         print_json(figures, time.monotonic() - began)

@@ -78,14 +78,14 @@ class Ground:
             yield running
         finally:
             running.kill()
-            self.desk.api.ask(CONFIGURATIONS, method="DELETE")
+            self.desk.api.request(CONFIGURATIONS, method="DELETE")
 
     def namespace(self, name: str) -> str:
         """A namespace of that name, made if it is not there."""
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-        self.desk.api.ask("/api/v1/namespaces", method="POST", body=body)
+        self.desk.api.request("/api/v1/namespaces", method="POST", body=body)
         account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
-        eventually(lambda: self.desk.api.ask(account).ok, f"namespace {name}")
+        eventually(lambda: self.desk.api.request(account).ok, f"namespace {name}")
         return name
 
     def crowd(self, count: int) -> str:
@@ -119,7 +119,7 @@ class Ground:
 
     def webhook(self) -> dict[str, Any]:
         """How the API server reaches the running witness: `url` and `caBundle`."""
-        found = json.loads(self.desk.api.ask(CONFIGURATIONS).text)["items"]
+        found = json.loads(self.desk.api.request(CONFIGURATIONS).text)["items"]
         client: dict[str, Any] = found[0]["webhooks"][0]["clientConfig"]
         return client
 

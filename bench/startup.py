@@ -57,7 +57,7 @@ def _with_node(ground: Ground) -> Iterator[Figure]:
     """The same with a node, where one can run."""
     problem = requirements.unmet_requirement()
     if problem:
-        ground.progress.say(f"startup: no figures with a node: {problem}")
+        ground.progress.report(f"startup: no figures with a node: {problem}")
         return
     with ground.progress.step("startup: finding the node's programs"):
         provider.provide_programs(None, ground.progress, node=True)

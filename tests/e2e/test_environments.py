@@ -163,7 +163,7 @@ async def _deletion_ends_every_process(tenant: Previews, desk: LocalCluster) -> 
     await tenant.api.delete(ENVIRONMENTS, "one", tenant.namespace)
     await tenant.gone(ENVIRONMENTS, "one", tenant.namespace)
     await tenant.gone(NAMESPACES, place)
-    gone = await asyncio.to_thread(desk.api.ask, f"/api/v1/namespaces/{place}")
+    gone = await asyncio.to_thread(desk.api.request, f"/api/v1/namespaces/{place}")
     assert gone.status == 404
     await _soon(lambda: not pod_network.processes(uid), "no process is left")
 

@@ -81,7 +81,7 @@ def _pod(fleet: Fleet, desk: LocalCluster) -> dict[str, Any]:
         api_key_secret="ignition-api",
         git_secret="none",
         git_host=desk.host,
-    ).as_object()
+    ).manifest()
 
 
 async def _asked(desk: LocalCluster, fleet: Fleet, path: str) -> Any:

@@ -33,7 +33,7 @@ ABSENT = "Not/An/Image"
 
 def _left(desk: LocalCluster) -> list[Any]:
     path = f"/api/v1/namespaces?labelSelector={probe_places.SELECTOR}"
-    found: list[Any] = json.loads(desk.api.ask(path).text)["items"]
+    found: list[Any] = json.loads(desk.api.request(path).text)["items"]
     return found
 
 

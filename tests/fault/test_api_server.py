@@ -72,7 +72,7 @@ def test_restarts_under_load_lose_nothing(
         eventually(lambda: len(mirrored.files()) == 5, "five files", seconds=60.0)
         desk.stop_api_server()
         try:
-            assert desk.api.ask("/readyz").status == 0
+            assert desk.api.request("/readyz").status == 0
             eventually(lambda: not idle_operator._is_ready(), "not ready", seconds=30.0)
         finally:
             desk.start_api_server()

@@ -70,7 +70,7 @@ def test_poison_harms_nobody_but_itself(
     alice, pid = swift_person(mirrored, "alice"), operator.pid
     alice.apply(_definition())
     place = f"/apis/{GROUP}/v1/namespaces/{mirrored.namespace}/widgets"
-    eventually(lambda: desk.api.ask(place).ok, "the type")
+    eventually(lambda: desk.api.request(place).ok, "the type")
     good = {f"good-{number}": number for number in range(GOOD)}
     for name, value in (good | dict.fromkeys(TURNING, 1) | BORN_BAD).items():
         made = alice.ask("POST", place, _widget(name, value))
@@ -84,7 +84,7 @@ def test_poison_harms_nobody_but_itself(
     kept = {name: mirrored.files()[_path(mirrored, name)] for name in TURNING}
     for name, poison in TURNING.items():
         _replace(desk, f"{place}/{name}", poison)
-    assert desk.api.ask(f"{place}/good-0", method="DELETE").ok
+    assert desk.api.request(f"{place}/good-0", method="DELETE").ok
     eventually(lambda: _path(mirrored, "good-0") not in mirrored.files(), "others go on")
     assert {name: mirrored.files()[_path(mirrored, name)] for name in TURNING} == kept
     for name in TURNING:
@@ -113,7 +113,7 @@ def _path(mirrored: Mirrored, name: str) -> str:
 
 
 def _replace(desk: LocalCluster, place: str, value: object) -> None:
-    found = json.loads(desk.api.ask(place).text)
+    found = json.loads(desk.api.request(place).text)
     found["spec"]["value"] = value
-    done = desk.api.ask(place, method="PUT", body=found)
+    done = desk.api.request(place, method="PUT", body=found)
     assert done.ok, done

@@ -96,7 +96,7 @@ def test_objects_deleted_while_down_go_in_one_push(
     before = len(history.moves(mirrored))
     alice.delete("role", "only")
     all_of_them = f"/api/v1/namespaces/{mirrored.namespace}/configmaps?labelSelector=set%3Dmany"
-    assert desk.api.ask(all_of_them, method="DELETE").ok
+    assert desk.api.request(all_of_them, method="DELETE").ok
     idle_operator.start()
     eventually(lambda: len(mirrored.files()) == 6, "only files that are right", seconds=60.0)
     assert _path(mirrored, "kept") in mirrored.files()
@@ -210,14 +210,14 @@ def test_a_restart_leaves_the_webhook_as_it_is_and_out_of_the_mirror(
     with contextlib.ExitStack() as stack:
         platform = stack.enter_context(central.central(desk, git_host))
         for name in ("restart-one", "restart-two"):
-            stack.callback(desk.api.ask, f"{HOOKS}/{name}", method="DELETE")
+            stack.callback(desk.api.request, f"{HOOKS}/{name}", method="DELETE")
         central.configured(platform, hooks)
-        assert desk.api.ask(HOOKS, method="POST", body=_hook("restart-one")).ok
+        assert desk.api.request(HOOKS, method="POST", body=_hook("restart-one")).ok
         eventually(lambda: _mirrored_hooks(platform) == {"restart-one"}, "the first")
         before, commits = _our_hook(desk), len(platform.commits())
         idle_operator.stop()
         idle_operator.start()
-        assert desk.api.ask(HOOKS, method="POST", body=_hook("restart-two")).ok
+        assert desk.api.request(HOOKS, method="POST", body=_hook("restart-two")).ok
         eventually(lambda: "restart-two" in _mirrored_hooks(platform), "the second")
         assert len(platform.commits()) == commits + 1, platform.subjects()
         assert _our_hook(desk) == before
@@ -233,7 +233,7 @@ def _hook(name: str) -> dict[str, Any]:
 
 
 def _our_hook(desk: LocalCluster) -> dict[str, Any]:
-    found = desk.api.ask(f"{HOOKS}/{Install().webhook_configuration}")
+    found = desk.api.request(f"{HOOKS}/{Install().webhook_configuration}")
     hook: dict[str, Any] = json.loads(found.text)
     return hook
 

@@ -100,5 +100,5 @@ def bind_cluster_admin(desk: LocalCluster, group: str) -> None:
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group}],
     }
     path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
-    made = desk.api.ask(path, method="POST", body=binding)
+    made = desk.api.request(path, method="POST", body=binding)
     assert made.ok or json.loads(made.text).get("reason") == "AlreadyExists", made

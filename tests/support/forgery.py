@@ -25,7 +25,7 @@ _CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfig
 
 def address(desk: LocalCluster) -> str:
     """The URL that the API server calls, as it stands in the webhook configuration."""
-    found = desk.api.ask(f"{_CONFIGURATIONS}/{Install().webhook_configuration}")
+    found = desk.api.request(f"{_CONFIGURATIONS}/{Install().webhook_configuration}")
     assert found.ok, found
     url: str = json.loads(found.text)["webhooks"][0]["clientConfig"]["url"]
     return url

@@ -13,7 +13,7 @@ from tests.support.mirrored import Mirrored
 
 def claim(mirrored: Mirrored) -> str:
     """The claim of this destination in this cluster."""
-    found = json.loads(mirrored.desk.api.ask("/api/v1/namespaces/kube-system").text)
+    found = json.loads(mirrored.desk.api.request("/api/v1/namespaces/kube-system").text)
     return (
         f"claim: v1\ncluster: {found['metadata']['uid']}\n"
         f"destination: {mirrored.namespace}/destination\nemitter: e1\nlayout: seed\n"

@@ -109,7 +109,7 @@ def _context(desk: LocalCluster, name: str) -> ssl.SSLContext:
 
 
 def _made(desk: LocalCluster, name: str) -> ssl.SSLContext:
-    pair = desk.issue(name, ("system:masters",) if name == ADMIN else ("dev",))
+    pair = desk.issue_client_pair(name, ("system:masters",) if name == ADMIN else ("dev",))
     context = ssl.create_default_context(cafile=str(desk.directory / "pki" / "ca.crt"))
     with tempfile.TemporaryDirectory() as place:
         (Path(place) / "crt").write_bytes(pair.certificate)

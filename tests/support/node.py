@@ -151,12 +151,12 @@ def pod(name: str, script: str) -> dict[str, Any]:
 def run_pod(desk: LocalCluster, namespace: str, name: str, script: str) -> None:
     """Make a pod and wait until it runs."""
     path = f"/api/v1/namespaces/{namespace}/pods"
-    made = desk.api.ask(path, method="POST", body=pod(name, script))
+    made = desk.api.request(path, method="POST", body=pod(name, script))
     assert made.ok, made
     api = desk.api
 
     def phase() -> str:
-        found: str = json.loads(api.ask(f"{path}/{name}").text)["status"].get("phase", "")
+        found: str = json.loads(api.request(f"{path}/{name}").text)["status"].get("phase", "")
         return found
 
     eventually(lambda: phase() == "Running", f"pod {name} running", seconds=60)

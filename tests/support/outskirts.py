@@ -49,7 +49,7 @@ class Outskirts:
         stack.enter_context(node.listening(WEB, OTHER))
         plain = stack.enter_context(support.fresh_namespace(desk))
         account = f"/api/v1/namespaces/{plain}/serviceaccounts/default"
-        eventually(lambda: desk.api.ask(account).ok, "the default account")
+        eventually(lambda: desk.api.request(account).ok, "the default account")
         dns = pod_network.run(desk, "kube-system", "dns", labels={"k8s-app": "kube-dns"})
         stack.enter_context(dns.echoing(DNS))
         stranger = pod_network.run(desk, plain, "stranger")

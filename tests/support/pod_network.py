@@ -91,7 +91,7 @@ def run(desk: LocalCluster, namespace: str, name: str, **changes: Any) -> PodNet
     body["metadata"]["labels"] = changes.get("labels", {})
     body["spec"]["containers"][0]["ports"] = changes.get("ports", [])
     path = f"/api/v1/namespaces/{namespace}/pods"
-    made = desk.api.ask(path, method="POST", body=body)
+    made = desk.api.request(path, method="POST", body=body)
     assert made.ok, made
     return of(desk, namespace, name)
 
@@ -101,7 +101,7 @@ def of(desk: LocalCluster, namespace: str, name: str) -> PodNetwork:
 
     def found() -> dict[str, Any] | None:
         pod: dict[str, Any] = json.loads(
-            desk.api.ask(f"/api/v1/namespaces/{namespace}/pods/{name}").text
+            desk.api.request(f"/api/v1/namespaces/{namespace}/pods/{name}").text
         )
         runs = pod.get("status", {}).get("phase") == "Running"
         return pod if runs and pod["status"].get("podIP") else None

@@ -107,12 +107,12 @@ def registered(
     hook["matchConditions"] += [
         {"name": f"ours-{number}", "expression": text} for number, text in enumerate(conditions)
     ]
-    made = desk.api.ask(_CONFIGURATIONS, method="POST", body=document)
+    made = desk.api.request(_CONFIGURATIONS, method="POST", body=document)
     assert made.ok, made
     try:
         yield
     finally:
-        desk.api.ask(f"{_CONFIGURATIONS}/{document['metadata']['name']}", method="DELETE")
+        desk.api.request(f"{_CONFIGURATIONS}/{document['metadata']['name']}", method="DELETE")
 
 
 def _refusal(uid: str) -> bytes:

@@ -20,7 +20,7 @@ HEARTBEAT_SECONDS = 15.0
 class ProgressReporter(Protocol):
     """Somebody who listens to what is being done."""
 
-    def say(self, text: str) -> None: ...
+    def report(self, text: str) -> None: ...
 
     def step(self, text: str) -> AbstractContextManager[None]: ...
 
@@ -28,7 +28,7 @@ class ProgressReporter(Protocol):
 class SilentReporter:
     """Nobody listens."""
 
-    def say(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """Drop `text`."""
 
     def step(self, text: str) -> AbstractContextManager[None]:
@@ -41,28 +41,28 @@ class LineReporter:
     def __init__(self, stream: TextIO, *, heartbeat_seconds: float = HEARTBEAT_SECONDS) -> None:
         self._stream = stream
         self._heartbeat_seconds = heartbeat_seconds
-        self._began = time.monotonic()
+        self._started = time.monotonic()
 
-    def say(self, text: str) -> None:
-        elapsed = time.monotonic() - self._began
+    def report(self, text: str) -> None:
+        elapsed = time.monotonic() - self._started
         self._stream.write(f"[{elapsed:6.1f}s] {text}\n")
         self._stream.flush()
 
     @contextlib.contextmanager
     def step(self, text: str) -> Iterator[None]:
         began = time.monotonic()
-        self.say(f"{text} ...")
-        with self._beating(text, began):
+        self.report(f"{text} ...")
+        with self._heartbeat(text, began):
             yield
-        self.say(f"{text}: done in {time.monotonic() - began:.1f}s")
+        self.report(f"{text}: done in {time.monotonic() - began:.1f}s")
 
     @contextlib.contextmanager
-    def _beating(self, text: str, began: float) -> Iterator[None]:
+    def _heartbeat(self, text: str, began: float) -> Iterator[None]:
         over = threading.Event()
 
         def beat() -> None:
             while not over.wait(self._heartbeat_seconds):
-                self.say(f"{text}: still at it after {time.monotonic() - began:.0f}s")
+                self.report(f"{text}: still at it after {time.monotonic() - began:.0f}s")
 
         thread = threading.Thread(target=beat, daemon=True)
         thread.start()
@@ -81,7 +81,7 @@ class TerminalReporter:
 
         self._console = Console(stderr=True, highlight=False)
 
-    def say(self, text: str) -> None:
+    def report(self, text: str) -> None:
         self._console.print(text, markup=False)
 
     @contextlib.contextmanager
@@ -94,7 +94,7 @@ class TerminalReporter:
         with Bars(*columns, console=self._console, transient=True) as bars:
             bars.add_task(text, total=None)
             yield
-        self.say(f"✓ {text} ({time.monotonic() - began:.1f}s)")
+        self.report(f"✓ {text} ({time.monotonic() - began:.1f}s)")
 
 
 def reporter_for(stream: TextIO) -> ProgressReporter:

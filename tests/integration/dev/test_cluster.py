@@ -104,7 +104,7 @@ def _assert_apart(*both: LocalCluster) -> None:
     assert second is not None
     assert not set(first.ports.values()) & set(second.ports.values())
     with support.fresh_namespace(both[0]) as namespace:
-        assert both[1].api.ask(f"/api/v1/namespaces/{namespace}").status == 404
+        assert both[1].api.request(f"/api/v1/namespaces/{namespace}").status == 404
 
 
 def _end_in_pieces(name: str) -> None:
@@ -138,7 +138,7 @@ def test_state_is_private(victim: LocalCluster) -> None:
 
 def test_default_namespace_is_usable_at_once(victim: LocalCluster) -> None:
     """Ready means that pods could be admitted: the default account exists."""
-    assert victim.api.ask("/api/v1/namespaces/default/serviceaccounts/default").ok
+    assert victim.api.request("/api/v1/namespaces/default/serviceaccounts/default").ok
 
 
 @pytest.mark.parametrize("component", components.START_ORDER)
@@ -152,7 +152,7 @@ def test_up_repairs_what_died(victim: LocalCluster, component: str) -> None:
         after = _pids(victim.name)
         assert {name for name in before if before[name] != after[name]} == {component}
         assert again == victim
-        assert victim.api.ask(f"/api/v1/namespaces/{namespace}").ok
+        assert victim.api.request(f"/api/v1/namespaces/{namespace}").ok
     assert seen is not None
     assert not seen.ready
 
@@ -266,7 +266,7 @@ def test_etcd_may_be_shared(victim: LocalCluster, doomed: str) -> None:
     guest = control_plane.up(doomed, etcd_url=victim.etcd_url, extra_api_server_args=[added])
     assert _last_argument(doomed) == added
     with support.fresh_namespace(victim) as namespace:
-        assert guest.api.ask(f"/api/v1/namespaces/{namespace}").status == 404
+        assert guest.api.request(f"/api/v1/namespaces/{namespace}").status == 404
     before = _pids(doomed)
     assert set(before) == {"kube-apiserver", "kube-controller-manager"}
     with pytest.raises(WindlassError, match="exists with another etcd"):
@@ -282,7 +282,7 @@ def test_etcd_may_be_shared(victim: LocalCluster, doomed: str) -> None:
     commands.kill(before["kube-controller-manager"])
     assert control_plane.down(doomed)
     assert (commands.remains(doomed), _keys(victim, f"/windlass/{doomed}/")) == ([], 0)
-    assert victim.api.ask("/readyz").ok
+    assert victim.api.request("/readyz").ok
 
 
 def _last_argument(name: str) -> str:

@@ -79,5 +79,5 @@ async def _policy(desk: LocalCluster, namespace: str) -> None:
         "metadata": {"name": "deny"},
         "spec": {"podSelector": {}, "policyTypes": ["Ingress"]},
     }
-    made = await asyncio.to_thread(desk.api.ask, path, method="POST", body=body)
+    made = await asyncio.to_thread(desk.api.request, path, method="POST", body=body)
     assert made.ok, made

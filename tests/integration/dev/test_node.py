@@ -67,7 +67,7 @@ def decoy() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _account(desk: LocalCluster, namespace: str) -> bool:
-    return desk.api.ask(f"/api/v1/namespaces/{namespace}/serviceaccounts/default").ok
+    return desk.api.request(f"/api/v1/namespaces/{namespace}/serviceaccounts/default").ok
 
 
 def _deployment() -> dict[str, Any]:
@@ -145,16 +145,16 @@ def test_a_deployment_runs_and_is_reached(node_cluster: LocalCluster, place: str
         (f"/apis/apps/v1/namespaces/{place}/deployments", _deployment()),
         (f"/api/v1/namespaces/{place}/services", _service()),
     ):
-        assert desk.api.ask(path, method="POST", body=body).ok
+        assert desk.api.request(path, method="POST", body=body).ok
     eventually(lambda: _ready_replicas(desk, place) == 2, "both copies ready", seconds=60)
     pods = f"/api/v1/namespaces/{place}/pods"
-    (first, _) = json.loads(desk.api.ask(pods).text)["items"]
+    (first, _) = json.loads(desk.api.request(pods).text)["items"]
     for container in ("main", "side"):
         log = f"{pods}/{first['metadata']['name']}/log?container={container}"
-        assert desk.api.ask(log).text == f"{container} runs\n"
+        assert desk.api.request(log).text == f"{container} runs\n"
     exec_ = ("exec", "-n", place, "deploy/web", "-c", "main", "--", "sh", "-c")
     assert nodes.kubectl(desk, *exec_, "cat /data/index.html") == "written\n"
-    service = json.loads(desk.api.ask(f"/api/v1/namespaces/{place}/services/web").text)
+    service = json.loads(desk.api.request(f"/api/v1/namespaces/{place}/services/web").text)
     address = service["spec"]["clusterIP"]
     calls = "; ".join([nodes.fetch(address, 80)] * 4)
     assert nodes.kubectl(desk, *exec_, calls).count("written\n") == 4
@@ -163,7 +163,7 @@ def test_a_deployment_runs_and_is_reached(node_cluster: LocalCluster, place: str
 
 
 def _ready_replicas(desk: LocalCluster, place: str) -> int:
-    found = desk.api.ask(f"/apis/apps/v1/namespaces/{place}/deployments/web").text
+    found = desk.api.request(f"/apis/apps/v1/namespaces/{place}/deployments/web").text
     return int(json.loads(found).get("status", {}).get("readyReplicas", 0))
 
 
@@ -248,7 +248,7 @@ def test_up_repairs_a_part_while_pods_go_on(
     # A new kubelet listens before it has heard of its pods.
     call = ("exec", "-n", place, "bystander", "--", "echo", "alive")
     eventually(lambda: nodes.try_kubectl(desk, *call).stdout == "alive\n", "exec after the repair")
-    found = json.loads(desk.api.ask(f"/api/v1/namespaces/{place}/pods/bystander").text)
+    found = json.loads(desk.api.request(f"/api/v1/namespaces/{place}/pods/bystander").text)
     assert found["status"]["containerStatuses"][0]["restartCount"] == 0
 
 

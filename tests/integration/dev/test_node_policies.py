@@ -58,12 +58,12 @@ class Town:
             "metadata": {"name": name},
             "spec": {"podSelector": {}, "policyTypes": types, **spec},
         }
-        made = self.desk.api.ask(self._path(), method="POST", body=body)
+        made = self.desk.api.request(self._path(), method="POST", body=body)
         assert made.ok, made
 
     def remove(self, name: str = "") -> None:
         """Delete a policy, or all of them."""
-        self.desk.api.ask(f"{self._path()}/{name}".rstrip("/"), method="DELETE")
+        self.desk.api.request(f"{self._path()}/{name}".rstrip("/"), method="DELETE")
 
     def _path(self) -> str:
         return f"/apis/networking.k8s.io/v1/namespaces/{self.here}/networkpolicies"
@@ -103,7 +103,7 @@ def town(built: Town) -> Iterator[Town]:
 
 
 def _is_there(desk: LocalCluster, path: str) -> bool:
-    return desk.api.ask(path).ok
+    return desk.api.request(path).ok
 
 
 def _soon(reaches: Callable[[], bool]) -> None:
@@ -182,7 +182,7 @@ def test_names_may_be_asked_and_nothing_else(town: Town) -> None:
         },
     }
     path = f"/api/v1/namespaces/{town.here}/services"
-    service = json.loads(town.desk.api.ask(path, method="POST", body=body).text)
+    service = json.loads(town.desk.api.request(path, method="POST", body=body).text)
     address = service["spec"]["clusterIP"]
     server = {"podSelector": {"matchLabels": {"k8s-app": "kube-dns"}}}
     ports = [{"port": DNS, "protocol": "UDP"}, {"port": DNS, "protocol": "TCP"}]
@@ -218,9 +218,9 @@ def test_a_namespace_that_gets_the_label_is_let_in(town: Town) -> None:
 def _label(town: Town, **labels: str) -> None:
     """Give the stranger's namespace these labels beside those that every one has."""
     path = f"/api/v1/namespaces/{town.there}"
-    found = json.loads(town.desk.api.ask(path).text)
+    found = json.loads(town.desk.api.request(path).text)
     found["metadata"]["labels"] = {"kubernetes.io/metadata.name": town.there, **labels}
-    done = town.desk.api.ask(path, method="PUT", body=found)
+    done = town.desk.api.request(path, method="PUT", body=found)
     assert done.ok, done
 
 
@@ -233,7 +233,7 @@ def test_a_new_pod_is_fenced_from_its_first_packet(town: Town) -> None:
     log = f"/api/v1/namespaces/{town.here}/pods/newborn/log"
 
     def found() -> set[str]:
-        return {"open", "shut"}.intersection(town.desk.api.ask(log).text.split())
+        return {"open", "shut"}.intersection(town.desk.api.request(log).text.split())
 
     assert eventually(found, "what it found") == {"shut"}
 

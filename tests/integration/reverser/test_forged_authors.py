@@ -42,9 +42,9 @@ def system(cluster: LocalCluster, operator: Operator, git_host: Served) -> Itera
         yield found
     finally:
         for plural in ("watchrules", "gitdestinations", "gitrepoconfigs"):
-            cluster.api.ask(f"/apis/{GROUP}/namespaces/kube-system/{plural}", method="DELETE")
+            cluster.api.request(f"/apis/{GROUP}/namespaces/kube-system/{plural}", method="DELETE")
         for kind in ("secrets/git-credentials", "configmaps/prize"):
-            cluster.api.ask(f"/api/v1/namespaces/kube-system/{kind}", method="DELETE")
+            cluster.api.request(f"/api/v1/namespaces/kube-system/{kind}", method="DELETE")
 
 
 def test_a_review_that_claims_another_namespace_proves_nothing(system: Mirrored) -> None:

@@ -37,7 +37,7 @@ def _proves_again(operator: Operator) -> Iterator[None]:
 
 
 def _hook(desk: LocalCluster) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(desk.api.ask(HOOK).text)
+    found: dict[str, Any] = json.loads(desk.api.request(HOOK).text)
     return found
 
 
@@ -75,10 +75,10 @@ def test_without_the_secret_there_is_a_new_path_and_for_a_while_two(mirrored: Mi
     """Deleting it is how the path is changed; an API server that is late is still heard."""
     desk = mirrored.desk
     old = forgery.address(desk)
-    assert desk.api.ask(SECRET, method="DELETE").ok
+    assert desk.api.request(SECRET, method="DELETE").ok
     eventually(lambda: forgery.address(desk) != old, "another path")
     body = forgery.review("alice", CONFIG_MAPS, None, mirrored.config_map("x"))
     new = forgery.address(desk)
     assert [forgery.post(url, body)[0] for url in (new, old, new + "0")] == [200, 200, 404]
-    kept = json.loads(desk.api.ask(SECRET).text)["data"]
+    kept = json.loads(desk.api.request(SECRET).text)["data"]
     assert kept.keys() >= {"ca.crt", "ca.key", "tls.crt", "tls.key", "path", "previous-path"}

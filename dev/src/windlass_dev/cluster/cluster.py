@@ -81,7 +81,7 @@ def up(
             now = _create_state(wanted, found, directory)
         else:
             _refuse_different_options(now, etcd_url, extra_api_server_args, node=node)
-            now = found.into(now)
+            now = found.apply_to(now)
         return _ensure_running(now, directory, progress)
 
 
@@ -138,7 +138,7 @@ def _create_state(now: ClusterState, found: ClusterPrograms, directory: Path) ->
             now = replace(now, ports=_free_ports())
         else:
             now = replace(now, ports=components.NODE_PORTS, node=NodeState(_free_slot(), "", ""))
-        now = found.into(now)
+        now = found.apply_to(now)
         failpoint.reach("dev.found.before")
         directories.ensure_private(directory)
         cluster_state.save_state(directory, now)
@@ -172,7 +172,7 @@ def _other_states() -> list[ClusterState]:
 def _ensure_running(now: ClusterState, directory: Path, progress: ProgressReporter) -> LocalCluster:
     made = local_cluster.from_state(now, directory)
     if is_ready(now, directory):
-        progress.say(f"cluster {now.name!r} is running at {made.server}")
+        progress.report(f"cluster {now.name!r} is running at {made.server}")
         return made
     repaired = bool(now.processes)
     with progress.step(f"{'repairing' if repaired else 'starting'} cluster {now.name!r}"):
@@ -181,7 +181,7 @@ def _ensure_running(now: ClusterState, directory: Path, progress: ProgressReport
         _write_credentials(now, made)
         for wave in components.start_waves(now):
             now = _start_wave(now, wave, directory, progress)
-    progress.say(f"cluster {now.name!r} is ready at {made.server}")
+    progress.report(f"cluster {now.name!r} is ready at {made.server}")
     return made
 
 
@@ -206,7 +206,7 @@ def _start_wave(
 ) -> ClusterState:
     for component in wave:
         if component in now.processes and not launch.is_running(now, component, directory):
-            progress.say(f"{component} is dead; starting it again")
+            progress.report(f"{component} is dead; starting it again")
         now = launch.ensure_running(now, component, directory)
     for component in wave:
         launch.wait_until_ready(now, component, directory)
@@ -235,7 +235,7 @@ def _write_credentials(now: ClusterState, made: LocalCluster) -> None:
     for file, (user, groups) in components.identities(now).items():
         path = made.directory / f"{file}.kubeconfig"
         if not path.exists():
-            local_cluster.write_kubeconfig(made, path, user, made.issue(user, groups))
+            local_cluster.write_kubeconfig(made, path, user, made.issue_client_pair(user, groups))
 
 
 def _remove(directory: Path) -> bool:

@@ -40,7 +40,7 @@ class ApiProbe:
         self._context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
         self._context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
 
-    def ask(self, path: str, *, method: str = "GET", body: Any = None) -> ProbeResponse:
+    def request(self, path: str, *, method: str = "GET", body: Any = None) -> ProbeResponse:
         return _request(self._server, path, method, body, self._context, seconds=_ANSWER_SECONDS)
 
 
@@ -56,12 +56,12 @@ def server_is_healthy(url: str) -> bool:
 
 def node_is_ready(api: ApiProbe, name: str) -> bool:
     """Whether pods may run on the node `name`."""
-    return _ready_condition(api.ask(f"/api/v1/nodes/{name}")).get("status") == "True"
+    return _ready_condition(api.request(f"/api/v1/nodes/{name}")).get("status") == "True"
 
 
 def node_problem(api: ApiProbe, name: str) -> str:
     """What the node `name` says about why it is not ready."""
-    answer = api.ask(f"/api/v1/nodes/{name}")
+    answer = api.request(f"/api/v1/nodes/{name}")
     if not answer.ok:
         return "its node has not been registered"
     return str(_ready_condition(answer).get("message", "its node says nothing of itself yet"))

@@ -153,7 +153,7 @@ def _readiness_check(now: ClusterState, component: str, directory: Path) -> Call
     if component == components.KUBELET:
         return lambda: _kubelet_is_ready(now, api, directory)
     path = "/readyz" if component == components.API_SERVER else _DEFAULT_ACCOUNT
-    return lambda: api.ask(path).ok
+    return lambda: api.request(path).ok
 
 
 def _kubelet_is_ready(now: ClusterState, api: http_probe.ApiProbe, directory: Path) -> bool:

@@ -43,14 +43,14 @@ class LocalCluster:
     def api(self) -> http_probe.ApiProbe:
         return http_probe.ApiProbe(self.server, self.directory / "pki")
 
-    def issue(self, user: str, groups: Sequence[str] = ()) -> KeyPair:
+    def issue_client_pair(self, user: str, groups: Sequence[str] = ()) -> KeyPair:
         """A fresh client certificate for `user`."""
         authority = pki.read_pair(self.directory / "pki", "ca")
         return pki.issue_client_pair(authority, user, groups)
 
     def user_kubeconfig(self, user: str, groups: Sequence[str] = ()) -> Path:
         """A kubeconfig, readable by its owner alone, that acts as `user` in `groups`."""
-        pair = self.issue(user, groups)
+        pair = self.issue_client_pair(user, groups)
         directories.ensure_private(self.directory / "users")
         path = self.directory / "users" / f"{_file_name(user, groups)}.kubeconfig"
         write_kubeconfig(self, path, user, pair)
@@ -115,7 +115,7 @@ def lock_cluster(name: str, progress: ProgressReporter) -> Iterator[None]:
     directories.ensure_private(directories.state_root())
 
     def waiting(holder: str) -> None:
-        progress.say(f"waiting: {holder} is changing cluster {name!r}")
+        progress.report(f"waiting: {holder} is changing cluster {name!r}")
 
     with file_lock.hold(directories.lock_file(name), waiting=waiting):
         yield

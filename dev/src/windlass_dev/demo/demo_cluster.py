@@ -38,7 +38,7 @@ _WAIT_SECONDS = 60.0
 class DemoCluster:
     """A running cluster with everything around it; `no_node` says why it has no node."""
 
-    desk: LocalCluster
+    cluster: LocalCluster
     git_port: int
     probe_port: int
     metrics_port: int
@@ -50,21 +50,21 @@ class DemoCluster:
 
     @property
     def password_file(self) -> Path:
-        return self.desk.directory / "git-password"
+        return self.cluster.directory / "git-password"
 
     def repository(self, name: str) -> Path:
         """Where a repository lies on this machine."""
-        return self.desk.directory / "git" / f"{name}.git"
+        return self.cluster.directory / "git" / f"{name}.git"
 
     def url(self, name: str) -> str:
         """Where the cluster reaches a repository."""
-        return f"http://{self.desk.host}:{self.git_port}/{name}.git"
+        return f"http://{self.cluster.host}:{self.git_port}/{name}.git"
 
     def kubectl(
         self, *arguments: str, person: str | None = None, stdin: str = "", check: bool = True
     ) -> str:
         """What kubectl says, to a person or to the administrator."""
-        desk = self.desk
+        desk = self.cluster
         kubeconfig = desk.user_kubeconfig(person) if person else desk.admin_kubeconfig
         done = subprocess.run(
             [str(desk.kubectl), f"--kubeconfig={kubeconfig}", *arguments],
@@ -78,13 +78,13 @@ class DemoCluster:
             raise WindlassError("DemoFailed", f"kubectl {shown}: {done.stderr.strip()}")
         return done.stdout + done.stderr
 
-    def found(self, path: str) -> Object:
+    def get(self, path: str) -> Object:
         """What the API server has at a path, empty if there is nothing; no program is run."""
-        answer = self.desk.api.ask(path)
+        answer = self.cluster.api.request(path)
         read: Object = json.loads(answer.text) if answer.ok else {}
         return read
 
-    def log(self, repository: str, *arguments: str) -> str:
+    def git_log(self, repository: str, *arguments: str) -> str:
         """What `git log` says of a repository."""
         return _run_git(self.repository(repository), "log", *arguments)
 
@@ -120,7 +120,7 @@ def bring_up(progress: ProgressReporter) -> DemoCluster:
     )
     ground = DemoCluster(desk, git, probe, metrics, problem)
     if problem:
-        progress.say(f"without a node: {problem}")
+        progress.report(f"without a node: {problem}")
     with progress.step("installing windlass, starting its operator and a git server"):
         # Both take their time to start, and neither needs the other for that.
         _start_git_server(ground)
@@ -153,13 +153,13 @@ def _start_git_server(ground: DemoCluster) -> None:
     arguments = [
         "dev",
         "git",
-        f"--root={ground.desk.directory / 'git'}",
+        f"--root={ground.cluster.directory / 'git'}",
         f"--port={ground.git_port}",
         *(f"--create={name}" for name in REPOSITORIES),
         f"--password-file={ground.password_file}",
-        *((f"--node={ground.desk.name}",) if ground.has_node else ()),
+        *((f"--node={ground.cluster.name}",) if ground.has_node else ()),
     ]
-    processes.start_background(ground.desk.directory, "git", arguments)
+    processes.start_background(ground.cluster.directory, "git", arguments)
 
 
 def _start_operator(ground: DemoCluster) -> None:
@@ -168,12 +168,12 @@ def _start_operator(ground: DemoCluster) -> None:
     arguments = [
         "run",
         "--dev",
-        f"--kubeconfig={ground.desk.admin_kubeconfig}",
+        f"--kubeconfig={ground.cluster.admin_kubeconfig}",
         f"--health-probe-bind-address=127.0.0.1:{ground.probe_port}",
         f"--metrics-bind-address=127.0.0.1:{ground.metrics_port}",
         "--environments-poll-interval=1s",
     ]
-    processes.start_background(ground.desk.directory, "operator", arguments)
+    processes.start_background(ground.cluster.directory, "operator", arguments)
 
 
 def _is_operator_ready(ground: DemoCluster) -> bool:

@@ -86,7 +86,7 @@ def prepare(ground: DemoCluster) -> None:
     ground.commit(_REPOSITORY, "Open the shop", _manifests(ground, 1))
     if ground.has_node:
         _load_image(ground)
-        wait_for(lambda: ground.found(_ACCOUNT), "the team's default account")
+        wait_for(lambda: ground.get(_ACCOUNT), "the team's default account")
         ground.kubectl("apply", "-f", "-", stdin=json.dumps(_stranger_pod()))
 
 
@@ -95,7 +95,7 @@ def play(ground: DemoCluster, progress: ProgressReporter, tell: Callable[[str], 
     del progress
     if not ground.has_node:
         tell(f"(without a node nothing can run; what would run is applied: {ground.no_node})")
-    first = ground.log(_REPOSITORY, "-1", "--format=%H", "main").strip()
+    first = ground.git_log(_REPOSITORY, "-1", "--format=%H", "main").strip()
     ground.kubectl("apply", "-f", "-", stdin=_objects(ground))
     tell("\n$ kubectl -n team-a apply -f environment.yaml   # a copy of branch main, please")
     try:
@@ -141,7 +141,7 @@ def _show_ready(
 
 
 def _find_serving(ground: DemoCluster, commit: str) -> Object | None:
-    found = ground.found(_ENVIRONMENT)
+    found = ground.get(_ENVIRONMENT)
     status = found.get("status") or {}
     commits = (status.get("serving") or {}).get("commits") or {}
     return found if status.get("phase") == "Ready" and commits.get("app") == commit else None
@@ -175,7 +175,7 @@ def _service_address(ground: DemoCluster, place: str) -> str:
 
 def _show_isolation(ground: DemoCluster, tell: Callable[[str], None]) -> bool:
     """Show that a stranger cannot connect."""
-    place = ground.found(_ENVIRONMENT)["status"]["namespace"]
+    place = ground.get(_ENVIRONMENT)["status"]["namespace"]
     names = ground.kubectl("get", "networkpolicies", "-n", place, "-o", "name").split()
     tell(f"  {len(names)} network policies hold it in")
     if not ground.has_node:
@@ -212,8 +212,8 @@ def _load_image(ground: DemoCluster) -> None:
     image = oci_archive.ContainerImage(
         [layer], environment={"PATH": "/bin"}, architecture=containerd.image_architecture()
     )
-    file = ground.desk.directory / "node" / "shell.tar"
+    file = ground.cluster.directory / "node" / "shell.tar"
     atomic.write_bytes(file, oci_archive.build_archive(image, _IMAGE))
-    now = cluster_state.load_state(ground.desk.directory)
+    now = cluster_state.load_state(ground.cluster.directory)
     assert now is not None, "a desk has a state"
-    containerd.import_images(now, ground.desk.directory, file)
+    containerd.import_images(now, ground.cluster.directory, file)

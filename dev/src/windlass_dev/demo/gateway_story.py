@@ -62,7 +62,7 @@ def prepare(ground: DemoCluster) -> None:
         return
     ground.kubectl("delete", "namespace", _SITE, "--ignore-not-found")
     ground.commit(_REPOSITORY, "Show the line", _files("Line 1"))
-    windlass_container.load_image(ground.desk)
+    windlass_container.load_image(ground.cluster)
     ground.kubectl("apply", "-f", "-", stdin=_objects(ground))
     ground.kubectl("apply", "-f", "-", stdin=json.dumps(_pod(ground)))
 
@@ -77,7 +77,7 @@ def play(ground: DemoCluster, progress: ProgressReporter, tell: Callable[[str], 
         pod = "pod/area-1"
         ground.kubectl("wait", "--for=condition=Ready", pod, "-n", _SITE, "--timeout=120s")
     try:
-        first = ground.log(_REPOSITORY, "-1", "--format=%H", "main").strip()
+        first = ground.git_log(_REPOSITORY, "-1", "--format=%H", "main").strip()
         _wait_for_commit(ground, first, "Line 1")
         tell("  on its disk before the gateway started, and reported:")
         seen = _show_gateway(ground, tell)
@@ -133,8 +133,8 @@ def _pod(ground: DemoCluster) -> Object:
         service_path="services/site",
         api_key_secret="ignition-api",  # noqa: S106 - a name
         git_secret="plant-git",  # noqa: S106 - a name
-        git_host=ground.desk.host,
-    ).as_object()
+        git_host=ground.cluster.host,
+    ).manifest()
 
 
 def _wait_for_commit(ground: DemoCluster, commit: str, title: str) -> tuple[float, float]:
@@ -160,7 +160,7 @@ def _read_view(ground: DemoCluster) -> str:
 
 
 def _is_synced(ground: DemoCluster, commit: str) -> bool:
-    found = ground.found(f"/apis/sync.ignition.io/v1alpha1/namespaces/{_SITE}/ignitionsyncs/site")
+    found = ground.get(f"/apis/sync.ignition.io/v1alpha1/namespaces/{_SITE}/ignitionsyncs/site")
     status = found.get("status") or {}
     ready = any(
         row["type"] == "Ready" and row["status"] == "True" for row in status.get("conditions") or []

@@ -122,7 +122,7 @@ def _objects(ground: DemoCluster) -> str:
 
 def _run_step(ground: DemoCluster, step: StoryStep, tell: Callable[[str], None]) -> bool:
     """One person does one thing; the commit that follows is told."""
-    before = ground.log(_REPOSITORY, "--format=%H", "-1", "main").strip()
+    before = ground.git_log(_REPOSITORY, "--format=%H", "-1", "main").strip()
     tell(f"\n$ # {step.person}: {step.meaning}\n$ {step.command}")
     began = time.monotonic()
     tell(ground.kubectl(*step.arguments, person=step.person).strip())
@@ -133,22 +133,22 @@ def _run_step(ground: DemoCluster, step: StoryStep, tell: Callable[[str], None])
         return False
     tell(f"  seen in Git {time.monotonic() - began:.2f} s after the command began:")
     shown = "commit %h%nAuthor: %an <%ae>%n%n    %s"
-    tell(indent(ground.log(_REPOSITORY, "-1", "-p", f"--format={shown}", commit)))
+    tell(indent(ground.git_log(_REPOSITORY, "-1", "-p", f"--format={shown}", commit)))
     return True
 
 
 def _find_commit(ground: DemoCluster, before: str, step: StoryStep) -> str:
     """The newest commit since `before`, if it is by the person of the step."""
-    rows = ground.log(_REPOSITORY, "--format=%H %an", f"{before}..main").split("\n")
+    rows = ground.git_log(_REPOSITORY, "--format=%H %an", f"{before}..main").split("\n")
     mine = [row.partition(" ")[0] for row in rows if row.endswith(f" {step.person}")]
     return mine[0] if mine else ""
 
 
 def _first_commit(ground: DemoCluster) -> str:
     """The commit that everything began with."""
-    root = ground.log(_REPOSITORY, "--max-parents=0", "--format=%H", "main").strip()
+    root = ground.git_log(_REPOSITORY, "--max-parents=0", "--format=%H", "main").strip()
     if not root:
         return ""
     shown = "commit %h%nAuthor: %an <%ae>%n%n    %s%n"
-    text = ground.log(_REPOSITORY, "-1", f"--format={shown}", "--shortstat", root)
+    text = ground.git_log(_REPOSITORY, "-1", f"--format={shown}", "--shortstat", root)
     return text if _FIRST_COMMIT_MARKER in text else ""

@@ -38,14 +38,14 @@ def remove_all(progress: ProgressReporter) -> None:
 
 
 def _closing_text(ground: DemoCluster) -> str:
-    name = ground.desk.name
+    name = ground.cluster.name
     return f"""
 Everything is still running. To look around:
 
   eval "$(.venv/bin/windlass dev env --name {name} --user alice)"
   kubectl get windlass -A                  # everything that windlass looks after
   git --git-dir={ground.repository("infra")} log -p main
-  tail {ground.desk.directory}/logs/operator.log
+  tail {ground.cluster.directory}/logs/operator.log
 
 To stop and remove all of it: make demo-down
 """

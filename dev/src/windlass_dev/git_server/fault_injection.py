@@ -136,8 +136,8 @@ async def relay_response(fault: GitFault | None, request: GitRequest, answer: Cg
         if mode == "slow":
             await _drip(request, chunk)
         else:
-            await request.part(chunk)
-    await request.part(b"", more=False)
+            await request.send_part(chunk)
+    await request.send_part(b"", more=False)
 
 
 async def _cut_response(request: GitRequest, answer: CgiResponse) -> None:
@@ -145,7 +145,7 @@ async def _cut_response(request: GitRequest, answer: CgiResponse) -> None:
     async for _ in answer.body:
         pass
     await request.start(200, ((b"content-length", b"1000"), *_content_type(answer)))
-    await request.part(b"0")
+    await request.send_part(b"0")
 
 
 def _content_type(answer: CgiResponse) -> tuple[tuple[bytes, bytes], ...]:
@@ -154,7 +154,7 @@ def _content_type(answer: CgiResponse) -> tuple[tuple[bytes, bytes], ...]:
 
 async def _drip(request: GitRequest, chunk: bytes) -> None:
     for position in range(len(chunk)):
-        await request.part(chunk[position : position + 1])
+        await request.send_part(chunk[position : position + 1])
         await asyncio.sleep(_SLOW_SECONDS)
 
 
@@ -173,7 +173,7 @@ async def _endless(request: GitRequest) -> None:
     await request.start(200, ((b"content-type", media), (b"cache-control", b"no-cache")))
     if request.method == "GET":
         service = f"# service=git-{request.service}\n"
-        await request.part(pkt_line(service.encode()) + b"0000")
+        await request.send_part(pkt_line(service.encode()) + b"0000")
     number = 0
     # Nothing else says that nobody listens: what is sent then is swallowed.
     gone = asyncio.ensure_future(_hang(request))
@@ -181,7 +181,7 @@ async def _endless(request: GitRequest) -> None:
         while not gone.done():
             lines = b"".join(_noise(request, number + each) for each in range(_NOISE_LINES))
             number += _NOISE_LINES
-            await request.part(lines)
+            await request.send_part(lines)
             await asyncio.sleep(0)
         await gone
     finally:

@@ -67,12 +67,12 @@ class GitRequest:
     async def start(self, status: int, headers: RawHeaders) -> None:
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
 
-    async def part(self, body: bytes, *, more: bool = True) -> None:
+    async def send_part(self, body: bytes, *, more: bool = True) -> None:
         await self.send({"type": "http.response.body", "body": body, "more_body": more})
 
     async def reply(self, status: int, body: bytes, headers: RawHeaders = ()) -> None:
         await self.start(status, ((b"content-length", str(len(body)).encode()), *headers))
-        await self.part(body, more=False)
+        await self.send_part(body, more=False)
 
     async def refuse_credentials(self) -> None:
         challenge = (b"www-authenticate", b'Basic realm="windlass desk"')

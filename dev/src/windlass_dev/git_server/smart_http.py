@@ -128,7 +128,7 @@ class GitServer:
             return
         request = GitRequest(scope, receive, send)
         allowed = self._is_allowed(request)
-        self._note(request)
+        self._record(request)
         fault = await asyncio.to_thread(
             self.faults.take, request.service, advertisement=request.method == "GET"
         )
@@ -136,7 +136,7 @@ class GitServer:
             async with asyncio.timeout(self.settings.request_seconds):
                 await self._answer(request, fault, allowed)
 
-    def _note(self, request: GitRequest) -> None:
+    def _record(self, request: GitRequest) -> None:
         has_header = "authorization" in request.headers
         seen = RecordedRequest(request.method, request.path, request.service, has_header)
         self.requests.append(seen)
@@ -158,9 +158,9 @@ class GitServer:
                 await request.reply(404, b"no such repository\n")
                 return
             await asyncio.to_thread(self.repositories.create, request.repository)
-        await self._pass_to_git(request, fault)
+        await self._run_git(request, fault)
 
-    async def _pass_to_git(self, request: GitRequest, fault: GitFault | None) -> None:
+    async def _run_git(self, request: GitRequest, fault: GitFault | None) -> None:
         variables = self._variables(request, fault)
         async with git_backend.run_backend(self.settings.git, variables, request.body()) as answer:
             await fault_injection.relay_response(fault, request, answer)

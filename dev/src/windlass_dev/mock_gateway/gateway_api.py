@@ -48,7 +48,7 @@ class MockGatewayApi:
     token: str = field(default="", repr=False)
     posts: Counter[str] = field(default_factory=Counter)
     gets: Counter[str] = field(default_factory=Counter)
-    _began: float = field(default_factory=time.monotonic)
+    _started: float = field(default_factory=time.monotonic)
 
     def app(self) -> Starlette:
         """All of it as an application."""
@@ -61,22 +61,24 @@ class MockGatewayApi:
             "/StatusPing": self._ping,
         }
         routes = [
-            Route("/data/api/v1/scan/{kind}", self._guarded(self._scan), methods=["GET", "POST"])
+            Route(
+                "/data/api/v1/scan/{kind}", self._with_checks(self._scan), methods=["GET", "POST"]
+            )
         ]
         routes += [
-            Route(path, self._guarded(page), methods=["GET"]) for path, page in pages.items()
+            Route(path, self._with_checks(page), methods=["GET"]) for path, page in pages.items()
         ]
-        routes.append(Route("/{path:path}", self._guarded(_not_found), methods=_HTTP_METHODS))
+        routes.append(Route("/{path:path}", self._with_checks(_not_found), methods=_HTTP_METHODS))
         return Starlette(routes=routes)
 
-    def _guarded(self, page: _Handler) -> Callable[[Request], Awaitable[Response]]:
+    def _with_checks(self, page: _Handler) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             path = request.url.path
             self._count(request)
             refusal = await self.modes.answer(request.method, path)
             if refusal is not None:
                 return PlainTextResponse(refusal.text, refusal.status)
-            if path.startswith(API_PREFIX) and not self._is_known(request):
+            if path.startswith(API_PREFIX) and not self._has_valid_token(request):
                 return PlainTextResponse("Unauthorized", 401)
             return page(request)
 
@@ -87,7 +89,7 @@ class MockGatewayApi:
         if kind in SCAN_KINDS:
             {"POST": self.posts, "GET": self.gets}.get(request.method, Counter())[kind] += 1
 
-    def _is_known(self, request: Request) -> bool:
+    def _has_valid_token(self, request: Request) -> bool:
         given = request.headers.get(_HEADER, "")
         return not self.token or hmac.compare_digest(given.encode(), self.token.encode())
 
@@ -140,14 +142,14 @@ class MockGatewayApi:
         return PlainTextResponse("".join(f"{name}={value};" for name, value in fields.items()))
 
     def _ping(self, _: Request) -> Response:
-        details = {"details": "COMMISSIONING"} if self._commissions() else {}
+        details = {"details": "COMMISSIONING"} if self._is_commissioning() else {}
         return JSONResponse({"state": "RUNNING", **details})
 
-    def _commissions(self) -> bool:
+    def _is_commissioning(self) -> bool:
         return self.modes.current.mode == "commissioning"
 
     def _uptime_ms(self) -> int:
-        return int((time.monotonic() - self._began) * 1000)
+        return int((time.monotonic() - self._started) * 1000)
 
 
 def _list_response(items: list[Any]) -> Response:

@@ -35,7 +35,7 @@ class GatewayPod:
     git_secret: str
     git_host: str
 
-    def as_object(self) -> Object:
+    def manifest(self) -> Object:
         """The pod."""
         annotations = {
             "ignition-sync.io/inject": "true",
@@ -53,13 +53,13 @@ class GatewayPod:
             },
             "spec": {
                 "terminationGracePeriodSeconds": 2,
-                "initContainers": [self._agent()],
-                "containers": [self._gateway()],
+                "initContainers": [self._agent_container()],
+                "containers": [self._gateway_container()],
                 "volumes": [*windlass_container.volumes(), *self._volumes()],
             },
         }
 
-    def _gateway(self) -> Object:
+    def _gateway_container(self) -> Object:
         arguments = [
             "dev",
             "gateway",
@@ -73,7 +73,7 @@ class GatewayPod:
             windlass_container.build_container(GATEWAY_CONTAINER, arguments, {}), mounts
         )
 
-    def _agent(self) -> Object:
+    def _agent_container(self) -> Object:
         container = windlass_container.build_container(
             AGENT_CONTAINER,
             ["agent", "--log-format=json"],

@@ -51,8 +51,8 @@ class MockGatewayServer:
         self._modes = ModeSwitch()
         self._switching = asyncio.Lock()
         self._authority = Authority.create("windlass dev gateway", datetime.now(UTC), _DAYS)
-        self._tls = self._served_tls() if settings.tls else None
-        self._held: socket.socket | None = None
+        self._tls = self._create_tls() if settings.tls else None
+        self._reserved_socket: socket.socket | None = None
 
     async def start(self) -> None:
         """Read the data, then listen; a port that cannot be had is a Fatal."""
@@ -81,10 +81,10 @@ class MockGatewayServer:
     async def stop(self) -> None:
         """Give up both ports; a running scan is abandoned."""
         await self._control.stop()
-        if self._held is None:
+        if self._reserved_socket is None:
             await self._server.stop()
         else:
-            self._held.close()
+            self._reserved_socket.close()
         await self._api.scans.stop()
 
     async def switch(self, mode: GatewayMode) -> None:
@@ -116,15 +116,17 @@ class MockGatewayServer:
         return f"http://{_HOST}:{self._control.port}"
 
     async def _listen(self, wanted: bool) -> None:
-        if wanted and self._held is not None:
-            self._server = Server(self._app, tls=self._tls, bound=self._held, limits=_LIMITS)
-            self._held = None
+        if wanted and self._reserved_socket is not None:
+            self._server = Server(
+                self._app, tls=self._tls, bound=self._reserved_socket, limits=_LIMITS
+            )
+            self._reserved_socket = None
             await self._server.start()
-        elif not wanted and self._held is None:
+        elif not wanted and self._reserved_socket is None:
             await self._server.stop()
-            self._held = _reserve_port(self._port)
+            self._reserved_socket = _reserve_port(self._port)
 
-    def _served_tls(self) -> Tls:
+    def _create_tls(self) -> Tls:
         leaf = self._authority.issue(["localhost"], [_HOST], datetime.now(UTC), _DAYS)
         return Tls(leaf.cert_pem, leaf.key_pem)
 

@@ -37,8 +37,8 @@ class MockScans:
     def __init__(self, data: Path) -> None:
         self._data = data
         self._kinds = {kind: _KindState() for kind in SCAN_KINDS}
-        self._free = asyncio.Event()
-        self._free.set()
+        self._may_finish = asyncio.Event()
+        self._may_finish.set()
         self.torn: list[TornRead] = []
         self.finished: Counter[str] = Counter()
 
@@ -72,9 +72,9 @@ class MockScans:
     def hold(self, held: bool) -> None:
         """Keep scans from finishing, or let them."""
         if held:
-            self._free.clear()
+            self._may_finish.clear()
         else:
-            self._free.set()
+            self._may_finish.set()
 
     async def load(self) -> None:
         """Read everything now, as a start does."""
@@ -92,7 +92,7 @@ class MockScans:
     async def _run(self, kind: str, state: _KindState) -> None:
         while state.wanted:
             state.wanted = False
-            await self._free.wait()
+            await self._may_finish.wait()
             began = time.monotonic()
             await self._read(kind, state)
             state.duration_ms = int((time.monotonic() - began) * 1000)

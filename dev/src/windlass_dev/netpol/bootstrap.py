@@ -26,7 +26,7 @@ def grant_access(api: ApiProbe) -> None:
         ("clusterroles", reader_role()),
         ("clusterrolebindings", reader_binding()),
     ):
-        answer = api.ask(f"/apis/{_GROUP}/v1/{resource}", method="POST", body=body)
+        answer = api.request(f"/apis/{_GROUP}/v1/{resource}", method="POST", body=body)
         if not answer.ok and answer.status != _CONFLICT:
             raise WindlassError(
                 "ComponentFailed", f"{USER} could not be let in: {answer.text[:300]}"

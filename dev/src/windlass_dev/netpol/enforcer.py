@@ -69,7 +69,7 @@ class Enforcer:
         self._changed = asyncio.Event()
         self._in_force: Chains | None = None
         self._pods, self._namespaces, self._policies = (
-            Informer(connection, Scope(gvr), on_change=self._look)
+            Informer(connection, Scope(gvr), on_change=self._schedule)
             for gvr in (PODS, NAMESPACES, POLICIES)
         )
 
@@ -87,33 +87,33 @@ class Enforcer:
                 await asyncio.sleep(_GATHER_SECONDS)
                 await self._enforce()
 
-    def _look(self, key: Key) -> None:
+    def _schedule(self, key: Key) -> None:
         del key
         self._changed.set()
 
     async def _enforce(self) -> None:
         self._changed.clear()
-        wanted = iptables_chains.build_chains(self._world(), self._network)
+        wanted = iptables_chains.build_chains(self._policy_inputs(), self._network)
         if wanted == self._in_force:
             return
         try:
             await asyncio.to_thread(self._apply, wanted)
         except WindlassError as fault:
             _log.error("policies are not in force", error=str(fault))
-            await self._again()
+            await self._retry()
             return
         if self._in_force is None:
             await asyncio.to_thread(bootstrap.mark_in_force, self._directory)
         self._in_force = wanted
         _log.info("policies in force", chains=len(wanted), pods=len(self._pods))
 
-    async def _again(self) -> None:
+    async def _retry(self) -> None:
         self._in_force = None
         await asyncio.to_thread(bootstrap.clear_in_force, self._directory)
         await asyncio.sleep(_RETRY_SECONDS)
         self._changed.set()
 
-    def _world(self) -> PolicyInputs:
+    def _policy_inputs(self) -> PolicyInputs:
         pods = (policy_decoder.decode_pod(raw) for _, raw in _cached_objects(self._pods))
         return PolicyInputs(
             pods=tuple(pod for pod in pods if pod is not None),

@@ -70,7 +70,7 @@ def _provide_set(name: str, part: ProgramSet, progress: ProgressReporter) -> Pat
     """The directory of a part's programs, None where the system has them all."""
     hits = [shutil.which(program, path=system.search_path()) for program in part.programs]
     if all(hits):
-        progress.say(f"{name} from {Path(hits[0] or '').parent} (PATH)")
+        progress.report(f"{name} from {Path(hits[0] or '').parent} (PATH)")
         return None
     return _from_packages(name, part, progress) / "run"
 
@@ -78,7 +78,7 @@ def _provide_set(name: str, part: ProgramSet, progress: ProgressReporter) -> Pat
 def _provide_plugins(progress: ProgressReporter) -> Path:
     for place in map(Path, _PLUGIN_DIRECTORIES):
         if is_complete(place, CNI_PLUGINS.programs):
-            progress.say(f"pod network plugins from {place}")
+            progress.report(f"pod network plugins from {place}")
             return place
     return _from_packages("cni", CNI_PLUGINS, progress) / "usr/lib/cni"
 
@@ -87,7 +87,7 @@ def _from_packages(name: str, part: ProgramSet, progress: ProgressReporter) -> P
     found = debian_packages.find_unpacked(name)
     origin = "cache" if found else "downloaded"
     directory = found or debian_packages.provide_packages(name, part.packages, progress)
-    progress.say(f"{name} from {directory} (Debian package, {origin})")
+    progress.report(f"{name} from {directory} (Debian package, {origin})")
     return directory
 
 

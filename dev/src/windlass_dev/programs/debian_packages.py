@@ -39,7 +39,7 @@ def provide_packages(name: str, packages: Sequence[str], progress: ProgressRepor
     directories.ensure_private(_cache_directory())
 
     def waiting(holder: str) -> None:
-        progress.say(f"waiting: {holder} is unpacking Debian packages into {_cache_directory()}")
+        progress.report(f"waiting: {holder} is unpacking Debian packages into {_cache_directory()}")
 
     with file_lock.hold(_cache_directory() / "unpack.lock", waiting=waiting):
         directory = _cache_directory() / name

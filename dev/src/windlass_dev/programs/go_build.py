@@ -46,7 +46,7 @@ def build_tools(
     directories.ensure_private(directory.parent)
 
     def waiting(holder: str) -> None:
-        progress.say(f"waiting: {holder} is building the control plane into {directory}")
+        progress.report(f"waiting: {holder} is building the control plane into {directory}")
 
     with file_lock.hold(directory.parent / "build.lock", waiting=waiting):
         missing = [tool for tool in wanted if not (directory / tool.name).is_file()]
@@ -63,11 +63,11 @@ def _build_all(missing: Sequence[Tool], directory: Path, progress: ProgressRepor
     go = go_toolchain.provide_go(directory.parent, needed, progress)
     directory.mkdir(exist_ok=True)
     names = ", ".join(tool.name for tool in missing)
-    progress.say(f"building {names} from source: once, then cached; minutes on a small machine")
+    progress.report(f"building {names} from source: once, then cached; minutes on a small machine")
     for tool in missing:
         with progress.step(f"building {tool.name} {tool.version}"):
             _build_one(tool, directory, go)
-    if go.borrowed:
+    if go.is_downloaded:
         shutil.rmtree(_go_caches(directory.parent), ignore_errors=True)
 
 
@@ -146,7 +146,7 @@ def _environment(go: go_toolchain.GoToolchain, cache: Path) -> dict[str, str]:
     }
     if go.root is not None:
         environment["GOROOT"] = str(go.root)
-    if go.borrowed:
+    if go.is_downloaded:
         # Nobody who has no Go expects gigabytes of Go caches in their home afterwards.
         environment["GOFLAGS"] += " -modcacherw"
         environment["GOCACHE"] = str(_go_caches(cache) / "build")

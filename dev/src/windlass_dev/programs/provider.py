@@ -102,7 +102,7 @@ def _from_named_directory(
 ) -> dict[str, ToolLocation]:
     # An envtest directory never holds a controller manager, so there a gap is no mistake;
     # nor need any hold what only a node takes.
-    foreign = [tool for tool in wanted if not tool.is_our_own]
+    foreign = [tool for tool in wanted if not tool.is_built_only]
     paths = {tool.name: named.directory / tool.name for tool in foreign}
     present = [tool for tool in foreign if paths[tool.name].exists()]
     versions = _query_versions({tool: paths[tool.name] for tool in present})
@@ -126,7 +126,7 @@ def _from_named_directory(
 
 
 def _from_path(wanted: list[tools.Tool]) -> dict[str, ToolLocation]:
-    foreign = [tool for tool in wanted if not tool.is_our_own]
+    foreign = [tool for tool in wanted if not tool.is_built_only]
     paths = {tool: Path(hit) for tool in foreign if (hit := shutil.which(tool.name))}
     versions = _query_versions(paths)
     return {
@@ -168,7 +168,7 @@ def _report_origins(found: dict[str, ToolLocation], progress: ProgressReporter) 
     for name, one in found.items():
         by_origin.setdefault(one.origin, []).append(name)
     for origin, names in by_origin.items():
-        progress.say(f"{', '.join(names)} from {origin}")
+        progress.report(f"{', '.join(names)} from {origin}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ class ClusterPrograms:
     binaries: Mapping[str, str]
     runtime: ContainerRuntime | None
 
-    def into(self, now: ClusterState) -> ClusterState:
+    def apply_to(self, now: ClusterState) -> ClusterState:
         """The state of a cluster that runs these."""
         if now.node is None or self.runtime is None:
             return replace(now, binaries=self.binaries)

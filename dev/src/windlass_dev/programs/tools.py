@@ -38,7 +38,7 @@ class Tool:
     """The directory of the cache it is kept in."""
 
     @property
-    def is_our_own(self) -> bool:
+    def is_built_only(self) -> bool:
         """Whether it is a program that nobody else could have put on PATH."""
         return not self.version_arguments
 

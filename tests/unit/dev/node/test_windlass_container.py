@@ -24,7 +24,7 @@ def test_every_mount_has_its_volume_and_is_read_only() -> None:
 
 def test_the_agent_comes_before_the_gateway() -> None:
     """A native sidecar whose startup probe holds the gateway back."""
-    pod = GatewayPod("a", "n", "site", "services/a", "key", "git", "h").as_object()
+    pod = GatewayPod("a", "n", "site", "services/a", "key", "git", "h").manifest()
     [agent] = pod["spec"]["initContainers"]
     assert agent["restartPolicy"] == "Always"
     assert agent["startupProbe"]["httpGet"]["path"] == "/startupz"
