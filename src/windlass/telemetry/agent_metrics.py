@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windlass.telemetry.metrics import WORK_BUCKETS, Table, count, level, spread
+from windlass.telemetry.metric_table import WORK_BUCKETS, Table, count, level, spread
 
 _AGENT = "windlass_agent_"
 

@@ -5,7 +5,7 @@ Series of an Environment carry `env_namespace`, `environment` and `project`, and
 
 from __future__ import annotations
 
-from windlass.telemetry.metrics import WORK_BUCKETS, Table, count, level, spread
+from windlass.telemetry.metric_table import WORK_BUCKETS, Table, count, level, spread
 
 _ENV = "windlass_env_"
 _OBJECT = ("env_namespace", "environment", "project")

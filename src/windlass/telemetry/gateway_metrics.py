@@ -5,7 +5,7 @@ Series of an IgnitionSync carry `cr_namespace` together with `cr` and go with it
 
 from __future__ import annotations
 
-from windlass.telemetry.metrics import WORK_BUCKETS, Table, count, level, spread
+from windlass.telemetry.metric_table import WORK_BUCKETS, Table, count, level, spread
 
 _GATEWAYS = "windlass_gateways_"
 _CR = ("cr_namespace", "cr")

@@ -7,7 +7,7 @@ import re
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from windlass.telemetry import metrics
+from windlass.telemetry import metric_table
 from windlass.telemetry.metrics import Metrics
 from windlass.telemetry.series import Count, Level, Spread
 
@@ -25,7 +25,7 @@ def exposed(live: Metrics) -> str:
 
 def test_names_follow_the_conventions() -> None:
     """Every metric has a known prefix, a unique name, a sentence, and the suffix of its type."""
-    lines = metrics.table()
+    lines = metric_table.table(Metrics)
     assert len({line.name for line in lines}) == len(lines)
     for line in lines:
         assert re.match(r"(gitopsreverser|windlass_mirror|windlass)_[a-z_]+$", line.name)
@@ -36,7 +36,7 @@ def test_names_follow_the_conventions() -> None:
 
 def test_every_line_can_be_recorded(live: Metrics) -> None:
     """Each declared metric shows up once something was recorded."""
-    for line in metrics.table():
+    for line in metric_table.table(Metrics):
         series, labels = live.built(line), tuple(f"v-{label}" for label in line.labels)
         if isinstance(series, Count):
             series.inc(*labels)
@@ -46,7 +46,7 @@ def test_every_line_can_be_recorded(live: Metrics) -> None:
             assert isinstance(series, Spread)
             series.observe(0.2, *labels)
     text = exposed(live)
-    for line in metrics.table():
+    for line in metric_table.table(Metrics):
         suffix = "_count" if line.kind is Spread else ""
         assert re.search(rf"^{line.name}{suffix}(\{{[^}}]*\}})? [12]\.0$", text, re.MULTILINE)
     assert "_created" not in text
