@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.base.rate_limit import RateLimit
+from windlass.base.clock import RateLimit
 
 quarters = st.integers(0, 20).map(lambda count: count / 4)
 steps = st.lists(quarters, max_size=40)

@@ -11,7 +11,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from windlass.api.constraint import INVISIBLE, Constraint, avoiding, declared, matching
-from windlass.base import duration
+from windlass.base import clock
 
 _LABEL = "[a-z0-9]([a-z0-9-]*[a-z0-9])?"
 
@@ -105,7 +105,7 @@ FolderPath = Annotated[
 
 def _within_five_minutes(text: str) -> bool:
     try:
-        return duration.seconds(text) <= 300
+        return clock.parse_duration(text) <= 300
     except ValueError:
         return False
 
@@ -118,7 +118,7 @@ _WINDOW_BOUNDS = Constraint(
 )
 
 WindowDuration = Annotated[
-    str, Meta(max_length=32, pattern=duration.PATTERN, extra=declared(_WINDOW_BOUNDS))
+    str, Meta(max_length=32, pattern=clock.DURATION_PATTERN, extra=declared(_WINDOW_BOUNDS))
 ]
 """A length of time from 0s to 5m."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from msgspec import Meta
 
 from windlass.api.constraint import Constraint, declared, quoted
-from windlass.base import duration
+from windlass.base import clock
 
 _PATTERN = "^([0-9]{1,6}(ms|s|m|h))+$"
 _MOST_CHARS = 32
@@ -26,11 +26,11 @@ def between(least: str, most: str) -> Meta:
 
 
 def _judge(least: str, most: str) -> Callable[[str], bool]:
-    low, high = duration.seconds(least), duration.seconds(most)
+    low, high = clock.parse_duration(least), clock.parse_duration(most)
 
     def holds(text: str) -> bool:
         try:
-            return low <= duration.seconds(text) <= high
+            return low <= clock.parse_duration(text) <= high
         except ValueError:
             return False
 

@@ -180,6 +180,6 @@ async def _run_until(event: asyncio.Event, work: Coroutine[None, None, None]) ->
 
 async def run(settings: Settings, kubeconfig: Path | None) -> None:
     """Run the controller role until a signal ends it."""
-    memory.frugal()
+    memory.limit_arenas()
     async with Connection.open(kubeconfig=kubeconfig, user_agent="windlass-controller") as found:
         await ControllerRole(settings, found, clock=SystemClock()).run()

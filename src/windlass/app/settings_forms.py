@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from windlass.base import duration
+from windlass.base import clock
 
 T = TypeVar("T")
 L = TypeVar("L", bound=str)
@@ -88,7 +88,7 @@ class Duration:
         return f"a duration like 90s, 5m or 1h30m, at least {self.least:g}s{off}"
 
     def read(self, text: str) -> float:
-        seconds = 0.0 if text == "0" else duration.seconds(text)
+        seconds = 0.0 if text == "0" else clock.parse_duration(text)
         if seconds < self.least and not (self.or_off and seconds == 0):
             raise ValueError(text)
         return seconds

@@ -1,12 +1,16 @@
-"""Time as a value that is handed in.
+"""Time: clocks that are handed in, durations as users write them, retry delays, rate limits.
 
-Durations are measured with `monotonic`, never with `now`: a wall clock may jump a
-day. Tests hand in a clock of their own.
+Durations are measured with `monotonic`, never with `now`: a wall clock may jump a day.
+Tests hand in a clock of their own. The grammar of durations is that of the CRD patterns, so
+whatever the API server lets in parses here, and nothing else does.
 """
 
 from __future__ import annotations
 
+import random
+import re
 import time
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -30,3 +34,64 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return time.clock_gettime(_STEADY)
+
+
+DURATION_PATTERN = r"^([0-9]+(ms|s|m|h))+$"
+
+_PART = re.compile(r"([0-9]+)(ms|s|m|h)")
+_WHOLE = re.compile(DURATION_PATTERN)
+_UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_MAX_DURATION_CHARS = 32
+
+
+def parse_duration(text: str) -> float:
+    """The length of a duration in seconds; ValueError says what is wrong with it."""
+    if len(text) > _MAX_DURATION_CHARS or not _WHOLE.fullmatch(text):
+        raise ValueError(
+            f"{text[:_MAX_DURATION_CHARS]!r} is not a duration; write it like 90s, 5m or 1h30m"
+        )
+    return sum(int(count) * _UNIT_SECONDS[unit] for count, unit in _PART.findall(text))
+
+
+HALF = (0.5, 1.0)
+"""Which part of a step is waited, at least and at most."""
+
+
+@dataclass(slots=True)
+class Backoff:
+    """Failures so far, and the delay that follows from them."""
+
+    initial_seconds: float
+    ceiling_seconds: float
+    rng: random.Random = field(default_factory=random.Random)
+    failures: int = 0
+    spread: tuple[float, float] = HALF
+
+    def next_seconds(self) -> float:
+        """Count one more failure; how long to wait for the next try."""
+        step = min(self.ceiling_seconds, self.initial_seconds * 2 ** min(self.failures, 32))
+        self.failures += 1
+        least, most = self.spread
+        return self.rng.uniform(step * least, step * most)
+
+    def healthy(self) -> None:
+        self.failures = 0
+
+
+@dataclass(slots=True)
+class RateLimit:
+    """`burst` at once, then one per `interval_seconds`; times are monotonic."""
+
+    interval_seconds: float
+    burst: int = 1
+    _caught_up: float = float("-inf")
+    """When one per interval would have done as much as was done."""
+
+    def wait_seconds(self, now: float) -> float:
+        """How long the next one has to wait."""
+        early = (self.burst - 1) * self.interval_seconds
+        return max(0.0, self._caught_up - early - now)
+
+    def count(self, now: float) -> None:
+        """One was done."""
+        self._caught_up = max(self._caught_up, now) + self.interval_seconds

@@ -19,7 +19,7 @@ _ARENA_MAX = -8
 _ARENAS = 2
 
 
-def frugal() -> None:
+def limit_arenas() -> None:
     """Few arenas for all threads, large blocks apart; to be called before threads start."""
     with contextlib.suppress(OSError, AttributeError):
         library = ctypes.CDLL(None)

@@ -13,7 +13,7 @@ import signal
 from asyncio.subprocess import Process
 from typing import Any
 
-from windlass.base import patience
+from windlass.base import tasks
 
 _DRAIN_SECONDS = 5.0
 
@@ -24,7 +24,7 @@ async def started(*command: str, **how: Any) -> Process:
         asyncio.create_subprocess_exec(*command, start_new_session=True, **how)
     )
     try:
-        return await patience.result_of(starting)
+        return await tasks.finish(starting)
     except asyncio.CancelledError:
         if not starting.cancelled() and starting.exception() is None:
             await end(starting.result())

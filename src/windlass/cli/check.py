@@ -64,10 +64,10 @@ def check(
 
 
 def _seconds(timeout: str) -> float:
-    from windlass.base import duration
+    from windlass.base import clock
 
     try:
-        seconds = duration.seconds(timeout)
+        seconds = clock.parse_duration(timeout)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--timeout") from error
     if not _LEAST_SECONDS <= seconds <= _MOST_SECONDS:

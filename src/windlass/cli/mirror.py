@@ -98,7 +98,7 @@ async def _dump(
     prunes: bool,
 ) -> Difference:
     from windlass.base import redaction
-    from windlass.base.below import Below
+    from windlass.base.safe_directory import SafeDirectory
     from windlass.kube.api import Api
     from windlass.kube.connection import Connection
     from windlass.reverser.decide import secrets
@@ -110,7 +110,7 @@ async def _dump(
         api = Api(connection)
         dump = Dump(
             api,
-            Below(to),
+            SafeDirectory(to),
             Lens(secrets.digest_key(salt), frozenset(), noise_filter=noise_filter),
             salt=secrets.destination_salt(salt, DESTINATION),
             cluster_uid=await _cluster_uid(api, connection.server),
@@ -139,13 +139,13 @@ def _salt() -> bytes:
     import os
     import secrets
 
-    from windlass.base import atomic
+    from windlass.base import files
 
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     file = config / "windlass" / "mirror-salt"
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        atomic.write_bytes(file, secrets.token_bytes(32), mode=0o600)
+        files.write_atomically(file, secrets.token_bytes(32), mode=0o600)
     return file.read_bytes()
 
 

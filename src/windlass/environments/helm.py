@@ -20,9 +20,9 @@ import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
-from windlass.base import redaction, threads
-from windlass.base.below import Below
+from windlass.base import redaction, tasks
 from windlass.base.errors import Retryable, Stalled, Waiting
+from windlass.base.safe_directory import SafeDirectory
 from windlass.environments.decide import helm_words
 from windlass.environments.decide.helm_words import Release
 from windlass.environments.decide.manifests import RenderRefused
@@ -117,9 +117,9 @@ class Helm:
         """A directory of mode 0700 with these files, and nothing of it afterwards."""
         stack = contextlib.ExitStack()
         try:
-            yield await threads.to_its_end(_filled, stack, self._directory, files)
+            yield await tasks.run_in_thread(_filled, stack, self._directory, files)
         finally:
-            await threads.to_its_end(stack.close)
+            await tasks.run_in_thread(stack.close)
 
 
 def _environment(directory: Path) -> dict[str, str]:
@@ -139,7 +139,7 @@ def _filled(stack: contextlib.ExitStack, base: Path, files: Mapping[str, bytes])
     try:
         made = stack.enter_context(PrivateDirectory(base))
         made.make_empty(child.HOME)
-        below = Below(made.path)
+        below = SafeDirectory(made.path)
         for path, content in files.items():
             if "\\" in path:
                 raise ValueError(path)

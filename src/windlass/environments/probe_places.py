@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from windlass.base import failpoint, patience
+from windlass.base import failpoint, tasks
 from windlass.base.clock import Clock
 from windlass.base.errors import Stalled, WindlassError
 from windlass.environments.decide import probe_places as places
@@ -77,7 +77,7 @@ class PlaceKeeper:
         try:
             wanted = places.namespace(name, run)
             creating = self._api.create(NAMESPACES, wanted, field_manager=FIELD_MANAGER)
-            made = await patience.result_of(asyncio.ensure_future(creating))
+            made = await tasks.finish(asyncio.ensure_future(creating))
         except ApiError as error:
             if 400 <= error.status < 500:
                 begun.remove(name)

@@ -18,8 +18,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from windlass.base.backoff import Backoff
-from windlass.base.clock import Clock
+from windlass.base.clock import Backoff, Clock
 from windlass.base.errors import Stalled, WindlassError
 from windlass.git.credentials import Credentials
 from windlass.git.format.remote import Remote

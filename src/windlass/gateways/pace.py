@@ -7,8 +7,7 @@ may follow each other at once: the new commit, and that its gateway has it.
 
 from __future__ import annotations
 
-from windlass.base.clock import Clock
-from windlass.base.rate_limit import RateLimit
+from windlass.base.clock import Clock, RateLimit
 from windlass.kube.api import Api
 from windlass.objects.gvr import GVR
 from windlass.objects.json import Object

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from windlass.api.ignitionsync import IgnitionSync
-from windlass.base import duration
+from windlass.base import clock
 from windlass.base.errors import Waiting, WindlassError
 from windlass.gateways import credentials
 from windlass.gateways.asking import Answer, Asking, Question
@@ -81,7 +81,7 @@ class Seeking:
             seen.key,
             question,
             found,
-            interval_seconds=duration.seconds(polling.interval) if polling.enabled else None,
+            interval_seconds=clock.parse_duration(polling.interval) if polling.enabled else None,
         )
 
     def _lost(self, seen: Snapshot) -> str:

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from windlass.base import redaction, threads, unnamed
+from windlass.base import files, redaction, tasks
 from windlass.git import address, environment, private, process, ssh
 from windlass.git.credentials import ANONYMOUS, Credentials
 from windlass.git.errors import GitError, InsecureTransport
@@ -103,7 +103,7 @@ class Git:
         addresses = await self._addresses(remote, credentials)
         turn = await self._turn(remote)
         with turn, self._counted(args[0]), credentials.in_use(), contextlib.ExitStack() as stack:
-            prepared = await threads.to_its_end(
+            prepared = await tasks.run_in_thread(
                 self._prepare, stack, remote, credentials, addresses, config
             )
             try:
@@ -191,7 +191,7 @@ class Git:
         if not content:
             yield []
             return
-        descriptor = unnamed.descriptor(content)
+        descriptor = files.anonymous_file(content)
         try:
             yield [descriptor]
         finally:

@@ -21,7 +21,7 @@ from pathlib import Path
 import pygit2
 from pygit2.enums import ObjectType
 
-from windlass.base import atomic, failpoint
+from windlass.base import failpoint, files
 from windlass.git import leftovers, objects_edge, soundness
 from windlass.git.child import Git
 from windlass.git.credentials import Credentials
@@ -257,8 +257,8 @@ class Store:
     def _write_pack(self, built: pack.Pack) -> None:
         """The index goes last: without it nobody sees the pack."""
         directory = self.directory / "objects" / "pack"
-        atomic.write_bytes(directory / f"{built.name}.pack", built.pack, mode=0o444)
-        atomic.write_bytes(directory / f"{built.name}.idx", built.index, mode=0o444)
+        files.write_atomically(directory / f"{built.name}.pack", built.pack, mode=0o444)
+        files.write_atomically(directory / f"{built.name}.idx", built.index, mode=0o444)
 
     def _history(self, commit_id: str) -> Iterator[str]:
         """Commit ids from `commit_id` back; the ids just beyond what is here come too."""

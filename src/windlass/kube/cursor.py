@@ -37,7 +37,7 @@ import random
 from dataclasses import dataclass
 from typing import Literal
 
-from windlass.base.backoff import Backoff
+from windlass.base.clock import Backoff
 from windlass.kube.envelope import EnvelopeBroken
 from windlass.kube.errors import ApiError, Forbidden, Gone, Idle, Invalid, Unauthorized
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import msgspec
 
 from windlass.api.gitdestination import GitDestination
-from windlass.base import duration
+from windlass.base import clock
 from windlass.base.clock import Clock
 from windlass.base.errors import Stalled, Waiting, WindlassError
 from windlass.git.format import refs
@@ -159,7 +159,7 @@ class Destinations:
             branch=spec.branch,
             base_folder=spec.base_folder,
             create_branch=spec.create_branch,
-            window_seconds=duration.seconds(spec.commit_window) if spec.commit_window else None,
+            window_seconds=clock.parse_duration(spec.commit_window) if spec.commit_window else None,
             committer=Person(committer.name, committer.email),
             credentials=known.credentials,
             takeover=destination.metadata.annotations.get(claim.TAKEOVER_ANNOTATION),

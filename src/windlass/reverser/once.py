@@ -14,8 +14,8 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from windlass.base.below import Below
 from windlass.base.errors import WindlassError
+from windlass.base.safe_directory import SafeDirectory
 from windlass.kube import discovery
 from windlass.kube.api import Api
 from windlass.kube.errors import ApiError
@@ -134,7 +134,7 @@ class Dump:
     def __init__(
         self,
         api: Api,
-        below: Below,
+        below: SafeDirectory,
         lens: Lens,
         *,
         salt: bytes,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from windlass.base.backoff import Backoff
+from windlass.base.clock import Backoff
 from windlass.base.errors import Retryable, Stalled, Waiting, WindlassError
 from windlass.git.errors import GitError
 from windlass.objects.key import Key

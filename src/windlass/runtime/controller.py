@@ -15,8 +15,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 import structlog
 from structlog.contextvars import bound_contextvars
 
-from windlass.base.error_id import error_id
-from windlass.base.errors import Fatal, Retryable, Stalled, Waiting, WindlassError
+from windlass.base.errors import Fatal, Retryable, Stalled, Waiting, WindlassError, error_id
 from windlass.runtime import failure
 from windlass.runtime.line import K
 from windlass.runtime.outcome import Outcome

@@ -18,8 +18,7 @@ leads from the condition to the log. `Fatal` has no outcome.
 
 from __future__ import annotations
 
-from windlass.base.error_id import error_id
-from windlass.base.errors import Fatal, Retryable, Stalled, Waiting, WindlassError
+from windlass.base.errors import Fatal, Retryable, Stalled, Waiting, WindlassError, error_id
 from windlass.base.redaction import process
 from windlass.runtime.outcome import Outcome, Verdict
 

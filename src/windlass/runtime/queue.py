@@ -11,7 +11,7 @@ import asyncio
 import random
 from typing import Generic
 
-from windlass.base.backoff import HALF, Backoff
+from windlass.base.clock import HALF, Backoff
 from windlass.runtime.line import K, Line
 
 RETRY_INITIAL_SECONDS = 0.5

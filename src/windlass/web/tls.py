@@ -13,7 +13,7 @@ import os
 import ssl
 from collections.abc import Iterator
 
-from windlass.base import unnamed
+from windlass.base import files
 from windlass.base.errors import Stalled
 
 
@@ -63,7 +63,7 @@ def _load(context: ssl.SSLContext, cert_pem: bytes, key_pem: bytes) -> None:
 
 @contextlib.contextmanager
 def _spilled(content: bytes) -> Iterator[str]:
-    descriptor = unnamed.descriptor(content)
+    descriptor = files.anonymous_file(content)
     try:
         yield f"/proc/self/fd/{descriptor}"
     finally:

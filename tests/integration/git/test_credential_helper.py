@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from windlass.base import unnamed
+from windlass.base import files
 from windlass.git import environment
 from windlass.git.credentials import Credentials, Proxy
 from windlass.git.format.remote import Remote
@@ -31,7 +31,7 @@ def ask(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ask:
         monkeypatch.setattr(environment, "_DESCRIPTORS", Path("/nonexistent"))
 
     def asked(*questions: str, operation: str = "get") -> list[str]:
-        descriptor = unnamed.descriptor(KNOWN)
+        descriptor = files.anonymous_file(KNOWN)
         try:
             command = environment._helper_command(descriptor).removeprefix("!")
             return [

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from windlass.base.below import Below
 from windlass.base.errors import WindlassError
+from windlass.base.safe_directory import SafeDirectory
 from windlass.kube.api import Api
 from windlass.kube.errors import NotFound
 from windlass.objects.gvr import GVR
@@ -58,7 +58,7 @@ def _map(name: str) -> dict[str, Any]:
 async def _dump(api: FakeApi, root: Path, *, prunes: bool = True) -> Dump:
     dump = Dump(
         cast("Api", api),
-        Below(root),
+        SafeDirectory(root),
         Lens(b"", frozenset()),
         salt=b"",
         cluster_uid="uid",

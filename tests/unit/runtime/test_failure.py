@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.base.error_id import error_id
-from windlass.base.errors import Fatal, Retryable, Stalled, Waiting, WindlassError
+from windlass.base.errors import Fatal, Retryable, Stalled, Waiting, WindlassError, error_id
 from windlass.base.redaction import process
 from windlass.runtime import failure
 from windlass.runtime.outcome import Outcome

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from windlass.base import atomic
+from windlass.base import files
 
 _FILE = "state.json"
 
@@ -72,4 +72,4 @@ def load_state(directory: Path) -> ClusterState | None:
 def save_state(directory: Path, state: ClusterState) -> None:
     """Remember `state`, also over a crash."""
     content = msgspec.json.format(msgspec.json.encode(state), indent=2)
-    atomic.write_bytes(directory / _FILE, content, mode=0o600)
+    files.write_atomically(directory / _FILE, content, mode=0o600)

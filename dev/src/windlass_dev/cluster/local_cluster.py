@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from windlass.base import atomic
+from windlass.base import files
 from windlass.base.errors import WindlassError
 from windlass_dev import directories, file_lock
 from windlass_dev.cluster import cluster_state, components, http_probe, kubeconfig, launch, pki
@@ -132,7 +132,7 @@ def write_kubeconfig(desk: LocalCluster, path: Path, user: str, pair: KeyPair) -
         pair=pair,
         webhook_host=desk.host,
     )
-    atomic.write_bytes(path, text.encode(), mode=0o600)
+    files.write_atomically(path, text.encode(), mode=0o600)
 
 
 def _file_name(user: str, groups: Sequence[str]) -> str:

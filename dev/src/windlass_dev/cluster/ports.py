@@ -12,7 +12,7 @@ import socket
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from windlass.base import atomic
+from windlass.base import files
 from windlass.base.errors import WindlassError
 
 _LOWEST = 20_000
@@ -68,5 +68,5 @@ def port_from_file(file: Path) -> int:
     (port,) = choose_ports(
         1, taken=(), ceiling=first_ephemeral_port(), is_free=is_free, rng=random.Random()
     )
-    atomic.write_bytes(file, str(port).encode())
+    files.write_atomically(file, str(port).encode())
     return port

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from windlass.base import atomic
+from windlass.base import files
 from windlass.base.errors import WindlassError
 from windlass.objects.json import Object
 from windlass_dev.cluster import cluster, ports, processes
@@ -147,7 +147,7 @@ def wait_for(look: Callable[[], T], what: str, *, seconds: float = _WAIT_SECONDS
 
 def _start_git_server(ground: DemoCluster) -> None:
     if not ground.password_file.exists():
-        atomic.write_bytes(ground.password_file, secrets.token_hex(16).encode(), mode=0o600)
+        files.write_atomically(ground.password_file, secrets.token_hex(16).encode(), mode=0o600)
     if not ports.is_free(ground.git_port):
         return
     arguments = [

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable
 
-from windlass.base import atomic
+from windlass.base import files
 from windlass.base.errors import WindlassError
 from windlass.objects.json import Object
 from windlass_dev.cluster import cluster_state
@@ -213,7 +213,7 @@ def _load_image(ground: DemoCluster) -> None:
         [layer], environment={"PATH": "/bin"}, architecture=containerd.image_architecture()
     )
     file = ground.cluster.directory / "node" / "shell.tar"
-    atomic.write_bytes(file, oci_archive.build_archive(image, _IMAGE))
+    files.write_atomically(file, oci_archive.build_archive(image, _IMAGE))
     now = cluster_state.load_state(ground.cluster.directory)
     assert now is not None, "a desk has a state"
     containerd.import_images(now, ground.cluster.directory, file)

@@ -29,7 +29,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.base import atomic
+from windlass.base import files
 from windlass.base.errors import WindlassError
 
 MODES = (
@@ -153,8 +153,8 @@ def reset_security_properties(data: Path) -> list[str]:
         found = [data / _RESOURCES / "core" / _SECURITY_PROPERTIES / "config.json"]
         found[0].parent.mkdir(parents=True, exist_ok=True)
     for path in found:
-        atomic.write_bytes(path, _encode(_RESET_PERMISSIONS))
-        atomic.write_bytes(path.with_name("resource.json"), _encode(_resource_json(path)))
+        files.write_atomically(path, _encode(_RESET_PERMISSIONS))
+        files.write_atomically(path.with_name("resource.json"), _encode(_resource_json(path)))
     return [path.relative_to(data).as_posix() for path in found]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from windlass.base import atomic
+from windlass.base import files
 from windlass.base.errors import WindlassError
 from windlass.objects.json import Object
 from windlass_dev.cluster.http_probe import ApiProbe
@@ -63,7 +63,7 @@ def _object_head(kind: str) -> Object:
 
 def mark_in_force(directory: Path) -> None:
     """Say that what the server last told is in force."""
-    atomic.write_bytes(_marker_file(directory), str(os.getpid()).encode())
+    files.write_atomically(_marker_file(directory), str(os.getpid()).encode())
 
 
 def clear_in_force(directory: Path) -> None:

@@ -12,7 +12,7 @@ import socket
 import subprocess
 from pathlib import Path
 
-from windlass.base import atomic
+from windlass.base import files
 from windlass.base.errors import WindlassError
 from windlass.base.redaction import process as redactor
 from windlass_dev.cluster.cluster_state import ClusterState
@@ -100,7 +100,7 @@ def load_pause_image(now: ClusterState, directory: Path) -> None:
     """Give the cluster's containerd the image; again changes nothing."""
     program = Path(now.binaries[tools.PAUSE.name]).read_bytes()
     file = directory / "node" / "pause.tar"
-    atomic.write_bytes(file, build_pause_image(program, image_architecture()))
+    files.write_atomically(file, build_pause_image(program, image_architecture()))
     import_images(now, directory, file)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from windlass.base import atomic, failpoint
+from windlass.base import failpoint, files
 from windlass_dev import file_lock
 from windlass_dev.node import kernel_namespaces
 
@@ -138,7 +138,7 @@ def _load() -> MachineRecord | None:
 
 def _save(record: MachineRecord) -> None:
     _RECORD.parent.mkdir(mode=0o755, exist_ok=True)
-    atomic.write_bytes(_RECORD, msgspec.json.encode(record), mode=0o644)
+    files.write_atomically(_RECORD, msgspec.json.encode(record), mode=0o644)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import windlass
 import windlass_dev
-from windlass.base import atomic
+from windlass.base import files
 from windlass.objects.json import Object
 from windlass_dev.cluster import cluster_state
 from windlass_dev.cluster.local_cluster import LocalCluster
@@ -32,7 +32,7 @@ def load_image(desk: LocalCluster) -> None:
     layer = oci_archive.build_layer({}, directories={"tmp": 0o1777}, compress=False)
     image = oci_archive.ContainerImage([layer], architecture=containerd.image_architecture())
     file = desk.directory / "node" / "bare.tar"
-    atomic.write_bytes(file, oci_archive.build_archive(image, IMAGE_NAME))
+    files.write_atomically(file, oci_archive.build_archive(image, IMAGE_NAME))
     containerd.import_images(now, desk.directory, file)
 
 

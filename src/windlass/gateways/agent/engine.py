@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from windlass.base.errors import Retryable
-from windlass.base.threads import to_its_end
+from windlass.base.tasks import run_in_thread
 from windlass.gateways.agent import comparing
 from windlass.gateways.agent.apply import Applier
 from windlass.gateways.agent.interrupt import GivenUp, Interrupt, ended
@@ -125,21 +125,21 @@ class Engine:
     ) -> Synced:
         """Bring the order about; `before_commit` runs in a thread once all is staged."""
         asked = interrupt or Interrupt()
-        transaction = await to_its_end(self._applier.begin)
+        transaction = await run_in_thread(self._applier.begin)
         try:
             with asked.ending(transaction.interrupt):
                 planned = await self._planned(order, transaction, asked)
                 asked.check()
                 plans.check(planned.plan)
                 with self._phases.of("apply"):
-                    applied = await to_its_end(self._commit, transaction, planned, before_commit)
+                    applied = await run_in_thread(self._commit, transaction, planned, before_commit)
                 return Synced(planned, applied)
         except Retryable as error:
             if asked.is_set and not transaction.is_committed:
                 raise GivenUp from error
             raise
         finally:
-            await to_its_end(transaction.abandon)
+            await run_in_thread(transaction.abandon)
 
     def content(self, planned: Planned, path: str) -> bytes | None:
         """The new content of a planned file; None for one that is not read as a whole."""
@@ -151,29 +151,29 @@ class Engine:
 
     async def rollback(self) -> RolledBack:
         """Undo the last apply; this can be undone in turn."""
-        return await to_its_end(self._rolled_back)
+        return await run_in_thread(self._rolled_back)
 
     async def drift(self, excludes: Globs, *, everything: bool = False) -> Drift:
         """How the disk differs from what the last sync left."""
-        return await to_its_end(self._drift, excludes, everything)
+        return await run_in_thread(self._drift, excludes, everything)
 
     async def _planned(self, order: Order, sink: Sink, interrupt: Interrupt) -> Planned:
         with self._phases.of("fetch"):
             commit = await self._fetched(order, interrupt)
         with self._phases.of("plan"):
-            ground = await to_its_end(self._ground, order, commit)
+            ground = await run_in_thread(self._ground, order, commit)
             found = await self._changes(ground, interrupt)
         making = Making(self._store, ground.layout, sink, order.caps, interrupt)
         with self._phases.of("stage"):
             await making.make(found)
             found = changing.settled(found, ground.layout, making.rendered)
             await making.make(found)
-        found = await to_its_end(self._completed, found)
-        return await to_its_end(_concluded, ground, found, making)
+        found = await run_in_thread(self._completed, found)
+        return await run_in_thread(_concluded, ground, found, making)
 
     async def _fetched(self, order: Order, interrupt: Interrupt) -> str:
         """The commit's id; the time that Git takes is used to look at the disk."""
-        looking = asyncio.ensure_future(to_its_end(self._looking.look_ahead))
+        looking = asyncio.ensure_future(run_in_thread(self._looking.look_ahead))
         try:
             fetching = self._store.fetch(order.source, order.commit, ref=order.ref)
             commit = await interrupt.around(fetching)
@@ -193,13 +193,13 @@ class Engine:
     async def _changes(self, ground: _Ground, interrupt: Interrupt) -> Changes:
         layout, manifest, stats = ground.layout, ground.manifest, ground.live.files
         doubtful = changing.doubtful(layout, manifest, stats)
-        hashes = await to_its_end(self._applier.hashes, doubtful)
+        hashes = await run_in_thread(self._applier.hashes, doubtful)
         stamped: frozenset[str] = frozenset()
         altered = _altered(layout, manifest, hashes) if manifest is not None else []
         if manifest is not None and altered:
             sources = _sources(layout, manifest, altered)
             await interrupt.around(self._store.need(sources))
-            stamped = await to_its_end(
+            stamped = await run_in_thread(
                 comparing.noise, self._applier, self._store, manifest, altered
             )
         return changing.changes(layout, manifest, stats, hashes, stamped)

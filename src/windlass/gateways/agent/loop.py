@@ -17,10 +17,9 @@ import structlog
 
 from windlass.base import memory
 from windlass.base.clock import Clock
-from windlass.base.error_id import error_id
-from windlass.base.errors import WindlassError
+from windlass.base.errors import WindlassError, error_id
 from windlass.base.redaction import process as redactor
-from windlass.base.threads import to_its_end
+from windlass.base.tasks import run_in_thread
 from windlass.gateways.agent import order as orders
 from windlass.gateways.agent import startup, surroundings, telling
 from windlass.gateways.agent import view as views
@@ -114,10 +113,10 @@ class AgentLoop:
 
     async def watch_pod(self) -> None:
         """Notice changed labels and annotations."""
-        seen = await to_its_end(surroundings.pod, self._identity, self._places)
+        seen = await run_in_thread(surroundings.pod, self._identity, self._places)
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
-            found = await to_its_end(surroundings.pod, self._identity, self._places)
+            found = await run_in_thread(surroundings.pod, self._identity, self._places)
             if found != seen:
                 seen = found
                 self._wake.set()
@@ -165,7 +164,7 @@ class AgentLoop:
 
     async def _turn(self) -> float:
         """One look and at most one step; how long until the next turn."""
-        self._view = view = await to_its_end(
+        self._view = view = await run_in_thread(
             views.look, self._current(), self._identity, self._places
         )
         if not self._work.is_whole:
@@ -232,7 +231,7 @@ class AgentLoop:
         await interrupt.pause(self._rng.uniform(0.0, metadata.jitter_ms / 1000.0))
         self._say(Condition("Syncing", "Planning"))
         self._work.allow(metadata.policy.fetch_seconds)
-        order = await to_its_end(views.order, view, self._identity, self._places)
+        order = await run_in_thread(views.order, view, self._identity, self._places)
         occasion = occasions.occasion(
             self._facts(view), ref=self._work.memory.ref, is_starting=not self._gate.is_open
         )
@@ -244,7 +243,7 @@ class AgentLoop:
     async def _plan(self, view: View, metadata: Metadata, interrupt: Interrupt) -> None:
         """A dry run (APP-12): look, say what would happen, change nothing."""
         self._work.allow(metadata.policy.fetch_seconds)
-        order = await to_its_end(views.order, view, self._identity, self._places)
+        order = await run_in_thread(views.order, view, self._identity, self._places)
         planned = await self._work.plan(order, interrupt)
         self._dry, self.latest_plan = _dry(planned.plan), plans.to_json(planned.plan)
         self._looked_at = Version(order.commit, order.profile_hash)

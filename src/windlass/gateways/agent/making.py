@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from windlass.base.threads import to_its_end
+from windlass.base.tasks import run_in_thread
 from windlass.gateways.agent.interrupt import Interrupt
 from windlass.gateways.agent.pipe import BrokenPipe, Pipe
 from windlass.gateways.decide import policing, rendering, validation
@@ -89,8 +89,8 @@ class Making:
         if not due:
             return
         await self._interrupt.around(self._store.need(wanted.blob for wanted in due))
-        whole, in_pieces = await to_its_end(self._sorted, due, changes)
-        await to_its_end(self._make_whole, whole, changes)
+        whole, in_pieces = await run_in_thread(self._sorted, due, changes)
+        await run_in_thread(self._make_whole, whole, changes)
         for wanted in in_pieces:
             self._interrupt.check()
             self.rendered[wanted.path] = await self._poured(wanted, changes)

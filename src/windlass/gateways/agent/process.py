@@ -33,7 +33,7 @@ from structlog.contextvars import bound_contextvars
 from windlass.base import memory
 from windlass.base.clock import Clock, SystemClock
 from windlass.base.errors import WindlassError
-from windlass.base.threads import to_its_end
+from windlass.base.tasks import run_in_thread
 from windlass.gateways.agent import surroundings
 from windlass.gateways.agent.apply import Applier
 from windlass.gateways.agent.lock import Owner
@@ -98,7 +98,7 @@ class AgentProcess:
             try:
                 await self._work(applier)
             finally:
-                await to_its_end(applier.close)
+                await run_in_thread(applier.close)
 
     async def _opened_volume(self) -> Applier | None:
         """The data directory, as soon as it is there; None when it is time to stop."""
@@ -106,7 +106,7 @@ class AgentProcess:
         owner = Owner(who.pod_uid, who.pod_name, who.node)
         while not self._stopping.is_set():
             try:
-                return await to_its_end(Applier, self._settings.places.data, owner)
+                return await run_in_thread(Applier, self._settings.places.data, owner)
             except WindlassError as error:
                 _log.warning("data directory cannot be used", error=error.message)
             with contextlib.suppress(TimeoutError):
@@ -116,7 +116,7 @@ class AgentProcess:
 
     async def _work(self, applier: Applier) -> None:
         settings, who = self._settings, self._settings.identity
-        store = await to_its_end(
+        store = await run_in_thread(
             ExactStore.open,
             Git(settings.git),
             # Below it: the directory itself is a volume, which cannot be moved out of the way.
@@ -221,7 +221,7 @@ def _leave_now() -> None:
 
 async def run(settings: AgentSettings) -> None:
     """Run the agent until a signal ends it."""
-    memory.frugal()
+    memory.limit_arenas()
     windows.small()
     who = settings.identity
     with bound_contextvars(role="agent", namespace=who.namespace, cr=who.cr_name, pod=who.pod_name):

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from windlass.base.clock import Clock
 from windlass.base.redaction import process
-from windlass.base.threads import to_its_end
+from windlass.base.tasks import run_in_thread
 from windlass.gateways.agent import audit
 from windlass.gateways.agent.audit import Audit
 from windlass.gateways.agent.engine import Synced
@@ -115,6 +115,6 @@ class Recording:
     async def _author(self, commit: str) -> str:
         """Who wrote a commit; the files count, so a store that has lost it is no fault."""
         with contextlib.suppress(GitError):
-            name = await to_its_end(self._store.author_of, commit)
+            name = await run_in_thread(self._store.author_of, commit)
             return process.clean(name, limit=_LONGEST_AUTHOR)
         return ""

@@ -16,8 +16,7 @@ from typing import Any
 
 import structlog
 
-from windlass.base.backoff import Backoff
-from windlass.base.rate_limit import RateLimit
+from windlass.base.clock import Backoff, RateLimit
 from windlass.gateways.agent.watching import CONFIG_MAPS
 from windlass.gateways.decide.metadata import StatusObject
 from windlass.kube.api import Api

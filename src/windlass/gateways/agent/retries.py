@@ -8,8 +8,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from windlass.base.backoff import Backoff
-from windlass.base.clock import Clock
+from windlass.base.clock import Backoff, Clock
 from windlass.gateways.agent.telling import Condition
 
 FIRST_SECONDS = 5.0

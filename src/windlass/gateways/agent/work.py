@@ -17,7 +17,7 @@ from msgspec import structs
 from windlass.base import memory as memories
 from windlass.base.clock import Clock
 from windlass.base.errors import Retryable, Stalled, WindlassError
-from windlass.base.threads import to_its_end
+from windlass.base.tasks import run_in_thread
 from windlass.gateways.agent import holding
 from windlass.gateways.agent.apply import Applier
 from windlass.gateways.agent.audit import Audit
@@ -99,8 +99,8 @@ class Work:
 
     async def recall(self) -> None:
         """Read what is remembered, before the volume is ours."""
-        self.holding = holding.of(await to_its_end(self._applier.manifest))
-        self.memory = await to_its_end(self._file.read)
+        self.holding = holding.of(await run_in_thread(self._applier.manifest))
+        self.memory = await run_in_thread(self._file.read)
 
     async def start(self) -> Ended | None:
         """Take the volume and finish what a crash left, which is returned.
@@ -108,12 +108,12 @@ class Work:
         Raises while another one has the volume.
         """
         try:
-            resumed = await to_its_end(self._applier.start)
+            resumed = await run_in_thread(self._applier.start)
         except VolumeLocked:
             raise
         except WindlassError:
             # We may not write; a gateway on a tree that nobody is changing may still start.
-            self.is_sound = await to_its_end(self._is_settled)
+            self.is_sound = await run_in_thread(self._is_settled)
             raise
         if resumed is not None:
             self._metrics.journal_resumes.inc()
@@ -129,7 +129,7 @@ class Work:
     async def remember(self, **changes: Any) -> None:
         """Change the memory, durably."""
         memory = structs.replace(self.memory, **changes)
-        await to_its_end(self._file.write, memory)
+        await run_in_thread(self._file.write, memory)
         self.memory = memory
 
     def scanner(self, access: Access) -> Scanner:
@@ -159,11 +159,11 @@ class Work:
         `trigger` is the request that counts as heeded then, `occasion` is for the record.
         """
         began, before = self._clock.monotonic(), self.memory
-        held = await to_its_end(byte_watch.size, self._store.directory)
+        held = await run_in_thread(byte_watch.size, self._store.directory)
         try:
             done = await self._engine.sync(order, interrupt, before_commit=self._owe)
         except GivenUp:
-            await to_its_end(self._file.write, before)
+            await run_in_thread(self._file.write, before)
             self.memory = before
             raise
         except WindlassError as error:
@@ -171,7 +171,7 @@ class Work:
             await self._failed(order, error, began)
             raise
         finally:
-            await to_its_end(self._weigh, held)
+            await run_in_thread(self._weigh, held)
         await self._succeeded(order, done, began, trigger, occasion)
         return done
 
@@ -182,20 +182,20 @@ class Work:
         it. What cannot be undone for good counts as heeded, or nothing would ever come after.
         False where there is no apply to undo: a request outlives the volume it was made for.
         """
-        if not await to_its_end(self._applier.newest):
+        if not await run_in_thread(self._applier.newest):
             await self.remember(rollback=value, undoing=None)
             _log.info("nothing to roll back", request=value)
             return False
         owed, applied = frozenset(ScanKind), None
         try:
             begun = await self._begun(value)
-            if begun.tx == await to_its_end(self._applier.newest):
+            if begun.tx == await run_in_thread(self._applier.newest):
                 back = await self._engine.rollback()
                 owed, applied = back.scans, back.applied
         except Stalled:
             await self.remember(rollback=value, undoing=None)
             raise
-        self.holding = holding.of(await to_its_end(self._applier.manifest))
+        self.holding = holding.of(await run_in_thread(self._applier.manifest))
         undone = begun.of.commit if begun.of is not None else ""
         record = await self._recording.rollback(applied, self.holding, undone)
         self._recording.say(self.memory.audit, NOT_SCANNED)
@@ -220,8 +220,8 @@ class Work:
         known, here = self.memory.undoing, self.holding
         if known is None or known.value != value:
             mark = Mark(here.version.commit, here.version.profile_hash) if here else None
-            known = Undoing(value, await to_its_end(self._applier.newest), mark)
-            if await to_its_end(self._applier.can_undo):
+            known = Undoing(value, await run_in_thread(self._applier.newest), mark)
+            if await run_in_thread(self._applier.can_undo):
                 await self.remember(undoing=known, pending=tuple(sorted(ScanKind)))
         return known
 

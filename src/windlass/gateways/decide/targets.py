@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from windlass.api.ignitionsync import IgnitionSync, IgnitionSyncSpec
 from windlass.api.ignitionsync_profile import AdditionalFile, Normalize, Profile, ProfileMapping
-from windlass.base import duration
+from windlass.base import clock
 from windlass.gateways.decide import metadata, owned, paths, routing
 from windlass.gateways.decide.metadata import (
     Access,
@@ -108,8 +108,8 @@ def policy_of(spec: IgnitionSyncSpec) -> Policy:
     return Policy(
         scan_mode=scan.mode,
         scan_order=scan.order,
-        scan_request_seconds=duration.seconds(scan.request_timeout),
-        scan_completion_seconds=duration.seconds(scan.completion_timeout),
+        scan_request_seconds=clock.parse_duration(scan.request_timeout),
+        scan_completion_seconds=clock.parse_duration(scan.completion_timeout),
         delete_policy=safety.delete_policy,
         max_deletes=safety.max_deletes,
         max_delete_percent=safety.max_delete_percent,
@@ -117,10 +117,10 @@ def policy_of(spec: IgnitionSyncSpec) -> Policy:
         max_file_bytes=_bytes(safety.max_file_size),
         max_total_bytes=_bytes(safety.max_total_size),
         drift_mode=drift.mode,
-        drift_seconds=duration.seconds(drift.interval),
-        full_hash_seconds=duration.seconds(drift.full_hash_interval),
+        drift_seconds=clock.parse_duration(drift.interval),
+        full_hash_seconds=clock.parse_duration(drift.full_hash_interval),
         initial_sync=spec.agent.initial_sync_policy,
-        fetch_seconds=duration.seconds(spec.git.timeout),
+        fetch_seconds=clock.parse_duration(spec.git.timeout),
         verify_host_keys=ssh is None or not ssh.insecure_skip_host_key_check,
     )
 

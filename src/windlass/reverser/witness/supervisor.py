@@ -17,8 +17,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from windlass.base.backoff import Backoff
-from windlass.base.clock import Clock
+from windlass.base.clock import Backoff, Clock
 from windlass.reverser.witness import frames
 
 _log = structlog.get_logger(__name__)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from windlass.base.below import Below
+from windlass.base.safe_directory import SafeDirectory
 
 
 def test_a_file_is_made_with_the_directories_above_it(tmp_path: Path) -> None:
     """What was written is read back, and nothing temporary stays."""
-    below = Below(tmp_path / "root")
+    below = SafeDirectory(tmp_path / "root")
     below.write("a/b/c.yaml", b"one")
     below.write("a/b/c.yaml", b"two")
     assert below.read("a/b/c.yaml", limit=100) == b"two"
@@ -23,7 +23,7 @@ def test_a_file_is_made_with_the_directories_above_it(tmp_path: Path) -> None:
 def test_paths_that_lead_elsewhere_are_refused(tmp_path: Path, path: str) -> None:
     """Refused before anything is opened."""
     with pytest.raises(ValueError, match="not a path below"):
-        Below(tmp_path).write(path, b"x")
+        SafeDirectory(tmp_path).write(path, b"x")
 
 
 def test_a_symlinked_directory_is_not_followed(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_a_symlinked_directory_is_not_followed(tmp_path: Path) -> None:
     root.mkdir()
     (root / "v1").symlink_to(outside)
     with pytest.raises(OSError, match="v1"):
-        Below(root).write("v1/x.yaml", b"x")
+        SafeDirectory(root).write("v1/x.yaml", b"x")
     assert list(outside.iterdir()) == []
 
 
@@ -45,7 +45,7 @@ def test_a_symlinked_file_is_replaced_not_followed(tmp_path: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()
     (root / "x").symlink_to(secret)
-    below = Below(root)
+    below = SafeDirectory(root)
     with pytest.raises(OSError, match="x"):
         below.read("x", limit=10)
     below.write("x", b"new")
@@ -55,7 +55,7 @@ def test_a_symlinked_file_is_replaced_not_followed(tmp_path: Path) -> None:
 
 def test_removing_the_last_file_removes_empty_directories(tmp_path: Path) -> None:
     """Directories with something left in them stay."""
-    below = Below(tmp_path)
+    below = SafeDirectory(tmp_path)
     below.write("a/b/one", b"1")
     below.write("a/two", b"2")
     below.remove("a/b/one")
@@ -64,7 +64,7 @@ def test_removing_the_last_file_removes_empty_directories(tmp_path: Path) -> Non
 
 def test_reading_is_bounded(tmp_path: Path) -> None:
     """A huge file is cut one byte past the limit, so that it shows."""
-    below = Below(tmp_path)
+    below = SafeDirectory(tmp_path)
     below.write("big", b"x" * 100)
     content = below.read("big", limit=10)
     assert content is not None
@@ -74,7 +74,7 @@ def test_reading_is_bounded(tmp_path: Path) -> None:
 def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
     """Reading does not wait for a writer that never comes, and a pipe is no file to list."""
     os.mkfifo(tmp_path / "pipe")
-    below = Below(tmp_path)
+    below = SafeDirectory(tmp_path)
     with pytest.raises(OSError, match="not a plain file"):
         below.read("pipe", limit=10)
     assert list(below.files("")) == []

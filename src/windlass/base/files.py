@@ -1,4 +1,9 @@
-"""Files that are either the old one or the new one, also after a power cut."""
+"""Atomic writes, and files without a name.
+
+A file that is written here is either the old one or the new one, also after a power cut. A
+file without a name is for secrets that a child or a library must read as a file: others find
+nothing, and nothing stays behind when the process is killed.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 
-def write_bytes(path: Path, content: bytes, *, mode: int = 0o644) -> None:
+def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
     """Replace `path` by `content` in one step; the temporary file lies beside it."""
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     temporary = Path(name)
@@ -32,3 +37,16 @@ def _sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def anonymous_file(content: bytes) -> int:
+    """A descriptor to read `content` from; the caller closes it."""
+    if hasattr(os, "memfd_create"):
+        opened = os.memfd_create("windlass", os.MFD_CLOEXEC)
+    else:
+        opened, name = tempfile.mkstemp(prefix="windlass-")
+        Path(name).unlink()
+    view = memoryview(content)
+    while view:
+        view = view[os.write(opened, view) :]
+    return opened

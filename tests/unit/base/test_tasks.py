@@ -7,12 +7,12 @@ import threading
 
 import pytest
 
-from windlass.base import threads
+from windlass.base import tasks
 
 
 async def test_the_answer_of_a_thread_comes_back() -> None:
     """With its arguments."""
-    assert await threads.to_its_end(divmod, 7, 2) == (3, 1)
+    assert await tasks.run_in_thread(divmod, 7, 2) == (3, 1)
 
 
 async def test_a_cancelled_waiter_waits_for_the_end() -> None:
@@ -24,7 +24,7 @@ async def test_a_cancelled_waiter_waits_for_the_end() -> None:
         may_end.wait(10)
         made.append("file")
 
-    waiting = asyncio.create_task(threads.to_its_end(work))
+    waiting = asyncio.create_task(tasks.run_in_thread(work))
     await asyncio.to_thread(begun.wait, 10)
     for _ in range(2):
         waiting.cancel()
@@ -48,7 +48,7 @@ def test_a_loop_that_ends_waits_too() -> None:
 
     async def waiter() -> None:
         try:
-            await threads.to_its_end(work)
+            await tasks.run_in_thread(work)
         finally:
             made.clear()
 

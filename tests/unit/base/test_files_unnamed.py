@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from windlass.base import unnamed
+from windlass.base import files
 
 
 def test_content_is_read_again_and_again_and_has_no_name() -> None:
     """By offset and by the descriptor's own path; in no directory, and not for children."""
     content = b"secret" * 100_000
-    opened = unnamed.descriptor(content)
+    opened = files.anonymous_file(content)
     try:
         assert os.pread(opened, len(content) + 1, 0) == content
         place = Path(f"/proc/self/fd/{opened}")

@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.base.backoff import Backoff
+from windlass.base.clock import Backoff
 
 
 @given(seed=st.integers(), failures=st.integers(min_value=1, max_value=200))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.base import duration
+from windlass.base import clock
 
 
 @pytest.mark.parametrize(
@@ -13,11 +13,11 @@ from windlass.base import duration
 )
 def test_a_duration_is_the_sum_of_its_parts(text: str, length: float) -> None:
     """Each part counts by its unit."""
-    assert duration.seconds(text) == length
+    assert clock.parse_duration(text) == length
 
 
 @pytest.mark.parametrize("text", ["", "5", "-1s", "1y", "1.5h", "s", "1 s", "1s\n", "9" * 40 + "s"])
 def test_anything_else_is_refused_with_an_example(text: str) -> None:
     """The message shows how to write it."""
     with pytest.raises(ValueError, match="write it like 90s"):
-        duration.seconds(text)
+        clock.parse_duration(text)
