@@ -15,7 +15,7 @@ import yaml
 
 from bench.figure import Figure, at_least, median
 from bench.ground import Ground
-from windlass.objects import canonical, canonical_scalar, yaml_reader
+from windlass.objects import yaml_emitter, yaml_reader
 
 FIXTURES = Path(__file__).parents[1] / "tests" / "fixtures" / "kinds"
 _ROUNDS = 15
@@ -29,9 +29,9 @@ def measure(ground: Ground) -> Iterator[Figure]:
     theirs: list[float] = []
     with ground.progress.step(f"emitter: {_ROUNDS} rounds over {len(objects)} objects"):
         for _ in range(_ROUNDS):
-            canonical_scalar.memo.clear()
-            cold.append(_seconds(canonical.emit, objects))
-            ours.append(_seconds(canonical.emit, objects))
+            yaml_emitter.scalar_memo.clear()
+            cold.append(_seconds(yaml_emitter.emit, objects))
+            ours.append(_seconds(yaml_emitter.emit, objects))
             theirs.append(_seconds(_dump, objects))
     other = median(theirs) / len(objects)
     for what, found in (("warm", ours), ("first meeting of every text", cold)):

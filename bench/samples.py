@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 
 CONFIG_MAPS = GVR("", "v1", "configmaps")
 DEPLOYMENTS = GVR("apps", "v1", "deployments")

@@ -19,7 +19,7 @@ from tests.support.waiting import eventually
 from windlass.environments.decide import owned_objects
 from windlass.kube.api import Api
 from windlass.kube.errors import Forbidden
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.node]

@@ -22,7 +22,7 @@ from tests.support.waiting import eventually
 from windlass.api.registry import IGNITION_SYNCS
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 from windlass_dev.mock_gateway import gateway_pod
 from windlass_dev.mock_gateway.gateway_pod import GatewayPod
 from windlass_dev.node import windlass_container

@@ -20,8 +20,7 @@ from windlass.environments.holdings import NETWORK_POLICIES
 from windlass.environments.probe import NetworkProbe
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
+from windlass.objects.names import GVR, Object
 from windlass_dev.cluster import cluster as control_plane
 from windlass_dev.cluster import cluster_state, components
 from windlass_dev.cluster.local_cluster import LocalCluster

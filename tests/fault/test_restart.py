@@ -26,7 +26,7 @@ from tests.support.people import admin_of, swift_person
 from windlass.api.install import Install
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster

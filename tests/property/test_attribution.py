@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.few_draws import row, rows, shares
-from windlass.objects.gvr import GVR
-from windlass.objects.identity import Identity
+from windlass.objects.names import GVR, Identity
 from windlass.reverser.decide import attribution
 from windlass.reverser.decide.attribution import Observation, judge
 from windlass.reverser.decide.coverage import Coverage

@@ -19,7 +19,7 @@ from windlass.environments.decide import field_rules, kinds, manifests, marks, o
 from windlass.environments.decide.bundle import Bundle, BundleRefused
 from windlass.environments.decide.manifests import RenderRefused
 from windlass.environments.decide.marking import PRUNE, RECREATE
-from windlass.objects.json import JSON, Object
+from windlass.objects.names import JSON, Object
 
 FIELDS = (
     "spec", "metadata", "template", "jobTemplate", "selector", "matchLabels", "labels",

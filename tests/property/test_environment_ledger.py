@@ -21,7 +21,7 @@ from windlass.environments.decide.inventory import FIELD_MANAGER, Entry, Identit
 from windlass.environments.decide.ledger import Ledger
 from windlass.environments.decide.phase import CONDITIONS, Circumstances
 from windlass.objects.condition import Condition
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 POOL = [

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.environments.decide import charts, generated_values
-from windlass.objects import canonical
-from windlass.objects.json import Object
+from windlass.objects import yaml_emitter
+from windlass.objects.names import Object
 
 _TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 _PARTS = st.lists(st.one_of(_TEXTS, st.integers(0, 3)), min_size=1, max_size=4)
@@ -43,7 +43,7 @@ def _render(secrets: dict[str, dict[str, list[str | int]]], plain: Object, seed:
     data = {key: text(parts) for key, parts in plain.items()}
     rest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": data}
     return b"".join(
-        b"---\n# Source: shop/templates/all.yaml\n" + canonical.emit(obj)
+        b"---\n# Source: shop/templates/all.yaml\n" + yaml_emitter.emit(obj)
         for obj in (*objects, rest)
     )
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.few_draws import picks, row, rows, shares
-from windlass.objects.gvr import GVR
-from windlass.objects.key import Key
+from windlass.objects.names import GVR, Key
 from windlass.reverser.decide import preset, rules
 from windlass.reverser.decide.catalogue import Catalogue, Type
 from windlass.reverser.decide.plan import Plan

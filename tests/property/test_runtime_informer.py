@@ -17,8 +17,7 @@ from windlass.kube.follow import (
     SnapshotComplete,
     SnapshotStarted,
 )
-from windlass.objects.gvr import GVR
-from windlass.objects.key import Key
+from windlass.objects.names import GVR, Key
 from windlass.runtime.informer import Informer
 
 CHANGE = st.tuples(st.sampled_from("abcd"), st.sampled_from(["ADDED", "MODIFIED", "DELETED"]))

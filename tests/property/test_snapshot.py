@@ -8,9 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.few_draws import maps_of, picks, planted, rows, values_of
-from windlass.objects.gvr import GVR
-from windlass.objects.identity import Identity
-from windlass.objects.json import JSON, Object
+from windlass.objects.names import GVR, JSON, Identity, Object
 from windlass.reverser.decide import occupancy, paths, snapshot
 
 BASE = "clusters/prod"

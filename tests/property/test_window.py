@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.few_draws import rows, shares
-from windlass.objects.gvr import GVR
-from windlass.objects.identity import Identity
+from windlass.objects.names import GVR, Identity
 from windlass.reverser.arrival import Arrival
 from windlass.reverser.decide import transition, window
 from windlass.reverser.decide.attribution import Miss, Tier

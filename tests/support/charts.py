@@ -7,7 +7,7 @@ from typing import Any
 from tests.support import helm
 from tests.support.previews import Previews
 from tests.support.waiting import eventually
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 
 JOBS = GVR("batch", "v1", "jobs")
 

@@ -16,8 +16,7 @@ from windlass.kube.follow import (
     SnapshotComplete,
     SnapshotStarted,
 )
-from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
+from windlass.objects.names import GVR, Object
 
 CONFIGMAPS = GVR("", "v1", "configmaps")
 QUICK = FollowSettings(

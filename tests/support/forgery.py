@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from windlass.api.install import Install
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 from windlass_dev.cluster.local_cluster import LocalCluster
 
 _CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"

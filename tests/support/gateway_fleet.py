@@ -29,8 +29,7 @@ from windlass.gateways.decide.status_report import Report
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.errors import Forbidden, NotFound
-from windlass.objects.gvr import GVR
-from windlass.objects.key import Key
+from windlass.objects.names import GVR, Key
 from windlass.telemetry.gateway_metrics import GatewayMetrics
 
 PODS = GVR("", "v1", "pods")

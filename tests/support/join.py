@@ -21,7 +21,7 @@ from tests.support.join_samples import LABEL, Sample
 from windlass.base.clock import SystemClock
 from windlass.kube.connection import Connection
 from windlass.kube.follow import Observed, Scope, SnapshotComplete, follow
-from windlass.objects.json import JSON
+from windlass.objects.names import JSON
 from windlass.reverser.decide import decode, sanitise
 from windlass.reverser.decide.attribution import Observation, Verdict
 from windlass.reverser.decide.records import Records

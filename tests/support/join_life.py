@@ -17,7 +17,7 @@ from tests.support.join_samples import Sample
 from tests.support.rejecting_webhook import REFUSED
 from windlass.kube.api import Api
 from windlass.kube.errors import ApiError, Conflict, NotFound
-from windlass.objects.json import JSON, Object
+from windlass.objects.names import JSON, Object
 from windlass.reverser.decide import sanitise
 
 _MANAGER = "experiment"

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from windlass.kube.catalogue import ServedType
 from windlass.objects import yaml_reader
-from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
+from windlass.objects.names import GVR, Object
 from windlass.reverser.decide import catalogue, sanitise
 from windlass.reverser.decide.catalogue import Type
 

@@ -9,7 +9,7 @@ from windlass.environments.decide.bundle import Bundle, Place
 from windlass.environments.decide.manifests import Manifest
 from windlass.environments.decide.marks import Marks
 from windlass.environments.decide.reach import Classes, Reach
-from windlass.objects.json import JSON, Object
+from windlass.objects.names import JSON, Object
 
 OWNER = Marks("uid-1", "team-a", "shop-pr-1", "shop", "feature/x")
 FILE = "deploy/all.yaml"

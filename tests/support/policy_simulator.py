@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 Protocol = Literal["TCP", "UDP"]
 

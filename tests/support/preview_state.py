@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.support.previews import CONFIG_MAPS, DEPLOYMENTS, POLICIES, QUOTAS, Previews
 from windlass.environments.holdings import LIMIT_RANGES, ROLE_BINDINGS, SERVICE_ACCOUNTS
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 
 KINDS = (
     QUOTAS,

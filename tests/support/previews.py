@@ -24,8 +24,7 @@ from windlass.environments.decide.owned_objects import Subject
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.errors import NotFound
-from windlass.objects.gvr import GVR
-from windlass.objects.key import Key
+from windlass.objects.names import GVR, Key
 from windlass.runtime.controller import Reconcile
 from windlass.runtime.outcome import Outcome
 from windlass.telemetry.environment_metrics import EnvironmentMetrics

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tests.support.server_loop import server_loop
 from windlass.api import webhook
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 from windlass.web import admission
 from windlass.web.admission import AdmissionRequest
 from windlass.web.certificates import Authority

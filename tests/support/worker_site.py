@@ -16,9 +16,7 @@ from windlass.git.child import Git
 from windlass.git.format import objects
 from windlass.git.format.person import Person
 from windlass.git.listing import Listings
-from windlass.objects.gvr import GVR
-from windlass.objects.identity import Identity
-from windlass.objects.key import Key
+from windlass.objects.names import GVR, Identity, Key
 from windlass.reverser.arrival import Arrival
 from windlass.reverser.branch import Branch
 from windlass.reverser.decide import cadence, paths

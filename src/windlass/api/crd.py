@@ -7,8 +7,7 @@ from typing import get_type_hints
 from windlass.api import schema
 from windlass.api.group import VERSION
 from windlass.api.kind import Column, Kind
-from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
+from windlass.objects.names import GVR, Object
 
 CRDS = GVR("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 

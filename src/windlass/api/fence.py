@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from windlass.api import fence_bounds, role
 from windlass.api.fence_bounds import ADMISSION_GROUP, ENVIRONMENT_UID, NAMESPACE_TYPE, listed
 from windlass.api.install import Install
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 ENVIRONMENT = fence_bounds.ENVIRONMENT
 

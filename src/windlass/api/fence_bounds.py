@@ -28,7 +28,7 @@ from windlass.api import rbac_environments, role
 from windlass.api.group import CATALYST, CONFIGBUTLER, IGNITION
 from windlass.api.ignitionsync import OWNED_PREFIX
 from windlass.api.install import Install
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 ENVIRONMENT_UID = "catalyst.dev/environment-uid"
 """Annotation and label of a namespace: which Environment it belongs to."""

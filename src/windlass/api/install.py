@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 
 @dataclass(frozen=True, slots=True)

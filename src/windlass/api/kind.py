@@ -7,8 +7,7 @@ from typing import Literal
 
 from windlass.api.group import VERSION
 from windlass.api.resource import Resource
-from windlass.objects.gvr import GVK, GVR
-from windlass.objects.json import Object
+from windlass.objects.names import GVK, GVR, Object
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 
 
 class Metadata(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from windlass.api import crd, rbac
 from windlass.api.kind import Kind
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 _STATUS_TEXT = "Written by windlass; what stands there is never read back as an instruction."
 

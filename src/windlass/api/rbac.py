@@ -13,7 +13,7 @@ from typing import Literal
 from windlass.api import fence, rbac_environments, rbac_gateways, rbac_reverser, role
 from windlass.api.install import Install
 from windlass.api.rbac_reverser import WatchMode
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 Capability = Literal["reverser", "gateways", "environments"]
 CAPABILITIES: tuple[Capability, ...] = ("reverser", "gateways", "environments")

@@ -16,7 +16,7 @@ from windlass.api import role
 from windlass.api.group import CATALYST
 from windlass.api.install import Install
 from windlass.api.registry import ENVIRONMENT_KINDS
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 APPLIER = "windlass-applier"
 """The name to act as, of the RoleBinding that gives it rights, and of nothing else."""

@@ -10,7 +10,7 @@ from windlass.api import role
 from windlass.api.group import IGNITION
 from windlass.api.install import Install
 from windlass.api.registry import GATEWAY_KINDS
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 _KEEP = ("get", "list", "watch", "create", "patch", "delete")
 

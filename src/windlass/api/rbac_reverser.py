@@ -20,7 +20,7 @@ from windlass.api import preset, role
 from windlass.api.group import CONFIGBUTLER
 from windlass.api.install import Install
 from windlass.api.registry import REVERSER_KINDS
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 WatchMode = Literal["selected", "any"]
 

@@ -21,8 +21,7 @@ from windlass.api.metadata import Metadata
 from windlass.api.validation import FieldError, broken, validate
 from windlass.base.errors import Stalled
 from windlass.base.redaction import process
-from windlass.objects.json import Object
-from windlass.objects.key import Key
+from windlass.objects.names import Key, Object
 
 _SHOWN = 5
 

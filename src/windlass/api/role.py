@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from windlass.api.install import Install
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 RBAC_GROUP = "rbac.authorization.k8s.io"
 PURPOSE = "windlass.dev/purpose"

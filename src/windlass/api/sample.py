@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windlass.api.kind import Kind
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 
 def document(kind: Kind) -> Object:

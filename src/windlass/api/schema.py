@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct, inspect
 
 from windlass.api.constraint import Constraint, camel, quoted
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 _RULES = "x-kubernetes-validations"
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import base64
 
 from windlass.api.install import Install
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 PATH = "/process-validating-webhook/"
 """What every path begins with; the rest is known to those who may read the configuration."""

@@ -16,7 +16,7 @@ from windlass.git.settings import GitSettings
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.cursor import FollowSettings
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 from windlass.telemetry.environment_metrics import EnvironmentMetrics
 
 _REVIEWS = GVR("authentication.k8s.io", "v1", "selfsubjectreviews")

@@ -32,8 +32,7 @@ from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.errors import NotFound
 from windlass.kube.follow import Scope
-from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
+from windlass.objects.names import GVR, Object
 from windlass.runtime.informer import Informer
 from windlass.web import certificates, identity
 from windlass.web.identity import Identity, Names

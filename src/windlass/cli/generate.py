@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 if TYPE_CHECKING:
     from windlass.telemetry.metric_table import Declared

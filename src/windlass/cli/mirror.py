@@ -124,7 +124,7 @@ async def _dump(
 async def _cluster_uid(api: Api, server: str) -> str:
     """Which cluster the claim names; its address where kube-system may not be read."""
     from windlass.kube.errors import Forbidden
-    from windlass.objects.gvr import GVR
+    from windlass.objects.names import GVR
 
     try:
         system = await api.get(GVR("", "v1", "namespaces"), "kube-system")

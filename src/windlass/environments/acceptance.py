@@ -25,8 +25,7 @@ from windlass.base.errors import Stalled
 from windlass.environments.cache import Cache
 from windlass.environments.decide import wish
 from windlass.environments.decide.marks import Marks
-from windlass.objects.json import Object
-from windlass.objects.key import Key
+from windlass.objects.names import Key, Object
 from windlass.runtime.outcome import Notice, Outcome, Verdict
 
 OPERATOR_SUSPENDED = (

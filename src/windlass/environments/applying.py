@@ -38,7 +38,7 @@ from windlass.environments.progress import Applied, Done, Reached, Work
 from windlass.environments.refusals import Refusal
 from windlass.kube.connection import Connection
 from windlass.kube.errors import ApiError
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 from windlass.runtime.owned import Owned
 
 _AT_ONCE = 8

@@ -12,8 +12,7 @@ from windlass.api.environment import Environment
 from windlass.api.project import Project
 from windlass.base.errors import WindlassError
 from windlass.environments.decide import marks
-from windlass.objects.json import Object
-from windlass.objects.key import Key
+from windlass.objects.names import Key, Object
 from windlass.runtime.informer import Informer
 
 

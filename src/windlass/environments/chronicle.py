@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import structlog
 
-from windlass.objects.json import JSON, Object
+from windlass.objects.names import JSON, Object
 from windlass.runtime.outcome import Outcome
 
 _log = structlog.get_logger(__name__)

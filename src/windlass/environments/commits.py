@@ -23,7 +23,7 @@ from windlass.base.errors import Retryable
 from windlass.environments.decide.report import Source
 from windlass.environments.decide.wish import SourceWish
 from windlass.environments.source import Sources
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 
 _log = structlog.get_logger(__name__)
 

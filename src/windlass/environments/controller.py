@@ -50,9 +50,7 @@ from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.cursor import FollowSettings
 from windlass.kube.follow import Scope
-from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
-from windlass.objects.key import Key
+from windlass.objects.names import GVR, Key, Object
 from windlass.runtime.controller import Controller, Passed, Reconcile
 from windlass.runtime.events import EventRecorder, ObjectRef
 from windlass.runtime.informer import Informer

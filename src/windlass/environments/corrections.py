@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from windlass.base.clock import Clock
 from windlass.environments.measures import Measures
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 from windlass.runtime.events import EventRecorder, ObjectRef
 
 _QUIET_SECONDS = 60.0

@@ -20,8 +20,7 @@ from windlass.environments.decide.names import Identity
 from windlass.environments.measures import Measures, moment
 from windlass.environments.spaces import Spaces, blockers
 from windlass.kube.api import Api
-from windlass.objects.json import Object
-from windlass.objects.key import Key
+from windlass.objects.names import Key, Object
 from windlass.runtime import finalizer
 from windlass.runtime.events import EventRecorder, ObjectRef
 from windlass.runtime.outcome import Notice, Outcome, Verdict

@@ -45,8 +45,7 @@ from windlass.environments.spaces import Spaces
 from windlass.environments.turns import Rank, Turns
 from windlass.environments.wished_fences import FenceRefused, WishedFences
 from windlass.kube.api import Api
-from windlass.objects.json import Object
-from windlass.objects.key import Key
+from windlass.objects.names import Key, Object
 from windlass.runtime import finalizer, requests
 from windlass.runtime.outcome import Outcome, Verdict
 

@@ -39,8 +39,7 @@ from windlass.environments.holdings import (
 from windlass.kube.api import Api
 from windlass.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from windlass.objects import quantity
-from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
+from windlass.objects.names import GVR, Object
 from windlass.runtime.owned import Owned
 
 _RIGHTS_SECONDS = 1.0

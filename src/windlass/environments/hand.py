@@ -21,8 +21,7 @@ from windlass.environments.decide.marking import RECREATE
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.errors import Conflict, Forbidden, Invalid, NotFound
-from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
+from windlass.objects.names import GVR, Object
 from windlass.runtime.owned import Owned
 
 _MADE_ANEW = frozenset({"Deployment", "Job", "Pod", "ReplicationController"})

@@ -21,7 +21,7 @@ from windlass.environments.decide.readiness import Readiness
 from windlass.environments.decide.step import Finding
 from windlass.environments.holdings import PODS, Holdings
 from windlass.environments.measures import moment
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 _MOST_CHARS = 400
 

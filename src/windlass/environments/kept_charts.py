@@ -28,7 +28,7 @@ from windlass.environments.decide.marks import Marks, owner_uid
 from windlass.environments.holdings import SECRETS
 from windlass.kube.api import Api
 from windlass.kube.errors import NotFound
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 NAME = "windlass-release-chart"
 MOST_BYTES = 900 << 10

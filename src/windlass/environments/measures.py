@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from windlass.objects.json import Object
-from windlass.objects.key import Key
+from windlass.objects.names import Key, Object
 from windlass.runtime.outcome import Outcome
 from windlass.telemetry.environment_metrics import EnvironmentMetrics
 

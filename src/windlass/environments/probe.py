@@ -30,8 +30,7 @@ from windlass.environments.probe_places import FIELD_MANAGER, PlaceKeeper, Place
 from windlass.kube import paths
 from windlass.kube.api import Api
 from windlass.kube.errors import ApiError, Forbidden, NotFound, clean
-from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
+from windlass.objects.names import GVR, Object
 
 _PODS = GVR("", "v1", "pods")
 _LOOK_AGAIN_SECONDS = 0.3

@@ -26,7 +26,7 @@ from windlass.environments.decide import probe_places as places
 from windlass.environments.holdings import NAMESPACES, SERVICE_ACCOUNTS
 from windlass.kube.api import Api
 from windlass.kube.errors import ApiError, Conflict, Forbidden, NotFound
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 FIELD_MANAGER = "windlass-check"
 

@@ -13,7 +13,7 @@ from windlass.environments.decide.marks import Marks
 from windlass.environments.decide.step import Finding
 from windlass.environments.hand import Hand
 from windlass.environments.refusals import Refusal
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 Step = Literal["preDeploy", "prepare", "workloads", "postDeploy"]
 

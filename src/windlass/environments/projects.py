@@ -28,8 +28,7 @@ from windlass.environments.source import Sources
 from windlass.kube.api import Api
 from windlass.kube.errors import Conflict, NotFound
 from windlass.objects.condition import Condition
-from windlass.objects.json import Object
-from windlass.objects.key import Key
+from windlass.objects.names import Key, Object
 from windlass.runtime import finalizer
 from windlass.runtime.outcome import Notice, Outcome, Verdict
 

@@ -25,7 +25,7 @@ from windlass.environments.decide.report import Source
 from windlass.environments.decide.wish import WishRefused
 from windlass.environments.measures import Measures
 from windlass.environments.source import Choice, Files, Sources
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 
 REFUSALS = (WishRefused, RenderRefused, BundleRefused)
 

@@ -24,7 +24,7 @@ from windlass.environments.decide.pod_trouble import Trouble
 from windlass.environments.decide.readiness import Readiness
 from windlass.environments.decide.step import Finding
 from windlass.environments.holdings import PODS, SECRETS, Holdings
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 DEADLINE_SECONDS = 600.0
 REPLACING_SECONDS = 30.0

@@ -24,7 +24,7 @@ from windlass.environments.decide.step import Finding
 from windlass.environments.holdings import NAMESPACES, Holdings
 from windlass.kube.api import Api
 from windlass.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 from windlass.runtime.owned import Owned
 
 _LOOK_AGAIN_SECONDS = 5.0

@@ -20,7 +20,7 @@ from windlass.environments.measures import Measures
 from windlass.environments.spaces import Spaces
 from windlass.kube.api import Api
 from windlass.kube.errors import ApiError, NotFound
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 from windlass.runtime.events import EventRecorder, ObjectRef
 
 INTERVAL_SECONDS = 600.0

@@ -17,7 +17,7 @@ from windlass.environments.decide.fences import EgressRefused, Surroundings
 from windlass.environments.decide.quota import AboveMaximum
 from windlass.environments.decide.trust import Untrusted
 from windlass.environments.fencing import Fence
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 
 
 class FenceRefused(ValueError):

@@ -17,9 +17,7 @@ from windlass.gateways.decide.discovery import Discovery
 from windlass.gateways.decide.owned import MANAGER, Owner
 from windlass.kube.api import Api
 from windlass.kube.errors import Conflict, NotFound
-from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
-from windlass.objects.key import Key
+from windlass.objects.names import GVR, Key, Object
 from windlass.runtime.owned import Owned
 
 _AT_ONCE = 8

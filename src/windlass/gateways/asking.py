@@ -23,7 +23,7 @@ from windlass.base.errors import Stalled, WindlassError
 from windlass.git.credentials import Credentials
 from windlass.git.format.remote import Remote
 from windlass.git.format.resolution import Resolution
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 from windlass.sources import causes
 from windlass.sources.resolver import Resolver
 

@@ -25,9 +25,7 @@ from windlass.git.format.remote import Remote, RemoteRefused
 from windlass.kube.connection import Connection
 from windlass.kube.cursor import FollowSettings
 from windlass.kube.follow import Scope
-from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
-from windlass.objects.key import Key
+from windlass.objects.names import GVR, Key, Object
 from windlass.runtime.informer import Informer
 from windlass.runtime.recent import Recent
 

@@ -34,7 +34,7 @@ from windlass.git.turns import Turns
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.cursor import FollowSettings
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 from windlass.runtime.controller import Controller
 from windlass.runtime.events import EventRecorder, ObjectRef
 from windlass.runtime.queue import KeyedQueue

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import orjson
 
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 from windlass.runtime.controller import Reporting
 from windlass.runtime.events import EventRecorder, ObjectRef
 from windlass.runtime.failure import INTERNAL

@@ -21,7 +21,7 @@ from windlass.gateways.decide.owned import MANAGER
 from windlass.gateways.observe import Snapshot
 from windlass.kube.api import Api
 from windlass.kube.errors import ApiError, Throttled, Unavailable
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 from windlass.runtime import finalizer
 from windlass.runtime.outcome import Outcome
 

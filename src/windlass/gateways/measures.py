@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from windlass.gateways.decide.standing import Standing, Tally
 from windlass.objects.condition import Status
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 from windlass.runtime.controller import Passed
 from windlass.runtime.outcome import READY, RECONCILING, STALLED, Outcome
 from windlass.runtime.reporter import Reporter, Sighting

@@ -18,8 +18,7 @@ from windlass.gateways.decide.discovery import Claim
 from windlass.gateways.decide.owned import Owner
 from windlass.gateways.decide.pods import LivePod
 from windlass.gateways.decide.status_report import Report
-from windlass.objects.json import Object
-from windlass.objects.key import Key
+from windlass.objects.names import Key, Object
 from windlass.runtime import requests
 
 _WITHOUT_SOURCE = frozenset(("SourceUnavailable", "WaitingForGit"))

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from windlass.base.clock import Clock, RateLimit
 from windlass.kube.api import Api
-from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
-from windlass.objects.key import Key
+from windlass.objects.names import GVR, Key, Object
 
 _BURST = 2
 

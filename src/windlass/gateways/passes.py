@@ -56,7 +56,7 @@ from windlass.git.format.remote import Remote
 from windlass.git.settings import GitSettings
 from windlass.kube.api import Api
 from windlass.kube.errors import Invalid
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 from windlass.runtime import finalizer
 from windlass.runtime.events import EventRecorder, ObjectRef
 from windlass.runtime.outcome import Outcome

@@ -21,8 +21,7 @@ from windlass.kube import paths
 from windlass.kube.connection import Connection
 from windlass.kube.errors import ApiError, Fenced
 from windlass.kube.pages import Page
-from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
+from windlass.objects.names import GVR, Object
 
 _JSON = "application/json"
 _MERGE_PATCH = "application/merge-patch+json"

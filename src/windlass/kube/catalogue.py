@@ -12,8 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from windlass.objects.gvr import GVK, GVR
-from windlass.objects.json import Object
+from windlass.objects.names import GVK, GVR, Object
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from windlass.kube import auth, configuration, errors, half_open, kept
 from windlass.kube.configuration import Access
 from windlass.kube.kept import KeptTransport
 from windlass.kube.transport import StreamTransport
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 65.0

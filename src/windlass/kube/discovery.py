@@ -13,8 +13,7 @@ from windlass.kube import catalogue, paths
 from windlass.kube.api import Api
 from windlass.kube.catalogue import Catalogue, GroupVersion, ServedType
 from windlass.kube.errors import ApiError
-from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
+from windlass.objects.names import GVR, Object
 
 __all__ = ["Catalogue", "ServedType", "discover"]
 

@@ -35,7 +35,7 @@ from windlass.kube.cursor import Cursor, Ending, FollowSettings, Reason, State, 
 from windlass.kube.envelope import EnvelopeBroken, WatchLine
 from windlass.kube.errors import ApiError, Unavailable
 from windlass.kube.watch import WatchStream, open_watch
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 
 __all__ = [
     "FollowItem",

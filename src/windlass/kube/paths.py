@@ -9,7 +9,7 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from windlass.base.errors import Stalled
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 
 
 def group_version(gvr: GVR) -> str:

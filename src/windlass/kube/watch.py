@@ -18,7 +18,7 @@ from windlass.kube import envelope, paths
 from windlass.kube.connection import Connection
 from windlass.kube.envelope import EnvelopeBroken, WatchLine
 from windlass.kube.lines import LineSplitter
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 
 __all__ = ["EnvelopeBroken", "WatchLine", "WatchStream", "open_watch"]
 

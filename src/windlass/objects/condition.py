@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 Status = Literal["True", "False", "Unknown"]
 

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from windlass.objects.json import JSON
+from windlass.objects.names import JSON
 
 _GAP = re.compile(r"\s*(?:---[ \t]*(?:\r?\n|\Z)\s*)*")
 _OPENING = ("{", "[")

@@ -22,7 +22,7 @@ from typing import Any
 import yaml
 
 from windlass.objects import json_reader
-from windlass.objects.json import JSON
+from windlass.objects.names import JSON
 
 LARGEST_BYTES = 2 * 1024 * 1024
 DEEPEST = 256

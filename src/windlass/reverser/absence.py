@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from windlass.kube.api import Api
 from windlass.kube.errors import ApiError, NotFound
-from windlass.objects.identity import Identity
+from windlass.objects.names import Identity
 
 QUESTION_SECONDS = 1 / 50
 """The least time between two questions of one asker."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import msgspec
 import structlog
 
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 from windlass.runtime.events import EventRecorder, ObjectRef
 from windlass.runtime.outcome import Notice
 

@@ -13,7 +13,7 @@ from windlass.api.gitdestination import GitDestination
 from windlass.api.gitrepoconfig import GitRepoConfig
 from windlass.api.watchrule import WatchRule
 from windlass.base.errors import Stalled
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 from windlass.runtime.informer import Informer
 
 Rule = WatchRule | ClusterWatchRule

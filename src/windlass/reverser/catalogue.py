@@ -17,7 +17,7 @@ from windlass.base.errors import WindlassError
 from windlass.kube import discovery
 from windlass.kube.api import Api
 from windlass.kube.catalogue import Catalogue as Served
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 from windlass.reverser.decide.catalogue import Catalogue, Type
 
 CUSTOM_RESOURCE_DEFINITIONS = GVR("apiextensions.k8s.io", "v1", "customresourcedefinitions")

@@ -25,8 +25,7 @@ from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.cursor import FollowSettings
 from windlass.kube.follow import Scope
-from windlass.objects.gvr import GVR
-from windlass.objects.key import Key
+from windlass.objects.names import GVR, Key
 from windlass.reverser import salt
 from windlass.reverser.announcer import Announcer
 from windlass.reverser.cache import Cache

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from windlass.kube.follow import Scope
-from windlass.objects.gvr import GVR
-from windlass.objects.identity import Identity
-from windlass.objects.key import Key
+from windlass.objects.names import GVR, Identity, Key
 from windlass.reverser.arrival import Arrival, Sweep
 from windlass.reverser.decide.plan import Route
 from windlass.reverser.decide.transition import Operation

@@ -14,7 +14,7 @@ from windlass.base.errors import Stalled, Waiting, WindlassError
 from windlass.git.format import refs
 from windlass.git.format.listing import Listing
 from windlass.git.format.person import Person
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 from windlass.reverser import opening
 from windlass.reverser.cache import Cache, repository_key
 from windlass.reverser.decide import claim, destination_report, references, secrets

@@ -16,7 +16,7 @@ from datetime import datetime
 
 from windlass.base.errors import WindlassError
 from windlass.git.store import Entry
-from windlass.objects.identity import Identity
+from windlass.objects.names import Identity
 from windlass.reverser.arrival import Arrival, Review, Sweep
 from windlass.reverser.decide import claim, occupancy
 from windlass.reverser.decide.attribution import Observation, Verdict

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from windlass.base.clock import Clock
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 from windlass.reverser.mirror import Mirror
 from windlass.runtime.queue import KeyedQueue
 from windlass.telemetry.metrics import Metrics

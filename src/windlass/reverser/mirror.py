@@ -23,10 +23,8 @@ from windlass.kube.connection import Connection
 from windlass.kube.cursor import FollowSettings
 from windlass.kube.errors import ApiError
 from windlass.kube.follow import Scope
-from windlass.objects import canonical
-from windlass.objects.gvr import GVR
-from windlass.objects.identity import Identity
-from windlass.objects.key import Key
+from windlass.objects import yaml_emitter
+from windlass.objects.names import GVR, Identity, Key
 from windlass.reverser import absence
 from windlass.reverser.arrival import Arrival, Sweep
 from windlass.reverser.decide import announcement, paths
@@ -379,7 +377,7 @@ class Mirror:
             return gone
         if sighting.unwanted(include_owned=route.include_owned):
             return replace(gone, reason=sighting.aside_because)
-        content = canonical.emit(self._lens.protected(sighting.cleaned, identity, target.salt))
+        content = yaml_emitter.emit(self._lens.protected(sighting.cleaned, identity, target.salt))
         return replace(arrival, blob=objects.blob_id(content), content=content, size=len(content))
 
 

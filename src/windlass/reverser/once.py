@@ -19,10 +19,8 @@ from windlass.base.safe_directory import SafeDirectory
 from windlass.kube import discovery
 from windlass.kube.api import Api
 from windlass.kube.errors import ApiError
-from windlass.objects import canonical, yaml_reader
-from windlass.objects.identity import Identity
-from windlass.objects.json import Object
-from windlass.objects.key import Key
+from windlass.objects import yaml_emitter, yaml_reader
+from windlass.objects.names import Identity, Key, Object
 from windlass.reverser import absence, catalogue
 from windlass.reverser.decide import claim, paths, rules, snapshot
 from windlass.reverser.decide.catalogue import Catalogue
@@ -147,7 +145,7 @@ class Dump:
         self._below = below
         self._lens = lens
         self._salt = salt
-        self._claim = claim.Claim(cluster_uid, DESTINATION, canonical.EMITTER)
+        self._claim = claim.Claim(cluster_uid, DESTINATION, yaml_emitter.EMITTER)
         self._writes = writes
         self._prunes = prunes
         self._progress = progress
@@ -218,7 +216,7 @@ class Dump:
 
     def _file(self, path: str, sighting: Sighting, kind: str) -> None:
         identity = sighting.identity
-        content = canonical.emit(self._lens.protected(sighting.cleaned, identity, self._salt))
+        content = yaml_emitter.emit(self._lens.protected(sighting.cleaned, identity, self._salt))
         try:
             present = self._below.read(path, limit=_LARGEST_FILE)
         except IsADirectoryError:

@@ -14,7 +14,7 @@ import structlog
 from windlass.base.clock import Backoff
 from windlass.base.errors import Retryable, Stalled, Waiting, WindlassError
 from windlass.git.errors import GitError
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 from windlass.reverser.folder import Folder
 from windlass.telemetry.reasons import EventReason
 

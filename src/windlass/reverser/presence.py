@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from windlass.kube.follow import Scope
-from windlass.objects.identity import Identity
-from windlass.objects.key import Key
+from windlass.objects.names import Identity, Key
 from windlass.reverser.arrival import Sweep
 from windlass.reverser.decide.transition import Operation
 

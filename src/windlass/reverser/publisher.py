@@ -22,8 +22,8 @@ from windlass.base.clock import Clock
 from windlass.git import commit, edit
 from windlass.git.edit import Editing
 from windlass.git.format.person import Person
-from windlass.objects import canonical
-from windlass.objects.identity import Identity
+from windlass.objects import yaml_emitter
+from windlass.objects.names import Identity
 from windlass.reverser import authorship
 from windlass.reverser.arrival import Arrival
 from windlass.reverser.authorship import Judge, Verdicts
@@ -216,7 +216,7 @@ class Publisher:
         return claim.Claim(
             cluster=self._signature.cluster_uid,
             destination=str(folder.target.key),
-            emitter=canonical.EMITTER,
+            emitter=yaml_emitter.EMITTER,
         )
 
     def _committed(

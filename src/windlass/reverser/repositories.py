@@ -24,7 +24,7 @@ from windlass.git.format.listing import Listing
 from windlass.git.format.remote import Remote, RemoteRefused
 from windlass.git.listing import Listings
 from windlass.kube.api import Api
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 from windlass.reverser import credentials
 from windlass.reverser.cache import Cache
 from windlass.reverser.decide import repository_report

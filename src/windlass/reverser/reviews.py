@@ -20,7 +20,7 @@ from windlass.api import registry
 from windlass.base.clock import Clock
 from windlass.kube.api import Api
 from windlass.kube.errors import ApiError
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 from windlass.reverser.arrival import Review
 from windlass.reverser.cache import Cache, Named
 from windlass.reverser.decide.catalogue import Catalogue

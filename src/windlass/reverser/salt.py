@@ -13,8 +13,7 @@ from windlass.api.install import Install
 from windlass.base.errors import Fatal
 from windlass.kube.api import Api
 from windlass.kube.errors import AlreadyExists, NotFound
-from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
+from windlass.objects.names import GVR, Object
 
 SECRETS = GVR("", "v1", "secrets")
 BYTES = 32

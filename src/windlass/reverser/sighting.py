@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windlass.objects.gvr import GVR
-from windlass.objects.identity import Identity
-from windlass.objects.json import Object
+from windlass.objects.names import GVR, Identity, Object
 from windlass.reverser.decide import coverage, decode, digest, noise, sanitise, secrets
 from windlass.reverser.decide.transition import Operation
 from windlass.telemetry.reasons import SkipReason

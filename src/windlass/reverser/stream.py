@@ -43,9 +43,8 @@ from windlass.kube.follow import (
     SnapshotStarted,
     follow,
 )
-from windlass.objects import canonical
-from windlass.objects.identity import Identity
-from windlass.objects.key import Key
+from windlass.objects import yaml_emitter
+from windlass.objects.names import Identity, Key
 from windlass.reverser.arrival import Arrival
 from windlass.reverser.decide import paths
 from windlass.reverser.decide.attribution import Observation
@@ -300,9 +299,9 @@ class Stream:
         if key not in emitted:
             obj = self._lens.protected(sighting.cleaned, sighting.identity, salt)
             if size > _LARGE_BYTES:
-                emitted[key] = await asyncio.to_thread(canonical.emit, obj)
+                emitted[key] = await asyncio.to_thread(yaml_emitter.emit, obj)
             else:
-                emitted[key] = canonical.emit(obj)
+                emitted[key] = yaml_emitter.emit(obj)
         return emitted[key]
 
     def _set_aside(

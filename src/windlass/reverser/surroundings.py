@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from windlass.objects.identity import Identity
-from windlass.objects.key import Key
+from windlass.objects.names import Identity, Key
 from windlass.reverser.arrival import Arrival
 from windlass.reverser.decide.attribution import Verdict
 from windlass.reverser.decide.selected import Selected

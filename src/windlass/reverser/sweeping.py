@@ -14,8 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from datetime import datetime
 
 from windlass.objects import yaml_reader
-from windlass.objects.identity import Identity
-from windlass.objects.json import Object
+from windlass.objects.names import Identity, Object
 from windlass.reverser import absence
 from windlass.reverser.arrival import Arrival, Sweep
 from windlass.reverser.branch import Branch

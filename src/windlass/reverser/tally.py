@@ -7,8 +7,7 @@ from weakref import WeakKeyDictionary
 
 import structlog
 
-from windlass.objects.identity import Identity
-from windlass.objects.key import Key
+from windlass.objects.names import Identity, Key
 from windlass.reverser.decide.attribution import Verdict
 from windlass.reverser.decide.window import PlannedCommit
 from windlass.reverser.publisher import Delivery

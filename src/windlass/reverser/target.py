@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from windlass.git.credentials import Credentials
 from windlass.git.format.person import Person
 from windlass.git.format.remote import Remote
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 from windlass.reverser.decide.transition import Prune
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import msgspec
 
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 from windlass.reverser.sighting import Sighting
 
 

@@ -8,8 +8,7 @@ from windlass.api import registry
 from windlass.api.clusterwatchrule import ClusterWatchRule
 from windlass.api.watchrule import WatchRule
 from windlass.base.errors import Stalled, Waiting, WindlassError
-from windlass.objects.identity import Identity
-from windlass.objects.key import Key
+from windlass.objects.names import Identity, Key
 from windlass.reverser.cache import Cache, Rule, destination_key
 from windlass.reverser.decide import references, rule_report, rules
 from windlass.reverser.decide.catalogue import Catalogue

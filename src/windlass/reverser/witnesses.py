@@ -6,9 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from windlass.base.clock import Clock
-from windlass.objects.gvr import GVR
-from windlass.objects.identity import Identity
-from windlass.objects.key import Key
+from windlass.objects.names import GVR, Identity, Key
 from windlass.reverser.decide import attribution
 from windlass.reverser.decide.attribution import Observation, Verdict
 from windlass.reverser.decide.coverage import Coverage

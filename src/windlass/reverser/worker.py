@@ -30,7 +30,7 @@ from windlass.base.errors import Retryable, Stalled, WindlassError
 from windlass.git import push as pushing
 from windlass.git.child import Git
 from windlass.git.errors import StoreCorrupt
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 from windlass.reverser import authorship, batching, opening, telling
 from windlass.reverser.arrival import Arrival, Review, Sweep
 from windlass.reverser.branch import Branch

@@ -10,7 +10,7 @@ from pathlib import Path
 from windlass.base.clock import Clock
 from windlass.git.child import Git
 from windlass.git.listing import Listings
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 from windlass.reverser.authorship import Judge
 from windlass.reverser.branch import Branch
 from windlass.reverser.decide import cadence

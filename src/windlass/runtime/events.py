@@ -21,8 +21,7 @@ from windlass.base.clock import Clock, SystemClock
 from windlass.base.errors import Retryable
 from windlass.base.redaction import process, visible
 from windlass.kube.errors import AlreadyExists
-from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
+from windlass.objects.names import GVR, Object
 from windlass.runtime.outcome import Weight
 
 EVENTS = GVR("events.k8s.io", "v1", "events")

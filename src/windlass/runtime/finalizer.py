@@ -11,8 +11,7 @@ from typing import Protocol
 
 from windlass.base import failpoint
 from windlass.kube.errors import Conflict, NotFound
-from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
+from windlass.objects.names import GVR, Object
 
 
 class Patching(Protocol):

@@ -40,7 +40,7 @@ from windlass.kube.follow import (
     SnapshotStarted,
     follow,
 )
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 from windlass.runtime import metadata
 
 _BREATH = 256

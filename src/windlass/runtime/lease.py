@@ -20,8 +20,7 @@ from windlass.base import failpoint
 from windlass.base.clock import Clock, SystemClock
 from windlass.base.errors import Retryable
 from windlass.kube.errors import AlreadyExists, Conflict, NotFound
-from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
+from windlass.objects.names import GVR, Object
 from windlass.runtime.election import Candidacy, Record, Step, Terms, nobody_is_dead
 
 LEASES = GVR("coordination.k8s.io", "v1", "leases")

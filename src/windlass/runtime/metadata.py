@@ -10,7 +10,7 @@ import json
 
 import msgspec
 
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 
 _DIGEST_BYTES = 16
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from windlass.objects.condition import Condition, Status
-from windlass.objects.json import JSON
+from windlass.objects.names import JSON
 
 READY = "Ready"
 RECONCILING = "Reconciling"

@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from windlass.base import failpoint
-from windlass.objects import managed
-from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
+from windlass.objects import managed_fields
+from windlass.objects.names import GVR, Object
 
 _SECOND_LOOKS = 4096
 
@@ -39,7 +38,7 @@ class Owned:
         # to that very wish is the measure. And a version once compared need not be again.
         if self._settled.get(_version(live)) == wanted:
             return True
-        if not managed.is_as_wanted(wanted, live, self._manager):
+        if not managed_fields.is_up_to_date(wanted, live, self._manager):
             return False
         self._remember(live, wanted)
         return True

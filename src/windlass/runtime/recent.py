@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 import orjson
 
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 P = TypeVar("P", bound=Hashable)
 

@@ -19,9 +19,7 @@ from windlass.base import failpoint
 from windlass.base.clock import Clock, SystemClock
 from windlass.base.errors import Retryable
 from windlass.kube.errors import Conflict, NotFound
-from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
-from windlass.objects.key import Key
+from windlass.objects.names import GVR, Key, Object
 from windlass.runtime import requests, summary
 from windlass.runtime.events import EventRecorder, ObjectRef
 from windlass.runtime.outcome import READY, Notice, Outcome, Weight

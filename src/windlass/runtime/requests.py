@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from windlass.objects.json import JSON, Object
+from windlass.objects.names import JSON, Object
 
 ANNOTATIONS = ("windlass.dev/requestedAt", "reconcile.fluxcd.io/requestedAt")
 ACKNOWLEDGEMENT = "lastHandledReconcileAt"

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 
 from windlass.base.redaction import process, visible
 from windlass.objects.condition import Condition, Status, merged
-from windlass.objects.json import JSON, Object
+from windlass.objects.names import JSON, Object
 from windlass.runtime import requests
 from windlass.runtime.outcome import READY, RECONCILING, STALLED, SUMMARY_TYPES, Outcome
 

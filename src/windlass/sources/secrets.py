@@ -16,8 +16,7 @@ from windlass.base.errors import Waiting
 from windlass.git.errors import SecretMalformed
 from windlass.kube.api import Api
 from windlass.kube.errors import Forbidden, NotFound
-from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
+from windlass.objects.names import GVR, Object
 
 SECRETS = GVR("", "v1", "secrets")
 CONFIG_MAPS = GVR("", "v1", "configmaps")

@@ -24,7 +24,7 @@ from starlette.types import Receive, Scope, Send
 
 from windlass.base.clock import Clock, SystemClock
 from windlass.base.errors import WindlassError
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 from windlass.web.protocol import VOUCH
 
 _API_VERSION = "admission.k8s.io/v1"

@@ -21,7 +21,7 @@ from tests.support.previews import (
     deployment,
 )
 from tests.support.waiting import eventually
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 
 pytestmark = pytest.mark.cluster
 

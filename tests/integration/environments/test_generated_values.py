@@ -21,8 +21,7 @@ from windlass.environments.decide import charts as chart_objects
 from windlass.environments.decide import helm_values
 from windlass.environments.kept_charts import KeptCharts
 from windlass.environments.offers import Offer
-from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
+from windlass.objects.names import GVR, Object
 
 pytestmark = pytest.mark.cluster
 

@@ -14,7 +14,7 @@ from tests.support.waiting import eventually
 from windlass.environments.decide import isolation, quota
 from windlass.environments.decide.fences import Surroundings
 from windlass.kube.errors import NotFound
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster

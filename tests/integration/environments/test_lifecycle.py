@@ -20,7 +20,7 @@ from tests.support.previews import (
 from tests.support.waiting import eventually
 from windlass.api import crd, environment
 from windlass.kube.errors import Invalid
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 
 pytestmark = pytest.mark.cluster
 

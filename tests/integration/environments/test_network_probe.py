@@ -20,7 +20,7 @@ from windlass.environments.holdings import NAMESPACES
 from windlass.environments.probe import NetworkProbe
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster

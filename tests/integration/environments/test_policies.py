@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.previews import DEPLOYMENTS, NAMESPACES, POLICIES, QUOTAS, Previews, deployment
 from tests.support.waiting import eventually
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 
 pytestmark = pytest.mark.cluster
 

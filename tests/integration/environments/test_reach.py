@@ -12,7 +12,7 @@ from tests.support.previews import CLAIMS, DEPLOYMENTS, MANAGER, Previews, deplo
 from tests.support.waiting import eventually
 from windlass.environments.decide.reach import Reach
 from windlass.kube.errors import NotFound
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 
 pytestmark = pytest.mark.cluster
 

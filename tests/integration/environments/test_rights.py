@@ -12,7 +12,7 @@ from windlass.environments.decide.owned_objects import applier_user
 from windlass.environments.guard import Guard
 from windlass.kube.api import Api
 from windlass.kube.errors import Forbidden
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 
 pytestmark = pytest.mark.cluster
 

@@ -11,7 +11,7 @@ from tests.support import helm
 from tests.support.charts import chart
 from tests.support.previews import CONFIG_MAP, CONFIG_MAPS, Previews, deployment
 from tests.support.waiting import eventually
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 
 pytestmark = pytest.mark.cluster
 

@@ -24,7 +24,7 @@ from tests.support.waiting import eventually
 from windlass.api import rbac
 from windlass.api.registry import IGNITION_SYNCS
 from windlass.kube.connection import Connection
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 from windlass_dev.git_server.fault_injection import GitFault
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from windlass.kube.catalogue import Catalogue, ServedType
 from windlass.kube.connection import Connection
 from windlass.kube.discovery import discover
 from windlass.kube.errors import Unavailable
-from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
+from windlass.objects.names import GVR, Object
 
 pytestmark = pytest.mark.cluster
 

@@ -21,7 +21,7 @@ from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.errors import Forbidden, Unavailable
 from windlass.kube.follow import Interrupted, Scope, follow
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 
 if TYPE_CHECKING:
     from windlass_dev.cluster.local_cluster import LocalCluster

@@ -27,7 +27,7 @@ from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.discovery import discover
 from windlass.kube.errors import ApiError, Forbidden
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 from windlass.web.admission import AdmissionEndpoint
 from windlass.web.serve import Server
 from windlass_dev.cluster.local_cluster import LocalCluster

@@ -22,7 +22,7 @@ from tests.support.people import Swift, admin_of
 from tests.support.rejecting_webhook import REFUSED, Refuser, hosted, registered
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 from windlass.web.admission import AdmissionRequest
 from windlass_dev.cluster.local_cluster import LocalCluster
 

@@ -14,7 +14,7 @@ from windlass.base.errors import WindlassError
 from windlass.base.safe_directory import SafeDirectory
 from windlass.kube.api import Api
 from windlass.kube.errors import NotFound
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 from windlass.reverser import once
 from windlass.reverser.decide import claim
 from windlass.reverser.decide.rules import Selection, mask

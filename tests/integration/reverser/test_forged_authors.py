@@ -21,7 +21,7 @@ from tests.support.gitserver import Served
 from tests.support.mirrored import GROUP, Mirrored
 from tests.support.operator import Operator, eventually
 from tests.support.people import Swift, SwiftMirrored, admin_of
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster

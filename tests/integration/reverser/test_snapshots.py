@@ -24,8 +24,7 @@ from tests.support.widgets import Widgets
 from windlass.base.clock import SystemClock
 from windlass.kube.connection import Connection
 from windlass.kube.follow import Scope, SnapshotComplete, follow
-from windlass.objects.gvr import GVR
-from windlass.objects.identity import Identity
+from windlass.objects.names import GVR, Identity
 from windlass.reverser.mirror import Mirror
 from windlass.reverser.sighting import Lens
 from windlass.reverser.tally import Tally

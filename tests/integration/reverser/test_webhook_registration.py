@@ -13,7 +13,7 @@ from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
 from tests.support.people import admin_of
 from windlass.api.install import Install
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 from windlass_dev.cluster.installer import install
 from windlass_dev.cluster.local_cluster import LocalCluster
 

@@ -15,7 +15,7 @@ from windlass.base.errors import Retryable
 from windlass.git import push as pushing
 from windlass.git.errors import GitError
 from windlass.git.format import failures, objects
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 from windlass.reverser import batching
 from windlass.reverser import branch as branch_module
 from windlass.reverser.arrival import Arrival, Review, Sweep

@@ -12,7 +12,7 @@ import pytest
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.errors import AlreadyExists, NotFound
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 
 if TYPE_CHECKING:
     from windlass_dev.cluster.local_cluster import LocalCluster

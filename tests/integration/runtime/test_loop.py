@@ -15,8 +15,7 @@ from windlass.base.errors import Stalled, Waiting
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.follow import Scope
-from windlass.objects.gvr import GVR
-from windlass.objects.key import Key
+from windlass.objects.names import GVR, Key
 from windlass.runtime.controller import Controller
 from windlass.runtime.events import EVENTS, EventRecorder
 from windlass.runtime.informer import Informer

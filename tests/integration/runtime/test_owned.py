@@ -9,8 +9,8 @@ import pytest
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.errors import Forbidden
-from windlass.objects import managed
-from windlass.objects.gvr import GVR
+from windlass.objects import managed_fields
+from windlass.objects.names import GVR
 from windlass.runtime import finalizer
 from windlass.runtime.owned import Owned
 
@@ -126,7 +126,7 @@ async def test_defaults_inside_whole_lists_are_learnt(api: Api, namespace: str) 
     wanted["spec"] = {"podSelector": {}, "egress": [{"ports": [{"port": 443}]}]}
     owned = Owned(api, MANAGER)
     first = await owned.ensure(gvr, wanted, None)
-    assert not managed.is_as_wanted(wanted, first, MANAGER)
+    assert not managed_fields.is_up_to_date(wanted, first, MANAGER)
     live = await api.get(gvr, "owned", namespace)
     assert await owned.ensure(gvr, wanted, live) is live
     after_a_restart = await Owned(api, MANAGER).ensure(gvr, wanted, live)

@@ -6,7 +6,7 @@ from windlass.api import fence, fence_bounds, rbac, rbac_environments
 from windlass.api.install import Install
 from windlass.environments import kept_charts
 from windlass.environments.decide import ledger, marks, owned_objects
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 
 def _policy(name: str, subject: Object | None = None) -> Object:

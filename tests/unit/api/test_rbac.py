@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from windlass.api import preset, rbac
 from windlass.api.install import Install
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 
 def _roles(documents: list[Object]) -> dict[str, Object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windlass.api import registry
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 
 
 def test_resources() -> None:

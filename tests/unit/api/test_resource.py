@@ -17,7 +17,7 @@ from windlass.api.gitrepoconfig import Committer, GitRepoConfig
 from windlass.api.registry import KINDS
 from windlass.api.watchrule import WatchRule
 from windlass.base.errors import Stalled
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 
 ADDRESSES = {
     "GitRepoConfig": {"repoUrl": "repoUrl"},

@@ -13,7 +13,7 @@ from windlass.environments.decide import bundle as bundles
 from windlass.environments.decide import kinds, owned_objects
 from windlass.environments.decide.bundle import APPLIED_HASH, Bundle, BundleRefused
 from windlass.environments.decide.kinds import Stage
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 
 def _assembled(*objects: Object) -> Bundle:

@@ -8,7 +8,7 @@ from tests.support import manifests as written
 from tests.support.manifests import pod_spec
 from windlass.environments.decide import claims, object_shapes, reach
 from windlass.environments.decide.reach import Classes
-from windlass.objects.json import JSON, Object
+from windlass.objects.names import JSON, Object
 
 _CLASSES = Classes(frozenset({"fast", "slow"}), "fast")
 _ASKING: dict[str, JSON] = {"accessModes": ["ReadWriteOnce"]}

@@ -11,7 +11,7 @@ from windlass.base.errors import Retryable, Stalled, Waiting
 from windlass.environments.commits import Commits
 from windlass.environments.decide.report import Source
 from windlass.environments.decide.wish import SourceWish
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 
 _KEY = Key("team-a", "one")
 _BRANCH = SourceWish("app", "https://git.example/app", "", "main", "")

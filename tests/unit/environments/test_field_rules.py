@@ -7,7 +7,7 @@ import pytest
 from tests.support import manifests as written
 from tests.support.manifests import container, pod_spec
 from windlass.environments.decide import field_rules, object_shapes
-from windlass.objects.json import JSON, Object
+from windlass.objects.names import JSON, Object
 
 WORKLOADS = {
     "Pod": "spec",

@@ -10,14 +10,14 @@ import pytest
 from windlass.environments.decide import charts, generated_values
 from windlass.environments.decide.generated_values import Settled
 from windlass.environments.decide.manifests import RenderRefused
-from windlass.objects import canonical
-from windlass.objects.json import Object
+from windlass.objects import yaml_emitter
+from windlass.objects.names import Object
 
 _FILE = "shop/templates/all.yaml"
 
 
 def _output(*objects: Object, file: str = _FILE) -> bytes:
-    return b"".join(f"---\n# Source: {file}\n".encode() + canonical.emit(obj) for obj in objects)
+    return b"".join(f"---\n# Source: {file}\n".encode() + yaml_emitter.emit(obj) for obj in objects)
 
 
 def _secret(name: str = "db", **values: str) -> Object:

@@ -11,7 +11,7 @@ from tests.support import manifests as written
 from windlass.environments.decide.bundle import Member
 from windlass.environments.decide.kinds import ALLOWED, Stage
 from windlass.environments.hook_runs import HookRuns
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 MADE = datetime(2026, 5, 4, 3, 2, 1, tzinfo=UTC)
 HOOK = Member(ALLOWED["batch", "Job"].gvr, Stage.WORKLOADS, written.job("migrate"))

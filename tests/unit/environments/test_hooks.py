@@ -16,7 +16,7 @@ from windlass.environments.decide.bundle import HOOK_OF, Bundle
 from windlass.environments.decide.inventory import is_finished, ran_earlier
 from windlass.environments.decide.ledger import Ledger
 from windlass.environments.decide.manifests import Manifest
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 NOW = datetime(2026, 5, 4, 3, 2, 1, tzinfo=UTC)
 

@@ -13,7 +13,7 @@ from windlass.environments.decide import inventory, kinds
 from windlass.environments.decide.bundle import Bundle
 from windlass.environments.decide.inventory import FIELD_MANAGER, Entry
 from windlass.environments.decide.marking import PRUNE
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 WEB = Entry("apps", "Deployment", "web", "u1")
 DATA = Entry("", "PersistentVolumeClaim", "data", "u2")

@@ -12,8 +12,7 @@ from tests.support.manifests import OWNER
 from windlass.environments import kept_charts
 from windlass.environments.kept_charts import KeptCharts, Output
 from windlass.kube.errors import NotFound
-from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
+from windlass.objects.names import GVR, Object
 
 PLACE = "env-shop-pr-1"
 

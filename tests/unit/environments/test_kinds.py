@@ -6,7 +6,7 @@ import pytest
 
 from tests.support import manifests as written
 from windlass.environments.decide import kinds
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 
 @pytest.mark.parametrize(

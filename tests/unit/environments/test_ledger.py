@@ -11,7 +11,7 @@ from tests.support.manifests import OWNER, PLACE
 from windlass.environments.decide import ledger as ledgers
 from windlass.environments.decide.inventory import Entry
 from windlass.environments.decide.ledger import Ledger, Revision
-from windlass.objects.json import JSON
+from windlass.objects.names import JSON
 
 NOW = datetime(2026, 5, 4, 3, 2, 1, 999_999, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=5)

@@ -8,7 +8,7 @@ import pytest
 
 from windlass.environments.decide import manifests
 from windlass.environments.decide.manifests import RenderRefused
-from windlass.objects.json import JSON
+from windlass.objects.names import JSON
 
 ONE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 TWO = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "b"}}

@@ -10,7 +10,7 @@ import pytest
 from tests.support import manifests as written
 from tests.support.manifests import OWNER, PLACE, pod_spec
 from windlass.environments.decide import marking, marks
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 THEIRS = {
     "app": "web",

@@ -6,7 +6,7 @@ import pytest
 
 from windlass.environments.decide import marks
 from windlass.environments.decide.marks import Marks
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 OWNER = Marks("uid-1", "team-a", "shop-pr-1", "shop", "feature/x:y..")
 

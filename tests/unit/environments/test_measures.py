@@ -6,8 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from windlass.environments.measures import Measures
-from windlass.objects.json import Object
-from windlass.objects.key import Key
+from windlass.objects.names import Key, Object
 from windlass.runtime.outcome import Outcome, Verdict
 from windlass.telemetry.environment_metrics import EnvironmentMetrics
 

@@ -7,7 +7,7 @@ import pytest
 from tests.support import manifests as written
 from tests.support.manifests import container, pod_spec
 from windlass.environments.decide import kinds, object_shapes
-from windlass.objects.json import JSON, Object
+from windlass.objects.names import JSON, Object
 
 WRONG: list[tuple[str, Object]] = [
     ("metadata", {"apiVersion": "v1", "kind": "ConfigMap"}),

@@ -9,7 +9,7 @@ import pytest
 from windlass.base.errors import Retryable
 from windlass.environments.offers import BELIEVED_SECONDS, Offers
 from windlass.kube.errors import Unavailable
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 _TYPE = {
     "resource": "widgets",

@@ -7,7 +7,7 @@ import pytest
 from tests.support import manifests as written
 from windlass.environments.decide import exposing, omissions
 from windlass.environments.decide.reach import Reach
-from windlass.objects.json import JSON, Object
+from windlass.objects.names import JSON, Object
 
 
 def _left_out(

@@ -8,7 +8,7 @@ from tests.support.manifests import OWNER
 from windlass.environments.decide import marks, owned_objects, quota
 from windlass.environments.decide.owned_objects import Subject
 from windlass.environments.decide.quota import Limits
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 PLACE = "env-shop-pr-1"
 HARD = quota.hard(quota.amounts({}, {}, {}))

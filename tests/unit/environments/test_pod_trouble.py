@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from windlass.environments.decide import pod_trouble
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 CRASHED = {"terminated": {"exitCode": 3, "reason": "Error"}}
 LOOPING = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": CRASHED}

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.manifests import PLACE, container, pod_spec
 from windlass.environments.decide import pods
-from windlass.objects.json import JSON, Object
+from windlass.objects.names import JSON, Object
 
 LIMITS = PLACE.default_limits
 

@@ -6,7 +6,7 @@ import pytest
 
 from windlass.environments.decide import readiness
 from windlass.environments.decide.readiness import Readiness
-from windlass.objects.json import JSON, Object
+from windlass.objects.names import JSON, Object
 
 QUOTA = 'pods "web-1" is forbidden: exceeded quota: default-quota, requested: pods=1'
 SECURITY = 'pods "web-1" is forbidden: violates PodSecurity "restricted:latest": privileged'

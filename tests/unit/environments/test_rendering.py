@@ -20,7 +20,7 @@ from windlass.environments.offers import Offer
 from windlass.environments.rendering import Rendering
 from windlass.environments.source import Files
 from windlass.kube.errors import NotFound
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 _ENVIRONMENT: Object = {
     "metadata": {"name": "pr-1", "namespace": "team-a", "uid": "uid-1"},

@@ -15,7 +15,7 @@ from windlass.environments.decide.ledger import Revision
 from windlass.environments.decide.phase import Circumstances
 from windlass.environments.decide.report import Account, Source
 from windlass.environments.decide.step import Finding
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 from windlass.runtime import summary
 
 NOW = datetime(2026, 5, 4, 3, 2, 1, tzinfo=UTC)

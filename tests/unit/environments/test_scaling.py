@@ -7,7 +7,7 @@ from typing import Any
 from tests.support import manifests as written
 from tests.support.manifests import PLACE
 from windlass.environments.decide import scaling
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 US = "windlass-bundle"
 

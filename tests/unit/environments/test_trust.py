@@ -16,7 +16,7 @@ from windlass.environments.decide import field_rules, quota, trust
 from windlass.environments.decide.bundle import BundleRefused
 from windlass.environments.decide.quota import AboveMaximum
 from windlass.environments.decide.trust import Untrusted
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 _SANDBOX = Untrusted(
     pod_security="baseline", runtime_class_name="sandbox", node_selector={"pool": "forks"}

@@ -13,7 +13,7 @@ from windlass.gateways.asking import Answer, Asking, Question
 from windlass.git.credentials import ANONYMOUS
 from windlass.git.format.remote import Remote
 from windlass.git.format.resolution import Resolution
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 
 KEY = Key("a", "site")
 REMOTE = Remote.parse("https://h/x")

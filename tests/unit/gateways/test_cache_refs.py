@@ -12,7 +12,7 @@ from windlass.git.format import resolution
 from windlass.git.format.remote import Remote
 from windlass.kube.cursor import FollowSettings
 from windlass.kube.follow import Observed
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 
 REMOTE = Remote.parse("https://host/site.git")
 

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from windlass.gateways.crashes import Crashes
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 from windlass.runtime import failure, summary
 from windlass.runtime.events import ObjectRef
 from windlass.runtime.outcome import Outcome, Verdict

@@ -6,7 +6,7 @@ from typing import Any
 
 from windlass.kube import catalogue
 from windlass.kube.catalogue import Catalogue, GroupVersion, ServedType
-from windlass.objects.gvr import GVK, GVR
+from windlass.objects.names import GVK, GVR
 
 
 def _resource(plural: str, kind: str, scope: str = "Namespaced", **more: Any) -> dict[str, Any]:

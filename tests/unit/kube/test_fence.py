@@ -14,7 +14,7 @@ from windlass.base.clock import SystemClock
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.errors import Fenced, Unavailable
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 
 _MAPS = GVR("", "v1", "configmaps")
 _MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "b"}}

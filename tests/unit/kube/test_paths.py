@@ -6,7 +6,7 @@ import pytest
 
 from windlass.base.errors import Stalled
 from windlass.kube import paths
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 
 CONFIGMAPS = GVR("", "v1", "configmaps")
 DEPLOYMENTS = GVR("apps", "v1", "deployments")

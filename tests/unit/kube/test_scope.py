@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from windlass.kube.follow import Scope
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 
 CONFIG_MAPS = GVR("", "v1", "configmaps")
 

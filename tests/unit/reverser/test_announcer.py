@@ -8,9 +8,7 @@ import contextlib
 import msgspec
 
 from tests.unit.runtime.fakes import FakeApi, HandClock, thing
-from windlass.objects.gvr import GVR
-from windlass.objects.identity import Identity
-from windlass.objects.key import Key
+from windlass.objects.names import GVR, Identity, Key
 from windlass.reverser.announcer import Announcer
 from windlass.reverser.decide import announcement
 from windlass.runtime.events import EventRecorder

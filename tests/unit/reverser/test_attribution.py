@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from windlass.objects.gvr import GVR
-from windlass.objects.identity import Identity
+from windlass.objects.names import GVR, Identity
 from windlass.reverser.decide import attribution
 from windlass.reverser.decide.attribution import Observation, Verdict, judge
 from windlass.reverser.decide.coverage import Coverage

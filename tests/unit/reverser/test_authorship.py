@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from windlass.objects.gvr import GVR
-from windlass.objects.identity import Identity
+from windlass.objects.names import GVR, Identity
 from windlass.reverser import authorship
 from windlass.reverser.arrival import Arrival
 from windlass.reverser.authorship import SETTLE_SECONDS

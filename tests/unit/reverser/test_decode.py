@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 from windlass.reverser.decide import decode, digest
 
 HEAD = b'{"apiVersion":"x/v1","kind":"Thing","metadata":{"name":"n","namespace":"s"},"spec":'

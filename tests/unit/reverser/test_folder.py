@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from tests.support.folders import empty_folder
 from windlass.git.store import Entry
-from windlass.objects.gvr import GVR
-from windlass.objects.identity import Identity
+from windlass.objects.names import GVR, Identity
 from windlass.reverser.arrival import Arrival
 from windlass.reverser.decide.rules import mask
 from windlass.reverser.folder import Folder

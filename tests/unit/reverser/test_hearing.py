@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from windlass.objects.gvr import GVR
-from windlass.objects.identity import Identity
+from windlass.objects.names import GVR, Identity
 from windlass.reverser.decide.coverage import Coverage
 from windlass.reverser.decide.hearing import PATIENCE_SECONDS, Hearing
 

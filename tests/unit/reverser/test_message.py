@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from windlass.objects.gvr import GVR
-from windlass.objects.identity import Identity
+from windlass.objects.names import GVR, Identity
 from windlass.reverser.decide import message
 from windlass.reverser.decide.commit_dates import CommitDates, commit_dates
 from windlass.reverser.decide.message import FileChange, Operation, Trailers

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import cast
 
 from windlass.base.errors import Retryable, Stalled, WindlassError
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 from windlass.reverser import opening
 from windlass.reverser.folder import Folder
 from windlass.reverser.party import Party

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 from windlass.reverser.decide import overlap
 from windlass.reverser.decide.overlap import Stake, Title
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.objects.gvr import GVR
-from windlass.objects.identity import Identity
+from windlass.objects.names import GVR, Identity
 from windlass.reverser.decide import paths
 
 ROLES = GVR("rbac.authorization.k8s.io", "v1", "clusterroles")

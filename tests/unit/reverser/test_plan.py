@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from windlass.objects.gvr import GVR
-from windlass.objects.key import Key
+from windlass.objects.names import GVR, Key
 from windlass.reverser.decide.plan import Plan, Route
 from windlass.reverser.decide.rules import Resolution, Selection
 from windlass.reverser.decide.transition import Operation

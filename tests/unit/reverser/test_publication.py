@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from windlass.objects.gvr import GVR
-from windlass.objects.identity import Identity
+from windlass.objects.names import GVR, Identity
 from windlass.reverser.decide.attribution import Tier
 from windlass.reverser.decide.author import Author
 from windlass.reverser.decide.publication import Wanted, publication

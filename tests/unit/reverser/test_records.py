@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 from windlass.reverser.decide.losses import Losses
 from windlass.reverser.decide.records import Record, Records
 

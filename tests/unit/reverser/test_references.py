@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 from windlass.reverser.decide import references
 
 REPO = Key("platform", "repo")

@@ -10,8 +10,7 @@ import pytest
 
 from windlass.base.errors import Retryable, Stalled
 from windlass.objects.condition import Condition, Status
-from windlass.objects.gvr import GVR
-from windlass.objects.key import Key
+from windlass.objects.names import GVR, Key
 from windlass.reverser.decide import destination_report, repository_report, rule_report
 from windlass.reverser.decide.destination_report import Progress, StreamCount
 from windlass.reverser.decide.hearing import Standing

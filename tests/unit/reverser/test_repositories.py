@@ -18,7 +18,7 @@ from windlass.git.format.listing import Listing
 from windlass.git.listing import Listings
 from windlass.git.settings import GitSettings
 from windlass.kube.api import Api
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 from windlass.reverser.cache import Cache
 from windlass.reverser.repositories import Repositories
 

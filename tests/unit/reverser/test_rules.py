@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from windlass.objects.gvr import GVR
-from windlass.objects.key import Key
+from windlass.objects.names import GVR, Key
 from windlass.reverser.decide import catalogue as catalogues
 from windlass.reverser.decide import rules
 from windlass.reverser.decide.catalogue import Catalogue, Type

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from windlass.objects.gvr import GVK
+from windlass.objects.names import GVK
 from windlass.reverser.decide import managed_fields, sanitise
 
 LIVE = {"uid": "u", "resourceVersion": "1"}

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from tests.unit.reverser.test_sanitise_kinds import live
-from windlass.objects import canonical
-from windlass.objects.gvr import GVR
-from windlass.objects.identity import Identity
+from windlass.objects import yaml_emitter
+from windlass.objects.names import GVR, Identity
 from windlass.reverser.decide import sanitise, secrets
 
 SALT = b"s" * 32
@@ -66,7 +65,7 @@ def test_digest_follows_value_place_and_salt() -> None:
 def test_no_plaintext_in_the_file_of_a_real_secret() -> None:
     """Neither the values nor their decoded forms are in the emitted bytes."""
     obj = live("secrets")
-    file = canonical.emit(secrets.redacted(sanitise.cleaned(obj), MINE, SALT))
+    file = yaml_emitter.emit(secrets.redacted(sanitise.cleaned(obj), MINE, SALT))
     for value in obj["data"].values():
         assert value.encode() not in file
     assert base64.b64decode(obj["data"]["password"]) not in file

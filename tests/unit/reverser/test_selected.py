@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.reverser.test_rules import CLUSTER, cluster_rule, served, watch_rule
-from windlass.objects.gvr import GVR
-from windlass.objects.identity import Identity
+from windlass.objects.names import GVR, Identity
 from windlass.reverser.decide import rules
 from windlass.reverser.decide import selected as selection
 from windlass.reverser.decide.catalogue import Catalogue, Type

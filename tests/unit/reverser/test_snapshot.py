@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from windlass.objects.gvr import GVR
-from windlass.objects.identity import Identity
-from windlass.objects.json import Object
+from windlass.objects.names import GVR, Identity, Object
 from windlass.reverser.decide import occupancy, snapshot
 from windlass.reverser.decide.occupancy import Standing
 

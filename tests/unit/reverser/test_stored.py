@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 from typing import cast
 
 from windlass.git.format import objects
-from windlass.objects.gvr import GVR
-from windlass.objects.identity import Identity
+from windlass.objects.names import GVR, Identity
 from windlass.reverser.arrival import Arrival
 from windlass.reverser.decide.author import Author
 from windlass.reverser.decide.window import Change, PlannedCommit

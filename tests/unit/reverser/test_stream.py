@@ -22,9 +22,7 @@ from windlass.kube.follow import (
     SnapshotComplete,
     SnapshotStarted,
 )
-from windlass.objects.gvr import GVR
-from windlass.objects.identity import Identity
-from windlass.objects.key import Key
+from windlass.objects.names import GVR, Identity, Key
 from windlass.reverser.arrival import Arrival, Sweep
 from windlass.reverser.decide.plan import Route
 from windlass.reverser.decide.rules import mask

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 from windlass.reverser.tracking import Tracked, Tracking
 
 STATE = Tracked("2f1c0c3e-58a5-4b0f-9d6b-0a6f6b1d7c11", "184467", b"d" * 16, 3)

@@ -7,8 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
-from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
+from windlass.objects.names import GVR, Object
 from windlass.reverser.witness import frames, testimony
 from windlass.reverser.witness.testimony import Oath
 from windlass.web.admission import AdmissionRequest, Operation

@@ -9,9 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from windlass.base.clock import SystemClock
-from windlass.objects.gvr import GVR
-from windlass.objects.identity import Identity
-from windlass.objects.key import Key
+from windlass.objects.names import GVR, Identity, Key
 from windlass.reverser.decide import attribution
 from windlass.reverser.decide.attribution import Observation
 from windlass.reverser.decide.records import Records

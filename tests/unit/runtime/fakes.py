@@ -10,7 +10,7 @@ from typing import Any
 
 from windlass.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from windlass.kube.follow import Observed
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

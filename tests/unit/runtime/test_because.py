@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 from windlass.runtime import summary
 from windlass.runtime.outcome import Outcome, Verdict, joined
 

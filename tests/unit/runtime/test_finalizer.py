@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from windlass.kube.errors import Conflict, NotFound
-from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
+from windlass.objects.names import GVR, Object
 from windlass.runtime import finalizer
 
 KIND = GVR("g", "v1", "things")

@@ -20,8 +20,7 @@ from windlass.kube.follow import (
     SnapshotComplete,
     SnapshotStarted,
 )
-from windlass.objects.gvr import GVR
-from windlass.objects.key import Key
+from windlass.objects.names import GVR, Key
 from windlass.runtime.informer import Informer
 
 SCOPE = Scope(GVR("example.dev", "v1", "things"))

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from tests.unit.runtime.fakes import thing
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 from windlass.runtime import metadata
 
 

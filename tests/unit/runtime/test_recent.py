@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from windlass.base.errors import Retryable
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 from windlass.runtime.recent import Recent
 
 

@@ -11,8 +11,7 @@ import pytest
 from tests.unit.runtime.fakes import FakeApi, HandClock, thing
 from windlass.base.errors import Retryable
 from windlass.kube.errors import Conflict, Unavailable
-from windlass.objects.gvr import GVR
-from windlass.objects.key import Key
+from windlass.objects.names import GVR, Key
 from windlass.runtime.events import EventRecorder
 from windlass.runtime.outcome import Notice, Outcome, Verdict
 from windlass.runtime.reporter import Reporter

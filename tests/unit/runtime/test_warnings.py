@@ -11,7 +11,7 @@ from windlass.environments.decide import phase as phases
 from windlass.environments.decide import report as environment_report
 from windlass.environments.decide import step
 from windlass.environments.decide.report import Account
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 from windlass.reverser.decide import destination_report, repository_report, rule_report
 from windlass.reverser.decide.destination_report import Progress
 from windlass.reverser.decide.rules import Resolution

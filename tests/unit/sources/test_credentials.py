@@ -12,8 +12,7 @@ from windlass.base.errors import Waiting
 from windlass.git.credentials import ANONYMOUS, Credentials
 from windlass.kube.api import Api
 from windlass.kube.errors import Forbidden, NotFound
-from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
+from windlass.objects.names import GVR, Object
 from windlass.sources import credentials, secrets
 from windlass.sources.credentials import KeyRef, Named
 from windlass.sources.secrets import SecretKeyMissing, SecretMissing

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 from windlass.web import admission
 from windlass.web.admission import AdmissionEndpoint, AdmissionRequest, ReviewUnreadable
 

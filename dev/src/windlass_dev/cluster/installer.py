@@ -19,8 +19,7 @@ from windlass.api.registry import KINDS
 from windlass.base.errors import WindlassError
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
+from windlass.objects.names import GVR, Object
 from windlass.runtime.owned import Owned
 from windlass_dev.cluster import kubeconfig, ports
 from windlass_dev.cluster.local_cluster import LocalCluster

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from windlass.base import files
 from windlass.base.errors import WindlassError
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 from windlass_dev.cluster import cluster, ports, processes
 from windlass_dev.cluster.local_cluster import LocalCluster
 from windlass_dev.node import requirements

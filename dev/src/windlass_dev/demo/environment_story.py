@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from windlass.base import files
 from windlass.base.errors import WindlassError
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 from windlass_dev.cluster import cluster_state
 from windlass_dev.demo.demo_cluster import DemoCluster, indent, wait_for
 from windlass_dev.node import containerd, oci_archive

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from windlass.base.errors import WindlassError
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 from windlass_dev.demo.demo_cluster import DemoCluster, indent, wait_for
 from windlass_dev.mock_gateway import gateway_pod
 from windlass_dev.mock_gateway.gateway_pod import GatewayPod

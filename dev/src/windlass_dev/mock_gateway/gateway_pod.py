@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 from windlass_dev.node import windlass_container
 
 DATA_DIRECTORY = "/data"

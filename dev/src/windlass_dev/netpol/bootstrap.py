@@ -11,7 +11,7 @@ from pathlib import Path
 
 from windlass.base import files
 from windlass.base.errors import WindlassError
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 from windlass_dev.cluster.http_probe import ApiProbe
 from windlass_dev.node.commands import POLICIES_USER as USER
 

@@ -17,8 +17,7 @@ from windlass.base import failpoint
 from windlass.base.errors import WindlassError
 from windlass.kube.connection import Connection
 from windlass.kube.follow import Scope
-from windlass.objects.gvr import GVR
-from windlass.objects.key import Key
+from windlass.objects.names import GVR, Key
 from windlass.runtime.informer import Informer
 from windlass_dev.netpol import bootstrap, iptables_chains, policy_decoder
 from windlass_dev.netpol.iptables_chains import Chains

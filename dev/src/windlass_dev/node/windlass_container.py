@@ -15,7 +15,7 @@ from pathlib import Path
 import windlass
 import windlass_dev
 from windlass.base import files
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 from windlass_dev.cluster import cluster_state
 from windlass_dev.cluster.local_cluster import LocalCluster
 from windlass_dev.node import containerd, oci_archive

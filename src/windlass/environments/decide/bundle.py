@@ -39,8 +39,7 @@ from windlass.environments.decide.manifests import Manifest
 from windlass.environments.decide.marking import PRUNE, RECREATE
 from windlass.environments.decide.marks import Marks
 from windlass.environments.decide.reach import Reach
-from windlass.objects.gvr import GVR
-from windlass.objects.json import JSON, Object
+from windlass.objects.names import GVR, JSON, Object
 
 __all__ = [
     "APPLIED_HASH",

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from windlass.environments.decide import kinds
 from windlass.environments.decide.reach import Classes
 from windlass.environments.decide.shapes import Fault, joined
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 _BINDER = (

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from windlass.environments.decide import kinds
 from windlass.environments.decide.field_rules import Offence, describe
 from windlass.objects import quantity
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 _NO_IMAGE = "image is required; name it with a tag or a digest"
 

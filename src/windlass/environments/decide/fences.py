@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 _ANYWHERE_4, _ANYWHERE_6 = "0.0.0.0/0", "::/0"
 _NOT_PUBLIC_4 = (

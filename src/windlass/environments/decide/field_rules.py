@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from windlass.environments.decide import claims, kinds, marks
 from windlass.environments.decide.reach import Reach
 from windlass.environments.decide.shapes import Fault, joined
-from windlass.objects.json import JSON, Object
+from windlass.objects.names import JSON, Object
 
 _OWN_ACCOUNT = "default"
 _INSIDE_TYPES = frozenset({None, "", "ClusterIP", "LoadBalancer", "NodePort"})

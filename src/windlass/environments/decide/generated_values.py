@@ -34,8 +34,8 @@ import msgspec
 
 from windlass.environments.decide import charts, field_rules, kinds, marking, shapes
 from windlass.environments.decide.manifests import Manifest
-from windlass.objects import canonical
-from windlass.objects.json import JSON, Object
+from windlass.objects import yaml_emitter
+from windlass.objects.names import JSON, Object
 
 _SECRET = ("", "Secret")
 _CONFIGURATION = (_SECRET, ("", "ConfigMap"))
@@ -444,7 +444,7 @@ def _by_identity(manifests: Iterable[Manifest]) -> dict[_Identity, Manifest]:
 
 def _emitted(manifests: Iterable[Manifest]) -> bytes:
     return b"".join(
-        f"---\n# Source: {written.file}\n".encode() + canonical.emit(written.object)
+        f"---\n# Source: {written.file}\n".encode() + yaml_emitter.emit(written.object)
         for written in manifests
     )
 

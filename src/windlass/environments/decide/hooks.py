@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from windlass.environments.decide import field_rules, kinds
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 When = Literal["preDeploy", "postDeploy"]
 

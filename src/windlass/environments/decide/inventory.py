@@ -17,8 +17,7 @@ import msgspec
 from windlass.environments.decide import kinds, marks
 from windlass.environments.decide.bundle import APPLIED_HASH, Bundle, Member
 from windlass.environments.decide.marking import PRUNE
-from windlass.objects.gvr import GVR
-from windlass.objects.json import Object
+from windlass.objects.names import GVR, Object
 
 FIELD_MANAGER = "windlass-bundle"
 """As whom objects of a bundle are applied."""

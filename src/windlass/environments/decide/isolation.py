@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from windlass.objects import quantity
-from windlass.objects.json import JSON, Object
+from windlass.objects.names import JSON, Object
 
 CONTESTED_AFTER = 5
 QUIET_SECONDS = 60.0

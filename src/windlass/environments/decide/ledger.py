@@ -20,7 +20,7 @@ import msgspec
 from windlass.environments.decide import inventory
 from windlass.environments.decide.bundle import Bundle
 from windlass.environments.decide.inventory import Entry, Identity, Inventory
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 CONFIG_MAP = "windlass-inventory"
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from windlass.environments.decide.hooks import Hook
 from windlass.objects import yaml_reader
-from windlass.objects.json import JSON, Object
+from windlass.objects.names import JSON, Object
 
 MOST_OBJECTS = 500
 MOST_BYTES = 16 << 20

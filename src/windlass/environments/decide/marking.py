@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from windlass.environments.decide import kinds, marks
 from windlass.environments.decide.marks import Marks
-from windlass.objects.json import JSON, Object
+from windlass.objects.names import JSON, Object
 
 PRUNE = "catalyst.dev/prune"
 RECREATE = "catalyst.dev/recreate"

@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from windlass.objects.json import JSON, Object
+from windlass.objects.names import JSON, Object
 
 UID = "catalyst.dev/environment-uid"
 NAMESPACE = "catalyst.dev/environment-namespace"

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 
 from windlass.environments.decide import phase
 from windlass.environments.decide.step import Finding
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 from windlass.runtime.outcome import Notice
 from windlass.runtime.summary import conditions_of
 

@@ -22,7 +22,7 @@ from windlass.environments.decide.shapes import (
     text,
     values,
 )
-from windlass.objects.json import JSON, Object
+from windlass.objects.names import JSON, Object
 
 _LABEL = "[a-z0-9]([a-z0-9-]*[a-z0-9])?"
 _NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from windlass.environments.decide import exposing, field_rules, kinds, marking
 from windlass.environments.decide.reach import Reach
 from windlass.environments.decide.shapes import joined
-from windlass.objects.json import JSON, Object
+from windlass.objects.names import JSON, Object
 
 _TIES = ("finalizers", "ownerReferences")
 _EXPOSED = frozenset({"PersistentVolumeClaim", "Pod", "Service", "ServiceAccount"})

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from windlass.environments.decide import marks
 from windlass.environments.decide.marks import Marks
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 APPLIER = "windlass-applier"
 MANAGER = "windlass-manager"

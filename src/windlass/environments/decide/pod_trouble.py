@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 _PULLING = frozenset(
     {

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from windlass.objects import quantity
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 _POD: Object = {"automountServiceAccountToken": False, "enableServiceLinks": False}
 _POD_CONTEXT: Object = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}

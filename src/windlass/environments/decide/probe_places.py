@@ -13,7 +13,7 @@ from datetime import datetime
 from windlass.environments.decide import fences
 from windlass.environments.decide.fences import Surroundings
 from windlass.environments.decide.probe_pods import ACCOUNT, LIFE_SECONDS
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 MARK = "windlass.dev/check"
 RUN = "windlass.dev/check-run"

@@ -14,7 +14,7 @@ from typing import Literal
 
 from windlass.environments.decide import pod_trouble, pods
 from windlass.environments.decide.pod_trouble import Trouble
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 Caller = Literal["stranger", "neighbour"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 _NO_PROVISIONER = "kubernetes.io/no-provisioner"
 _DEFAULT_MARKS = (

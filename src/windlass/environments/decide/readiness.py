@@ -23,7 +23,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 State = Literal["ready", "progressing", "failed"]
 

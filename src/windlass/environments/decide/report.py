@@ -17,7 +17,7 @@ from windlass.environments.decide.ledger import Revision
 from windlass.environments.decide.phase import Circumstances, Standing
 from windlass.environments.decide.step import Finding
 from windlass.objects.condition import Condition
-from windlass.objects.json import JSON, Object
+from windlass.objects.names import JSON, Object
 from windlass.runtime.outcome import READY, Notice, Outcome, Verdict
 from windlass.runtime.summary import conditions_of, timestamp
 

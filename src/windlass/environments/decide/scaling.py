@@ -8,7 +8,7 @@ A number that we never said is not said later either.
 from __future__ import annotations
 
 from windlass.environments.decide.bundle import Bundle, Member
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 
 def autoscaled(bundle: Bundle) -> frozenset[tuple[str, str]]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from windlass.objects.json import JSON, Object
+from windlass.objects.names import JSON, Object
 
 _BEGINNINGS = ("failed to create typed patch object", "failed to convert new object")
 _HEAD = re.compile(r"failed to create typed patch object \([^)]*\):(?: errors:)?")

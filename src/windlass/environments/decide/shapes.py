@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterator
 
 from windlass.objects import quantity
-from windlass.objects.json import JSON
+from windlass.objects.names import JSON
 
 Fault = tuple[str, str]
 """The path of a value, and what is wrong with it."""

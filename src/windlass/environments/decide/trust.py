@@ -22,7 +22,7 @@ from windlass.api.environment import Environment
 from windlass.api.project import Project
 from windlass.api.project_network import PodSecurity
 from windlass.environments.decide import quota, wish
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from windlass.kube.follow import (
     SnapshotStarted,
     follow,
 )
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 
 CONFIG_MAPS = GVR("", "v1", "configmaps")
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import orjson
 
 from windlass.gateways.decide.manifest import Manifest, Stat
-from windlass.objects.json import JSON
+from windlass.objects.names import JSON
 
 _STAMPS = "lastModification"
 _DIGITS = 32

@@ -11,7 +11,7 @@ import msgspec
 from windlass.api.ignitionsync_status import DriftStatus, GatewayStatus, PastSync
 from windlass.gateways.decide.standing import Standing, Tally
 from windlass.gateways.decide.status_report import Report, written
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 MOST_SHOWN = 256
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from windlass.gateways.decide.routing import PREFIX
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 MANAGER = "windlass-gateways"
 CR_LABEL = f"{PREFIX}cr-name"

@@ -34,7 +34,7 @@ from windlass.gateways.decide.standing import Standing, Tally
 from windlass.gateways.decide.status_report import written
 from windlass.git.format import causes
 from windlass.objects.condition import Condition
-from windlass.objects.json import JSON
+from windlass.objects.names import JSON
 from windlass.runtime.outcome import Notice, Outcome, Verdict
 
 REPO_CLONED = "RepoCloned"

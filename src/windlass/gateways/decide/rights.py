@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from windlass.gateways.decide import owned
 from windlass.gateways.decide.owned import Owner
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 _GROUP = "rbac.authorization.k8s.io"
 _READ = ("get", "list", "watch")

@@ -28,7 +28,7 @@ from windlass.gateways.decide.pods import LivePod
 from windlass.gateways.decide.routing import PREFIX, Routing
 from windlass.git.format import refs
 from windlass.objects import quantity
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 PAUSED_BY_SPEC = "spec.paused is true"
 

@@ -6,7 +6,7 @@ destination, once for each transition.
 
 from __future__ import annotations
 
-from windlass.objects.identity import Identity
+from windlass.objects.names import Identity
 from windlass.runtime.outcome import Notice
 from windlass.telemetry.reasons import EventReason
 

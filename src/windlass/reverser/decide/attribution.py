@@ -29,7 +29,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from windlass.objects.identity import Identity
+from windlass.objects.names import Identity
 from windlass.reverser.decide.author import Actor
 from windlass.reverser.decide.coverage import Coverage
 from windlass.reverser.decide.records import Link, Record, Records

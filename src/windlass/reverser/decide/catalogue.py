@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from windlass.objects.gvr import GVK, GVR
+from windlass.objects.names import GVK, GVR
 
 TypeReason = Literal[
     "NotServed",

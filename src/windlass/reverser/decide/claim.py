@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from windlass.objects.canonical import EMITTER
+from windlass.objects.yaml_emitter import EMITTER
 
 FILE_NAME = ".windlass-claim"
 SEED_LAYOUT = "seed"

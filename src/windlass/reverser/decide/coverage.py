@@ -18,9 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from windlass.objects.gvr import GVR
-from windlass.objects.identity import Identity
-from windlass.objects.json import Object
+from windlass.objects.names import GVR, Identity, Object
 
 Gap = Literal["KindNotCovered", "NamespaceNotCovered", "SubresourceNotCovered"]
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from windlass.objects.json import JSON, Object
-from windlass.objects.key import Key
+from windlass.objects.names import JSON, Key, Object
 
 DEEPEST = 256
 

@@ -28,7 +28,7 @@ from datetime import datetime
 
 from windlass.base.errors import Stalled, Waiting, WindlassError
 from windlass.objects.condition import Condition, Status
-from windlass.objects.json import JSON, Object
+from windlass.objects.names import JSON, Object
 from windlass.reverser.decide.hearing import Standing
 from windlass.runtime.outcome import READY, Notice, Outcome, Verdict
 from windlass.telemetry.reasons import EventReason

@@ -11,7 +11,7 @@ from hashlib import blake2b
 
 import orjson
 
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 
 BYTES = 16
 

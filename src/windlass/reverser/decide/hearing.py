@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from windlass.objects.identity import Identity
+from windlass.objects.names import Identity
 from windlass.reverser.decide.coverage import Coverage
 
 PATIENCE_SECONDS = 300.0

@@ -9,7 +9,7 @@ is also recorded).
 
 from __future__ import annotations
 
-from windlass.objects.json import JSON, Object
+from windlass.objects.names import JSON, Object
 
 CONTROL_PLANE = frozenset(
     (

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from windlass.objects.identity import Identity
+from windlass.objects.names import Identity
 from windlass.reverser.decide import author
 
 Operation = Literal["CREATE", "UPDATE", "DELETE"]

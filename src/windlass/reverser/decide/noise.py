@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import re
 
-from windlass.objects.gvr import GVK
-from windlass.objects.json import Object
+from windlass.objects.names import GVK, Object
 from windlass.reverser.decide import sanitise
 
 Own = frozenset[tuple[str, str, str]]

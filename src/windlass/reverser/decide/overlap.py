@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 
 
 class Title(IntEnum):

@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from hashlib import sha256
 
-from windlass.objects.gvr import GVR
-from windlass.objects.identity import Identity
+from windlass.objects.names import GVR, Identity
 
 EXTENSION = ".yaml"
 LONGEST_SEGMENT = 240

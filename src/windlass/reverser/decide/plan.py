@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from windlass.objects.gvr import GVR
-from windlass.objects.key import Key
+from windlass.objects.names import GVR, Key
 from windlass.reverser.decide.rules import Resolution
 from windlass.reverser.decide.transition import Operation
 

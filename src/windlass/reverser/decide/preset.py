@@ -8,7 +8,7 @@ asked first.
 from __future__ import annotations
 
 from windlass.api import preset
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 
 PRESET: tuple[tuple[str, str], ...] = tuple((one.group, one.resource) for one in preset.PRESET)
 """RUL-5: what a rule item without `resources` means, as (group, plural)."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from windlass.objects.identity import Identity
+from windlass.objects.names import Identity
 from windlass.reverser.decide import transition, window
 from windlass.reverser.decide.attribution import Miss, Tier
 from windlass.reverser.decide.author import Author

@@ -18,7 +18,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from windlass.objects.gvr import GVR
+from windlass.objects.names import GVR
 from windlass.reverser.decide.losses import Losses
 from windlass.reverser.decide.transition import Operation
 

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from windlass.objects.key import Key
+from windlass.objects.names import Key
 
 TargetKind = Literal["GitRepoConfig", "GitDestination"]
 Refusal = Literal[

@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 
 from windlass.base.errors import Stalled, WindlassError
 from windlass.objects.condition import Condition
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 from windlass.runtime.outcome import Outcome, Verdict
 
 _HEADS = "refs/heads/"

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from windlass.objects.condition import Condition
-from windlass.objects.json import JSON
-from windlass.objects.key import Key
+from windlass.objects.names import JSON, Key
 from windlass.reverser.decide.rules import Resolution
 from windlass.runtime.outcome import Outcome, Verdict
 

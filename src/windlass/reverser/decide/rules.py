@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from windlass.objects.gvr import GVR
-from windlass.objects.key import Key
+from windlass.objects.names import GVR, Key
 from windlass.reverser.decide import preset
 from windlass.reverser.decide.catalogue import Catalogue, Family, Type, TypeReason, preferred
 from windlass.reverser.decide.transition import OPERATIONS, Operation

@@ -8,8 +8,7 @@ Group and kind are compared together: a custom kind called Service is no core Se
 
 from __future__ import annotations
 
-from windlass.objects.gvr import GVK
-from windlass.objects.json import JSON, Object
+from windlass.objects.names import GVK, JSON, Object
 from windlass.reverser.decide import sanitise_rules, template_metadata
 
 _DROPPED_PREFIXES = frozenset(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from windlass.objects.json import JSON, Object
+from windlass.objects.names import JSON, Object
 from windlass.reverser.decide import managed_fields
 from windlass.reverser.decide.managed_fields import FieldSet
 

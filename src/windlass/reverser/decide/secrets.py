@@ -19,9 +19,7 @@ from hashlib import sha256
 
 import orjson
 
-from windlass.objects.gvr import GVR
-from windlass.objects.identity import Identity
-from windlass.objects.json import JSON, Object
+from windlass.objects.names import GVR, JSON, Identity, Object
 
 _CORE = ("", "secrets")
 _VALUES = ("data", "stringData")

@@ -20,8 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windlass.objects.gvr import GVR
-from windlass.objects.identity import Identity
+from windlass.objects.names import GVR, Identity
 from windlass.reverser.decide import preset, rules
 from windlass.reverser.decide.catalogue import Catalogue, Type
 from windlass.reverser.decide.plan import PlannedScope

@@ -10,10 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from collections.abc import Set as AbstractSet
 
-from windlass.objects.gvr import GVK, GVR
-from windlass.objects.identity import Identity
-from windlass.objects.json import Object
-from windlass.objects.key import Key
+from windlass.objects.names import GVK, GVR, Identity, Key, Object
 from windlass.reverser.decide import paths
 
 

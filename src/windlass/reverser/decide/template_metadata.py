@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import orjson
 
-from windlass.objects.json import JSON, Object
+from windlass.objects.names import JSON, Object
 
 _FIELD = "creationTimestamp"
 _MARK = b'"creationTimestamp":null'

@@ -25,7 +25,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import TypeAlias
 
-from windlass.objects.identity import Identity
+from windlass.objects.names import Identity
 from windlass.reverser.decide import transition
 from windlass.reverser.decide.attribution import Miss, Tier
 from windlass.reverser.decide.author import Author

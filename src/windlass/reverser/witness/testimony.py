@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windlass.objects.json import Object
+from windlass.objects.names import Object
 from windlass.reverser.decide import author, decode, digest, sanitise, secrets
 from windlass.reverser.witness.frames import Witnessed
 from windlass.web.admission import AdmissionRequest

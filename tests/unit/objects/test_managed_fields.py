@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from windlass.objects import managed
+from windlass.objects import managed_fields
 
 MANAGER = "windlass-test"
 
@@ -26,27 +26,27 @@ def _wanted(spec: dict[str, Any]) -> dict[str, Any]:
 def test_defaults_of_the_server_are_not_ours() -> None:
     """A field nobody of us applied is no difference."""
     live = _live({"size": 1, "policy": "Always"}, {"f:spec": {"f:size": {}}})
-    assert managed.is_as_wanted(_wanted({"size": 1}), live, MANAGER)
+    assert managed_fields.is_up_to_date(_wanted({"size": 1}), live, MANAGER)
 
 
 def test_a_field_we_no_longer_want_is_a_difference() -> None:
     """What we own and no longer say must be taken back."""
     live = _live({"size": 1, "old": 2}, {"f:spec": {"f:size": {}, "f:old": {}}})
-    assert not managed.is_as_wanted(_wanted({"size": 1}), live, MANAGER)
+    assert not managed_fields.is_up_to_date(_wanted({"size": 1}), live, MANAGER)
 
 
 def test_a_field_taken_over_is_a_difference() -> None:
     """Who changes our field owns it; then it is missing among ours."""
     live = _live({"size": 5}, {"f:spec": {}})
-    assert not managed.is_as_wanted(_wanted({"size": 1}), live, MANAGER)
+    assert not managed_fields.is_up_to_date(_wanted({"size": 1}), live, MANAGER)
 
 
 def test_a_manager_that_never_applied_owns_nothing() -> None:
     """An update by the same name is not an apply."""
     live = _live({"size": 1}, {"f:spec": {"f:size": {}}})
     live["metadata"]["managedFields"][0]["operation"] = "Update"
-    assert managed.owned(live, MANAGER) is None
-    assert not managed.is_as_wanted(_wanted({"size": 1}), live, MANAGER)
+    assert managed_fields.owned_fields(live, MANAGER) is None
+    assert not managed_fields.is_up_to_date(_wanted({"size": 1}), live, MANAGER)
 
 
 def test_items_of_others_between_ours_do_not_count() -> None:
@@ -66,27 +66,31 @@ def test_items_of_others_between_ours_do_not_count() -> None:
     ]
     live = _live({"ports": rows}, fields)
     ours = [{"name": "a", "port": 1}, {"name": "b", "port": 2}]
-    assert managed.is_as_wanted(_wanted({"ports": ours}), live, MANAGER)
-    assert not managed.is_as_wanted(_wanted({"ports": ours[::-1]}), live, MANAGER)
+    assert managed_fields.is_up_to_date(_wanted({"ports": ours}), live, MANAGER)
+    assert not managed_fields.is_up_to_date(_wanted({"ports": ours[::-1]}), live, MANAGER)
 
 
 def test_the_order_of_a_whole_list_counts() -> None:
     """A command with its arguments turned round is another command."""
     live = _live({"command": ["a", "b"]}, {"f:spec": {"f:command": {}}})
-    assert managed.is_as_wanted(_wanted({"command": ["a", "b"]}), live, MANAGER)
-    assert not managed.is_as_wanted(_wanted({"command": ["b", "a"]}), live, MANAGER)
+    assert managed_fields.is_up_to_date(_wanted({"command": ["a", "b"]}), live, MANAGER)
+    assert not managed_fields.is_up_to_date(_wanted({"command": ["b", "a"]}), live, MANAGER)
 
 
 def test_amounts_are_compared_by_value_only_where_amounts_stand() -> None:
     """`1000m` is one CPU below limits, and another text anywhere else."""
     fields = {"f:spec": {"f:limits": {"f:cpu": {}}, "f:text": {}}}
     live = _live({"limits": {"cpu": "1"}, "text": "1"}, fields)
-    assert managed.is_as_wanted(_wanted({"limits": {"cpu": "1000m"}, "text": "1"}), live, MANAGER)
-    assert not managed.is_as_wanted(_wanted({"limits": {"cpu": 1}, "text": "1.0"}), live, MANAGER)
+    assert managed_fields.is_up_to_date(
+        _wanted({"limits": {"cpu": "1000m"}, "text": "1"}), live, MANAGER
+    )
+    assert not managed_fields.is_up_to_date(
+        _wanted({"limits": {"cpu": 1}, "text": "1.0"}), live, MANAGER
+    )
 
 
 def test_nulls_and_empty_maps_say_nothing() -> None:
     """The server drops them."""
     live = _live({"size": 1}, {"f:spec": {"f:size": {}}})
     wanted = _wanted({"size": 1, "none": None, "empty": {}})
-    assert managed.is_as_wanted(wanted, live, MANAGER)
+    assert managed_fields.is_up_to_date(wanted, live, MANAGER)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 
 from windlass.objects import quantity
-from windlass.objects.json import JSON, Object
+from windlass.objects.names import JSON, Object
 
 _AMOUNTS = frozenset(
     {
@@ -34,7 +34,7 @@ _AMOUNTS = frozenset(
 _IDENTITY = ("apiVersion", "kind")
 
 
-def owned(live: Object, manager: str) -> Object | None:
+def owned_fields(live: Object, manager: str) -> Object | None:
     """The fields of `live` that `manager` applied; None if it never did."""
     fields = _fields(live, manager)
     if fields is None:
@@ -44,9 +44,9 @@ def owned(live: Object, manager: str) -> Object | None:
     return {**found, **kept} if isinstance(found, dict) else kept
 
 
-def is_as_wanted(wanted: Object, live: Object, manager: str) -> bool:
+def is_up_to_date(wanted: Object, live: Object, manager: str) -> bool:
     """Whether applying `wanted` as `manager` would change nothing."""
-    ours = owned(live, manager)
+    ours = owned_fields(live, manager)
     return ours is not None and _same(_bare(wanted), _bare(ours), amounts=False)
 
 
