@@ -23,7 +23,7 @@ from windlass.base.clock import SystemClock
 from windlass.environments.controller import EnvironmentsController, EnvironmentsSettings
 from windlass.environments.decide.owned_objects import Subject
 from windlass.kube.connection import Connection
-from windlass.telemetry.environment_metrics import EnvironmentMetrics
+from windlass.telemetry.environments import EnvironmentMetrics
 
 
 async def _control(kubeconfig: Path, directory: Path) -> None:

@@ -26,7 +26,7 @@ from windlass.gateways.decide.protected import STATE
 from windlass.gateways.decide.routing import PREFIX, Routing, routing_hash
 from windlass.git.child import Git
 from windlass.git.exact import ExactStore, Source
-from windlass.telemetry.agent_metrics import AgentMetrics
+from windlass.telemetry.gateways import AgentMetrics
 
 CAP = 512 * 1024 * 1024
 SERVICE = "services/site"

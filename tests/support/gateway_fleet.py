@@ -30,7 +30,7 @@ from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.errors import Forbidden, NotFound
 from windlass.objects.names import GVR, Key
-from windlass.telemetry.gateway_metrics import GatewayMetrics
+from windlass.telemetry.gateways import GatewayMetrics
 
 PODS = GVR("", "v1", "pods")
 CONFIG_MAPS = GVR("", "v1", "configmaps")

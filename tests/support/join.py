@@ -32,7 +32,7 @@ from windlass.reverser.tracking import Tracked, Tracking
 from windlass.reverser.witness import testimony
 from windlass.reverser.witness.frames import Witnessed
 from windlass.reverser.witnesses import Witnesses
-from windlass.telemetry.metrics import Metrics
+from windlass.telemetry.reverser import ReverserMetrics
 from windlass.web.admission import AdmissionRequest
 
 _KEY = b"a key that only this experiment knows"
@@ -58,7 +58,7 @@ class Recorder:
     def __init__(self) -> None:
         self.told: dict[str, list[tuple[Witnessed, bytes]]] = defaultdict(list)
         # This witness lives in the test's own process and cannot fall silent unseen.
-        tally = Tally(Metrics(CollectorRegistry()))
+        tally = Tally(ReverserMetrics(CollectorRegistry()))
         self.witnesses = Witnesses(Records(), tally, SystemClock(), silence_seconds=float("inf"))
         self._oath = testimony.Oath(_KEY, frozenset())
 

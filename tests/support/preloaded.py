@@ -9,9 +9,9 @@ from __future__ import annotations
 import encodings.idna
 import gc
 
-from windlass.telemetry import lean
+from windlass.telemetry import log_setup
 
-lean.load()
+log_setup.load_structlog()
 
 import anyio._backends._asyncio  # noqa: E402
 import cryptography.hazmat.backends.openssl  # noqa: E402

@@ -27,7 +27,7 @@ from windlass.kube.errors import NotFound
 from windlass.objects.names import GVR, Key
 from windlass.runtime.controller import Reconcile
 from windlass.runtime.outcome import Outcome
-from windlass.telemetry.environment_metrics import EnvironmentMetrics
+from windlass.telemetry.environments import EnvironmentMetrics
 from windlass_dev.cluster.installer import install
 from windlass_dev.cluster.local_cluster import LocalCluster
 

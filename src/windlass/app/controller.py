@@ -37,9 +37,9 @@ from windlass.reverser.tally import Tally
 from windlass.runtime import failure
 from windlass.runtime.holder import Holder
 from windlass.runtime.lease import Leadership
-from windlass.telemetry.environment_metrics import EnvironmentMetrics
-from windlass.telemetry.gateway_metrics import GatewayMetrics
-from windlass.telemetry.metrics import Metrics
+from windlass.telemetry.environments import EnvironmentMetrics
+from windlass.telemetry.gateways import GatewayMetrics
+from windlass.telemetry.reverser import ReverserMetrics
 from windlass.web import metrics, probes
 from windlass.web.serve import Server
 
@@ -55,7 +55,7 @@ class ControllerRole:
         self._clock = clock
         self._install = Install(settings.release, settings.namespace)
         self._registry = CollectorRegistry()
-        self._tally = Tally(Metrics(self._registry))
+        self._tally = Tally(ReverserMetrics(self._registry))
         self._holder = Holder.local()
         self._leadership = self._candidate()
         self._fenced = connection.fenced(self._may_write)

@@ -17,7 +17,7 @@ from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.cursor import FollowSettings
 from windlass.objects.names import GVR
-from windlass.telemetry.environment_metrics import EnvironmentMetrics
+from windlass.telemetry.environments import EnvironmentMetrics
 
 _REVIEWS = GVR("authentication.k8s.io", "v1", "selfsubjectreviews")
 

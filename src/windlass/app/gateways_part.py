@@ -8,7 +8,7 @@ from windlass.base.clock import Clock
 from windlass.gateways.controller import GatewaysController, GatewaysSettings
 from windlass.kube.connection import Connection
 from windlass.kube.cursor import FollowSettings
-from windlass.telemetry.gateway_metrics import GatewayMetrics
+from windlass.telemetry.gateways import GatewayMetrics
 
 
 class GatewaysPart:

@@ -19,7 +19,7 @@ from windlass.app import settings_forms as forms
 from windlass.app import settings_pairs as pairs
 from windlass.app.settings_forms import Address, Form
 from windlass.app.settings_pairs import Pair
-from windlass.telemetry.log_words import LogFormat, LogLevel
+from windlass.telemetry.log_setup import LogFormat, LogLevel
 
 T = TypeVar("T")
 

@@ -71,9 +71,9 @@ def agent(
     import asyncio
     from typing import cast
 
-    from windlass.telemetry import lean
+    from windlass.telemetry import log_setup
 
-    lean.load()
+    log_setup.load_structlog()
     from windlass.gateways.agent import process
     from windlass.gateways.agent.surroundings import Identity, Places
     from windlass.git.settings import GitSettings

@@ -47,9 +47,9 @@ ScanUrl = Annotated[
 @app.callback()
 def _load_lean() -> None:
     """Load the logging library without rich, before a command loads anything else."""
-    from windlass.telemetry import lean
+    from windlass.telemetry import log_setup
 
-    lean.load()
+    log_setup.load_structlog()
 
 
 @app.command()

@@ -213,7 +213,7 @@ def work_of(bench: Bench, scan: str, token_file: Path | None) -> Work:
     from windlass.gateways.agent.scans import Scanner
     from windlass.gateways.agent.work import Work
     from windlass.telemetry import logs
-    from windlass.telemetry.agent_metrics import AgentMetrics
+    from windlass.telemetry.gateways import AgentMetrics
 
     def scanner(_: Access) -> Scanner:
         return Scanner(scan or _LOOPBACK, token_file or Path("/nonexistent"))

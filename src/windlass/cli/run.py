@@ -21,9 +21,9 @@ def controller(settings: Settings, kubeconfig: Kubeconfig = None) -> None:
     """Run all controllers and the admission webhook, leader-elected."""
     import asyncio
 
-    from windlass.telemetry import lean
+    from windlass.telemetry import log_setup
 
-    lean.load()
+    log_setup.load_structlog()
     from windlass.app import controller as role
     from windlass.telemetry import logs
 

@@ -59,7 +59,7 @@ from windlass.runtime.owned import Owned
 from windlass.runtime.queue import KeyedQueue
 from windlass.runtime.reporter import Reporter
 from windlass.sources.resolver import Resolver
-from windlass.telemetry.environment_metrics import EnvironmentMetrics
+from windlass.telemetry.environments import EnvironmentMetrics
 
 FIELD_MANAGER = "windlass-environments"
 STATUS_MANAGER = "windlass-environments-status"

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from windlass.objects.names import Key, Object
 from windlass.runtime.outcome import Outcome
-from windlass.telemetry.environment_metrics import EnvironmentMetrics
+from windlass.telemetry.environments import EnvironmentMetrics
 
 _ENDED = frozenset({"Succeeded", "Failed"})
 

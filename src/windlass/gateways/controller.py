@@ -40,7 +40,7 @@ from windlass.runtime.events import EventRecorder, ObjectRef
 from windlass.runtime.queue import KeyedQueue
 from windlass.runtime.reporter import Reporter
 from windlass.sources.resolver import Resolver
-from windlass.telemetry.gateway_metrics import GatewayMetrics
+from windlass.telemetry.gateways import GatewayMetrics
 
 STATUS_MANAGER = "windlass-gateways-status"
 REVISION = "sync.ignition.io/revision"

@@ -10,7 +10,7 @@ from windlass.objects.names import Key
 from windlass.runtime.controller import Passed
 from windlass.runtime.outcome import READY, RECONCILING, STALLED, Outcome
 from windlass.runtime.reporter import Reporter, Sighting
-from windlass.telemetry.gateway_metrics import GatewayMetrics
+from windlass.telemetry.gateways import GatewayMetrics
 
 
 class Measures:

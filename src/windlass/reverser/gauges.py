@@ -10,7 +10,7 @@ from windlass.base.clock import Clock
 from windlass.objects.names import Key
 from windlass.reverser.mirror import Mirror
 from windlass.runtime.queue import KeyedQueue
-from windlass.telemetry.metrics import Metrics
+from windlass.telemetry.reverser import ReverserMetrics
 
 _SECONDS = 1.0
 
@@ -20,7 +20,7 @@ class Gauges:
 
     def __init__(
         self,
-        metrics: Metrics,
+        metrics: ReverserMetrics,
         mirror: Mirror,
         queues: Mapping[str, KeyedQueue[Key]],
         clock: Clock,

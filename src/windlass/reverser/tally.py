@@ -13,8 +13,8 @@ from windlass.reverser.decide.window import PlannedCommit
 from windlass.reverser.publisher import Delivery
 from windlass.reverser.stream import Stream
 from windlass.runtime.controller import Passed
-from windlass.telemetry.metrics import Metrics
 from windlass.telemetry.reasons import SkipReason
+from windlass.telemetry.reverser import ReverserMetrics
 
 _log = structlog.get_logger(__name__)
 
@@ -22,7 +22,7 @@ _log = structlog.get_logger(__name__)
 class Tally:
     """The reverser's side of the metrics table; costs integers per event."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: ReverserMetrics) -> None:
         self.metrics = metrics
         self._restarts: WeakKeyDictionary[Stream, Counter[str]] = WeakKeyDictionary()
 

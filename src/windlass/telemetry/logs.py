@@ -19,7 +19,7 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from windlass.base.redaction import process, visible
-from windlass.telemetry.log_words import LogFormat, LogLevel
+from windlass.telemetry.log_setup import LogFormat, LogLevel
 
 __all__ = ["LogFormat", "LogLevel", "configure", "redact"]
 

@@ -18,7 +18,7 @@ from windlass.gateways.agent.scans import Scanner
 from windlass.gateways.agent.transaction import Transaction
 from windlass.gateways.agent.work import Work
 from windlass.gateways.decide.metadata import Access, Policy
-from windlass.telemetry.agent_metrics import AgentMetrics
+from windlass.telemetry.gateways import AgentMetrics
 
 VIEW = "projects/line/view/view.json"
 OFF = Policy(scan_mode="Off")

@@ -10,9 +10,9 @@ from tests.support.left_over import left_over
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
 from tests.support.people import admin_of, swift_person
-from windlass.telemetry import metric_table
-from windlass.telemetry.metrics import Metrics
-from windlass.telemetry.series import Spread
+from windlass.telemetry import table
+from windlass.telemetry.reverser import ReverserMetrics
+from windlass.telemetry.table import HistogramSeries
 
 pytestmark = [pytest.mark.cluster, pytest.mark.scenario("A110")]
 
@@ -36,8 +36,8 @@ def _silent(operator: Operator) -> set[str]:
     loud = {name.partition("{")[0] for name, _, value in rows if float(value)}
     return {
         line.name
-        for line in metric_table.table(Metrics)
-        if (f"{line.name}_count" if line.kind is Spread else line.name) not in loud
+        for line in table.declared_metrics(ReverserMetrics)
+        if (f"{line.name}_count" if line.kind is HistogramSeries else line.name) not in loud
     }
 
 
@@ -113,7 +113,7 @@ def test_every_metric_is_recorded(
     admin_of(platform).delete("configmap", "unseen")
     at_first = _missing(operator)
     eventually(lambda: not _missing(operator), f"all recorded, without {at_first} at first")
-    assert ELSEWHERE.keys() <= {line.name for line in metric_table.table(Metrics)}
+    assert ELSEWHERE.keys() <= {line.name for line in table.declared_metrics(ReverserMetrics)}
 
 
 def test_series_of_a_deleted_destination_vanish(mirrored: Mirrored, operator: Operator) -> None:

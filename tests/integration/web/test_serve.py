@@ -15,7 +15,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from windlass.base.errors import Fatal, Stalled
-from windlass.telemetry.metrics import Metrics
+from windlass.telemetry.reverser import ReverserMetrics
 from windlass.web import certificates, listener
 from windlass.web.admission import AdmissionEndpoint, AdmissionRequest
 from windlass.web.certificates import Authority, Leaf
@@ -491,7 +491,7 @@ async def test_probes_say_what_is_missing() -> None:
 
 async def test_metrics_are_exposed() -> None:
     """A scrape shows what was recorded, in the format it asks for."""
-    live = Metrics(CollectorRegistry())
+    live = ReverserMetrics(CollectorRegistry())
     live.commits.inc("user")
     async with Server(metrics(live.registry)) as server, httpx2.AsyncClient() as client:
         url = f"http://127.0.0.1:{server.port}/metrics"

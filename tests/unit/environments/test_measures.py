@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from windlass.environments.measures import Measures
 from windlass.objects.names import Key, Object
 from windlass.runtime.outcome import Outcome, Verdict
-from windlass.telemetry.environment_metrics import EnvironmentMetrics
+from windlass.telemetry.environments import EnvironmentMetrics
 
 _KEY = Key("team-a", "one")
 _OWN = {"env_namespace": "team-a", "environment": "one", "project": "shop"}

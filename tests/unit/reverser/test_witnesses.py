@@ -15,7 +15,7 @@ from windlass.reverser.decide.attribution import Observation
 from windlass.reverser.decide.records import Records
 from windlass.reverser.tally import Tally
 from windlass.reverser.witnesses import Witnesses
-from windlass.telemetry.metrics import Metrics
+from windlass.telemetry.reverser import ReverserMetrics
 
 _DROPPED = "gitopsreverser_kv_evictions_total"
 
@@ -23,7 +23,7 @@ _DROPPED = "gitopsreverser_kv_evictions_total"
 def test_calls_that_left_no_record_are_counted() -> None:
     """ATT-2: what the witness's queue could not take is in the metrics, and is a loss."""
     registry, records = CollectorRegistry(), Records()
-    witnesses = Witnesses(records, Tally(Metrics(registry)), SystemClock())
+    witnesses = Witnesses(records, Tally(ReverserMetrics(registry)), SystemClock())
     witnesses.lost(1.0, 2.0, 7)
     witnesses.lost(5.0, 6.0, 0)
     assert registry.get_sample_value(_DROPPED, {"reason": "overflow"}) == 7
@@ -39,7 +39,7 @@ HERE = Key("ns", "destination")
 def _witnesses(**given: Any) -> tuple[Witnesses, asyncio.Queue[str]]:
     """Witnesses that fall silent for nobody, and what was to be said when it turned."""
     told: asyncio.Queue[str] = asyncio.Queue()
-    tally = Tally(Metrics(CollectorRegistry()))
+    tally = Tally(ReverserMetrics(CollectorRegistry()))
     found = Witnesses(
         Records(),
         tally,

@@ -13,7 +13,7 @@ import structlog
 
 from windlass.base.redaction import process
 from windlass.telemetry import logs
-from windlass.telemetry.log_words import LogFormat
+from windlass.telemetry.log_setup import LogFormat
 
 SECRET = 'tok"en\nwith-quotes'
 

@@ -41,9 +41,9 @@ def run(
     """Run windlass on a local cluster: installs CRDs and roles, then acts as a user with them."""
     import asyncio
 
-    from windlass.telemetry import lean
+    from windlass.telemetry import log_setup
 
-    lean.load()
+    log_setup.load_structlog()
     from windlass.api.install import Install
     from windlass.app import controller as role
     from windlass.base.errors import WindlassError

@@ -50,7 +50,7 @@ from windlass.git.child import Git
 from windlass.git.exact import ExactStore
 from windlass.git.settings import GitSettings
 from windlass.kube.connection import Connection
-from windlass.telemetry.agent_metrics import AgentMetrics
+from windlass.telemetry.gateways import AgentMetrics
 from windlass.web import metrics, probes
 from windlass.web.serve import Server
 

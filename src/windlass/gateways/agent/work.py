@@ -44,7 +44,7 @@ from windlass.gateways.decide.status_report import PastSync
 from windlass.git import byte_watch
 from windlass.git.errors import GitError
 from windlass.git.exact import ExactStore
-from windlass.telemetry.agent_metrics import AgentMetrics
+from windlass.telemetry.gateways import AgentMetrics
 
 _KEPT_HISTORY = 3
 _STARTING_SECONDS = 5.0

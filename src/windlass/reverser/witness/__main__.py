@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from windlass.telemetry import lean
+from windlass.telemetry import log_setup
 
 
 def main() -> None:
     """Run as `python -m windlass.reverser.witness`, with inherited descriptors."""
-    lean.load()
+    log_setup.load_structlog()
     from windlass.reverser.witness import process
 
     process.main()

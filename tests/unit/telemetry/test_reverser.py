@@ -7,74 +7,74 @@ import re
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from windlass.telemetry import metric_table
-from windlass.telemetry.metrics import Metrics
-from windlass.telemetry.series import Count, Level, Spread
+from windlass.telemetry import table
+from windlass.telemetry.reverser import ReverserMetrics
+from windlass.telemetry.table import CounterSeries, GaugeSeries, HistogramSeries
 
 
 @pytest.fixture
-def live() -> Metrics:
+def live() -> ReverserMetrics:
     """Metrics in a registry of their own."""
-    return Metrics(CollectorRegistry())
+    return ReverserMetrics(CollectorRegistry())
 
 
-def exposed(live: Metrics) -> str:
+def exposed(live: ReverserMetrics) -> str:
     """What a scrape would see."""
     return generate_latest(live.registry).decode()
 
 
 def test_names_follow_the_conventions() -> None:
     """Every metric has a known prefix, a unique name, a sentence, and the suffix of its type."""
-    lines = metric_table.table(Metrics)
+    lines = table.declared_metrics(ReverserMetrics)
     assert len({line.name for line in lines}) == len(lines)
     for line in lines:
         assert re.match(r"(gitopsreverser|windlass_mirror|windlass)_[a-z_]+$", line.name)
-        assert line.name.endswith("_total") == (line.kind is Count)
+        assert line.name.endswith("_total") == (line.kind is CounterSeries)
         assert line.help.endswith(".")
         assert not {"name", "namespace", "object"} & set(line.labels)
 
 
-def test_every_line_can_be_recorded(live: Metrics) -> None:
+def test_every_line_can_be_recorded(live: ReverserMetrics) -> None:
     """Each declared metric shows up once something was recorded."""
-    for line in metric_table.table(Metrics):
+    for line in table.declared_metrics(ReverserMetrics):
         series, labels = live.built(line), tuple(f"v-{label}" for label in line.labels)
-        if isinstance(series, Count):
+        if isinstance(series, CounterSeries):
             series.inc(*labels)
-        elif isinstance(series, Level):
+        elif isinstance(series, GaugeSeries):
             series.set(2, *labels)
         else:
-            assert isinstance(series, Spread)
+            assert isinstance(series, HistogramSeries)
             series.observe(0.2, *labels)
     text = exposed(live)
-    for line in metric_table.table(Metrics):
-        suffix = "_count" if line.kind is Spread else ""
+    for line in table.declared_metrics(ReverserMetrics):
+        suffix = "_count" if line.kind is HistogramSeries else ""
         assert re.search(rf"^{line.name}{suffix}(\{{[^}}]*\}})? [12]\.0$", text, re.MULTILINE)
     assert "_created" not in text
 
 
-def test_attributes_are_the_table(live: Metrics) -> None:
+def test_attributes_are_the_table(live: ReverserMetrics) -> None:
     """An attribute is its own live metric, the class shows the declaration."""
     live.skips.inc("Noise")
     live.skips.inc("Noise", amount=2)
     live.queue_depth.inc("rules")
     live.queue_depth.dec("rules")
-    assert Metrics.skips.labels == ("reason",)
+    assert ReverserMetrics.skips.labels == ("reason",)
     assert 'windlass_mirror_skips_total{reason="Noise"} 3.0' in exposed(live)
     assert 'windlass_queue_depth{controller="rules"} 0.0' in exposed(live)
 
 
-def test_children_are_kept(live: Metrics) -> None:
+def test_children_are_kept(live: ReverserMetrics) -> None:
     """The same labels give the same child without asking the library again."""
     assert live.commits.child(("user",)) is live.commits.child(("user",))
 
 
-def test_wrong_number_of_labels_is_refused(live: Metrics) -> None:
+def test_wrong_number_of_labels_is_refused(live: ReverserMetrics) -> None:
     """A forgotten label is an error at the call, not a strange series."""
     with pytest.raises(ValueError, match="labels are"):
         live.reconciles.inc("rules")
 
 
-def test_gone_destination_leaves_no_series(live: Metrics) -> None:
+def test_gone_destination_leaves_no_series(live: ReverserMetrics) -> None:
     """Forgetting a destination removes its series and no other."""
     live.sync_complete.set(1, "team", "a")
     live.sync_complete.set(1, "team", "b")
@@ -90,8 +90,8 @@ def test_gone_destination_leaves_no_series(live: Metrics) -> None:
     assert 'sync_complete{destination_name="a",destination_namespace="team"} 0.0' in exposed(live)
 
 
-def test_two_processes_do_not_share(live: Metrics) -> None:
+def test_two_processes_do_not_share(live: ReverserMetrics) -> None:
     """Each registry has its own values."""
-    other = Metrics(CollectorRegistry())
+    other = ReverserMetrics(CollectorRegistry())
     live.rebase_retries.inc()
     assert "gitopsreverser_rebase_retries_total 0.0" in exposed(other)

@@ -6,7 +6,7 @@ scrapes overwrite a plain `namespace`.
 
 from __future__ import annotations
 
-from windlass.telemetry.metric_table import WORK_BUCKETS, Table, count, level, spread
+from windlass.telemetry.table import WORK_BUCKETS, MetricTable, counter, gauge, histogram
 
 _REVERSER = "gitopsreverser_"
 _MIRROR = "windlass_mirror_"
@@ -15,113 +15,115 @@ _PUSH_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0)
 _SHORT_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 
 
-class Metrics(Table):
+class ReverserMetrics(MetricTable):
     """The metrics of the reverser, and of what all capabilities run on."""
 
-    events_received = count(
+    events_received = counter(
         _REVERSER + "events_received_total", "Admission calls received.", "role"
     )
-    events_processed = count(
+    events_processed = counter(
         _REVERSER + "events_processed_total", "Watch events processed.", "type"
     )
-    objects_scanned = count(_REVERSER + "objects_scanned_total", "Objects seen in snapshots.")
-    objects_written = count(
+    objects_scanned = counter(_REVERSER + "objects_scanned_total", "Objects seen in snapshots.")
+    objects_written = counter(
         _REVERSER + "objects_written_total", "Files written in pushed commits.", "op"
     )
-    files_deleted = count(
+    files_deleted = counter(
         _REVERSER + "files_deleted_total", "Files deleted in pushed commits.", "cause"
     )
-    commits = count(_REVERSER + "commits_total", "Commits pushed.", "author_kind")
-    commit_bytes = count(
+    commits = counter(_REVERSER + "commits_total", "Commits pushed.", "author_kind")
+    commit_bytes = counter(
         _REVERSER + "commit_bytes_total", "Bytes of files in pushed commits.", "author_kind"
     )
-    git_operations = count(
+    git_operations = counter(
         _REVERSER + "git_operations_total",
         "Git children that ended, by how they did.",
         "op",
         "result",
     )
-    git_push_duration = spread(
+    git_push_duration = histogram(
         _REVERSER + "git_push_duration_seconds", "Time of one push.", buckets=_PUSH_BUCKETS
     )
-    rebase_retries = count(
+    rebase_retries = counter(
         _REVERSER + "rebase_retries_total", "Plans made again because the branch had moved."
     )
-    webhook_correlations = count(
+    webhook_correlations = counter(
         _REVERSER + "webhook_correlations_total", "Admission records stored.", "role"
     )
-    enrich_hits = count(_REVERSER + "enrich_hits_total", "Changes whose author was found.", "tier")
-    enrich_misses = count(
+    enrich_hits = counter(
+        _REVERSER + "enrich_hits_total", "Changes whose author was found.", "tier"
+    )
+    enrich_misses = counter(
         _REVERSER + "enrich_misses_total", "Changes whose author was not found.", "reason"
     )
-    kv_evictions = count(
+    kv_evictions = counter(
         _REVERSER + "kv_evictions_total", "Admission records dropped unused.", "reason"
     )
-    watch_duplicates_skipped = count(
+    watch_duplicates_skipped = counter(
         _REVERSER + "watch_duplicates_skipped_total", "Watch events that changed only status."
     )
-    ownership_conflicts = count(
+    ownership_conflicts = counter(
         _REVERSER + "ownership_conflicts_total", "Folders found to overlap another destination's."
     )
-    lease_acquire_failures = count(
+    lease_acquire_failures = counter(
         _REVERSER + "lease_acquire_failures_total", "Requests for the leader's lease that failed."
     )
-    marker_conflicts = count(
+    marker_conflicts = counter(
         _REVERSER + "marker_conflicts_total", "Folders found to be claimed by another writer."
     )
-    git_commit_queue_size = level(
+    git_commit_queue_size = gauge(
         _REVERSER + "git_commit_queue_size", "Commits made that no server has acknowledged yet."
     )
-    repo_branch_active_workers = level(
+    repo_branch_active_workers = gauge(
         _REVERSER + "repo_branch_active_workers", "Workers that are busy with Git."
     )
-    repo_branch_queue_depth = level(
+    repo_branch_queue_depth = gauge(
         _REVERSER + "repo_branch_queue_depth", "Changed paths waiting, over all workers."
     )
 
-    event_to_push = spread(
+    event_to_push = histogram(
         _MIRROR + "event_to_push_seconds",
         "Time from the receipt of a watch event to its acknowledged push.",
         buckets=_PUSH_BUCKETS,
     )
-    watch_restarts = count(_MIRROR + "watch_restarts_total", "Watches begun again.", "reason")
-    watch_lag = level(_MIRROR + "watch_lag_seconds", "Age of the oldest change not yet pushed.")
-    watch_streams = level(_MIRROR + "watch_streams", "Watch streams by state.", "state")
-    objects_tracked = level(_MIRROR + "objects_tracked", "Objects whose state is known.")
-    prune_retained = level(
+    watch_restarts = counter(_MIRROR + "watch_restarts_total", "Watches begun again.", "reason")
+    watch_lag = gauge(_MIRROR + "watch_lag_seconds", "Age of the oldest change not yet pushed.")
+    watch_streams = gauge(_MIRROR + "watch_streams", "Watch streams by state.", "state")
+    objects_tracked = gauge(_MIRROR + "objects_tracked", "Objects whose state is known.")
+    prune_retained = gauge(
         _MIRROR + "prune_retained", "Files that spec.prune keeps although they would go."
     )
-    skips = count(_MIRROR + "skips_total", "Changes that made no commit.", "reason")
-    snapshot_seconds = spread(
+    skips = counter(_MIRROR + "skips_total", "Changes that made no commit.", "reason")
+    snapshot_seconds = histogram(
         _MIRROR + "snapshot_seconds", "Time of one complete snapshot.", buckets=WORK_BUCKETS
     )
-    snapshot_incomplete = count(
+    snapshot_incomplete = counter(
         _MIRROR + "snapshot_incomplete_total", "Snapshots that broke before their end.", "cause"
     )
-    inferred_deletes = count(
+    inferred_deletes = counter(
         _MIRROR + "inferred_deletes_total", "Deletes concluded from a complete snapshot."
     )
-    admission_seconds = spread(
+    admission_seconds = histogram(
         _MIRROR + "admission_seconds",
         "Time from a read admission body to its answer.",
         buckets=_SHORT_BUCKETS,
     )
-    remote_reachable = level(
+    remote_reachable = gauge(
         _MIRROR + "remote_reachable", "1 while the remote answers.", *_DESTINATION
     )
-    sync_complete = level(
+    sync_complete = gauge(
         _MIRROR + "sync_complete", "1 while Git holds all that the rules name.", *_DESTINATION
     )
 
-    authors_provable = level(
+    authors_provable = gauge(
         _MIRROR + "authors_provable", "1 while no admission record of a new change can be missing."
     )
 
-    queue_depth = level("windlass_queue_depth", "Keys waiting for a worker.", "controller")
-    reconciles = count(
+    queue_depth = gauge("windlass_queue_depth", "Keys waiting for a worker.", "controller")
+    reconciles = counter(
         "windlass_reconciles_total", "Reconciles by outcome.", "controller", "result"
     )
-    reconcile_seconds = spread(
+    reconcile_seconds = histogram(
         "windlass_reconcile_seconds", "Time of one reconcile.", "controller", buckets=WORK_BUCKETS
     )
 

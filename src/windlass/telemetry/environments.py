@@ -5,65 +5,65 @@ Series of an Environment carry `env_namespace`, `environment` and `project`, and
 
 from __future__ import annotations
 
-from windlass.telemetry.metric_table import WORK_BUCKETS, Table, count, level, spread
+from windlass.telemetry.table import WORK_BUCKETS, MetricTable, counter, gauge, histogram
 
 _ENV = "windlass_env_"
 _OBJECT = ("env_namespace", "environment", "project")
 _LONG_BUCKETS = (1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 
 
-class EnvironmentMetrics(Table):
+class EnvironmentMetrics(MetricTable):
     """All of them, in one registry."""
 
-    phase = level(_ENV + "phase", "1 for the phase an Environment is in.", *_OBJECT, "phase")
-    time_to_ready = spread(
+    phase = gauge(_ENV + "phase", "1 for the phase an Environment is in.", *_OBJECT, "phase")
+    time_to_ready = histogram(
         _ENV + "time_to_ready_seconds",
         "Time from the creation of an Environment until it first was ready.",
         "mode",
         buckets=_LONG_BUCKETS,
     )
-    step_seconds = spread(
+    step_seconds = histogram(
         _ENV + "step_duration_seconds",
         "Time from the beginning of a step to its end, in whole seconds.",
         "step",
         "result",
         buckets=_LONG_BUCKETS,
     )
-    overhead_seconds = spread(
+    overhead_seconds = histogram(
         _ENV + "operator_overhead_seconds",
         "Time from a known commit until all objects of a new revision were applied.",
         "mode",
         buckets=WORK_BUCKETS,
     )
-    render_seconds = spread(
+    render_seconds = histogram(
         _ENV + "render_duration_seconds",
         "Time from a known commit to its objects.",
         "mode",
         buckets=WORK_BUCKETS,
     )
-    render_rejected = count(
+    render_rejected = counter(
         _ENV + "render_rejected_total", "Commits that make no bundle, by reason.", "reason"
     )
-    applied_objects = count(
+    applied_objects = counter(
         _ENV + "applied_objects_total", "Objects of bundles that were written.", "kind"
     )
-    drift_corrections = count(
+    drift_corrections = counter(
         _ENV + "drift_corrections_total", "Objects that somebody changed and we put right.", "kind"
     )
-    pruned_objects = count(
+    pruned_objects = counter(
         _ENV + "pruned_objects_total",
         "Objects deleted because their source no longer has them.",
         "kind",
     )
-    namespace_delete_seconds = spread(
+    namespace_delete_seconds = histogram(
         _ENV + "namespace_delete_seconds",
         "Time from the deletion of an Environment until its namespace was gone.",
         buckets=_LONG_BUCKETS,
     )
-    namespace_delete_blocked = level(
+    namespace_delete_blocked = gauge(
         _ENV + "namespace_delete_blocked", "Environments whose namespace something holds up."
     )
-    orphans_deleted = count(
+    orphans_deleted = counter(
         _ENV + "orphans_deleted_total", "Namespaces removed whose Environment was gone."
     )
 
