@@ -21,7 +21,7 @@ from windlass.objects.names import Object
 from windlass.web import admission
 from windlass.web.admission import AdmissionRequest
 from windlass.web.certificates import Authority
-from windlass.web.serve import Server
+from windlass.web.server import Server
 from windlass.web.tls import Tls
 from windlass_dev.cluster.local_cluster import LocalCluster
 

@@ -40,8 +40,8 @@ from windlass.runtime.lease import Leadership
 from windlass.telemetry.environments import EnvironmentMetrics
 from windlass.telemetry.gateways import GatewayMetrics
 from windlass.telemetry.reverser import ReverserMetrics
-from windlass.web import metrics, probes
-from windlass.web.serve import Server
+from windlass.web import endpoints
+from windlass.web.server import Server
 
 _log = structlog.get_logger(__name__)
 
@@ -143,7 +143,7 @@ class ControllerRole:
     async def _probes(self) -> AsyncIterator[None]:
         address = self._settings.health_probe_bind_address
         ready = {each.name: self._readiness(each) for each in self._parts}
-        app = probes.probes(live={}, ready=ready)
+        app = endpoints.probes_app(live={}, ready=ready)
         flag = "--health-probe-bind-address"
         async with Server(app, address.host, address.port, flag=flag):
             yield
@@ -151,11 +151,11 @@ class ControllerRole:
     @contextlib.asynccontextmanager
     async def _metrics(self) -> AsyncIterator[None]:
         address = self._settings.metrics_bind_address
-        app = metrics.metrics(self._registry)
+        app = endpoints.metrics_app(self._registry)
         async with Server(app, address.host, address.port, flag="--metrics-bind-address"):
             yield
 
-    def _readiness(self, each: Part) -> probes.Check:
+    def _readiness(self, each: Part) -> endpoints.Check:
         """Why a part does not work yet; a candidate that could lead at any time is ready."""
 
         def unready() -> str | None:

@@ -19,8 +19,8 @@ from windlass.reverser.controller import Ground, Reverser
 from windlass.reverser.tally import Tally
 from windlass.reverser.witness import frames
 from windlass.reverser.witness.supervisor import Listeners, WitnessSupervisor
-from windlass.web import listener
-from windlass.web.identity import Names
+from windlass.web import server
+from windlass.web.webhook_identity import ServingNames
 
 
 class ReverserPart:
@@ -62,7 +62,7 @@ class ReverserPart:
         )
         address = self._settings.webhook_bind_address
         with contextlib.closing(
-            listener.bind(address.host, address.port, flag="--webhook-bind-address")
+            server.bind_socket(address.host, address.port, flag="--webhook-bind-address")
         ) as listening:
             await self._with_witness(self._running, ground, listening)
 
@@ -82,7 +82,7 @@ class ReverserPart:
         trust = WebhookTrust(
             self._connection,
             self._install,
-            Names(
+            ServingNames(
                 (f"{self._install.leader_service}.{self._install.namespace}.svc",),
                 self._settings.webhook_certificate_addresses,
             ),

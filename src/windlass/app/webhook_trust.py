@@ -34,8 +34,8 @@ from windlass.kube.errors import NotFound
 from windlass.kube.follow import Scope
 from windlass.objects.names import GVR, Object
 from windlass.runtime.informer import Informer
-from windlass.web import certificates, identity
-from windlass.web.identity import Identity, Names
+from windlass.web import certificates, webhook_identity
+from windlass.web.webhook_identity import ServingNames, WebhookIdentity
 
 WEBHOOK_CONFIGURATIONS = GVR(
     "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations"
@@ -60,7 +60,7 @@ class WebhookTrust:
         self,
         connection: Connection,
         install: Install,
-        names: Names,
+        names: ServingNames,
         clock: Clock,
         *,
         on_asked: Callable[[bool], None] = lambda _: None,
@@ -71,13 +71,13 @@ class WebhookTrust:
         self._names = names
         self._clock = clock
         self._on_asked = on_asked
-        self._identity: Identity | None = None
+        self._identity: WebhookIdentity | None = None
         self._served: tuple[str, ...] = ()
         self._registered = False
         self._look = asyncio.Event()
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> WebhookIdentity:
         assert self._identity is not None, "who serves has looked up the identity before"
         return self._identity
 
@@ -131,7 +131,7 @@ class WebhookTrust:
                 self._on_asked(False)
             _log.warning("webhook not registered", reason=error.reason, message=error.message)
             return _RETRY_SECONDS
-        overlap = self.identity.changed + identity.OVERLAP - self._clock.now()
+        overlap = self.identity.changed + webhook_identity.OVERLAP - self._clock.now()
         ends = overlap.total_seconds()
         return min(_LOOK_SECONDS, ends) if ends > 0 else _LOOK_SECONDS
 
@@ -140,14 +140,16 @@ class WebhookTrust:
     async def _keep_secret(self) -> None:
         """The identity as the Secret has it, renewed there first where that is due."""
         now, found = self._clock.now(), await self._stored()
-        kept = identity.read(found.get("data") or {}) if found is not None else None
+        kept = (
+            webhook_identity.read_identity(found.get("data") or {}) if found is not None else None
+        )
         if kept is None and self._identity is not None:
             # Deleted, or spoiled, while we serve: that is how an administrator asks for new ones.
-            kept = identity.renewed(self._identity, self._names, now)
+            kept = webhook_identity.renew_identity(self._identity, self._names, now)
         elif kept is None:
-            kept = identity.fresh(self._names, now)
-        elif identity.is_due(kept, self._names, now):
-            kept = identity.renewed(kept, self._names, now)
+            kept = webhook_identity.create_identity(self._names, now)
+        elif webhook_identity.needs_renewal(kept, self._names, now):
+            kept = webhook_identity.renew_identity(kept, self._names, now)
         else:
             self._identity = kept
             return
@@ -161,10 +163,10 @@ class WebhookTrust:
         except NotFound:
             return None
 
-    async def _store(self, kept: Identity, found: Object | None) -> None:
+    async def _store(self, kept: WebhookIdentity, found: Object | None) -> None:
         metadata = {"name": self._install.webhook_secret, "namespace": self._install.namespace}
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque"}
-        secret["data"] = identity.data(kept)
+        secret["data"] = webhook_identity.secret_data(kept)
         if found is None:
             await self._api.create(_SECRETS, secret, field_manager=_FIELD_MANAGER)
         else:

@@ -25,7 +25,7 @@ from starlette.types import Receive, Scope, Send
 from windlass.base.clock import Clock, SystemClock
 from windlass.base.errors import WindlassError
 from windlass.objects.names import GVR
-from windlass.web.protocol import VOUCH
+from windlass.web.server import VOUCH
 
 _API_VERSION = "admission.k8s.io/v1"
 # The API server writes the uid first; anywhere else a uid may be an object's.

@@ -29,7 +29,7 @@ from windlass.kube.discovery import discover
 from windlass.kube.errors import ApiError, Forbidden
 from windlass.objects.names import GVR
 from windlass.web.admission import AdmissionEndpoint
-from windlass.web.serve import Server
+from windlass.web.server import Server
 from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster

@@ -16,12 +16,11 @@ from prometheus_client import CollectorRegistry
 
 from windlass.base.errors import Fatal, Stalled
 from windlass.telemetry.reverser import ReverserMetrics
-from windlass.web import certificates, listener
+from windlass.web import certificates, server
 from windlass.web.admission import AdmissionEndpoint, AdmissionRequest
 from windlass.web.certificates import Authority, Leaf
-from windlass.web.metrics import metrics
-from windlass.web.probes import probes
-from windlass.web.serve import Limits, Server
+from windlass.web.endpoints import metrics_app, probes_app
+from windlass.web.server import Server, ServerLimits
 from windlass.web.tls import Tls
 
 NOW = datetime.now(UTC)
@@ -188,7 +187,7 @@ async def test_taken_port_names_the_flag() -> None:
 def test_foreign_address_is_explained() -> None:
     """An address of another machine is named as the reason."""
     with pytest.raises(Fatal, match="not an address of this machine"):
-        listener.bind("192.0.2.1", 0)
+        server.bind_socket("192.0.2.1", 0)
 
 
 async def test_bound_socket_is_used() -> None:
@@ -202,7 +201,7 @@ async def test_bound_socket_is_used() -> None:
 
 async def test_a_start_that_is_cancelled_listens_to_nobody() -> None:
     """Whoever gives up while a server starts leaves no port and no task behind."""
-    bound = listener.bind("127.0.0.1", 0, flag="")
+    bound = server.bind_socket("127.0.0.1", 0, flag="")
     port = bound.getsockname()[1]
     starting = asyncio.ensure_future(Server(echo, bound=bound).__aenter__())
     await asyncio.sleep(0)
@@ -238,7 +237,7 @@ async def test_large_body_is_refused(chunked: bool) -> None:
 
     content = chunks() if chunked else b"x" * 65536 * 40
     async with (
-        Server(echo, limits=Limits(body_bytes=1024 * 1024)) as server,
+        Server(echo, limits=ServerLimits(body_bytes=1024 * 1024)) as server,
         httpx2.AsyncClient() as client,
     ):
         answer = await client.post(f"http://127.0.0.1:{server.port}/", content=content)
@@ -248,7 +247,7 @@ async def test_large_body_is_refused(chunked: bool) -> None:
 
 async def test_slow_body_is_refused() -> None:
     """A sender that stops within the body gets 408 and loses the connection."""
-    async with Server(echo, limits=Limits(body_seconds=0.2)) as server:
+    async with Server(echo, limits=ServerLimits(body_seconds=0.2)) as server:
         reader, writer = await dial(server.port)
         writer.write(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\nabc")
         answer = await asyncio.wait_for(reader.read(), 5)
@@ -259,7 +258,7 @@ async def test_slow_body_is_refused() -> None:
 @pytest.mark.parametrize("sent", [b"", b"POST / HTTP/1.1\r\nhost: a\r\n"])
 async def test_slow_head_is_cut(sent: bytes) -> None:
     """A connection without a complete head in time is closed without an answer."""
-    async with Server(echo, limits=Limits(head_seconds=0.2)) as server:
+    async with Server(echo, limits=ServerLimits(head_seconds=0.2)) as server:
         reader, writer = await dial(server.port)
         writer.write(sent)
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
@@ -279,7 +278,7 @@ async def test_endless_head_is_cut() -> None:
 
 async def test_kept_connection_serves_again_after_the_head_deadline() -> None:
     """Waiting between two requests is not held against the head of the second."""
-    async with Server(echo, limits=Limits(head_seconds=0.2)) as server:
+    async with Server(echo, limits=ServerLimits(head_seconds=0.2)) as server:
         reader, writer = await dial(server.port)
         assert await ask(reader, writer, b"one") == b"one"
         silent_reader, silent_writer = await dial(server.port)
@@ -321,7 +320,7 @@ async def test_hung_request_is_cut_at_the_deadline() -> None:
         await asyncio.Event().wait()
 
     async with asyncio.timeout(10):
-        async with Server(hung, limits=Limits(drain_seconds=1)) as server:
+        async with Server(hung, limits=ServerLimits(drain_seconds=1)) as server:
             reader, writer = await dial(server.port)
             writer.write(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
             await entered.wait()
@@ -403,7 +402,7 @@ async def test_at_the_limit_the_longest_silent_stranger_makes_room() -> None:
     """Nobody gets a 503; a connection with a valid call is closed after all those without."""
     handed: list[AdmissionRequest] = []
     endpoint = AdmissionEndpoint(handed.append, paths=[PATH])
-    async with Server(endpoint, gate=endpoint, limits=Limits(connections=3)) as server:
+    async with Server(endpoint, gate=endpoint, limits=ServerLimits(connections=3)) as server:
         known = await dial(server.port)
         assert await _called(*known, PATH) == b"HTTP/1.1 200 OK"
         silent = [await dial(server.port) for _ in range(2)]
@@ -420,7 +419,7 @@ async def test_at_the_limit_the_longest_silent_stranger_makes_room() -> None:
 async def test_a_stranger_is_not_waited_for() -> None:
     """Before the first call the time is short; after it a connection may rest for long."""
     endpoint = AdmissionEndpoint(lambda _: None, paths=[PATH])
-    limits = Limits(first_seconds=0.2)
+    limits = ServerLimits(first_seconds=0.2)
     async with Server(endpoint, gate=endpoint, limits=limits) as server:
         known, silent = await dial(server.port), await dial(server.port)
         assert await _called(*known, PATH) == b"HTTP/1.1 200 OK"
@@ -434,7 +433,7 @@ async def test_a_stranger_is_not_waited_for() -> None:
 async def test_an_unfinished_handshake_is_cut(leaf: Leaf) -> None:
     """A client that opens a connection and does not begin to speak TLS loses it soon."""
     tls = Tls(leaf.cert_pem, leaf.key_pem)
-    async with Server(echo, tls=tls, limits=Limits(first_seconds=0.2)) as server:
+    async with Server(echo, tls=tls, limits=ServerLimits(first_seconds=0.2)) as server:
         reader, writer = await dial(server.port)
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await asyncio.wait_for(reader.readexactly(1), 2)
@@ -445,7 +444,7 @@ async def test_calls_on_the_right_path_that_fail_are_told() -> None:
     """A body that does not come, or is too large, is a loss there and nothing elsewhere."""
     lost: list[int] = []
     endpoint = AdmissionEndpoint(lambda _: None, paths=[PATH], lost=lambda: lost.append(1))
-    limits = Limits(body_bytes=100, body_seconds=0.2)
+    limits = ServerLimits(body_bytes=100, body_seconds=0.2)
     async with Server(endpoint, gate=endpoint, limits=limits) as server:
         for path, status, losses in (("/x", b"404", 0), (PATH, b"408", 1)):
             reader, writer = await dial(server.port)
@@ -477,7 +476,7 @@ async def test_a_call_that_breaks_off_on_the_right_path_is_told() -> None:
 async def test_probes_say_what_is_missing() -> None:
     """Readiness lists failing checks with a sentence each; life is another question."""
     state: dict[str, str | None] = {"caches": "configmaps are still loading"}
-    app = probes(live={}, ready={"caches": lambda: state["caches"], "leader": lambda: None})
+    app = probes_app(live={}, ready={"caches": lambda: state["caches"], "leader": lambda: None})
     async with Server(app) as server, httpx2.AsyncClient() as client:
         base = f"http://127.0.0.1:{server.port}"
         assert (await client.get(f"{base}/healthz")).text == "ok\n"
@@ -493,7 +492,7 @@ async def test_metrics_are_exposed() -> None:
     """A scrape shows what was recorded, in the format it asks for."""
     live = ReverserMetrics(CollectorRegistry())
     live.commits.inc("user")
-    async with Server(metrics(live.registry)) as server, httpx2.AsyncClient() as client:
+    async with Server(metrics_app(live.registry)) as server, httpx2.AsyncClient() as client:
         url = f"http://127.0.0.1:{server.port}/metrics"
         plain = await client.get(url)
         assert 'gitopsreverser_commits_total{author_kind="user"} 1.0' in plain.text

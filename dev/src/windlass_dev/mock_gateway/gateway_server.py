@@ -18,7 +18,7 @@ from starlette.applications import Starlette
 
 from windlass.base.errors import Stalled
 from windlass.web.certificates import Authority
-from windlass.web.serve import Limits, Server
+from windlass.web.server import Server, ServerLimits
 from windlass.web.tls import Tls
 from windlass_dev.mock_gateway import control as mock_gateway_control
 from windlass_dev.mock_gateway import gateway_modes
@@ -28,7 +28,7 @@ from windlass_dev.mock_gateway.mock_scans import MockScans
 
 _HOST = "127.0.0.1"
 _DAYS = 30
-_LIMITS = Limits(drain_seconds=1)
+_LIMITS = ServerLimits(drain_seconds=1)
 
 
 @dataclass(frozen=True, slots=True)

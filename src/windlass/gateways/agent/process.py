@@ -51,8 +51,8 @@ from windlass.git.exact import ExactStore
 from windlass.git.settings import GitSettings
 from windlass.kube.connection import Connection
 from windlass.telemetry.gateways import AgentMetrics
-from windlass.web import metrics, probes
-from windlass.web.serve import Server
+from windlass.web import endpoints
+from windlass.web.server import Server
 
 END_SECONDS = 10.0
 _AGAIN_SECONDS = 5.0
@@ -185,11 +185,13 @@ class AgentProcess:
     @contextlib.asynccontextmanager
     async def _servers(self) -> AsyncIterator[None]:
         settings = self._settings
-        probing = probes.probes(live={}, startup={"gateway": self._gate.why_not})
+        probing = endpoints.probes_app(live={}, startup={"gateway": self._gate.why_not})
         serving = (
             Server(probing, *settings.health, flag="--health-probe-bind-address"),
             Server(
-                metrics.metrics(self._registry), *settings.metrics, flag="--metrics-bind-address"
+                endpoints.metrics_app(self._registry),
+                *settings.metrics,
+                flag="--metrics-bind-address",
             ),
             Server(self._plan_page(), *settings.plan, flag="--plan-port"),
         )

@@ -23,7 +23,7 @@ from windlass.reverser.witness import frames, testimony
 from windlass.reverser.witness.testimony import Oath
 from windlass.telemetry import logs
 from windlass.web.admission import AdmissionEndpoint, AdmissionRequest
-from windlass.web.serve import Server
+from windlass.web.server import Server
 from windlass.web.tls import Tls
 
 QUEUE_LIMIT = 5000

@@ -2,18 +2,35 @@
 
 A check is a plain function over state that is already known, so a probe costs nothing
 and cannot hang. 200 means all checks passed; 503 lists those that did not.
+
+`/metrics`: a registry in the text format a scraper asks for.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import structlog
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+
+
+def metrics_app(registry: CollectorRegistry) -> Starlette:
+    """An application that serves the registry."""
+
+    async def scrape(request: Request) -> Response:
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        content = await asyncio.to_thread(encode, registry)
+        return Response(content, headers={"content-type": content_type})
+
+    return Starlette(routes=[Route("/metrics", scrape, methods=["GET"])])
+
 
 Check: TypeAlias = Callable[[], str | None]
 """None while all is well, else one sentence: what is wrong, what it waits for."""
@@ -21,7 +38,7 @@ Check: TypeAlias = Callable[[], str | None]
 _log = structlog.get_logger(__name__)
 
 
-def probes(
+def probes_app(
     *,
     live: Mapping[str, Check],
     ready: Mapping[str, Check] | None = None,
@@ -34,7 +51,7 @@ def probes(
     )
 
 
-def failing(checks: Mapping[str, Check]) -> dict[str, str]:
+def failed_checks(checks: Mapping[str, Check]) -> dict[str, str]:
     """The sentence of every check that does not pass now."""
     results = {name: _run(name, check) for name, check in checks.items()}
     return {name: sentence for name, sentence in results.items() if sentence}
@@ -42,7 +59,7 @@ def failing(checks: Mapping[str, Check]) -> dict[str, str]:
 
 def _route(path: str, checks: Mapping[str, Check]) -> Route:
     async def answer(request: Request) -> Response:
-        failed = failing(checks)
+        failed = failed_checks(checks)
         if not failed:
             return PlainTextResponse("ok\n")
         text = "".join(f"{name}: {sentence}\n" for name, sentence in sorted(failed.items()))

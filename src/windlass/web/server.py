@@ -4,12 +4,26 @@
 drained when it ends. Signals stay with the process, nothing is written per request.
 At the end idle connections close at once, running requests get `drain_seconds`, and
 whatever is left then is cut.
+
+Limits on the head of a request and on connections, which an application never sees.
+
+A connection that sends no complete head in time is closed, and so is one whose head
+grows without end. The timer runs from the handshake, or on a kept connection from the
+first byte of the next request; waiting between requests is the keep-alive timer's.
+
+Where there are more connections than the limit, one is closed for the newcomer: strangers
+before those that the application vouched for, idle ones before busy ones, and among equals
+the one that said nothing for the longest time. So nobody is kept out by connections that
+only take up room.
+
+Binds the socket a server listens on, and says in plain words why it could not.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import functools
 import socket
 from collections.abc import Iterator
@@ -19,17 +33,143 @@ from typing import Self
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from windlass.web import listener
-from windlass.web.intake import BodyIntake, Gate
-from windlass.web.protocol import PatientProtocol, patient
+from windlass.base.errors import Fatal
+from windlass.web.body_limit import BodyGate, BodyLimit
 from windlass.web.tls import Tls
+
+
+def bind_socket(host: str, port: int, *, flag: str = "") -> socket.socket:
+    """A bound socket; the empty host means every address, port 0 a free port.
+
+    `flag` names the option with which a person chooses another address.
+    """
+    try:
+        return _open_socket(host, port)
+    except OSError as error:
+        raise Fatal("ListenFailed", _explain(error, host, port) + _advice(flag)) from error
+
+
+def _open_socket(host: str, port: int) -> socket.socket:
+    if host:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family)
+    if socket.has_dualstack_ipv6():
+        return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+    return socket.create_server(("", port))
+
+
+def _explain(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} is taken by another process"
+    if error.errno == errno.EACCES:
+        return f"port {port} may only be opened by a privileged process"
+    if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
+        return f"{host!r} is not an address of this machine"
+    return f"cannot listen on {host or '*'}:{port}: {error.strerror}"
+
+
+def _advice(flag: str) -> str:
+    return f"; choose another with {flag}" if flag else ""
+
+
+_MAX_HEAD_BYTES = 64 * 1024
+
+VOUCH = "windlass.vouch"
+"""Where an application finds, in the state of a scope, what to call for a valid request."""
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """An HTTP/1.1 connection whose patience with a request's head ends."""
+
+    head_seconds = 10.0
+    first_seconds = 10.0
+    most_connections = 1024
+    _deadline: asyncio.TimerHandle | None = None
+    _head_bytes = 0
+    _is_known = False
+    _spoke_at = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._spoke_at = self.loop.time()
+        self._await_head(self.first_seconds)
+        if len(self.connections) > self.most_connections:
+            self._make_room()
+
+    def vouch(self) -> None:
+        """Keep this connection rather than others: it carried a valid request."""
+        self._is_known = True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_over()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._spoke_at = self.loop.time()
+        super().data_received(data)
+        if self._deadline is None:
+            return
+        self._head_bytes += len(data)
+        if self._head_bytes > _MAX_HEAD_BYTES:
+            self._give_up()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["state"][VOUCH] = self.vouch
+        if self._deadline is None:
+            self._await_head(self.head_seconds)
+
+    def on_headers_complete(self) -> None:
+        self._head_over()
+        super().on_headers_complete()
+
+    def _await_head(self, seconds: float) -> None:
+        self._head_bytes = 0
+        self._deadline = self.loop.call_later(seconds, self._give_up)
+
+    def _head_over(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _give_up(self) -> None:
+        self._head_over()
+        self.transport.abort()
+
+    def _make_room(self) -> None:
+        others = [one for one in self.connections if isinstance(one, LimitedProtocol)]
+        least = min((one for one in others if one is not self), key=_eviction_order, default=None)
+        if least is not None:
+            # It is told of its end only in the next turn of the loop; until then it would be
+            # found again.
+            self.connections.discard(least)
+            least._give_up()
+
+
+def _eviction_order(one: LimitedProtocol) -> tuple[bool, bool, float]:
+    is_busy = one.cycle is not None and not one.cycle.response_complete
+    return one._is_known, is_busy, one._spoke_at
+
+
+def limited_protocol(
+    *, head_seconds: float, first_seconds: float, connections: int
+) -> type[LimitedProtocol]:
+    """The protocol with other limits."""
+    limits = {
+        "head_seconds": head_seconds,
+        "first_seconds": min(first_seconds, head_seconds),
+        "most_connections": connections,
+    }
+    return type("PatientProtocol", (LimitedProtocol,), limits)
+
 
 _MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ServerLimits:
     """What a server puts up with."""
 
     body_bytes: int = 8 * _MIB
@@ -50,7 +190,7 @@ class _Uvicorn(uvicorn.Server):
     """uvicorn without its signal handlers, saying when it listens."""
 
     def __init__(
-        self, config: uvicorn.Config, protocol: type[PatientProtocol], handshake_seconds: float
+        self, config: uvicorn.Config, protocol: type[LimitedProtocol], handshake_seconds: float
     ) -> None:
         super().__init__(config)
         self.listening = asyncio.Event()
@@ -96,8 +236,8 @@ class Server:
         tls: Tls | None = None,
         bound: socket.socket | None = None,
         flag: str = "",
-        limits: Limits | None = None,
-        gate: Gate | None = None,
+        limits: ServerLimits | None = None,
+        gate: BodyGate | None = None,
     ) -> None:
         self._app = app
         self._gate = gate
@@ -105,7 +245,7 @@ class Server:
         self._tls = tls
         self._bound = bound
         self._flag = flag
-        self._limits = limits or Limits()
+        self._limits = limits or ServerLimits()
         self._uvicorn: _Uvicorn | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -134,9 +274,9 @@ class Server:
     async def start(self) -> None:
         """Listen; a port that cannot be had is a Fatal that names the way out."""
         if self._bound is None:
-            self._bound = await asyncio.to_thread(listener.bind, *self._address, flag=self._flag)
+            self._bound = await asyncio.to_thread(bind_socket, *self._address, flag=self._flag)
         self._port: int = self._bound.getsockname()[1]
-        protocol = patient(
+        protocol = limited_protocol(
             head_seconds=self._limits.head_seconds,
             first_seconds=self._limits.first_seconds,
             connections=self._limits.connections,
@@ -169,7 +309,7 @@ class Server:
             for connection in list(self._uvicorn.server_state.connections):
                 connection.transport.abort()
 
-    def _config(self, protocol: type[PatientProtocol]) -> uvicorn.Config:
+    def _config(self, protocol: type[LimitedProtocol]) -> uvicorn.Config:
         limits = self._limits
         config = uvicorn.Config(
             self._guarded(),
@@ -189,9 +329,9 @@ class Server:
         config.ssl = self._tls.context if self._tls else None
         return config
 
-    def _guarded(self) -> BodyIntake:
+    def _guarded(self) -> BodyLimit:
         limits = self._limits
-        return BodyIntake(
+        return BodyLimit(
             self._app,
             cap_bytes=limits.body_bytes,
             seconds=limits.body_seconds,

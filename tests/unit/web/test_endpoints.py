@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from windlass.web import probes
+from windlass.web import endpoints
 
 
 def test_only_failing_checks_are_named() -> None:
     """A check that passes is silent, one that fails gives its sentence."""
     checks = {"leader": lambda: None, "caches": lambda: "configmaps are still loading"}
-    assert probes.failing(checks) == {"caches": "configmaps are still loading"}
+    assert endpoints.failed_checks(checks) == {"caches": "configmaps are still loading"}
 
 
 def test_broken_check_counts_as_failing() -> None:
@@ -17,6 +17,6 @@ def test_broken_check_counts_as_failing() -> None:
     def broken() -> str | None:
         raise RuntimeError("token=hunter2")
 
-    assert probes.failing({"a": broken}) == {
+    assert endpoints.failed_checks({"a": broken}) == {
         "a": "the check itself failed (RuntimeError); see the log"
     }

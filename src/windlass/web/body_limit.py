@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 _LINGER_SECONDS = 2.0
 
 
-class Gate(Protocol):
+class BodyGate(Protocol):
     """Judges requests by their head, and hears of those whose body did not come."""
 
     def admits(self, scope: Scope) -> bool: ...
@@ -37,7 +37,7 @@ class _Refused(Exception):
         self.sentence = sentence
 
 
-class BodyIntake:
+class BodyLimit:
     """An ASGI application that hands only complete, small enough requests on."""
 
     def __init__(
@@ -47,7 +47,7 @@ class BodyIntake:
         cap_bytes: int,
         seconds: float,
         budget_bytes: int,
-        gate: Gate | None = None,
+        gate: BodyGate | None = None,
     ) -> None:
         self._app = app
         self._gate = gate

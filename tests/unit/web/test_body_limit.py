@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from windlass.web.intake import BodyIntake
+from windlass.web.body_limit import BodyLimit
 
 
 class Sender:
@@ -42,9 +42,9 @@ class Sender:
         await send({"type": "http.response.body", "body": b""})
 
 
-async def take(sender: Sender, *, cap: int = 10, budget: int = 100) -> BodyIntake:
+async def take(sender: Sender, *, cap: int = 10, budget: int = 100) -> BodyLimit:
     """Send one request through an intake."""
-    intake = BodyIntake(sender.app, cap_bytes=cap, seconds=10, budget_bytes=budget)
+    intake = BodyLimit(sender.app, cap_bytes=cap, seconds=10, budget_bytes=budget)
     await intake(sender.scope, sender.receive, sender.send)
     return intake
 

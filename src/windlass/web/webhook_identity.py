@@ -37,7 +37,7 @@ _TOKEN = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class ServingNames:
     """By which names and addresses the endpoint is called."""
 
     dns: tuple[str, ...]
@@ -45,7 +45,7 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class WebhookIdentity:
     """One endpoint; `token` is the last part of its path."""
 
     authority: Authority
@@ -60,22 +60,22 @@ class Identity:
         return (self.token, self.previous) if overlaps else (self.token,)
 
 
-def fresh(names: Names, now: datetime) -> Identity:
+def create_identity(names: ServingNames, now: datetime) -> WebhookIdentity:
     """An endpoint that nobody knows yet."""
     authority = Authority.create("windlass", now, _AUTHORITY_DAYS)
-    return Identity(authority, _leaf(authority, names, now), _token(), "", now)
+    return WebhookIdentity(authority, _leaf(authority, names, now), _token(), "", now)
 
 
-def renewed(old: Identity, names: Names, now: datetime) -> Identity:
+def renew_identity(old: WebhookIdentity, names: ServingNames, now: datetime) -> WebhookIdentity:
     """The same endpoint with a new leaf and path, of a new authority where that is due."""
     authority = old.authority
     if certificates.renewal_due(authority.cert_pem, now):
         authority = Authority.create("windlass", now, _AUTHORITY_DAYS)
     leaf = _leaf(authority, names, now)
-    return Identity(authority, leaf, _token(), old.token, now)
+    return WebhookIdentity(authority, leaf, _token(), old.token, now)
 
 
-def is_due(identity: Identity, names: Names, now: datetime) -> bool:
+def needs_renewal(identity: WebhookIdentity, names: ServingNames, now: datetime) -> bool:
     """Whether the endpoint must be renewed."""
     leaf = identity.leaf.cert_pem
     return (
@@ -85,7 +85,7 @@ def is_due(identity: Identity, names: Names, now: datetime) -> bool:
     )
 
 
-def data(identity: Identity) -> dict[str, str]:
+def secret_data(identity: WebhookIdentity) -> dict[str, str]:
     """The data of the Secret that keeps it."""
     rows = {
         "ca.crt": identity.authority.cert_pem,
@@ -99,11 +99,11 @@ def data(identity: Identity) -> dict[str, str]:
     return {name: base64.b64encode(content).decode() for name, content in rows.items()}
 
 
-def read(kept: Mapping[str, str]) -> Identity | None:
-    """The endpoint that `data` described; None if it cannot be read whole."""
+def read_identity(kept: Mapping[str, str]) -> WebhookIdentity | None:
+    """The endpoint that `secret_data` described; None if it cannot be read whole."""
     try:
         rows = {name: base64.b64decode(text, validate=True) for name, text in kept.items()}
-        identity = Identity(
+        identity = WebhookIdentity(
             Authority.load(rows["ca.crt"], rows["ca.key"]),
             Leaf(rows["tls.crt"], rows["tls.key"]),
             rows["path"].decode("ascii"),
@@ -118,7 +118,7 @@ def read(kept: Mapping[str, str]) -> Identity | None:
     return replace(identity, changed=identity.changed.astimezone(UTC)) if whole else None
 
 
-def _leaf(authority: Authority, names: Names, now: datetime) -> Leaf:
+def _leaf(authority: Authority, names: ServingNames, now: datetime) -> Leaf:
     return authority.issue(names.dns, names.addresses, now, _LEAF_DAYS)
 
 
