@@ -25,11 +25,11 @@ Watch = Callable[[Path, str], AsyncGenerator[None, None]]
 async def _windlass(kubeconfig: Path, namespace: str) -> AsyncGenerator[None, None]:
     from bench.samples import POD_TEMPLATES
     from windlass.kube.connection import Connection
-    from windlass.kube.follow import Observed, Scope, SnapshotComplete, follow
+    from windlass.kube.reflector import Observed, Scope, SnapshotComplete, reflect
 
     async with (
         Connection.open(kubeconfig=kubeconfig) as connection,
-        aclosing(follow(connection, Scope(POD_TEMPLATES, namespace))) as items,
+        aclosing(reflect(connection, Scope(POD_TEMPLATES, namespace))) as items,
     ):
         async for item in items:
             if isinstance(item, Observed):
@@ -42,13 +42,13 @@ async def _windlass(kubeconfig: Path, namespace: str) -> AsyncGenerator[None, No
 async def _windlass_look(kubeconfig: Path, namespace: str) -> AsyncGenerator[None, None]:
     from bench.samples import POD_TEMPLATES
     from windlass.kube.connection import Connection
-    from windlass.kube.follow import Observed, Scope, SnapshotComplete, follow
+    from windlass.kube.reflector import Observed, Scope, SnapshotComplete, reflect
     from windlass.reverser.sighting import Lens
 
     lens = Lens(b"k" * 32, frozenset())
     async with (
         Connection.open(kubeconfig=kubeconfig) as connection,
-        aclosing(follow(connection, Scope(POD_TEMPLATES, namespace))) as items,
+        aclosing(reflect(connection, Scope(POD_TEMPLATES, namespace))) as items,
     ):
         async for item in items:
             if isinstance(item, Observed):

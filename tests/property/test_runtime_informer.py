@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.runtime.fakes import HandClock, observed
-from windlass.kube.follow import (
-    FollowItem,
+from windlass.kube.reflector import (
     Interrupted,
     Observed,
+    ReflectorEvent,
     Scope,
     SnapshotAbandoned,
     SnapshotComplete,
@@ -26,12 +26,12 @@ HISTORY = st.lists(CHANGE | SNAPSHOT, max_size=15)
 Step = tuple[str, str] | tuple[frozenset[str], bool]
 
 
-def items_of(step: Step, version: int) -> list[FollowItem]:
+def items_of(step: Step, version: int) -> list[ReflectorEvent]:
     """What follow would yield for a step of the history."""
     subject, how = step
     if isinstance(subject, str):
         return [observed(subject, version, change=str(how))]
-    seen: list[FollowItem] = [observed(name, version, initial=True) for name in sorted(subject)]
+    seen: list[ReflectorEvent] = [observed(name, version, initial=True) for name in sorted(subject)]
     end = SnapshotComplete(str(version), len(seen), "watchlist") if how else SnapshotAbandoned("x")
     return [Interrupted("expired", "m", 1.0), SnapshotStarted(), *seen, end]
 

@@ -7,19 +7,19 @@ import json
 from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
-from windlass.kube.cursor import FollowSettings
-from windlass.kube.follow import (
-    FollowItem,
+from windlass.kube.reflector import (
     Interrupted,
     Observed,
+    ReflectorEvent,
     SnapshotAbandoned,
     SnapshotComplete,
     SnapshotStarted,
 )
+from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import GVR, Object
 
 CONFIGMAPS = GVR("", "v1", "configmaps")
-QUICK = FollowSettings(
+QUICK = ReflectorSettings(
     idle_seconds=30.0,
     backoff_initial=0.01,
     backoff_ceiling=0.05,
@@ -42,10 +42,10 @@ def configmap(name: str, namespace: str, **data: str) -> Object:
 
 
 async def until(
-    items: AsyncIterator[FollowItem], enough: Callable[[FollowItem], bool]
-) -> list[FollowItem]:
+    items: AsyncIterator[ReflectorEvent], enough: Callable[[ReflectorEvent], bool]
+) -> list[ReflectorEvent]:
     """What a follower says, up to the first item that is enough."""
-    taken: list[FollowItem] = []
+    taken: list[ReflectorEvent] = []
     try:
         async with asyncio.timeout(DEADLINE_SECONDS):
             async for item in items:
@@ -57,14 +57,14 @@ async def until(
     raise AssertionError(f"ended: {summary(taken)}")
 
 
-async def until_synced(items: AsyncIterator[FollowItem]) -> list[FollowItem]:
+async def until_synced(items: AsyncIterator[ReflectorEvent]) -> list[ReflectorEvent]:
     """Up to the end of a complete snapshot."""
     return await until(items, lambda item: isinstance(item, SnapshotComplete))
 
 
 async def until_seen(
-    items: AsyncIterator[FollowItem], name: str, kind: str | None = None
-) -> list[FollowItem]:
+    items: AsyncIterator[ReflectorEvent], name: str, kind: str | None = None
+) -> list[ReflectorEvent]:
     """Up to the first change of the object called `name`."""
     return await until(
         items,
@@ -79,23 +79,23 @@ def name_of(item: Observed) -> str:
     return str(json.loads(item.object)["metadata"]["name"])
 
 
-def changes_of(items: list[FollowItem], *names: str) -> list[Observed]:
+def changes_of(items: list[ReflectorEvent], *names: str) -> list[Observed]:
     """What was seen of these objects; controllers put others into every namespace."""
     seen = (item for item in items if isinstance(item, Observed))
     return [item for item in seen if name_of(item) in names]
 
 
-def interruptions(items: list[FollowItem]) -> list[Interrupted]:
+def interruptions(items: list[ReflectorEvent]) -> list[Interrupted]:
     """The interruptions among what a follower said."""
     return [item for item in items if isinstance(item, Interrupted)]
 
 
-def snapshots(items: list[FollowItem]) -> int:
+def snapshots(items: list[ReflectorEvent]) -> int:
     """How many snapshots a follower began."""
     return sum(isinstance(item, SnapshotStarted) for item in items)
 
 
-def live_names(items: list[FollowItem]) -> set[str]:
+def live_names(items: list[ReflectorEvent]) -> set[str]:
     """The objects of the last complete snapshot and what came after it."""
     live: set[str] = set()
     fresh: set[str] = set()
@@ -112,7 +112,7 @@ def live_names(items: list[FollowItem]) -> set[str]:
     return live - {"kube-root-ca.crt"}
 
 
-def summary(items: list[FollowItem]) -> list[str]:
+def summary(items: list[ReflectorEvent]) -> list[str]:
     """A story that a failing test can tell."""
     told = []
     for item in items:

@@ -20,7 +20,7 @@ from tests.support.join_life import Life, Truth
 from tests.support.join_samples import LABEL, Sample
 from windlass.base.clock import SystemClock
 from windlass.kube.connection import Connection
-from windlass.kube.follow import Observed, Scope, SnapshotComplete, follow
+from windlass.kube.reflector import Observed, Scope, SnapshotComplete, reflect
 from windlass.objects.names import JSON
 from windlass.reverser.decide import decode, sanitise
 from windlass.reverser.decide.attribution import Observation, Verdict
@@ -85,7 +85,7 @@ class Watcher:
 
     async def run(self, connection: Connection) -> None:
         scope = Scope(self._sample.served.gvr, self._sample.namespace)
-        async with aclosing(follow(connection, scope)) as items:
+        async with aclosing(reflect(connection, scope)) as items:
             async for item in items:
                 if isinstance(item, SnapshotComplete):
                     self.synced.set()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from windlass.kube.catalogue import ServedType
+from windlass.kube.discovery import ServedType
 from windlass.objects import yaml_reader
 from windlass.objects.names import GVR, Object
 from windlass.reverser.decide import catalogue, sanitise

@@ -25,7 +25,7 @@ import yaml
 from lightkube.config.client_adapter import verify_cluster
 from lightkube.config.kubeconfig import KubeConfig
 
-from windlass.kube.envelope import INITIAL_EVENTS_END
+from windlass.kube.watch import INITIAL_EVENTS_END
 
 _BIG = 2**26
 

@@ -15,7 +15,7 @@ from windlass.environments.decide.trust import Untrusted
 from windlass.git.settings import GitSettings
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.kube.cursor import FollowSettings
+from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import GVR
 from windlass.telemetry.environments import EnvironmentMetrics
 
@@ -71,7 +71,7 @@ def _of(settings: Settings, operator: str, git: GitSettings) -> EnvironmentsSett
         git=git,
         operator=Subject(operator),
         install=Install(settings.release, settings.namespace),
-        follow=FollowSettings(
+        follow=ReflectorSettings(
             page_size=settings.page_size, idle_seconds=settings.watch_idle_timeout
         ),
         naming=Naming(

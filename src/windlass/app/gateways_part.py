@@ -7,7 +7,7 @@ from windlass.app.settings import Settings
 from windlass.base.clock import Clock
 from windlass.gateways.controller import GatewaysController, GatewaysSettings
 from windlass.kube.connection import Connection
-from windlass.kube.cursor import FollowSettings
+from windlass.kube.reflector_state import ReflectorSettings
 from windlass.telemetry.gateways import GatewayMetrics
 
 
@@ -36,7 +36,7 @@ class GatewaysPart:
             GatewaysSettings(
                 work_directory=self._settings.work_dir / "gateways",
                 git=git_settings.of(self._settings, self._connection.server),
-                follow=FollowSettings(
+                follow=ReflectorSettings(
                     page_size=self._settings.page_size,
                     idle_seconds=self._settings.watch_idle_timeout,
                 ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from windlass.api.install import Install
 from windlass.app.settings import Settings
 from windlass.git.settings import GitSettings
-from windlass.kube.cursor import FollowSettings
+from windlass.kube.reflector_state import ReflectorSettings
 from windlass.reverser.controller import ReverserSettings
 from windlass.reverser.decide.cadence import Limits
 
@@ -19,7 +19,7 @@ def of(settings: Settings, instance: str, git: GitSettings) -> ReverserSettings:
         instance=instance,
         work_directory=settings.work_dir,
         git=git,
-        follow=FollowSettings(
+        follow=ReflectorSettings(
             page_size=settings.page_size, idle_seconds=settings.watch_idle_timeout
         ),
         limits=Limits(

@@ -31,7 +31,7 @@ from windlass.base.errors import WindlassError
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.errors import NotFound
-from windlass.kube.follow import Scope
+from windlass.kube.reflector import Scope
 from windlass.objects.names import GVR, Object
 from windlass.runtime.informer import Informer
 from windlass.web import certificates, webhook_identity

@@ -48,8 +48,8 @@ from windlass.git.listing import Listings
 from windlass.git.settings import GitSettings
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.kube.cursor import FollowSettings
-from windlass.kube.follow import Scope
+from windlass.kube.reflector import Scope
+from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import GVR, Key, Object
 from windlass.runtime.controller import Controller, Passed, Reconcile
 from windlass.runtime.events import EventRecorder, ObjectRef
@@ -78,7 +78,7 @@ class EnvironmentsSettings:
     work_directory: Path
     git: GitSettings
     operator: Subject
-    follow: FollowSettings = field(default_factory=FollowSettings)
+    follow: ReflectorSettings = field(default_factory=ReflectorSettings)
     naming: Naming = field(default_factory=Naming)
     surroundings: Surroundings = field(default_factory=Surroundings)
     untrusted: Untrusted = field(default_factory=Untrusted)

@@ -19,8 +19,8 @@ import orjson
 from windlass.base.clock import Clock
 from windlass.environments.decide import kinds, marks
 from windlass.kube.connection import Connection
-from windlass.kube.cursor import FollowSettings
-from windlass.kube.follow import Scope
+from windlass.kube.reflector import Scope
+from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import GVR, Key, Object
 from windlass.runtime.informer import Informer
 from windlass.runtime.recent import Recent
@@ -69,7 +69,7 @@ class Holdings:
         on_change: Callable[[Key], None],
         *,
         on_leave: Callable[[str], None],
-        settings: FollowSettings,
+        settings: ReflectorSettings,
         clock: Clock,
     ) -> None:
         self._on_change = on_change

@@ -13,7 +13,7 @@ from windlass.base.clock import Clock
 from windlass.base.errors import Retryable
 from windlass.kube import discovery
 from windlass.kube.api import Api
-from windlass.kube.catalogue import Catalogue
+from windlass.kube.discovery import ApiTypes
 from windlass.kube.errors import ApiError
 
 BELIEVED_SECONDS = 600.0
@@ -34,7 +34,7 @@ class Offers:
         self._api = api
         self._clock = clock
         self._known: Offer | None = None
-        self._catalogue: Catalogue | None = None
+        self._catalogue: ApiTypes | None = None
         self._asked_at = 0.0
         # Many ask at once after a start; one question answers all of them.
         self._turn = asyncio.Lock()
@@ -58,7 +58,7 @@ class Offers:
         return Offer(str(version["gitVersion"]), _named(self._catalogue))
 
 
-def _named(catalogue: Catalogue) -> tuple[str, ...]:
+def _named(catalogue: ApiTypes) -> tuple[str, ...]:
     kinds = {f"{found.gvr.api_version}/{found.kind}" for found in catalogue.types}
     versions = {found.gvr.api_version for found in catalogue.types}
     return tuple(sorted(versions | kinds))

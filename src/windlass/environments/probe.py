@@ -27,7 +27,7 @@ from windlass.environments.decide.enforcement import Call, Direction, Finding, S
 from windlass.environments.decide.probe_pods import PORTS, Caller, Standing
 from windlass.environments.holdings import NETWORK_POLICIES
 from windlass.environments.probe_places import FIELD_MANAGER, PlaceKeeper, Places, refused
-from windlass.kube import paths
+from windlass.kube import api
 from windlass.kube.api import Api
 from windlass.kube.errors import ApiError, Forbidden, NotFound, clean
 from windlass.objects.names import GVR, Object
@@ -177,7 +177,7 @@ class _Listening:
 
     async def _calls(self, name: Caller, heard: dict[Caller, int]) -> tuple[Call, ...]:
         """The calls after the one that is noted in `heard`; the first look notes it."""
-        path = paths.item(_PODS, name, self._places[name], "log")
+        path = api.object_path(_PODS, name, self._places[name], "log")
         try:
             text = await self._api.text(f"{path}?{_TAIL}")
         except Forbidden as error:

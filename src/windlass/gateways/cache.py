@@ -23,8 +23,8 @@ from windlass.gateways.decide.discovery import Claim
 from windlass.gateways.decide.pods import LivePod
 from windlass.git.format.remote import Remote, RemoteRefused
 from windlass.kube.connection import Connection
-from windlass.kube.cursor import FollowSettings
-from windlass.kube.follow import Scope
+from windlass.kube.reflector import Scope
+from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import GVR, Key, Object
 from windlass.runtime.informer import Informer
 from windlass.runtime.recent import Recent
@@ -54,7 +54,7 @@ class Cache:
         connection: Connection,
         wake: Callable[[Key], None],
         *,
-        settings: FollowSettings,
+        settings: ReflectorSettings,
         clock: Clock,
     ) -> None:
         self._wake = wake

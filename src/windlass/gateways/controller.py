@@ -33,7 +33,7 @@ from windlass.git.settings import GitSettings
 from windlass.git.turns import Turns
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.kube.cursor import FollowSettings
+from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import Key
 from windlass.runtime.controller import Controller
 from windlass.runtime.events import EventRecorder, ObjectRef
@@ -55,7 +55,7 @@ class GatewaysSettings:
 
     work_directory: Path
     git: GitSettings
-    follow: FollowSettings = field(default_factory=FollowSettings)
+    follow: ReflectorSettings = field(default_factory=ReflectorSettings)
     cluster_name: str = ""
     protected_paths: tuple[str, ...] = ()
     operator_version: str = windlass.__version__

@@ -5,23 +5,129 @@ connection is asked whether this process may still write. Nothing is retried her
 an ApiError says what happened, its caller knows what that means. The server leaves
 kind and apiVersion out of the items of built-in lists; they are put back, so that a
 listed object and a watched one look alike.
+
+One page of a list, its items left as bytes.
+
+Items of built-in types come without kind and apiVersion; both follow from the list and
+are put in front, so that an item reads like the same object in a watch. An item that no
+parser will read stays as it is, and does not spoil the page for the others.
+
+Where objects live on the API server.
+
+Every segment is percent-encoded, and a segment that could leave its place (empty,
+`.`, `..`, with a slash) is refused before a request is made of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
+import msgspec
 import orjson
 
 from windlass.base import failpoint
 from windlass.base.errors import Stalled
-from windlass.kube import pages as page_format
-from windlass.kube import paths
+from windlass.kube import lenient_json
 from windlass.kube.connection import Connection
 from windlass.kube.errors import ApiError, Fenced
-from windlass.kube.pages import Page
+from windlass.kube.lenient_json import Unbalanced
 from windlass.objects.names import GVR, Object
+
+
+def group_version_path(gvr: GVR) -> str:
+    """The discovery document of a type's group version."""
+    if gvr.group:
+        return f"/apis/{_segment(gvr.group)}/{_segment(gvr.version)}"
+    return f"/api/{_segment(gvr.version)}"
+
+
+def collection_path(gvr: GVR, namespace: str = "") -> str:
+    """All objects of a type: in one namespace, or everywhere."""
+    inside = f"/namespaces/{_segment(namespace)}" if namespace else ""
+    return f"{group_version_path(gvr)}{inside}/{_segment(gvr.resource)}"
+
+
+def object_path(gvr: GVR, name: str, namespace: str = "", subresource: str = "") -> str:
+    """One object, or one of its subresources."""
+    below = f"/{_segment(subresource)}" if subresource else ""
+    return f"{collection_path(gvr, namespace)}/{_segment(name)}{below}"
+
+
+def _segment(text: str) -> str:
+    if text in {"", ".", ".."} or "/" in text:
+        raise Stalled("InvalidName", f"{text[:64]!r} cannot be a name on the API server")
+    return quote(text, safe="")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Items of one page, and the version of the whole list."""
+
+    items: tuple[bytes, ...]
+    resource_version: str
+
+
+class _ListMetadata(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _List(msgspec.Struct, rename="camel"):
+    metadata: _ListMetadata
+    items: list[msgspec.Raw] | None = None
+    kind: str = ""
+    api_version: str = ""
+
+
+class _Type(msgspec.Struct, rename="camel"):
+    kind: str = ""
+    api_version: str = ""
+
+
+_list = msgspec.json.Decoder(_List)
+_type = msgspec.json.Decoder(_Type)
+_PROBLEMS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def parse_page(body: bytes) -> tuple[Page, str]:
+    """The page in a body, and the token of the next one or nothing."""
+    try:
+        page, raw = _opened(body)
+    except (*_PROBLEMS, Unbalanced) as error:
+        raise ApiError(200, "Undecodable", f"a page of {len(body)} bytes is no list") from error
+    front = _front(page)
+    items = tuple(_with_type(item, front) for item in raw)
+    return Page(items, page.metadata.resource_version), page.metadata.continue_
+
+
+def _opened(body: bytes) -> tuple[_List, list[bytes]]:
+    try:
+        page = _list.decode(body)
+    except _PROBLEMS:
+        without, items = lenient_json.cut_array(body, b"items")
+        return _list.decode(without), items
+    return page, [bytes(item) for item in page.items or ()]
+
+
+def _front(page: _List) -> bytes:
+    kind = page.kind.removesuffix("List")
+    if not kind or kind == page.kind:
+        return b""
+    return orjson.dumps({"apiVersion": page.api_version, "kind": kind})[:-1] + b","
+
+
+def _with_type(item: bytes, front: bytes) -> bytes:
+    try:
+        has_type = bool(_type.decode(item).kind)
+    except _PROBLEMS:
+        return item
+    if has_type or not front or not item.startswith(b'{"'):
+        return item
+    return front + item[1:]
+
 
 _JSON = "application/json"
 _MERGE_PATCH = "application/merge-patch+json"
@@ -50,7 +156,7 @@ class Api:
     async def get(
         self, gvr: GVR, name: str, namespace: str = "", *, subresource: str = ""
     ) -> Object:
-        return await self._read(paths.item(gvr, name, namespace, subresource))
+        return await self._read(object_path(gvr, name, namespace, subresource))
 
     async def list(
         self, gvr: GVR, namespace: str = "", *, label_selector: str = "", limit: int = 500
@@ -69,7 +175,7 @@ class Api:
         limit: int = 500,
     ) -> AsyncGenerator[Page, None]:
         """A consistent list in pages; every page shows the state at the first one's version."""
-        path = paths.collection(gvr, namespace)
+        path = collection_path(gvr, namespace)
         params = {"limit": str(limit)}
         if label_selector:
             params["labelSelector"] = label_selector
@@ -82,7 +188,7 @@ class Api:
                 params=params,
                 headers={"Accept-Encoding": "identity", **self._acting_as},
             )
-            page, token = page_format.parse(response.content)
+            page, token = parse_page(response.content)
             yield page
             if not token:
                 return
@@ -91,7 +197,7 @@ class Api:
     async def create(
         self, gvr: GVR, obj: Object, *, field_manager: str, dry_run: bool = False
     ) -> Object:
-        path = paths.collection(gvr, _namespace_of(obj))
+        path = collection_path(gvr, _namespace_of(obj))
         return await self._write("POST", path, obj, _JSON, _options(field_manager, dry_run))
 
     async def replace(
@@ -126,7 +232,7 @@ class Api:
         field_manager: str,
         subresource: str = "",
     ) -> Object:
-        path = paths.item(gvr, name, namespace, subresource)
+        path = object_path(gvr, name, namespace, subresource)
         return await self._write("PATCH", path, patch, _MERGE_PATCH, _options(field_manager))
 
     async def json_patch(
@@ -139,7 +245,7 @@ class Api:
         field_manager: str,
         subresource: str = "",
     ) -> Object:
-        path = paths.item(gvr, name, namespace, subresource)
+        path = object_path(gvr, name, namespace, subresource)
         return await self._write("PATCH", path, patch, _JSON_PATCH, _options(field_manager))
 
     async def delete(
@@ -160,7 +266,7 @@ class Api:
             options["preconditions"] = preconditions
         if propagation:
             options["propagationPolicy"] = propagation
-        await self._write("DELETE", paths.item(gvr, name, namespace), options, _JSON, {})
+        await self._write("DELETE", object_path(gvr, name, namespace), options, _JSON, {})
 
     async def text(self, path: str) -> str:
         """What a path that is no object says, such as /readyz."""
@@ -207,7 +313,7 @@ def _namespace_of(obj: Object) -> str:
 
 
 def _path_of(gvr: GVR, obj: Object, subresource: str) -> str:
-    return paths.item(gvr, obj["metadata"]["name"], _namespace_of(obj), subresource)
+    return object_path(gvr, obj["metadata"]["name"], _namespace_of(obj), subresource)
 
 
 def _parsed(body: bytes) -> Object:

@@ -6,6 +6,12 @@ pool, and `streams` for watches, each of which has a connection of its own for m
 So hundreds of watches never keep a request waiting. Through a proxy both go by the HTTP
 library's own means, otherwise by ours. Every error that leaves is ours. Who
 may write only for a time, such as a leader, works through a `fenced` connection.
+
+Closes a connection whose opening was given up.
+
+The HTTP library closes what it opened after any error, but not when its caller is
+cancelled between the TCP connection and the end of the TLS handshake: then the socket
+stays until it is collected, with a warning. A request that carries a `HalfOpenTrace` closes it.
 """
 
 from __future__ import annotations
@@ -25,11 +31,34 @@ from lightkube.config.models import User
 from lightkube.core.exceptions import ConfigError
 
 from windlass.base.errors import Stalled
-from windlass.kube import auth, configuration, errors, half_open, kept
+from windlass.kube import configuration, errors, exec_auth
 from windlass.kube.configuration import Access
-from windlass.kube.kept import KeptTransport
-from windlass.kube.transport import StreamTransport
+from windlass.kube.http import transports
+from windlass.kube.http.transports import PooledTransport, StreamTransport
 from windlass.objects.names import GVR
+
+
+async def close_half_open(request: httpx2.Request) -> None:
+    """Have the connection of `request` closed if it never becomes one; a request hook."""
+    request.extensions["trace"] = HalfOpenTrace()
+
+
+class HalfOpenTrace:
+    """The connection of one request, as long as it speaks no TLS."""
+
+    def __init__(self) -> None:
+        self._stream: Any = None
+
+    async def __call__(self, event: str, about: Mapping[str, Any]) -> None:
+        """Hear of a step that the library takes."""
+        if event.endswith(".connect_tcp.complete"):
+            self._stream = about["return_value"]
+        elif event.endswith(".start_tls.complete"):
+            self._stream = None
+        elif event.endswith(".start_tls.failed") and self._stream is not None:
+            stream, self._stream = self._stream, None
+            await stream.aclose()
+
 
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 65.0
@@ -38,9 +67,9 @@ QUEUE_SECONDS = 30.0
 
 _FAULTS = (httpx2.HTTPError, httpx2.InvalidURL, OSError, ConfigError)
 _LIMITS = httpx2.Limits(
-    max_connections=kept.MOST,
-    max_keepalive_connections=kept.MOST_KEPT,
-    keepalive_expiry=kept.KEPT_SECONDS,
+    max_connections=transports.MOST_OPEN,
+    max_keepalive_connections=transports.MOST_IDLE,
+    keepalive_expiry=transports.IDLE_SECONDS,
 )
 _STREAM_LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=0)
 _TIMEOUT = httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS, pool=QUEUE_SECONDS)
@@ -61,7 +90,7 @@ class Connection:
         """Whether the kubeconfig says to act as somebody else than who authenticates."""
         shared: dict[str, Any] = {
             "base_url": self.server,
-            "auth": auth.authentication(user, access.plugin_cluster),
+            "auth": exec_auth.exec_authentication(user, access.plugin_cluster),
             "headers": [
                 (b"User-Agent", user_agent.encode()),
                 (b"Accept", b"application/json"),
@@ -155,7 +184,7 @@ def _direct(
 ) -> tuple[httpx2.AsyncClient, httpx2.AsyncClient]:
     name = access.tls_server_name
     return (
-        httpx2.AsyncClient(**shared, transport=KeptTransport(tls, name)),
+        httpx2.AsyncClient(**shared, transport=PooledTransport(tls, name)),
         httpx2.AsyncClient(**shared, transport=StreamTransport(tls, name)),
     )
 
@@ -167,7 +196,7 @@ def _proxied(
         if access.tls_server_name:
             request.extensions["sni_hostname"] = access.tls_server_name
 
-    hooks = {"request": [half_open.watch, expect_name]}
+    hooks = {"request": [close_half_open, expect_name]}
     through: dict[str, Any] = {**shared, "verify": tls, "proxy": access.proxy, "event_hooks": hooks}
     return (
         httpx2.AsyncClient(**through, limits=_LIMITS),

@@ -4,23 +4,149 @@
 server closes cleanly between two lines. Every other end is an error: ApiError (a
 status, a broken transport, Idle when no byte came for too long) or EnvelopeBroken. A
 half line at the end is never handed out.
+
+What one line of a watch says, without reading the object in it.
+
+The envelope is decoded, the object stays bytes. An object may be poison for a parser
+(text that is not UTF-8, lone surrogates, nesting without end) and still be a proper
+object of the API server: then its bytes are cut out of the line and passed on, and
+whoever reads objects judges it. A line whose brackets do not close is no event at all:
+`EnvelopeBroken`.
+
+Lines out of a byte stream, however it is cut into chunks.
+
+There is no limit to a line: an object of 1.5 MiB is one line in many chunks. Parts of
+an unfinished line are kept apart and joined once, so the cost is linear in the bytes.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
 import httpx2
+import msgspec
 
 from windlass.base import failpoint
-from windlass.kube import envelope, paths
+from windlass.kube import api, errors, lenient_json
 from windlass.kube.connection import Connection
-from windlass.kube.envelope import EnvelopeBroken, WatchLine
-from windlass.kube.lines import LineSplitter
+from windlass.kube.errors import ApiError
 from windlass.objects.names import GVR
 
-__all__ = ["EnvelopeBroken", "WatchLine", "WatchStream", "open_watch"]
+
+class LineSplitter:
+    """Bytes in, whole lines out; empty lines are dropped."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that `chunk` completes, without their line breaks."""
+        lines = chunk.split(b"\n")
+        unfinished = lines.pop()
+        if lines and self._parts:
+            self._parts.append(lines[0])
+            lines[0] = b"".join(self._parts)
+            self._parts.clear()
+        if unfinished:
+            self._parts.append(unfinished)
+        return [line for line in lines if line] if b"" in lines else lines
+
+    @property
+    def has_unfinished(self) -> bool:
+        """Whether the stream stands in the middle of a line."""
+        return bool(self._parts)
+
+
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+class EnvelopeBroken(ValueError):
+    """A line that is no watch event."""
+
+
+class WatchLine(msgspec.Struct, frozen=True, gc=False):
+    """One event: its type and the bytes of its object. A Struct, because there are many."""
+
+    type: str
+    object: bytes
+
+
+class _Envelope(msgspec.Struct, gc=False):
+    type: str
+    object: msgspec.Raw
+
+
+class _Metadata(msgspec.Struct):
+    resourceVersion: str = ""  # noqa: N815 - the name on the wire
+    annotations: dict[str, str] | None = None
+
+
+class _Bookmark(msgspec.Struct):
+    metadata: _Metadata
+
+
+class _VersionOnly(msgspec.Struct):
+    resourceVersion: str  # noqa: N815 - the name on the wire
+
+
+class _Head(msgspec.Struct):
+    metadata: _VersionOnly
+
+
+_envelope = msgspec.json.Decoder(_Envelope)
+_bookmark = msgspec.json.Decoder(_Bookmark)
+_head = msgspec.json.Decoder(_Head)
+
+_PROBLEMS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_OPENING = re.compile(rb'\s*\{\s*"type"\s*:\s*"([A-Z]{1,16})"\s*,\s*"object"\s*:\s*')
+
+
+def parse_line(line: bytes) -> WatchLine:
+    """The event in a line; EnvelopeBroken if there is none."""
+    try:
+        envelope = _envelope.decode(line)
+    except _PROBLEMS:
+        return _cut_out(line)
+    return WatchLine(envelope.type, bytes(envelope.object))
+
+
+def resource_version(obj: bytes) -> str | None:
+    """The version of an object; None if it cannot be read."""
+    try:
+        return _head.decode(obj).metadata.resourceVersion or None
+    except _PROBLEMS:
+        return None
+
+
+def bookmark_version(obj: bytes) -> tuple[str, bool]:
+    """The version a bookmark stands at, and whether it ends the initial events."""
+    try:
+        metadata = _bookmark.decode(obj).metadata
+    except _PROBLEMS as error:
+        raise EnvelopeBroken("a bookmark cannot be read") from error
+    ends = (metadata.annotations or {}).get(INITIAL_EVENTS_END) == "true"
+    return metadata.resourceVersion, ends
+
+
+def error_event(obj: bytes) -> ApiError:
+    """The error that an ERROR event carries."""
+    status = errors.parse_status(obj)
+    if status is None:
+        raise EnvelopeBroken("an ERROR event carries no Status")
+    return errors.from_status(status)
+
+
+def _cut_out(line: bytes) -> WatchLine:
+    opening = _OPENING.match(line)
+    body = line[opening.end() :].rstrip() if opening else b""
+    obj = body[:-1].rstrip()
+    if opening is None or not body.endswith(b"}") or not lenient_json.is_one_object(obj):
+        raise EnvelopeBroken(f"a line of {len(line)} bytes is no watch event")
+    return WatchLine(opening.group(1).decode("ascii"), obj)
 
 
 class WatchStream:
@@ -35,7 +161,7 @@ class WatchStream:
         A broken line comes to light after the events before it.
         """
         splitter = LineSplitter()
-        open_line = envelope.open_line
+        open_line = parse_line
         async for chunk in self._body:
             events: list[WatchLine] = []
             try:
@@ -77,6 +203,6 @@ async def open_watch(
     elif resource_version:
         params["resourceVersion"] = resource_version
     failpoint.reach("kube.watch.before")
-    path = paths.collection(gvr, namespace)
+    path = api.collection_path(gvr, namespace)
     async with connection.stream(path, params=params, idle_seconds=idle_seconds) as body:
         yield WatchStream(body)

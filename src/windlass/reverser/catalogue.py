@@ -16,7 +16,7 @@ from windlass.base.clock import Clock
 from windlass.base.errors import WindlassError
 from windlass.kube import discovery
 from windlass.kube.api import Api
-from windlass.kube.catalogue import Catalogue as Served
+from windlass.kube.discovery import ApiTypes as Served
 from windlass.objects.names import GVR
 from windlass.reverser.decide.catalogue import Catalogue, Type
 

@@ -23,8 +23,8 @@ from windlass.git.listing import Listings
 from windlass.git.settings import GitSettings
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.kube.cursor import FollowSettings
-from windlass.kube.follow import Scope
+from windlass.kube.reflector import Scope
+from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import GVR, Key
 from windlass.reverser import salt
 from windlass.reverser.announcer import Announcer
@@ -67,7 +67,7 @@ class ReverserSettings:
     instance: str
     work_directory: Path
     git: GitSettings
-    follow: FollowSettings = field(default_factory=FollowSettings)
+    follow: ReflectorSettings = field(default_factory=ReflectorSettings)
     limits: cadence.Limits = field(default_factory=cadence.Limits)
     discovery_refresh_seconds: float = 300.0
     excluded: frozenset[str] = frozenset()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from windlass.kube.follow import Scope
+from windlass.kube.reflector import Scope
 from windlass.objects.names import GVR, Identity, Key
 from windlass.reverser.arrival import Arrival, Sweep
 from windlass.reverser.decide.plan import Route

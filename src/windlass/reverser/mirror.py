@@ -20,9 +20,9 @@ from windlass.base.clock import Clock
 from windlass.git.format import objects
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.kube.cursor import FollowSettings
 from windlass.kube.errors import ApiError
-from windlass.kube.follow import Scope
+from windlass.kube.reflector import Scope
+from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects import yaml_emitter
 from windlass.objects.names import GVR, Identity, Key
 from windlass.reverser import absence
@@ -65,7 +65,7 @@ class Mirror:
         connection: Connection,
         *,
         lens: Lens,
-        follow_settings: FollowSettings,
+        follow_settings: ReflectorSettings,
         clock: Clock,
         tally: Tally,
         workers: Callable[[Mirror], Workers],

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from windlass.kube.follow import Scope
+from windlass.kube.reflector import Scope
 from windlass.objects.names import Identity, Key
 from windlass.reverser.arrival import Sweep
 from windlass.reverser.decide.transition import Operation

@@ -31,18 +31,18 @@ import structlog
 from windlass.base.clock import Clock
 from windlass.git.format import objects
 from windlass.kube.connection import Connection
-from windlass.kube.cursor import FollowSettings
-from windlass.kube.follow import (
-    FollowItem,
+from windlass.kube.reflector import (
     Interrupted,
     Observed,
+    ReflectorEvent,
     Resumed,
     Scope,
     SnapshotAbandoned,
     SnapshotComplete,
     SnapshotStarted,
-    follow,
+    reflect,
 )
+from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects import yaml_emitter
 from windlass.objects.names import Identity, Key
 from windlass.reverser.arrival import Arrival
@@ -77,7 +77,7 @@ class Stream:
         *,
         kind: str,
         connection: Connection,
-        settings: FollowSettings,
+        settings: ReflectorSettings,
         lens: Lens,
         desk: Desk,
         clock: Clock,
@@ -106,7 +106,7 @@ class Stream:
     async def run(self) -> None:
         """Follow the scope; ends only by cancellation."""
         self._snapshot, self._owes_snapshot = None, True
-        items = follow(self._connection, self.scope, self._settings, clock=self._clock)
+        items = reflect(self._connection, self.scope, self._settings, clock=self._clock)
         breath = self._clock.monotonic()
         async with aclosing(items):
             async for item in items:
@@ -129,7 +129,7 @@ class Stream:
                 return
             await asyncio.sleep(_PAUSE_SECONDS)
 
-    async def _take(self, item: FollowItem) -> None:
+    async def _take(self, item: ReflectorEvent) -> None:
         match item:
             case Observed():
                 await self._observe(item)

@@ -28,18 +28,18 @@ import structlog
 
 from windlass.base.clock import Clock, SystemClock
 from windlass.kube.connection import Connection
-from windlass.kube.cursor import FollowSettings
-from windlass.kube.follow import (
-    FollowItem,
+from windlass.kube.reflector import (
     Interrupted,
     Observed,
+    ReflectorEvent,
     Resumed,
     Scope,
     SnapshotAbandoned,
     SnapshotComplete,
     SnapshotStarted,
-    follow,
+    reflect,
 )
+from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import Key
 from windlass.runtime import metadata
 
@@ -52,8 +52,8 @@ class Source(Protocol):
     """How `kube.follow.follow` is called."""
 
     def __call__(
-        self, connection: Connection, scope: Scope, settings: FollowSettings, *, clock: Clock
-    ) -> AsyncGenerator[FollowItem, None]: ...
+        self, connection: Connection, scope: Scope, settings: ReflectorSettings, *, clock: Clock
+    ) -> AsyncGenerator[ReflectorEvent, None]: ...
 
 
 class Informer:
@@ -67,9 +67,9 @@ class Informer:
         on_change: Callable[[Key], None],
         keep: Literal["bytes", "digest"] = "bytes",
         keeps: Callable[[bytes], bool] | None = None,
-        settings: FollowSettings | None = None,
+        settings: ReflectorSettings | None = None,
         clock: Clock | None = None,
-        source: Source = follow,
+        source: Source = reflect,
     ) -> None:
         self.scope = scope
         self.synced = asyncio.Event()
@@ -78,7 +78,7 @@ class Informer:
         self._connection = connection
         self._on_change = on_change
         self._keeps = keeps
-        self._settings = settings or FollowSettings()
+        self._settings = settings or ReflectorSettings()
         self._clock = clock or SystemClock()
         self._source = source
         self._marks: dict[Key, bytes] = {}
@@ -113,7 +113,7 @@ class Informer:
                     # A long snapshot arrives without a pause; others want to run too.
                     await asyncio.sleep(0)
 
-    def apply(self, item: FollowItem) -> None:
+    def apply(self, item: ReflectorEvent) -> None:
         """Take in one item, by the table above."""
         match item:
             case Observed():

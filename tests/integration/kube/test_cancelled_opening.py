@@ -15,9 +15,8 @@ import pytest
 import trustme
 
 from tests.support.waiting import eventually
-from windlass.kube import half_open
-from windlass.kube.kept import KeptTransport
-from windlass.kube.transport import StreamTransport
+from windlass.kube import connection
+from windlass.kube.http.transports import PooledTransport, StreamTransport
 
 _STEPS = 40
 
@@ -46,9 +45,9 @@ async def _silent_server(authority: trustme.CA) -> AsyncIterator[tuple[str, set[
 
 def _client(kind: str, context: ssl.SSLContext) -> httpx2.AsyncClient:
     if kind != "proxied":
-        chosen = StreamTransport if kind == "stream" else KeptTransport
+        chosen = StreamTransport if kind == "stream" else PooledTransport
         return httpx2.AsyncClient(transport=chosen(context))
-    hooks = {"request": [half_open.watch]}
+    hooks = {"request": [connection.close_half_open]}
     return httpx2.AsyncClient(verify=context, trust_env=False, event_hooks=hooks)
 
 

@@ -23,10 +23,10 @@ from windlass.base import redaction
 from windlass.base.errors import Retryable, Stalled
 from windlass.kube import configuration
 from windlass.kube.api import Api
-from windlass.kube.auth import ExecPlugin
 from windlass.kube.connection import Connection
 from windlass.kube.errors import Unavailable
-from windlass.kube.follow import Interrupted, Scope, follow
+from windlass.kube.exec_auth import ExecPlugin
+from windlass.kube.reflector import Interrupted, Scope, reflect
 
 
 def _kubeconfig(
@@ -176,7 +176,7 @@ async def test_token_of_two_lines(tmp_path: Path) -> None:
         tmp_path / "k", server=f"http://127.0.0.1:{port}", user={"tokenFile": "token"}
     )
     async with with_server, Connection.open(kubeconfig=path) as connection:
-        items = follow(connection, Scope(CONFIGMAPS), QUICK)
+        items = reflect(connection, Scope(CONFIGMAPS), QUICK)
         async with aclosing(items):
             [item] = await until(items, lambda item: True)
     assert isinstance(item, Interrupted)
@@ -235,7 +235,7 @@ async def test_plugin_that_fails(tmp_path: Path, script: str) -> None:
 
 async def test_plugin_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plugin has a deadline, so that a request is told and does not wait for ever."""
-    monkeypatch.setattr("windlass.kube.auth.PLUGIN_SECONDS", 0.1)
+    monkeypatch.setattr("windlass.kube.exec_auth.PLUGIN_SECONDS", 0.1)
     flow = ExecPlugin(_plugin(tmp_path / "plugin", "sleep 600")).async_auth_flow(
         httpx2.Request("GET", "http://x/")
     )
@@ -289,7 +289,7 @@ async def test_following_through_a_forward_proxy(
     settings = dataclasses.replace(QUICK, idle_seconds=0.5)
     async with Connection.open(kubeconfig=path) as connection:
         scope = Scope(CONFIGMAPS, namespace)
-        items = follow(connection, scope, settings, rng=random.Random(1))
+        items = reflect(connection, scope, settings, rng=random.Random(1))
         async with aclosing(items):
             told = await until_synced(items)
             assert [item.reason for item in told if isinstance(item, Interrupted)] == ["idle"]

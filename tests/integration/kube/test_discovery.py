@@ -11,9 +11,8 @@ import pytest
 from tests.support.following import DEADLINE_SECONDS
 from tests.support.watch_proxy import Answer, WatchProxy
 from windlass.kube.api import Api
-from windlass.kube.catalogue import Catalogue, ServedType
 from windlass.kube.connection import Connection
-from windlass.kube.discovery import discover
+from windlass.kube.discovery import ApiTypes, ServedType, discover
 from windlass.kube.errors import Unavailable
 from windlass.objects.names import GVR, Object
 
@@ -65,7 +64,7 @@ async def group(api: Api) -> AsyncIterator[str]:
     await api.delete(CRDS, f"things.{name}")
 
 
-async def _discovered(api: Api, group: str) -> Catalogue:
+async def _discovered(api: Api, group: str) -> ApiTypes:
     async with asyncio.timeout(DEADLINE_SECONDS):
         while True:
             made = await discover(api)
@@ -74,7 +73,7 @@ async def _discovered(api: Api, group: str) -> Catalogue:
             await asyncio.sleep(0.05)
 
 
-def _types(made: Catalogue, group: str, plural: str) -> dict[str, ServedType]:
+def _types(made: ApiTypes, group: str, plural: str) -> dict[str, ServedType]:
     return {
         served.gvr.version: served
         for served in made.types
@@ -82,12 +81,12 @@ def _types(made: Catalogue, group: str, plural: str) -> dict[str, ServedType]:
     }
 
 
-def _built_in(made: Catalogue) -> set[ServedType]:
+def _built_in(made: ApiTypes) -> set[ServedType]:
     """Without the kinds that other tests make and remove at this moment."""
     return {served for served in made.types if not served.gvr.group.endswith(".example.org")}
 
 
-def _failed(made: Catalogue, group: str = "") -> set[str]:
+def _failed(made: ApiTypes, group: str = "") -> set[str]:
     """What failed, likewise without the kinds of other tests."""
     return {
         name

@@ -24,7 +24,7 @@ from tests.support.following import (
 from tests.support.watch_proxy import WatchProxy
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.kube.follow import Observed, Scope, SnapshotComplete, SnapshotStarted, follow
+from windlass.kube.reflector import Observed, Scope, SnapshotComplete, SnapshotStarted, reflect
 from windlass.kube.watch import open_watch
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ async def _make(api: Api, namespace: str, *names: str) -> None:
 async def test_snapshot_then_changes(connection: Connection, api: Api, namespace: str) -> None:
     """First what is there, then create, update and delete in their order."""
     await _make(api, namespace, "a", "b")
-    async with aclosing(follow(connection, Scope(CONFIGMAPS, namespace), QUICK)) as items:
+    async with aclosing(reflect(connection, Scope(CONFIGMAPS, namespace), QUICK)) as items:
         told = await until_synced(items)
         assert isinstance(told[0], SnapshotStarted), summary(told)
         assert live_names(told) == {"a", "b"}, summary(told)
@@ -71,7 +71,7 @@ async def test_listed_and_streamed_objects_look_alike(
     proxy.hide_watchlist()
     seen = []
     for way in (connection, through):
-        async with aclosing(follow(way, Scope(CONFIGMAPS, namespace), QUICK)) as items:
+        async with aclosing(reflect(way, Scope(CONFIGMAPS, namespace), QUICK)) as items:
             told = await until_seen(items, "a")
             assert isinstance(told[-1], Observed)
             seen.append(json.loads(told[-1].object))
@@ -82,7 +82,7 @@ async def test_large_object(connection: Connection, api: Api, namespace: str) ->
     """An object near the size limit of the server is one event like any other."""
     big = "x" * (1_000_000 + 40_000)
     await api.create(CONFIGMAPS, configmap("big", namespace, k=big), field_manager=MANAGER)
-    async with aclosing(follow(connection, Scope(CONFIGMAPS, namespace), QUICK)) as items:
+    async with aclosing(reflect(connection, Scope(CONFIGMAPS, namespace), QUICK)) as items:
         told = await until_synced(items)
         assert "big" in live_names(told)
         await api.merge_patch(
@@ -101,7 +101,7 @@ async def test_large_object(connection: Connection, api: Api, namespace: str) ->
 async def test_all_namespaces(connection: Connection, api: Api, namespace: str) -> None:
     """An empty namespace follows every namespace."""
     await _make(api, namespace, "everywhere")
-    async with aclosing(follow(connection, Scope(CONFIGMAPS), QUICK)) as items:
+    async with aclosing(reflect(connection, Scope(CONFIGMAPS), QUICK)) as items:
         told = await until_synced(items)
     found = [json.loads(item.object) for item in told if isinstance(item, Observed)]
     assert len({obj["metadata"]["namespace"] for obj in found}) > 1
@@ -112,7 +112,7 @@ async def test_closing_frees_the_connection(
     namespace: str, proxy: WatchProxy, through: Connection
 ) -> None:
     """A consumer that leaves takes its stream with it."""
-    async with aclosing(follow(through, Scope(CONFIGMAPS, namespace), QUICK)) as items:
+    async with aclosing(reflect(through, Scope(CONFIGMAPS, namespace), QUICK)) as items:
         await until_synced(items)
         assert proxy.open_connections == 1
     async with asyncio.timeout(DEADLINE_SECONDS):
@@ -123,7 +123,7 @@ async def test_many_streams_do_not_starve_requests(
     connection: Connection, api: Api, namespace: str
 ) -> None:
     """A hundred and fifty open watches leave the way free for requests."""
-    scopes = [follow(connection, Scope(CONFIGMAPS, namespace), QUICK) for _ in range(150)]
+    scopes = [reflect(connection, Scope(CONFIGMAPS, namespace), QUICK) for _ in range(150)]
     try:
         await asyncio.gather(*(until_synced(items) for items in scopes))
         async with asyncio.timeout(DEADLINE_SECONDS):
@@ -143,7 +143,7 @@ async def test_stream_over_tls(
         kubeconfig = proxy.write_kubeconfig(tmp_path / "tls.kubeconfig")
         async with (
             Connection.open(kubeconfig=kubeconfig) as secure,
-            aclosing(follow(secure, Scope(CONFIGMAPS, namespace), QUICK)) as items,
+            aclosing(reflect(secure, Scope(CONFIGMAPS, namespace), QUICK)) as items,
         ):
             await until_synced(items)
             await api.create(

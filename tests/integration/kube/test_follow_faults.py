@@ -25,15 +25,15 @@ from tests.support.following import (
 from tests.support.watch_proxy import Answer, Hangup, Seen, Stream, WatchProxy
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.kube.cursor import FollowSettings
-from windlass.kube.follow import (
-    FollowItem,
+from windlass.kube.reflector import (
     Interrupted,
+    ReflectorEvent,
     Scope,
     SnapshotAbandoned,
     SnapshotComplete,
-    follow,
+    reflect,
 )
+from windlass.kube.reflector_state import ReflectorSettings
 
 pytestmark = pytest.mark.cluster
 
@@ -56,16 +56,16 @@ def _is_watchlist(seen: Seen) -> bool:
 @pytest.fixture
 async def items(
     through: Connection, namespace: str
-) -> AsyncIterator[AsyncGenerator[FollowItem, None]]:
+) -> AsyncIterator[AsyncGenerator[ReflectorEvent, None]]:
     """A follower of the test's namespace, through the proxy."""
     async with aclosing(_following(through, namespace)) as following:
         yield following
 
 
 def _following(
-    connection: Connection, namespace: str, settings: FollowSettings = QUICK
-) -> AsyncGenerator[FollowItem, None]:
-    return follow(connection, Scope(CONFIGMAPS, namespace), settings, rng=random.Random(1))
+    connection: Connection, namespace: str, settings: ReflectorSettings = QUICK
+) -> AsyncGenerator[ReflectorEvent, None]:
+    return reflect(connection, Scope(CONFIGMAPS, namespace), settings, rng=random.Random(1))
 
 
 async def _make(api: Api, namespace: str, *names: str) -> None:
@@ -73,12 +73,14 @@ async def _make(api: Api, namespace: str, *names: str) -> None:
         await api.create(CONFIGMAPS, configmap(name, namespace), field_manager=MANAGER)
 
 
-async def _until_interrupted(items: AsyncIterator[FollowItem], reason: str) -> list[FollowItem]:
+async def _until_interrupted(
+    items: AsyncIterator[ReflectorEvent], reason: str
+) -> list[ReflectorEvent]:
     return await until(items, lambda item: isinstance(item, Interrupted) and item.reason == reason)
 
 
 async def test_cut(
-    proxy: WatchProxy, items: AsyncGenerator[FollowItem, None], api: Api, namespace: str
+    proxy: WatchProxy, items: AsyncGenerator[ReflectorEvent, None], api: Api, namespace: str
 ) -> None:
     """A stream cut in the middle of a line resumes; the cut event comes whole."""
     proxy.fault(Stream(after_lines=2, then="cut"), when=_is_resume)
@@ -141,7 +143,7 @@ async def test_server_that_ignores_watchlist(
 
 
 async def test_corrupt_line(
-    proxy: WatchProxy, items: AsyncGenerator[FollowItem, None], api: Api, namespace: str
+    proxy: WatchProxy, items: AsyncGenerator[ReflectorEvent, None], api: Api, namespace: str
 ) -> None:
     """A line that is no event is never taken for one; the event comes again after a resume."""
     proxy.fault(
@@ -157,7 +159,7 @@ async def test_corrupt_line(
 
 
 async def test_poison_object(
-    proxy: WatchProxy, items: AsyncGenerator[FollowItem, None], api: Api, namespace: str
+    proxy: WatchProxy, items: AsyncGenerator[ReflectorEvent, None], api: Api, namespace: str
 ) -> None:
     """An object that no parser reads is handed on as bytes, and the stream goes on."""
     proxy.fault(
@@ -174,7 +176,7 @@ async def test_poison_object(
 
 @pytest.mark.scenario("A93")
 async def test_closed_every_100_ms(
-    proxy: WatchProxy, items: AsyncGenerator[FollowItem, None], api: Api, namespace: str
+    proxy: WatchProxy, items: AsyncGenerator[ReflectorEvent, None], api: Api, namespace: str
 ) -> None:
     """A server that closes all the time is asked less and less, and nothing is lost."""
     proxy.fault(Stream(after_seconds=0.1), when=_is_resume, times=None)
@@ -191,7 +193,7 @@ async def test_closed_every_100_ms(
 
 @pytest.mark.scenario("F8")
 async def test_closed_at_once_three_times(
-    proxy: WatchProxy, items: AsyncGenerator[FollowItem, None]
+    proxy: WatchProxy, items: AsyncGenerator[ReflectorEvent, None]
 ) -> None:
     """Three streams that close at once cost the version: a snapshot follows."""
     proxy.fault(Stream(after_lines=0, then="close", after_seconds=0), when=_is_resume, times=None)
@@ -206,7 +208,7 @@ async def test_closed_at_once_three_times(
 @pytest.mark.parametrize("form", ["status", "event"])
 async def test_gone(
     proxy: WatchProxy,
-    items: AsyncGenerator[FollowItem, None],
+    items: AsyncGenerator[ReflectorEvent, None],
     api: Api,
     namespace: str,
     form: str,
@@ -247,7 +249,7 @@ async def test_gone_on_a_later_page(
 
 
 async def test_version_from_the_future(
-    proxy: WatchProxy, items: AsyncGenerator[FollowItem, None]
+    proxy: WatchProxy, items: AsyncGenerator[ReflectorEvent, None]
 ) -> None:
     """A version that the server has not reached yet is dropped like one it forgot."""
     future = Answer(504, "Too large resource version: 99, current: 7", "Timeout")
@@ -292,7 +294,7 @@ async def test_forbidden(
     assert snapshots(told) == 1
 
 
-async def test_throttled(proxy: WatchProxy, items: AsyncGenerator[FollowItem, None]) -> None:
+async def test_throttled(proxy: WatchProxy, items: AsyncGenerator[ReflectorEvent, None]) -> None:
     """Retry-After is kept even when our own wait would be shorter."""
     slow = Answer(429, "slow down", "TooManyRequests", {"Retry-After": "1"})
     proxy.fault(slow, when=_is_watch)
@@ -307,7 +309,7 @@ async def test_throttled(proxy: WatchProxy, items: AsyncGenerator[FollowItem, No
 @pytest.mark.parametrize("action", [Answer(500), Answer(503), Hangup()])
 async def test_server_in_trouble(
     proxy: WatchProxy,
-    items: AsyncGenerator[FollowItem, None],
+    items: AsyncGenerator[ReflectorEvent, None],
     api: Api,
     namespace: str,
     action: Answer | Hangup,
@@ -346,14 +348,14 @@ async def test_broken_page(
 async def test_type_that_is_not_served(through: Connection, namespace: str) -> None:
     """A type that is not there says 404, and no snapshot pretends that it is empty."""
     missing = dataclasses.replace(CONFIGMAPS, group="nothing.example.org")
-    async with aclosing(follow(through, Scope(missing, namespace), QUICK)) as items:
+    async with aclosing(reflect(through, Scope(missing, namespace), QUICK)) as items:
         [item] = await until(items, lambda item: True)
     assert isinstance(item, Interrupted)
     assert (item.reason, item.status) == ("error", 404)
 
 
 async def test_dropped_events_come_with_the_next_snapshot(
-    proxy: WatchProxy, items: AsyncGenerator[FollowItem, None], api: Api, namespace: str
+    proxy: WatchProxy, items: AsyncGenerator[ReflectorEvent, None], api: Api, namespace: str
 ) -> None:
     """What a lossy way swallowed is there after the next snapshot."""
     proxy.fault(GONE, when=_is_resume)

@@ -20,7 +20,7 @@ from windlass.kube import configuration
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.errors import Forbidden, Unavailable
-from windlass.kube.follow import Interrupted, Scope, follow
+from windlass.kube.reflector import Interrupted, Scope, reflect
 from windlass.objects.names import GVR
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ async def test_as_is_honored(cluster: LocalCluster, tmp_path: Path) -> None:
     async with Connection.open(kubeconfig=path) as connection:
         with pytest.raises(Forbidden, match='"nobody" cannot list'):
             await Api(connection).list(CONFIGMAPS, "kube-system")
-        items = follow(connection, Scope(CONFIGMAPS, "kube-system"))
+        items = reflect(connection, Scope(CONFIGMAPS, "kube-system"))
         first = await anext(items)
         await items.aclose()
     assert isinstance(first, Interrupted)
@@ -129,7 +129,7 @@ async def test_server_name_of_the_certificate(desk_like: Callable[..., Path]) ->
     async with Connection.open(kubeconfig=wrong) as connection:
         with pytest.raises(Unavailable, match=r"bank\.example"):
             await Api(connection).text("/readyz")
-        items = follow(connection, Scope(CONFIGMAPS, "kube-system"))
+        items = reflect(connection, Scope(CONFIGMAPS, "kube-system"))
         first = await anext(items)
         await items.aclose()
     assert isinstance(first, Interrupted)

@@ -11,8 +11,8 @@ import httpx2
 import pytest
 
 from tests.support.waiting import eventually
-from windlass.kube import kept
-from windlass.kube.kept import KeptTransport
+from windlass.kube.http import transports
+from windlass.kube.http.transports import PooledTransport
 
 Answer = Callable[[bytes, asyncio.StreamWriter], bool]
 """Answers one request; False ends the connection."""
@@ -61,7 +61,7 @@ async def serving(answer: Answer = whole) -> AsyncIterator[tuple[Server, httpx2.
     told = Server(answer)
     async with await asyncio.start_server(told.serve, "127.0.0.1", 0) as listening:
         told.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/"
-        transport = KeptTransport(httpx2.create_ssl_context())
+        transport = PooledTransport(httpx2.create_ssl_context())
         async with httpx2.AsyncClient(transport=transport) as client:
             yield told, client
 
@@ -79,11 +79,13 @@ async def test_a_connection_serves_one_request_after_the_other() -> None:
 async def test_requests_at_once_have_connections_of_their_own() -> None:
     """No request waits behind another; afterwards a bounded number of connections stays."""
     async with serving() as (server, client):
-        gathered = asyncio.gather(*(client.get(server.url) for _ in range(kept.MOST_KEPT + 4)))
+        gathered = asyncio.gather(
+            *(client.get(server.url) for _ in range(transports.MOST_IDLE + 4))
+        )
         assert {answer.content for answer in await gathered} == {b"ok"}
 
         async def bounded() -> bool:
-            return len(server.open) <= kept.MOST_KEPT
+            return len(server.open) <= transports.MOST_IDLE
 
         await eventually(bounded, "surplus connections closed")
 
@@ -169,10 +171,10 @@ async def test_who_finds_no_place_is_told_so() -> None:
         return True
 
     async with serving(silent) as (server, client):
-        waiting = [asyncio.create_task(client.get(server.url)) for _ in range(kept.MOST)]
+        waiting = [asyncio.create_task(client.get(server.url)) for _ in range(transports.MOST_OPEN)]
 
         async def all_asked() -> bool:
-            return len(server.bodies) == kept.MOST
+            return len(server.bodies) == transports.MOST_OPEN
 
         await eventually(all_asked, "every place taken")
         with pytest.raises(httpx2.PoolTimeout, match="under way"):

@@ -23,7 +23,7 @@ from tests.support.watch_proxy import Answer, Seen, WatchProxy
 from tests.support.widgets import Widgets
 from windlass.base.clock import SystemClock
 from windlass.kube.connection import Connection
-from windlass.kube.follow import Scope, SnapshotComplete, follow
+from windlass.kube.reflector import Scope, SnapshotComplete, reflect
 from windlass.objects.names import GVR, Identity
 from windlass.reverser.mirror import Mirror
 from windlass.reverser.sighting import Lens
@@ -163,7 +163,7 @@ async def test_a_type_without_watchlist_falls_back_alone(
             ways = {}
             for gvr in (CONFIGMAPS, SERVICES):
                 scope = Scope(gvr, namespace)
-                async with aclosing(follow(connection, scope, QUICK)) as items:
+                async with aclosing(reflect(connection, scope, QUICK)) as items:
                     last = (await until_synced(items))[-1]
                 assert isinstance(last, SnapshotComplete)
                 ways[gvr] = last.via

@@ -14,7 +14,7 @@ from tests.integration.runtime.conftest import PROBES, eventually, probe, until
 from windlass.base.errors import Stalled, Waiting
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.kube.follow import Scope
+from windlass.kube.reflector import Scope
 from windlass.objects.names import GVR, Key
 from windlass.runtime.controller import Controller
 from windlass.runtime.events import EVENTS, EventRecorder

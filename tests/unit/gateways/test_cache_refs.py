@@ -10,8 +10,8 @@ from windlass.base.clock import SystemClock
 from windlass.gateways.cache import Cache
 from windlass.git.format import resolution
 from windlass.git.format.remote import Remote
-from windlass.kube.cursor import FollowSettings
-from windlass.kube.follow import Observed
+from windlass.kube.reflector import Observed
+from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import Key
 
 REMOTE = Remote.parse("https://host/site.git")
@@ -33,7 +33,7 @@ def _sync(name: str, repo: str, ref: object, **spec: object) -> Observed:
 def test_all_who_ask_a_repository_are_expected() -> None:
     """However it is spelled; not those of others, nor those that are paused, broken or gone."""
     woken: list[Key] = []
-    cache = Cache(None, woken.append, settings=FollowSettings(), clock=SystemClock())  # type: ignore[arg-type]
+    cache = Cache(None, woken.append, settings=ReflectorSettings(), clock=SystemClock())  # type: ignore[arg-type]
     syncs = (
         _sync("a", "https://HOST:443/site", "main"),
         _sync("b", "https://host/site/", "v1"),

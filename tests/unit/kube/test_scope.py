@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.kube.follow import Scope
+from windlass.kube.reflector import Scope
 from windlass.objects.names import GVR
 
 CONFIG_MAPS = GVR("", "v1", "configmaps")

@@ -12,16 +12,16 @@ from tests.support.folders import DESTINATION, empty_folder
 from windlass.base.clock import SystemClock
 from windlass.git.store import Entry
 from windlass.kube.connection import Connection
-from windlass.kube.cursor import FollowSettings
-from windlass.kube.follow import (
-    FollowItem,
+from windlass.kube.reflector import (
     Interrupted,
     Observed,
+    ReflectorEvent,
     Resumed,
     Scope,
     SnapshotComplete,
     SnapshotStarted,
 )
+from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import GVR, Identity, Key
 from windlass.reverser.arrival import Arrival, Sweep
 from windlass.reverser.decide.plan import Route
@@ -86,7 +86,7 @@ class Feed:
     desk: FakeDesk
     stream: Stream
 
-    async def see(self, *items: FollowItem) -> None:
+    async def see(self, *items: ReflectorEvent) -> None:
         for item in items:
             await self.stream._take(item)
 
@@ -107,7 +107,7 @@ async def feed() -> Feed:
         Scope(MAPS, "ns"),
         kind="ConfigMap",
         connection=cast("Connection", None),
-        settings=FollowSettings(),
+        settings=ReflectorSettings(),
         lens=Lens(b"", frozenset()),
         desk=desk,
         clock=SystemClock(),

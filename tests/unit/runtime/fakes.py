@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from windlass.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
-from windlass.kube.follow import Observed
+from windlass.kube.reflector import Observed
 from windlass.objects.names import GVR
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -10,10 +10,10 @@ from typing import Any, Literal
 import pytest
 
 from tests.unit.runtime.fakes import HandClock, observed
-from windlass.kube.follow import (
-    FollowItem,
+from windlass.kube.reflector import (
     Interrupted,
     Observed,
+    ReflectorEvent,
     Resumed,
     Scope,
     SnapshotAbandoned,
@@ -42,7 +42,7 @@ class Told:
             **more,
         )
 
-    def feed(self, *items: FollowItem) -> list[str]:
+    def feed(self, *items: ReflectorEvent) -> list[str]:
         """The changes that these items made."""
         self.changes.clear()
         for item in items:
@@ -54,7 +54,7 @@ class Told:
         return {key.name for key in self.informer.keys()}  # noqa: SIM118 - no mapping
 
 
-def snapshot(*items: Observed) -> tuple[FollowItem, ...]:
+def snapshot(*items: Observed) -> tuple[ReflectorEvent, ...]:
     """A complete one."""
     return (SnapshotStarted(), *items, SnapshotComplete("9", len(items), "watchlist"))
 
@@ -191,7 +191,7 @@ def test_an_unreadable_object_harms_nobody() -> None:
 
 
 @pytest.mark.parametrize("end", [(Resumed(),), snapshot(initial("a"))], ids=["resumed", "snapshot"])
-def test_an_interruption_takes_nothing_away(end: tuple[FollowItem, ...]) -> None:
+def test_an_interruption_takes_nothing_away(end: tuple[ReflectorEvent, ...]) -> None:
     """The cache stays as it is until it follows again, and tells nobody."""
     told = Told()
     told.feed(*snapshot(initial("a")))
@@ -204,7 +204,7 @@ async def test_run_takes_everything_and_closes_its_source() -> None:
     """The informer consumes its source and leaves it closed, also when cancelled."""
     closed = asyncio.Event()
 
-    async def source(*_: Any, **__: Any) -> AsyncGenerator[FollowItem, None]:
+    async def source(*_: Any, **__: Any) -> AsyncGenerator[ReflectorEvent, None]:
         try:
             for item in snapshot(*(initial(str(n)) for n in range(1000))):
                 yield item
@@ -224,7 +224,7 @@ async def test_run_takes_everything_and_closes_its_source() -> None:
 async def test_a_long_snapshot_lets_others_run() -> None:
     """Items that need no waiting do not hold the loop."""
 
-    async def source(*_: Any, **__: Any) -> AsyncGenerator[FollowItem, None]:
+    async def source(*_: Any, **__: Any) -> AsyncGenerator[ReflectorEvent, None]:
         for number in range(1024):
             yield initial(str(number))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.unit.runtime.fakes import observed
-from windlass.kube.follow import Scope, SnapshotComplete, SnapshotStarted
+from windlass.kube.reflector import Scope, SnapshotComplete, SnapshotStarted
 from windlass.objects.names import GVR, Key
 from windlass.runtime.informer import Informer
 

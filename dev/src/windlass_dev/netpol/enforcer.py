@@ -16,7 +16,7 @@ import structlog
 from windlass.base import failpoint
 from windlass.base.errors import WindlassError
 from windlass.kube.connection import Connection
-from windlass.kube.follow import Scope
+from windlass.kube.reflector import Scope
 from windlass.objects.names import GVR, Key
 from windlass.runtime.informer import Informer
 from windlass_dev.netpol import bootstrap, iptables_chains, policy_decoder

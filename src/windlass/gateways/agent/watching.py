@@ -15,20 +15,20 @@ import structlog
 
 from windlass.gateways.decide import owned
 from windlass.kube.connection import Connection
-from windlass.kube.cursor import FollowSettings
-from windlass.kube.follow import (
+from windlass.kube.reflector import (
     Interrupted,
     Observed,
     Scope,
     SnapshotComplete,
     SnapshotStarted,
-    follow,
+    reflect,
 )
+from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import GVR
 
 CONFIG_MAPS = GVR("", "v1", "configmaps")
 
-_PATIENCE = FollowSettings(forbidden_initial=0.5, forbidden_ceiling=30.0)
+_PATIENCE = ReflectorSettings(forbidden_initial=0.5, forbidden_ceiling=30.0)
 """A new pod's agent asks before the controller has seen the pod and given it its rights."""
 
 _log: Any = structlog.get_logger(__name__)
@@ -56,7 +56,7 @@ class MetadataWatch:
 
     async def run(self) -> None:
         """Tell of every change until cancelled."""
-        async with aclosing(follow(self._connection, self._scope, _PATIENCE)) as items:
+        async with aclosing(reflect(self._connection, self._scope, _PATIENCE)) as items:
             async for item in items:
                 if isinstance(item, SnapshotStarted):
                     self._seen = False

@@ -28,27 +28,20 @@ import msgspec
 
 from windlass.base.clock import Clock, SystemClock
 from windlass.base.errors import Retryable
-from windlass.kube import cursor, envelope
+from windlass.kube import reflector_state, watch
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.kube.cursor import Cursor, Ending, FollowSettings, Reason, State, Verdict
-from windlass.kube.envelope import EnvelopeBroken, WatchLine
 from windlass.kube.errors import ApiError, Unavailable
-from windlass.kube.watch import WatchStream, open_watch
+from windlass.kube.reflector_state import (
+    Ending,
+    NextStep,
+    Reason,
+    ReflectorPhase,
+    ReflectorSettings,
+    ReflectorState,
+)
+from windlass.kube.watch import EnvelopeBroken, WatchLine, WatchStream, open_watch
 from windlass.objects.names import GVR
-
-__all__ = [
-    "FollowItem",
-    "FollowSettings",
-    "Interrupted",
-    "Observed",
-    "Resumed",
-    "Scope",
-    "SnapshotAbandoned",
-    "SnapshotComplete",
-    "SnapshotStarted",
-    "follow",
-]
 
 ChangeType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"]
 
@@ -125,23 +118,23 @@ class Resumed:
     """The server took the stream up again where it was interrupted; nothing is missing."""
 
 
-FollowItem: TypeAlias = (
+ReflectorEvent: TypeAlias = (
     SnapshotStarted | Observed | SnapshotComplete | SnapshotAbandoned | Interrupted | Resumed
 )
 
-_DEFAULTS = FollowSettings()
+_DEFAULTS = ReflectorSettings()
 
 
-async def follow(
+async def reflect(
     connection: Connection,
     scope: Scope,
-    settings: FollowSettings = _DEFAULTS,
+    settings: ReflectorSettings = _DEFAULTS,
     *,
     clock: Clock | None = None,
     rng: random.Random | None = None,
-) -> AsyncGenerator[FollowItem, None]:
+) -> AsyncGenerator[ReflectorEvent, None]:
     """Everything that is and happens in `scope`, until the consumer closes it."""
-    follower = _Follower(
+    follower = _Reflector(
         connection, scope, settings, clock or SystemClock(), rng or random.Random()
     )
     while True:
@@ -156,21 +149,21 @@ async def follow(
         await asyncio.sleep(verdict.wait_seconds)
 
 
-def _interrupted(verdict: Verdict) -> Interrupted:
+def _interrupted(verdict: NextStep) -> Interrupted:
     ending = verdict.ending
     return Interrupted(
         ending.reason, ending.message, verdict.wait_seconds, ending.status, verdict.resumes
     )
 
 
-class _Follower:
+class _Reflector:
     """One scope: runs attempts, each of which ends in a verdict."""
 
     def __init__(
         self,
         connection: Connection,
         scope: Scope,
-        settings: FollowSettings,
+        settings: ReflectorSettings,
         clock: Clock,
         rng: random.Random,
     ) -> None:
@@ -178,27 +171,27 @@ class _Follower:
         self._scope = scope
         self._settings = settings
         self._clock = clock
-        self._cursor = Cursor(settings, rng, watchlist=self._may_watchlist())
+        self._cursor = ReflectorState(settings, rng, watchlist=self._may_watchlist())
         self._last = b""
         self._live = 0
         self._interrupted = False
-        self.verdict: Verdict
+        self.verdict: NextStep
 
-    async def attempt(self) -> AsyncGenerator[FollowItem, None]:
+    async def attempt(self) -> AsyncGenerator[ReflectorEvent, None]:
         """Snapshot or resume, then follow until the stream ends; sets `verdict`."""
         if not self._may_watchlist():
             self._cursor.prefer_list()
         try:
-            if self._cursor.state is State.LIST:
+            if self._cursor.state is ReflectorPhase.LIST:
                 async with aclosing(self._list()) as items:
                     async for item in items:
                         yield item
             async with aclosing(self._watch()) as items:
                 async for item in items:
                     yield item
-            ending = cursor.CLOSED
+            ending = reflector_state.CLOSED
         except (ApiError, EnvelopeBroken) as error:
-            ending = cursor.classify(error)
+            ending = reflector_state.classify_ending(error)
         except Retryable as error:
             ending = Ending("error", str(error))
         self._settle(ending)
@@ -213,7 +206,7 @@ class _Follower:
     def _may_watchlist(self) -> bool:
         return self._scope.gvr not in self._connection.without_watchlist
 
-    async def _list(self) -> AsyncGenerator[FollowItem, None]:
+    async def _list(self) -> AsyncGenerator[ReflectorEvent, None]:
         pages = Api(self._connection).pages(
             self._scope.gvr,
             self._scope.namespace,
@@ -237,13 +230,13 @@ class _Follower:
         self._cursor.synced(version)
         yield SnapshotComplete(version, objects, "list")
 
-    async def _watch(self) -> AsyncGenerator[FollowItem, None]:
+    async def _watch(self) -> AsyncGenerator[ReflectorEvent, None]:
         opened = open_watch(
             self._connection,
             self._scope.gvr,
             self._scope.namespace,
             resource_version=self._cursor.version,
-            initial_events=self._cursor.state is State.WATCHLIST,
+            initial_events=self._cursor.state is ReflectorPhase.WATCHLIST,
             timeout_seconds=self._cursor.watch_seconds(),
             idle_seconds=self._settings.idle_seconds,
             label_selector=self._scope.selector,
@@ -261,7 +254,7 @@ class _Follower:
                 async for item in items:
                     yield item
 
-    async def _events(self, stream: WatchStream) -> AsyncGenerator[FollowItem, None]:
+    async def _events(self, stream: WatchStream) -> AsyncGenerator[ReflectorEvent, None]:
         async with aclosing(stream.batches()) as batches:
             async for events in batches:
                 for event in events:
@@ -283,10 +276,10 @@ class _Follower:
 
     def _notice(self, event: WatchLine) -> SnapshotComplete | None:
         if event.type == "ERROR":
-            raise envelope.failure(event.object)
+            raise watch.error_event(event.object)
         if event.type != "BOOKMARK":
             raise EnvelopeBroken(f"an event of the unknown type {event.type[:16]!r}")
-        version, ends = envelope.bookmark(event.object)
+        version, ends = watch.bookmark_version(event.object)
         if self._cursor.in_snapshot:
             if not ends:
                 return None
@@ -298,5 +291,5 @@ class _Follower:
 
     def _read_last(self) -> None:
         if self._last:
-            self._cursor.moved(envelope.resource_version(self._last))
+            self._cursor.moved(watch.resource_version(self._last))
             self._last = b""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from windlass.base.errors import Stalled
-from windlass.kube import paths
+from windlass.kube import api
 from windlass.objects.names import GVR
 
 CONFIGMAPS = GVR("", "v1", "configmaps")
@@ -16,18 +16,18 @@ ROLES = GVR("rbac.authorization.k8s.io", "v1", "clusterroles")
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        (paths.collection(CONFIGMAPS), "/api/v1/configmaps"),
-        (paths.collection(CONFIGMAPS, "shop"), "/api/v1/namespaces/shop/configmaps"),
-        (paths.collection(DEPLOYMENTS, "shop"), "/apis/apps/v1/namespaces/shop/deployments"),
+        (api.collection_path(CONFIGMAPS), "/api/v1/configmaps"),
+        (api.collection_path(CONFIGMAPS, "shop"), "/api/v1/namespaces/shop/configmaps"),
+        (api.collection_path(DEPLOYMENTS, "shop"), "/apis/apps/v1/namespaces/shop/deployments"),
         (
-            paths.item(DEPLOYMENTS, "web", "shop", "scale"),
+            api.object_path(DEPLOYMENTS, "web", "shop", "scale"),
             "/apis/apps/v1/namespaces/shop/deployments/web/scale",
         ),
         (
-            paths.item(ROLES, "system:node"),
+            api.object_path(ROLES, "system:node"),
             "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode",
         ),
-        (paths.group_version(CONFIGMAPS), "/api/v1"),
+        (api.group_version_path(CONFIGMAPS), "/api/v1"),
     ],
 )
 def test_path(path: str, expected: str) -> None:
@@ -39,9 +39,9 @@ def test_path(path: str, expected: str) -> None:
 def test_name_that_leaves_its_place(name: str) -> None:
     """A name that would lead to another object is refused before any request."""
     with pytest.raises(Stalled, match="cannot be a name"):
-        paths.item(CONFIGMAPS, name, "shop")
+        api.object_path(CONFIGMAPS, name, "shop")
 
 
 def test_query_in_name_is_encoded() -> None:
     """A question mark in a name stays in the name."""
-    assert paths.item(CONFIGMAPS, "a?b=c").endswith("/a%3Fb%3Dc")
+    assert api.object_path(CONFIGMAPS, "a?b=c").endswith("/a%3Fb%3Dc")

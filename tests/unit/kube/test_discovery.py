@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from windlass.kube import catalogue
-from windlass.kube.catalogue import Catalogue, GroupVersion, ServedType
+from windlass.kube import discovery
+from windlass.kube.discovery import ApiTypes, GroupVersionTypes, ServedType
 from windlass.objects.names import GVK, GVR
 
 
@@ -46,7 +46,7 @@ def test_aggregated() -> None:
         },
         {"version": "v1beta1", "resources": [_resource("things", "Thing", "Cluster")]},
     )
-    made = catalogue.assemble(catalogue.from_aggregated(document), None)
+    made = discovery.merge_group_versions(discovery.from_aggregated(document), None)
     first, second = made.types
     assert first.gvr == GVR("x.io", "v1", "things")
     assert (first.preferred, first.namespaced, first.singular) == (True, True, "thing")
@@ -60,7 +60,7 @@ def test_subresource_only() -> None:
     """A plural without a kind of its own is no type, but it is remembered."""
     bare = {"resource": "ghosts", "scope": "Namespaced", "subresources": [{"subresource": "scale"}]}
     document = _aggregated("x.io", {"version": "v1", "resources": [bare]})
-    made = catalogue.assemble(catalogue.from_aggregated(document), None)
+    made = discovery.merge_group_versions(discovery.from_aggregated(document), None)
     assert made.types == ()
     assert made.subresource_only == {GVR("x.io", "v1", "ghosts")}
 
@@ -69,15 +69,15 @@ def test_shared_kinds() -> None:
     """Two plurals of one kind in one group version are not told apart by kind."""
     resources = [_resource("things", "Thing"), _resource("thingies", "Thing")]
     document = _aggregated("x.io", {"version": "v1", "resources": resources})
-    made = catalogue.assemble(catalogue.from_aggregated(document), None)
+    made = discovery.merge_group_versions(discovery.from_aggregated(document), None)
     assert made.shared_kinds == {GVK("x.io", "v1", "Thing")}
 
 
 def test_stale_keeps_previous() -> None:
     """A stale version is failed and keeps the types it had, not those it shows."""
-    previous = Catalogue((_served("x.io", "v1", "things"), _served("y.io", "v1", "others")))
+    previous = ApiTypes((_served("x.io", "v1", "things"), _served("y.io", "v1", "others")))
     document = _aggregated("x.io", {"version": "v1", "freshness": "Stale", "resources": []})
-    made = catalogue.assemble(catalogue.from_aggregated(document), previous)
+    made = discovery.merge_group_versions(discovery.from_aggregated(document), previous)
     assert made.failed_groups == {"x.io/v1"}
     assert [served.gvr.resource for served in made.types] == ["things"]
     assert not made.is_complete
@@ -89,20 +89,20 @@ def test_first_scan_of_a_stale_version() -> None:
         "x.io",
         {"version": "v1", "freshness": "Stale", "resources": [_resource("things", "Thing")]},
     )
-    made = catalogue.assemble(catalogue.from_aggregated(document), None)
+    made = discovery.merge_group_versions(discovery.from_aggregated(document), None)
     assert made.failed_groups == {"x.io/v1"}
     assert len(made.types) == 1
 
 
 def test_absent_group_is_gone() -> None:
     """A group that a complete scan does not name has no types."""
-    previous = Catalogue((_served("x.io", "v1", "things"),))
-    assert catalogue.assemble([], previous) == Catalogue(())
+    previous = ApiTypes((_served("x.io", "v1", "things"),))
+    assert discovery.merge_group_versions([], previous) == ApiTypes(())
 
 
 def test_core_is_failed_by_its_version() -> None:
     """The core group's failure is called v1."""
-    made = catalogue.assemble([GroupVersion("", "v1", True, failed=True)], None)
+    made = discovery.merge_group_versions([GroupVersionTypes("", "v1", True, failed=True)], None)
     assert made.failed_groups == {"v1"}
 
 
@@ -115,7 +115,7 @@ def test_resource_list() -> None:
             {"name": "ghosts/scale", "kind": "Scale", "namespaced": True, "verbs": ["get"]},
         ]
     }
-    part = catalogue.from_resource_list("x.io", "v1", document, preferred=True)
+    part = discovery.from_resource_list("x.io", "v1", document, preferred=True)
     assert [served.gvr.resource for served in part.types] == ["things"]
     assert part.subresource_only == {GVR("x.io", "v1", "ghosts")}
 
@@ -131,4 +131,4 @@ def test_group_versions() -> None:
             }
         ]
     }
-    assert catalogue.group_versions(document) == [("x.io", "v2", False), ("x.io", "v1", True)]
+    assert discovery.group_versions(document) == [("x.io", "v2", False), ("x.io", "v1", True)]

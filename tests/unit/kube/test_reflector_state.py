@@ -6,9 +6,7 @@ import random
 
 import pytest
 
-from windlass.kube import cursor
-from windlass.kube.cursor import CLOSED, Cursor, Ending, FollowSettings, State
-from windlass.kube.envelope import EnvelopeBroken
+from windlass.kube import reflector_state
 from windlass.kube.errors import (
     ApiError,
     Forbidden,
@@ -20,6 +18,14 @@ from windlass.kube.errors import (
     Unauthorized,
     Unavailable,
 )
+from windlass.kube.reflector_state import (
+    CLOSED,
+    Ending,
+    ReflectorPhase,
+    ReflectorSettings,
+    ReflectorState,
+)
+from windlass.kube.watch import EnvelopeBroken
 
 REFUSAL = Invalid(422, "Invalid", "sendInitialEvents: Forbidden: not enabled")
 ERROR = Ending("error", "broken")
@@ -27,11 +33,11 @@ FORBIDDEN = Ending("forbidden", "no", 403)
 EXPIRED = Ending("expired", "gone", 410, loses_version=True)
 
 
-def _cursor(*, watchlist: bool = True) -> Cursor:
-    return Cursor(FollowSettings(), random.Random(7), watchlist=watchlist)
+def _cursor(*, watchlist: bool = True) -> ReflectorState:
+    return ReflectorState(ReflectorSettings(), random.Random(7), watchlist=watchlist)
 
 
-def _live(version: str = "10") -> Cursor:
+def _live(version: str = "10") -> ReflectorState:
     """A cursor that has synced; its stream is open since 0."""
     state = _cursor()
     state.opened(0)
@@ -56,15 +62,15 @@ def _live(version: str = "10") -> Cursor:
 )
 def test_classify(error: ApiError | EnvelopeBroken, reason: str, loses: bool) -> None:
     """Every error is one ending, and only some cost the version."""
-    ending = cursor.classify(error)
+    ending = reflector_state.classify_ending(error)
     assert (ending.reason, ending.loses_version) == (reason, loses)
 
 
 def test_refused_watchlist_is_listed_at_once() -> None:
     """A server that refuses WatchList is asked for a list without wait or interruption."""
     state = _cursor()
-    verdict = state.ended(cursor.classify(REFUSAL), 0)
-    assert state.state is State.LIST
+    verdict = state.ended(reflector_state.classify_ending(REFUSAL), 0)
+    assert state.state is ReflectorPhase.LIST
     assert verdict.is_silent
     assert verdict.wait_seconds == 0
     assert not state.uses_watchlist
@@ -80,15 +86,15 @@ def test_refused_watchlist_is_listed_at_once() -> None:
 def test_other_refusals_are_no_fallback(error: ApiError) -> None:
     """Only a refusal of the option itself makes a type listed."""
     state = _cursor()
-    verdict = state.ended(cursor.classify(error), 0)
-    assert state.state is State.WATCHLIST
+    verdict = state.ended(reflector_state.classify_ending(error), 0)
+    assert state.state is ReflectorPhase.WATCHLIST
     assert not verdict.is_silent
 
 
 def test_silent_watchlist_becomes_a_list() -> None:
     """A server that never sends the last bookmark is listed after two tries."""
     state = _cursor()
-    for expected in (State.WATCHLIST, State.LIST):
+    for expected in (ReflectorPhase.WATCHLIST, ReflectorPhase.LIST):
         state.opened(0)
         verdict = state.ended(Ending("idle", "no byte"), 80)
         assert verdict.abandons_snapshot
@@ -101,7 +107,7 @@ def test_resume_keeps_the_version() -> None:
         state = _live()
         state.moved("11")
         verdict = state.ended(ending, 5)
-        assert (state.state, state.version) == (State.LIVE, "11")
+        assert (state.state, state.version) == (ReflectorPhase.LIVE, "11")
         assert verdict.resumes
         assert not verdict.abandons_snapshot
 
@@ -110,12 +116,12 @@ def test_expired_needs_a_snapshot() -> None:
     """After 410 the version is gone and a snapshot follows, by the way the type allows."""
     state = _live()
     assert not state.ended(EXPIRED, 5).resumes
-    assert (state.state, state.version) == (State.WATCHLIST, None)
+    assert (state.state, state.version) == (ReflectorPhase.WATCHLIST, None)
     listed = _cursor(watchlist=False)
     listed.opened(0)
     listed.synced("3")
     listed.ended(EXPIRED, 5)
-    assert listed.state is State.LIST
+    assert listed.state is ReflectorPhase.LIST
 
 
 def test_unreadable_last_event_costs_the_version() -> None:
@@ -123,14 +129,18 @@ def test_unreadable_last_event_costs_the_version() -> None:
     state = _live()
     state.moved(None)
     state.ended(CLOSED, 5)
-    assert state.state is State.WATCHLIST
+    assert state.state is ReflectorPhase.WATCHLIST
 
 
 def test_three_quick_closes() -> None:
     """A server that answers 200 and closes thrice loses our trust in the version."""
     state = _live()
     state.ended(CLOSED, 5)
-    for now, expected in ((10, State.LIVE), (20, State.LIVE), (30, State.WATCHLIST)):
+    for now, expected in (
+        (10, ReflectorPhase.LIVE),
+        (20, ReflectorPhase.LIVE),
+        (30, ReflectorPhase.WATCHLIST),
+    ):
         state.opened(now)
         state.ended(CLOSED, now + 0.5)
         assert state.state is expected
@@ -146,11 +156,11 @@ def test_event_between_quick_closes() -> None:
         if now % 20 == 0:
             state.moved(str(now))
         state.ended(CLOSED, now + 0.5)
-        assert state.state is State.LIVE
+        assert state.state is ReflectorPhase.LIVE
     for now in range(100, 200, 10):
         state.opened(now)
         state.ended(CLOSED, now + 1.5)
-        assert state.state is State.LIVE
+        assert state.state is ReflectorPhase.LIVE
 
 
 def test_unreachable_server_keeps_the_version() -> None:
@@ -158,7 +168,7 @@ def test_unreachable_server_keeps_the_version() -> None:
     state = _live()
     for now in range(5, 100, 5):
         state.ended(ERROR, now)
-    assert (state.state, state.version) == (State.LIVE, "10")
+    assert (state.state, state.version) == (ReflectorPhase.LIVE, "10")
 
 
 def test_backoff_grows_and_survives_events() -> None:
@@ -203,14 +213,14 @@ def test_first_refusals_of_a_synced_scope_are_quick() -> None:
     assert 15 <= waits[3] <= 30
     assert 30 <= waits[4] <= 60
     assert {verdict.ending.reason for verdict in verdicts} == {"forbidden"}
-    assert (state.state, state.version) == (State.LIVE, "10")
+    assert (state.state, state.version) == (ReflectorPhase.LIVE, "10")
 
 
 @pytest.mark.parametrize("between", ["opened", "unreachable"])
 def test_refusals_count_in_a_row(between: str) -> None:
     """A stream that opened, or another ending, starts the count of refusals anew."""
-    settings = FollowSettings(forbidden_initial=1000, forbidden_ceiling=1000)
-    state = Cursor(settings, random.Random(7))
+    settings = ReflectorSettings(forbidden_initial=1000, forbidden_ceiling=1000)
+    state = ReflectorState(settings, random.Random(7))
     state.opened(0)
     state.synced("10")
     for now in (0.0, 100.0, 200.0):
@@ -228,7 +238,9 @@ def test_refusals_count_in_a_row(between: str) -> None:
 def test_retry_after_is_a_lower_bound() -> None:
     """Nobody comes back earlier than the server asked for."""
     state = _live()
-    ending = cursor.classify(Throttled(429, "TooManyRequests", "slow", retry_after=17))
+    ending = reflector_state.classify_ending(
+        Throttled(429, "TooManyRequests", "slow", retry_after=17)
+    )
     assert state.ended(ending, 1).wait_seconds == 17
 
 
@@ -257,7 +269,7 @@ def test_learns_from_another_scope() -> None:
     state.prefer_list()
     assert state.version == "10"
     state.ended(EXPIRED, 1)
-    assert state.state is State.LIST
+    assert state.state is ReflectorPhase.LIST
 
 
 def test_streams_are_spread() -> None:

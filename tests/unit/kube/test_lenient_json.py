@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.kube import brackets
-from windlass.kube.brackets import Unbalanced
+from windlass.kube import lenient_json
+from windlass.kube.lenient_json import Unbalanced
 
 _value = st.recursive(
     st.none() | st.integers() | st.text(alphabet='a"\\[]{}:, é'),
@@ -23,10 +23,10 @@ _object = st.dictionaries(st.text('ab"]}'), _value, max_size=3)
 def test_objects_are_recognised(obj: dict[str, object]) -> None:
     """Whatever JSON may hold, an object is seen as one, and not with a byte more or less."""
     text = json.dumps(obj).encode()
-    assert brackets.is_one_object(text)
-    assert not brackets.is_one_object(text[:-1])
-    assert not brackets.is_one_object(text + b"}")
-    assert not brackets.is_one_object(text + text)
+    assert lenient_json.is_one_object(text)
+    assert not lenient_json.is_one_object(text[:-1])
+    assert not lenient_json.is_one_object(text + b"}")
+    assert not lenient_json.is_one_object(text + text)
 
 
 @given(st.lists(_object, max_size=4), _object)
@@ -34,7 +34,7 @@ def test_array_is_cut(items: list[dict[str, object]], rest: dict[str, object]) -
     """The objects of an array come out whole and in order; what is around them stays."""
     around = {"metadata": rest, "items": [], "tail": {"items": [1]}}
     text = json.dumps(around | {"items": items}).encode()
-    without, found = brackets.cut_array(text, b"items")
+    without, found = lenient_json.cut_array(text, b"items")
     assert json.loads(without) == around
     assert [json.loads(item) for item in found] == items
 
@@ -45,4 +45,4 @@ def test_array_is_cut(items: list[dict[str, object]], rest: dict[str, object]) -
 def test_no_array(text: bytes) -> None:
     """Only an array of the outermost object that closes is cut."""
     with pytest.raises(Unbalanced):
-        brackets.cut_array(text, b"items")
+        lenient_json.cut_array(text, b"items")

@@ -38,8 +38,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from windlass.base.clock import Backoff
-from windlass.kube.envelope import EnvelopeBroken
 from windlass.kube.errors import ApiError, Forbidden, Gone, Idle, Invalid, Unauthorized
+from windlass.kube.watch import EnvelopeBroken
 
 Reason = Literal["expired", "idle", "closed", "error", "forbidden"]
 
@@ -50,7 +50,7 @@ QUICK_REFUSALS = 3
 
 
 @dataclass(frozen=True)
-class FollowSettings:
+class ReflectorSettings:
     """Sizes and times of following; the defaults are for production."""
 
     page_size: int = 500
@@ -63,7 +63,7 @@ class FollowSettings:
     healthy_seconds: float = 60.0
 
 
-class State(enum.Enum):
+class ReflectorPhase(enum.Enum):
     """What is asked of the server next."""
 
     WATCHLIST = "watchlist"
@@ -88,7 +88,7 @@ CLOSED = Ending("closed", "the server closed the stream")
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class NextStep:
     """What follows from an ending."""
 
     ending: Ending
@@ -100,7 +100,7 @@ class Verdict:
     """Whether the next attempt goes on from the version; else it takes a snapshot."""
 
 
-def classify(error: ApiError | EnvelopeBroken) -> Ending:
+def classify_ending(error: ApiError | EnvelopeBroken) -> Ending:
     """The ending that an error means."""
     if isinstance(error, EnvelopeBroken):
         return Ending("error", str(error))
@@ -115,17 +115,17 @@ def classify(error: ApiError | EnvelopeBroken) -> Ending:
     )
 
 
-class Cursor:
+class ReflectorState:
     """State of one scope; the I/O half reports what happened and asks what to do."""
 
     def __init__(
-        self, settings: FollowSettings, rng: random.Random, *, watchlist: bool = True
+        self, settings: ReflectorSettings, rng: random.Random, *, watchlist: bool = True
     ) -> None:
         self._settings = settings
         self._rng = rng
         self._backoff = Backoff(settings.backoff_initial, settings.backoff_ceiling, rng)
         self._forbidden = Backoff(settings.forbidden_initial, settings.forbidden_ceiling, rng)
-        self._snapshot = State.WATCHLIST if watchlist else State.LIST
+        self._snapshot = ReflectorPhase.WATCHLIST if watchlist else ReflectorPhase.LIST
         self.state = self._snapshot
         self.version: str | None = None
         self._opened_at: float | None = None
@@ -138,7 +138,7 @@ class Cursor:
 
     @property
     def uses_watchlist(self) -> bool:
-        return self._snapshot is State.WATCHLIST
+        return self._snapshot is ReflectorPhase.WATCHLIST
 
     @property
     def in_snapshot(self) -> bool:
@@ -150,23 +150,23 @@ class Cursor:
 
     def prefer_list(self) -> None:
         """Another scope of the type learnt that WatchList is refused."""
-        self._snapshot = State.LIST
-        if self.state is State.WATCHLIST:
-            self.state = State.LIST
+        self._snapshot = ReflectorPhase.LIST
+        if self.state is ReflectorPhase.WATCHLIST:
+            self.state = ReflectorPhase.LIST
 
     def opened(self, now: float) -> None:
         """The server began to answer."""
         self._opened_at = now
         self._refusals = 0
         self._has_moved = False
-        self._in_snapshot = self.state is not State.LIVE
+        self._in_snapshot = self.state is not ReflectorPhase.LIVE
 
     def synced(self, version: str) -> None:
         """The snapshot is complete; changes follow from `version` on."""
-        if self.state is State.LIST:
+        if self.state is ReflectorPhase.LIST:
             # A list is no stream: its length says nothing about the health of one.
             self._opened_at = None
-        self.state = State.LIVE
+        self.state = ReflectorPhase.LIVE
         self._was_synced = True
         self._in_snapshot = False
         self._unanswered = 0
@@ -178,27 +178,27 @@ class Cursor:
         self._has_moved = True
         self._quick_closes = 0
 
-    def ended(self, ending: Ending, now: float) -> Verdict:
+    def ended(self, ending: Ending, now: float) -> NextStep:
         """Count an ending, take the next state, say how long to wait."""
         lived = 0.0 if self._opened_at is None else now - self._opened_at
         abandons, self._in_snapshot = self._in_snapshot, False
-        if ending.refuses_watchlist and self.state is State.WATCHLIST:
+        if ending.refuses_watchlist and self.state is ReflectorPhase.WATCHLIST:
             self._opened_at = None
             self.prefer_list()
-            return Verdict(ending, 0.0, abandons, is_silent=not abandons)
+            return NextStep(ending, 0.0, abandons, is_silent=not abandons)
         self._count(ending, lived)
         self._choose(ending)
         self._opened_at = None
-        resumes = self.state is State.LIVE
-        return Verdict(ending, self._wait(ending, lived), abandons, resumes=resumes)
+        resumes = self.state is ReflectorPhase.LIVE
+        return NextStep(ending, self._wait(ending, lived), abandons, resumes=resumes)
 
     def _count(self, ending: Ending, lived: float) -> None:
         self._refusals = self._refusals + 1 if ending.reason == "forbidden" else 0
         if self._opened_at is None:
             return
-        if self.state is State.WATCHLIST:
+        if self.state is ReflectorPhase.WATCHLIST:
             self._unanswered += ending.reason in {"closed", "idle"}
-        elif self.state is State.LIVE and not self._has_moved and lived <= QUICK_SECONDS:
+        elif self.state is ReflectorPhase.LIVE and not self._has_moved and lived <= QUICK_SECONDS:
             self._quick_closes += 1
         else:
             self._quick_closes = 0
@@ -206,7 +206,7 @@ class Cursor:
     def _choose(self, ending: Ending) -> None:
         if self._unanswered >= UNANSWERED_WATCHLISTS:
             self.prefer_list()
-        if self.state is not State.LIVE:
+        if self.state is not ReflectorPhase.LIVE:
             return
         lost = ending.loses_version or self.version is None
         if lost or self._quick_closes >= QUICK_CLOSES:

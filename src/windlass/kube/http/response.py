@@ -22,7 +22,7 @@ import httpx2
 HIGH_WATER = 256 * 1024
 
 
-class Exchange(asyncio.Protocol):
+class Response(asyncio.Protocol):
     """Receives one answer; `answered` waits for its head, `read` for more of its body."""
 
     def __init__(self, idle_seconds: float | None) -> None:

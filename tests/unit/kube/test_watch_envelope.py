@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.kube import envelope
-from windlass.kube.envelope import EnvelopeBroken, WatchLine
+from windlass.kube import watch
 from windlass.kube.errors import Gone
+from windlass.kube.watch import EnvelopeBroken, WatchLine
 
 _json = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -27,7 +27,7 @@ def _line(obj: bytes, kind: bytes = b"ADDED") -> bytes:
 def test_object_stays_bytes(obj: dict[str, object]) -> None:
     """Any object comes out of its envelope byte by byte."""
     text = json.dumps(obj).encode()
-    assert envelope.open_line(_line(text, b"MODIFIED")) == WatchLine("MODIFIED", text)
+    assert watch.parse_line(_line(text, b"MODIFIED")) == WatchLine("MODIFIED", text)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_object_stays_bytes(obj: dict[str, object]) -> None:
 )
 def test_poison_is_passed_on(obj: bytes) -> None:
     """An object that no parser will read is still handed on as bytes."""
-    assert envelope.open_line(_line(obj)) == WatchLine("ADDED", obj)
+    assert watch.parse_line(_line(obj)) == WatchLine("ADDED", obj)
 
 
 @pytest.mark.parametrize(
@@ -63,14 +63,14 @@ def test_poison_is_passed_on(obj: bytes) -> None:
 def test_broken_envelope(line: bytes) -> None:
     """A line that is no event says so, whatever it is."""
     with pytest.raises(EnvelopeBroken):
-        envelope.open_line(line)
+        watch.parse_line(line)
 
 
 def test_resource_version() -> None:
     """Versions are opaque text; what cannot be read is None."""
-    assert envelope.resource_version(b'{"metadata":{"resourceVersion":"x-7"}}') == "x-7"
-    assert envelope.resource_version(b'{"metadata":{}}') is None
-    assert envelope.resource_version(b'{"a":"\\ud800","metadata":{"resourceVersion":"7"}}') is None
+    assert watch.resource_version(b'{"metadata":{"resourceVersion":"x-7"}}') == "x-7"
+    assert watch.resource_version(b'{"metadata":{}}') is None
+    assert watch.resource_version(b'{"a":"\\ud800","metadata":{"resourceVersion":"7"}}') is None
 
 
 def test_bookmarks() -> None:
@@ -79,14 +79,14 @@ def test_bookmarks() -> None:
     ending = (
         b'{"metadata":{"resourceVersion":"6","annotations":{"k8s.io/initial-events-end":"true"}}}'
     )
-    assert envelope.bookmark(plain) == ("5", False)
-    assert envelope.bookmark(ending) == ("6", True)
+    assert watch.bookmark_version(plain) == ("5", False)
+    assert watch.bookmark_version(ending) == ("6", True)
     with pytest.raises(EnvelopeBroken):
-        envelope.bookmark(b'{"metadata":[]}')
+        watch.bookmark_version(b'{"metadata":[]}')
 
 
 def test_error_events() -> None:
     """An ERROR event carries its Status; one without is broken."""
-    assert isinstance(envelope.failure(b'{"code":410,"reason":"Expired"}'), Gone)
+    assert isinstance(watch.error_event(b'{"code":410,"reason":"Expired"}'), Gone)
     with pytest.raises(EnvelopeBroken):
-        envelope.failure(b"{}")
+        watch.error_event(b"{}")

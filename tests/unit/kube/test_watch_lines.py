@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.kube.lines import LineSplitter
+from windlass.kube.watch import LineSplitter
 
 _line = st.binary(min_size=1, max_size=40).map(lambda b: b.replace(b"\n", b"."))
 

@@ -91,7 +91,7 @@ class ExecPlugin(ExecAuth):
             raise _failed(plugin, "printed no ExecCredential with a token") from error
 
 
-def authentication(
+def exec_authentication(
     user: User, plugin_cluster: Mapping[str, Any] | None = None
 ) -> httpx2.Auth | None:
     """How requests of this user are authenticated; None where a client certificate does it."""

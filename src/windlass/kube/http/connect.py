@@ -15,7 +15,7 @@ from asyncio import sslproto
 
 import httpx2
 
-from windlass.kube.exchange import Exchange
+from windlass.kube.http.response import Response
 
 _KEEPALIVE = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -31,16 +31,16 @@ class _SmallTls(sslproto.SSLProtocol):
     max_size = 64 << 10
 
 
-async def exchange(
+async def open_connection(
     request: httpx2.Request, tls: ssl.SSLContext, tls_server_name: str = ""
-) -> Exchange:
+) -> Response:
     """A new connection to where `request` goes, before anything was sent.
 
     `tls_server_name` is the name that the server must prove to have, if it is not its host.
     """
     url, timeouts = request.url, request.extensions.get("timeout", {})
     port = url.port or (443 if url.scheme == "https" else 80)
-    opened = Exchange(timeouts.get("read"))
+    opened = Response(timeouts.get("read"))
     try:
         async with asyncio.timeout(timeouts.get("connect")):
             if url.scheme == "https":
@@ -54,7 +54,7 @@ async def exchange(
     return opened
 
 
-def head(request: httpx2.Request, *, connection: bytes) -> bytes:
+def request_head(request: httpx2.Request, *, connection: bytes) -> bytes:
     """The first line and the headers; `connection` says whether it is the last request."""
     lines = [request.method.encode() + b" " + request.url.raw_path + b" HTTP/1.1"]
     lines += [b": ".join(header) for header in request.headers.raw if header[0] != b"Connection"]
@@ -65,7 +65,7 @@ def head(request: httpx2.Request, *, connection: bytes) -> bytes:
 
 
 async def _secure(
-    host: str, port: int, opened: Exchange, tls: ssl.SSLContext, proven_name: str
+    host: str, port: int, opened: Response, tls: ssl.SSLContext, proven_name: str
 ) -> None:
     loop = asyncio.get_running_loop()
     shaken: asyncio.Future[None] = loop.create_future()
@@ -84,7 +84,7 @@ async def _secure(
         shaken.cancel()
 
 
-async def _plain(host: str, port: int, opened: Exchange) -> None:
+async def _plain(host: str, port: int, opened: Response) -> None:
     loop = asyncio.get_running_loop()
     transport, _ = await loop.create_connection(lambda: opened, host, port)
     _keep_alive(transport.get_extra_info("socket"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.kube import pages
+from windlass.kube import api
 from windlass.kube.errors import ApiError
 
 
@@ -14,7 +14,7 @@ def test_types_are_put_back() -> None:
         b'{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"9",'
         b'"continue":"abc"},"items":[{"metadata":{"name":"a"}}]}'
     )
-    page, token = pages.parse(body)
+    page, token = api.parse_page(body)
     assert page.items == (b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}',)
     assert (page.resource_version, token) == ("9", "abc")
 
@@ -25,14 +25,14 @@ def test_own_type_stays() -> None:
         b'{"kind":"ThingCollection","apiVersion":"x/v1","metadata":{},'
         b'"items":[{"kind":"Thing","apiVersion":"x/v1"}]}'
     )
-    page, token = pages.parse(body)
+    page, token = api.parse_page(body)
     assert page.items == (b'{"kind":"Thing","apiVersion":"x/v1"}',)
     assert token == ""
 
 
 def test_null_items() -> None:
     """An empty list may have no items at all."""
-    page, _ = pages.parse(b'{"kind":"XList","metadata":{"resourceVersion":"1"},"items":null}')
+    page, _ = api.parse_page(b'{"kind":"XList","metadata":{"resourceVersion":"1"},"items":null}')
     assert page.items == ()
 
 
@@ -40,7 +40,7 @@ def test_null_items() -> None:
 def test_no_list(body: bytes) -> None:
     """What is no list is never taken for an empty one."""
     with pytest.raises(ApiError, match="no list"):
-        pages.parse(body)
+        api.parse_page(body)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_poison_does_not_spoil_the_page(poison: bytes) -> None:
         b'{"kind":"ThingList","apiVersion":"v1","metadata":{"resourceVersion":"9",'
         b'"continue":"t"},"items":[{"metadata":{"name":"a"}},' + poison + b',{"kind":"B"}]}'
     )
-    page, token = pages.parse(body)
+    page, token = api.parse_page(body)
     assert len(page.items) == 3
     assert page.items[0] == b'{"apiVersion":"v1","kind":"Thing","metadata":{"name":"a"}}'
     assert page.items[1].endswith(poison[1:])
@@ -69,4 +69,4 @@ def test_cut_poisonous_page() -> None:
     """A page that ends too early is no page, poison or not."""
     poison = b'{"data":"\\ud800"}'
     with pytest.raises(ApiError, match="no list"):
-        pages.parse(b'{"kind":"XList","metadata":{},"items":[' + poison + b"]")
+        api.parse_page(b'{"kind":"XList","metadata":{},"items":[' + poison + b"]")

@@ -7,7 +7,7 @@ import asyncio
 import httpx2
 import pytest
 
-from windlass.kube.exchange import HIGH_WATER, Exchange
+from windlass.kube.http.response import HIGH_WATER, Response
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -29,8 +29,8 @@ class _Socket(asyncio.Transport):
         self.reading = False
 
 
-def _exchange(idle_seconds: float | None = None) -> tuple[Exchange, _Socket]:
-    exchange, socket = Exchange(idle_seconds), _Socket()
+def _exchange(idle_seconds: float | None = None) -> tuple[Response, _Socket]:
+    exchange, socket = Response(idle_seconds), _Socket()
     exchange.connection_made(socket)
     return exchange, socket
 
