@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 
 from bench.figure import Figure, at_most, median
 from bench.ground import Ground
-from windlass.git.commit import write_commit
-from windlass.git.edit import edit_tree
-from windlass.git.format.person import Person
+from windlass.git.format.objects import Person
+from windlass.git.push import write_commit
 from windlass.git.store import Store
+from windlass.git.trees import edit_tree
 
 SMALL, LARGE = 1_000, 50_000
 _COMMITS = 60

@@ -19,17 +19,17 @@ from typing import Any, NoReturn
 
 from tests.support.gitserver import git_settings
 from windlass.base import failpoint
-from windlass.git.child import Git
-from windlass.git.exact import ExactStore, Source
+from windlass.git.commit_store import CommitStore, RemoteSource
 from windlass.git.format import objects
 from windlass.git.format.remote import Remote
+from windlass.git.runner import Git
 
 
 async def tell(url: str, directory: Path, run: Path, cap: int, commits: list[str]) -> str:
     """One commit after the other, each with all its blobs, each kept."""
-    store = ExactStore.open(Git(git_settings(run)), directory, cap_bytes=cap)
+    store = CommitStore.open(Git(git_settings(run)), directory, cap_bytes=cap)
     for commit in commits:
-        await store.fetch(Source(Remote.parse(url)), commit)
+        await store.fetch(RemoteSource(Remote.parse(url)), commit)
         await store.need(entry.blob for entry in store.listing(commit).values())
         store.keep(commit)
     found = store.listing(commits[-1])

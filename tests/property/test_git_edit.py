@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from tests.support.few_draws import rows
 from tests.support.gitserver import git
-from windlass.git.edit import Directory, Editing, edit_tree
 from windlass.git.errors import PathOccupied
-from windlass.git.format import objects, pack, tree
+from windlass.git.format import objects, pack
 from windlass.git.store import PACK_FROM_OBJECTS, Store
+from windlass.git.trees import Directory, TreeEditor, edit_tree
 
 NAMES = ("a", "b", "a.b", "a0", "ab", "ü")
 SAID = ((1, 2, 3), NAMES, NAMES, NAMES, range(6))
@@ -122,7 +122,7 @@ def test_edits_kept_together_are_those_written_one_by_one(
 ) -> None:
     """What waits to be written is read like what is in the store."""
     one = other = edit_tree(store, None, files).tree
-    editing = Editing(store)
+    editing = TreeEditor(store)
     for edits in rows:
         try:
             one = edit_tree(store, one, edits).tree
@@ -137,16 +137,16 @@ def test_edits_kept_together_are_those_written_one_by_one(
 @given(
     st.dictionaries(
         st.binary(min_size=1, max_size=5).map(lambda name: name.replace(b"\0", b"/")),
-        st.sampled_from([tree.FILE, tree.DIRECTORY, tree.SYMLINK]),
+        st.sampled_from([objects.FILE, objects.DIRECTORY, objects.SYMLINK]),
         max_size=8,
     )
 )
 def test_trees_round_trip(modes: dict[bytes, int]) -> None:
     """Encoding and parsing are inverse for every set of names."""
-    entries = {name: tree.TreeEntry(mode, "1" * 40) for name, mode in modes.items()}
-    data = tree.encode(entries)
-    assert tree.parse(data) == entries
-    assert tree.encode(tree.parse(data)) == data
+    entries = {name: objects.TreeEntry(mode, "1" * 40) for name, mode in modes.items()}
+    data = objects.encode_tree(entries)
+    assert objects.parse_tree(data) == entries
+    assert objects.encode_tree(objects.parse_tree(data)) == data
 
 
 @given(st.lists(st.binary(max_size=300), min_size=1, max_size=30, unique=True))

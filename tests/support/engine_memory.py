@@ -26,8 +26,8 @@ from windlass.gateways.agent.lock import Owner
 from windlass.gateways.agent.order import Order
 from windlass.gateways.decide.gateway import Pod
 from windlass.gateways.decide.routing import PREFIX, Routing, routing_hash
-from windlass.git.child import Git
-from windlass.git.exact import ExactStore, Source
+from windlass.git.runner import Git
+from windlass.git.commit_store import ExactStore, Source
 from windlass.git.format.remote import Remote
 from windlass.git.settings import GitSettings
 

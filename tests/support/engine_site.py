@@ -24,8 +24,8 @@ from windlass.gateways.agent.work import Work
 from windlass.gateways.decide.gateway import Pod
 from windlass.gateways.decide.protected import STATE
 from windlass.gateways.decide.routing import PREFIX, Routing, routing_hash
-from windlass.git.child import Git
-from windlass.git.exact import ExactStore, Source
+from windlass.git.commit_store import CommitStore, RemoteSource
+from windlass.git.runner import Git
 from windlass.telemetry.gateways import AgentMetrics
 
 CAP = 512 * 1024 * 1024
@@ -88,7 +88,7 @@ class EngineSite:
             self.data, Owner("uid-1", "site-0", "node-a"), reserve=Reserve(share=0.0, minimum=0)
         )
         git = Git(git_settings(self.directory))
-        self.store = ExactStore.open(git, self.directory / "store", cap_bytes=CAP)
+        self.store = CommitStore.open(git, self.directory / "store", cap_bytes=CAP)
         self.engine = Engine(self.applier, self.store)
 
     def commit(self, files: Mapping[str, str | None]) -> str:
@@ -102,7 +102,7 @@ class EngineSite:
     def order(self, **changes: object) -> Order:
         """The order for the newest commit."""
         made = Order(
-            source=Source(self.served.remote("site")),
+            source=RemoteSource(self.served.remote("site")),
             commit=self.tip,
             ref="main",
             routing=self.routing,

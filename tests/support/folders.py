@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windlass.git.credentials import ANONYMOUS
-from windlass.git.format.person import Person
+from windlass.git.format.objects import Person
 from windlass.git.format.remote import Remote
 from windlass.objects.names import Key
 from windlass.reverser.folder import Folder

@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from windlass.git import push
-from windlass.git.child import Git
-from windlass.git.commit import write_commit
 from windlass.git.credentials import ANONYMOUS, Credentials
-from windlass.git.edit import edit_tree
-from windlass.git.format.person import Person
+from windlass.git.format.objects import Person
 from windlass.git.format.remote import Remote
+from windlass.git.push import write_commit
+from windlass.git.runner import Git
 from windlass.git.store import Store
+from windlass.git.trees import edit_tree
 
 BOT = Person("windlass", "noreply@windlass.invalid")
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from tests.support.gitserver import Served, git, git_settings
 from tests.support.waiting import eventually
 from windlass.base.clock import SystemClock
-from windlass.git.child import Git
 from windlass.git.format import objects
-from windlass.git.format.person import Person
-from windlass.git.listing import Listings
+from windlass.git.format.objects import Person
+from windlass.git.ls_remote import RefListings
+from windlass.git.runner import Git
 from windlass.objects.names import GVR, Identity, Key
 from windlass.reverser.arrival import Arrival
 from windlass.reverser.branch import Branch
@@ -166,7 +166,7 @@ async def standing(git_host: Served, tmp_path: Path) -> AsyncIterator[Site]:
     repository = git_host.create(name, {"README.md": "hello\n"})
     clock = SystemClock()
     child = Git(git_settings(tmp_path))
-    listings = Listings(child, clock)
+    listings = RefListings(child, clock)
     branch = Branch("main", tmp_path / "store", child, listings)
     heard = Heard()
     signature = Signature(OURS, "windlass-system", "windlass", "test")

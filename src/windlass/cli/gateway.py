@@ -174,7 +174,7 @@ async def _applied(inputs: Inputs, allowed: str, scan: str) -> tuple[Synced, Sca
 async def _rolled_back(to: Path, scan: str, token_file: Path | None) -> tuple[str, Scanned]:
     from windlass.cli import gateway_desk as desk
     from windlass.gateways.decide.metadata import Policy
-    from windlass.git.child import Git
+    from windlass.git.runner import Git
 
     desk.check_scan(scan, token_file)
     with desk.opened(to, Git()) as bench:
@@ -218,7 +218,7 @@ async def _verified(to: Path, exclude: list[str]) -> Drift:
     from windlass.base.errors import WindlassError
     from windlass.cli import gateway_desk as desk
     from windlass.gateways.agent import comparing
-    from windlass.git.child import Git
+    from windlass.git.runner import Git
 
     desk.check_excludes(exclude)
     with desk.opened(to, Git()) as bench:

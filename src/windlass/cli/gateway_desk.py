@@ -34,12 +34,12 @@ from windlass.gateways.decide.globs import Globs
 from windlass.gateways.decide.manifest import Manifest
 from windlass.gateways.decide.metadata import Access, Policy
 from windlass.gateways.decide.routing import PREFIX, Routing
-from windlass.git import credentials, listing, windows
-from windlass.git.child import Git
+from windlass.git import credentials, ls_remote, store_limits
+from windlass.git.commit_store import CommitStore, RemoteSource
 from windlass.git.credentials import ANONYMOUS, Credentials
-from windlass.git.exact import ExactStore, Source
-from windlass.git.format import resolution
+from windlass.git.format import refs
 from windlass.git.format.remote import Remote, RemoteRefused
+from windlass.git.runner import Git
 from windlass.git.settings import GitSettings
 from windlass.objects import yaml_reader
 from windlass.objects.yaml_reader import NotReadable
@@ -95,9 +95,9 @@ def understood(inputs: Inputs) -> Asked:
 
 async def ordered(inputs: Inputs, asked: Asked, git: Git, allowed: str = "") -> Order:
     """The order, with the commit that the ref means now."""
-    if allowed and not resolution.is_sha(allowed):
+    if allowed and not refs.is_sha(allowed):
         raise _usage("--allow-mass-delete: specify the full commit id")
-    source = Source(_remote(asked.repo), _credentials(inputs.git_auth))
+    source = RemoteSource(_remote(asked.repo), _credentials(inputs.git_auth))
     commit = await _commit(git, source, asked.ref)
     if allowed and allowed.lower() != commit:
         raise _usage(f"--allow-mass-delete: {asked.ref} is commit {commit}, not {allowed}")
@@ -192,7 +192,7 @@ class Bench:
     """A data directory with an engine over it."""
 
     applier: Applier
-    store: ExactStore
+    store: CommitStore
     engine: Engine
 
 
@@ -200,7 +200,7 @@ class Bench:
 def opened(data: Path, git: Git, repo: str = "") -> Iterator[Bench]:
     """The directory and the store for `repo`, for as long as the block runs."""
     _check_directory(data)
-    windows.small()
+    store_limits.limit_pack_windows()
     with _store(git, repo) as store, Applier(data, _owner()) as applier:
         yield Bench(applier, store, Engine(applier, store))
 
@@ -225,7 +225,7 @@ def work_of(bench: Bench, scan: str, token_file: Path | None) -> Work:
 
 
 @contextlib.contextmanager
-def _store(git: Git, repo: str) -> Iterator[ExactStore]:
+def _store(git: Git, repo: str) -> Iterator[CommitStore]:
     """A store of this user, by repository; one command at a time uses it."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "windlass" / "gateways"
@@ -233,7 +233,7 @@ def _store(git: Git, repo: str) -> Iterator[ExactStore]:
     name = hashlib.sha256(repo.encode()).hexdigest()[:16]
     with (folder / f"{name}.lock").open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        store = ExactStore.open(git, folder / name, cap_bytes=_STORE_BYTES)
+        store = CommitStore.open(git, folder / name, cap_bytes=_STORE_BYTES)
         try:
             yield store
         finally:
@@ -245,14 +245,14 @@ def _owner() -> Owner:
     return Owner(f"desk-{host}-{os.getpid()}", "windlass-gateway", host)
 
 
-async def _commit(git: Git, source: Source, ref: str) -> str:
-    if resolution.is_sha(ref):
+async def _commit(git: Git, source: RemoteSource, ref: str) -> str:
+    if refs.is_sha(ref):
         return ref.lower()
     try:
-        wants = resolution.asks(ref)
-        found = await listing.read(git, source.remote, source.credentials, wants)
-        return resolution.resolve(found, ref).commit
-    except resolution.RefUnknown as error:
+        wants = refs.ref_patterns(ref)
+        found = await ls_remote.list_refs(git, source.remote, source.credentials, wants)
+        return refs.resolve_ref(found, ref).commit
+    except refs.RefUnknown as error:
         raise WindlassError("RefNotFound", str(error)) from error
 
 

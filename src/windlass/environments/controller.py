@@ -43,8 +43,8 @@ from windlass.environments.rendering import Rendering
 from windlass.environments.sandbox.limits import Limits
 from windlass.environments.source import Sources
 from windlass.environments.sweep import Sweep
-from windlass.git.child import Git
-from windlass.git.listing import Listings
+from windlass.git.ls_remote import RefListings
+from windlass.git.runner import Git
 from windlass.git.settings import GitSettings
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
@@ -137,7 +137,7 @@ class EnvironmentsController:
             install=settings.install,
             field_manager=FIELD_MANAGER,
         )
-        self._listings = Listings(git, clock)
+        self._listings = RefListings(git, clock)
         self._resolver = Resolver(git, self._listings, settings.work_directory / "proofs", clock)
         self._recorder = EventRecorder(
             api, "windlass.dev/environments", clock=clock, annotate=self._annotations

@@ -28,8 +28,8 @@ from windlass.environments.decide.helm_words import Release
 from windlass.environments.decide.manifests import RenderRefused
 from windlass.environments.sandbox import child
 from windlass.environments.sandbox.limits import Limits
-from windlass.git import private
-from windlass.git.private import PrivateDirectory
+from windlass.git import environment
+from windlass.git.environment import PrivateDirectory
 
 __all__ = ["Helm", "Limits", "Release"]
 
@@ -50,8 +50,8 @@ class Helm:
     def __init__(self, program: str, limits: Limits, directory: Path) -> None:
         self._program = program
         self._limits = limits
-        self._directory = private.base_directory(directory)
-        private.sweep(self._directory)
+        self._directory = environment.private_base(directory)
+        environment.remove_leftovers(self._directory)
         # More at once would only wait for each other, while their deadlines run.
         self._turns = asyncio.Semaphore(min(_MOST_AT_ONCE, os.cpu_count() or 1))
 

@@ -19,14 +19,14 @@ from windlass.environments import chosen_files
 from windlass.environments.decide import manifests
 from windlass.environments.decide.report import Source
 from windlass.environments.decide.wish import SourceWish
-from windlass.git.child import Git, check_transport
+from windlass.git.commit_store import CommitStore
+from windlass.git.commit_store import RemoteSource as Origin
 from windlass.git.credentials import Credentials
 from windlass.git.errors import GitError
-from windlass.git.exact import ExactStore
-from windlass.git.exact import Source as Origin
 from windlass.git.format import refs
 from windlass.git.format.remote import Remote, RemoteRefused
-from windlass.git.listing import Listings
+from windlass.git.ls_remote import RefListings
+from windlass.git.runner import Git, check_transport
 from windlass.git.store import Entry
 from windlass.kube.api import Api
 from windlass.sources import causes, credentials, place
@@ -74,7 +74,7 @@ class Sources:
         self,
         api: Api,
         git: Git,
-        listings: Listings,
+        listings: RefListings,
         resolver: Resolver,
         directory: Path,
         clock: Clock,
@@ -86,7 +86,7 @@ class Sources:
         self._resolver = resolver
         self._ancestry = Ancestry(git, directory / "histories")
         self._directory = directory / "commits"
-        self._stores: dict[str, ExactStore] = {}
+        self._stores: dict[str, CommitStore] = {}
         self._turns: dict[str, asyncio.Lock] = {}
         self._proofs: dict[tuple[str, str], _Proof] = {}
         self._refused: dict[str, _Refused] = {}
@@ -181,20 +181,20 @@ class Sources:
             )
         return listing.default_branch
 
-    async def _store(self, name: str) -> ExactStore:
+    async def _store(self, name: str) -> CommitStore:
         if name not in self._stores:
             self._stores[name] = await asyncio.to_thread(
-                ExactStore.open, self._git, self._directory / name, cap_bytes=STORE_BYTES
+                CommitStore.open, self._git, self._directory / name, cap_bytes=STORE_BYTES
             )
         return self._stores[name]
 
 
-def _chosen(store: ExactStore, commit: str, choice: Choice) -> tuple[dict[str, Entry], str]:
+def _chosen(store: CommitStore, commit: str, choice: Choice) -> tuple[dict[str, Entry], str]:
     entries = choice(store.listing(commit))
     return entries, chosen_files.tree(entries)
 
 
-def _contents(store: ExactStore, entries: dict[str, Entry]) -> dict[str, bytes]:
+def _contents(store: CommitStore, entries: dict[str, Entry]) -> dict[str, bytes]:
     if sum(store.size(entry.blob) for entry in entries.values()) > MOST_FILE_BYTES:
         raise Stalled(
             "SourceTooLarge",

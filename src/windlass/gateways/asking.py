@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from windlass.base.clock import Backoff, Clock
 from windlass.base.errors import Stalled, WindlassError
 from windlass.git.credentials import Credentials
+from windlass.git.format.refs import ResolvedRef
 from windlass.git.format.remote import Remote
-from windlass.git.format.resolution import Resolution
 from windlass.objects.names import Key
 from windlass.sources import causes
 from windlass.sources.resolver import Resolver
@@ -56,7 +56,7 @@ class Answer:
     """What came of a question: a commit or an error, and when to ask again."""
 
     question: Question
-    found: Resolution | None
+    found: ResolvedRef | None
     error: WindlassError | None
     due: float
 
@@ -140,7 +140,7 @@ class Asking:
 
     async def _resolved(
         self, question: Question, credentials: Credentials, patience: float
-    ) -> Resolution:
+    ) -> ResolvedRef:
         try:
             return await self._resolve(question, credentials, patience)
         except Stalled as error:
@@ -151,7 +151,7 @@ class Asking:
 
     async def _resolve(
         self, question: Question, credentials: Credentials, patience: float
-    ) -> Resolution:
+    ) -> ResolvedRef:
         return await self._resolver.resolve(
             question.remote, credentials, question.ref, max_age_seconds=patience
         )

@@ -25,12 +25,11 @@ from windlass.gateways.measures import Measured, Measures
 from windlass.gateways.pace import Pace
 from windlass.gateways.passes import Parts, Passes
 from windlass.gateways.seeking import Seeking
-from windlass.git.child import Git
-from windlass.git.format import resolution
+from windlass.git.format import refs
 from windlass.git.format.remote import Remote
-from windlass.git.listing import Listings
+from windlass.git.ls_remote import RefListings
+from windlass.git.runner import ChildSlots, Git
 from windlass.git.settings import GitSettings
-from windlass.git.turns import Turns
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.reflector_state import ReflectorSettings
@@ -87,9 +86,9 @@ class GatewaysController:
         self.cache = Cache(connection, self._queue.add, settings=settings.follow, clock=clock)
         api = Api(connection)
         measures = Measures(metrics)
-        turns = Turns(settings.git_children, settings.git_children_per_host)
+        turns = ChildSlots(settings.git_children, settings.git_children_per_host)
         git = Git(settings.git, turns=turns)
-        self._listings = Listings(
+        self._listings = RefListings(
             git, clock, on_shared=measures.shared, expected=self._wanted_names
         )
         self._resolver = Resolver(git, self._listings, settings.work_directory / "proofs", clock)
@@ -151,7 +150,7 @@ class GatewaysController:
 
     def _wanted_names(self, remote: Remote) -> frozenset[str]:
         """What the IgnitionSyncs of a repository want to know, whoever of them asks."""
-        return resolution.asks_of_all(self.cache.refs(remote))
+        return refs.ref_patterns_of(self.cache.refs(remote))
 
     def _revision(self, about: ObjectRef) -> dict[str, str]:
         commit = self.cache.told(Key(about.namespace, about.name)).get("commit", "")

@@ -17,8 +17,8 @@ from windlass.gateways.decide import metadata, targets
 from windlass.gateways.decide.metadata import Source
 from windlass.gateways.faults import Faults
 from windlass.gateways.observe import Snapshot
+from windlass.git.format.refs import ResolvedRef
 from windlass.git.format.remote import Remote
-from windlass.git.format.resolution import Resolution
 from windlass.kube.api import Api
 
 
@@ -27,7 +27,7 @@ class Sought:
     """The commit in force, and what the newest look for it came to."""
 
     source: Source | None
-    resolution: Resolution | None = None
+    resolution: ResolvedRef | None = None
     failure: WindlassError | None = None
     due_seconds: float | None = None
 

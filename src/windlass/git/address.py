@@ -34,13 +34,13 @@ async def resolve(host: str, port: int, settings: GitSettings) -> tuple[str, ...
         found = await _look_up(bare, port)
         own = await _api_server(port, settings)
     except (OSError, UnicodeError) as error:
-        raise GitError("Unavailable", failures.unreachable(bare, port)) from error
+        raise GitError("Unavailable", failures.unreachable_message(bare, port)) from error
     meant = {_meant(each) for each in found}
     refused = bool(meant & own)
     if not settings.allows_any_address(bare, port):
         refused |= any(_is_refused(each, settings) for each in meant)
     if refused:
-        raise GitError("AddressRefused", failures.unreachable(bare, port))
+        raise GitError("AddressRefused", failures.unreachable_message(bare, port))
     return found
 
 

@@ -26,7 +26,7 @@ _BIND_AND_START = (
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ProcessLimits:
     """How much a child may take."""
 
     deadline_seconds: float
@@ -53,7 +53,7 @@ async def run(
     cwd: Path,
     stdin: bytes,
     descriptors: Sequence[int],
-    limits: Limits,
+    limits: ProcessLimits,
     sink: Callable[[bytes], object] | None = None,
 ) -> Ended:
     """Run to the end; TimeoutError where the deadline came first.
@@ -77,7 +77,7 @@ async def run(
 
 
 async def _converse(
-    process: Process, stdin: bytes, limits: Limits, sink: Callable[[bytes], object] | None
+    process: Process, stdin: bytes, limits: ProcessLimits, sink: Callable[[bytes], object] | None
 ) -> Ended:
     assert process.stdout is not None
     assert process.stderr is not None
@@ -98,7 +98,7 @@ async def _converse(
     return Ended(returncode, stdout, stderr, loud or noisy)
 
 
-def _limited(argv: Sequence[str], limits: Limits) -> list[str]:
+def _limited(argv: Sequence[str], limits: ProcessLimits) -> list[str]:
     """The command, started by a shell that first binds itself, and so all its descendants.
 
     Limits set from outside would miss what the child has already started, and code between

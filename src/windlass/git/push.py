@@ -14,21 +14,62 @@ or whose answer was lost, the remote ref is read again, and it decides, not the 
 | unreadable for the moment           | `Transient`; the caller asks again later        |
 
 Where the remote does not let us read, or our own store is at fault, the GitError says so.
+
+Writes a commit into a store.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from windlass.base import failpoint, redaction
-from windlass.git import listing
-from windlass.git.child import Git
+from windlass.git import ls_remote
 from windlass.git.credentials import Credentials
 from windlass.git.errors import GitError, StoreCorrupt
-from windlass.git.format import failures, refs
+from windlass.git.format import failures, objects, refs
+from windlass.git.format.objects import Person
 from windlass.git.format.remote import Remote
+from windlass.git.runner import Git
 from windlass.git.store import Store
+from windlass.git.trees import TreeEditor
+
+
+def write_commit(
+    into: Store | TreeEditor,
+    *,
+    tree: str,
+    parents: Sequence[str],
+    author: Person,
+    author_time: datetime,
+    committer: Person,
+    commit_time: datetime,
+    message: str,
+    sign: Callable[[bytes], str] | None = None,
+) -> str:
+    """The id of the new commit; `sign` makes an armoured signature over its bytes.
+
+    Into an `Editing` it goes with everything else that is written together.
+    """
+    data = objects.encode_commit(
+        tree=tree,
+        parents=parents,
+        author=author,
+        author_time=author_time,
+        committer=committer,
+        commit_time=commit_time,
+        message=message,
+    )
+    if sign is not None:
+        data = objects.signed_commit(data, sign(data))
+    editing = into if isinstance(into, TreeEditor) else TreeEditor(into)
+    identifier = editing.keep("commit", data)
+    if editing is not into:
+        editing.write()
+    return identifier
+
 
 _DEPTHS = (10, 100, 1000, 20_000)
 """The first is enough for what others push while we do; a second question costs the next race."""
@@ -159,7 +200,7 @@ async def _read_again(attempt: _Attempt, error: GitError) -> str | None:
     """
     if error.reason == "NonFastForward":
         return await _fetched(attempt, _DEPTHS[0])
-    found = await listing.read(attempt.git, attempt.remote, attempt.credentials)
+    found = await ls_remote.list_refs(attempt.git, attempt.remote, attempt.credentials)
     return found.refs.get(attempt.ref)
 
 
@@ -210,4 +251,4 @@ def _words(error: GitError) -> str:
         if line.startswith("!")
     ]
     text = "; ".join([*verdicts, error.message])
-    return redaction.process.clean(failures.readable(text))
+    return redaction.process.clean(failures.readable_stderr(text))

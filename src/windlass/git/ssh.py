@@ -12,10 +12,10 @@ import shlex
 from pathlib import Path
 
 from windlass.git.credentials import Credentials
+from windlass.git.environment import PrivateDirectory
 from windlass.git.errors import GitError
 from windlass.git.format import known_hosts
 from windlass.git.format.remote import DEFAULT_USER, Remote
-from windlass.git.private import PrivateDirectory
 from windlass.git.settings import GitSettings
 
 

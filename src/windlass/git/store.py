@@ -22,13 +22,13 @@ import pygit2
 from pygit2.enums import ObjectType
 
 from windlass.base import failpoint, files
-from windlass.git import leftovers, objects_edge, soundness
-from windlass.git.child import Git
+from windlass.git import store_health
 from windlass.git.credentials import Credentials
 from windlass.git.errors import GitError, StoreCorrupt
-from windlass.git.fetching import Fetching
-from windlass.git.format import commit, objects, pack, tag, tree
+from windlass.git.fetch import Fetcher
+from windlass.git.format import objects, pack
 from windlass.git.format.remote import Remote
+from windlass.git.runner import Git
 
 MAX_ENTRIES = 500_000
 MAX_PATH_BYTES = 4096
@@ -62,9 +62,9 @@ class Store:
     @classmethod
     def open(cls, directory: Path) -> Store:
         """The store there, or a new one where there is none or where it is beyond repair."""
-        with objects_edge.translated():
+        with store_health.translate_store_errors():
             _bury(directory)
-            leftovers.remove_all(directory)
+            store_health.remove_leftover_files(directory)
             return cls(directory, _open_or_create(directory))
 
     def close(self) -> None:
@@ -74,7 +74,7 @@ class Store:
 
     def discard(self) -> None:
         """Delete everything and begin anew; for a store that is corrupt or too large."""
-        with objects_edge.translated():
+        with store_health.translate_store_errors():
             self._repository.free()
             _delete(self.directory)
             self._repository = _open_or_create(self.directory)
@@ -82,7 +82,7 @@ class Store:
 
     def replace(self, other: Path) -> None:
         """Take the files of `other`, a repository beside this one, in place of our own."""
-        with objects_edge.translated():
+        with store_health.translate_store_errors():
             self._repository.free()
             _delete(self.directory)
             other.rename(self.directory)
@@ -91,8 +91,8 @@ class Store:
 
     def remove_locks(self) -> None:
         """Remove what a killed child left."""
-        with objects_edge.translated():
-            leftovers.remove_locks(self.directory)
+        with store_health.translate_store_errors():
+            store_health.remove_leftover_locks(self.directory)
 
     async def fetch(
         self,
@@ -128,14 +128,14 @@ class Store:
 
     def clutter(self) -> int:
         """About how many loose objects there are, by one sample directory, plus packs."""
-        with objects_edge.translated():
+        with store_health.translate_store_errors():
             sample = len(list((self.directory / "objects" / "17").glob("*")))
             return sample * 256 + len(list((self.directory / "objects" / "pack").glob("*.pack")))
 
     def tip(self, ref: str) -> str | None:
         """The commit last fetched or pushed for `ref`."""
-        with objects_edge.translated():
-            found = self._repository.references.get(Fetching.local_ref(ref))
+        with store_health.translate_store_errors():
+            found = self._repository.references.get(Fetcher.local_ref(ref))
             return str(found.target) if found is not None else None
 
     def _check_tip(self, ref: str) -> None:
@@ -146,38 +146,38 @@ class Store:
 
     def remember(self, ref: str, commit_id: str) -> None:
         """Note that the remote's `ref` is at a commit we hold."""
-        self.note(Fetching.local_ref(ref), commit_id)
+        self.note(Fetcher.local_ref(ref), commit_id)
 
     def refs(self, prefix: str) -> dict[str, str]:
         """The refs of our own whose names begin with `prefix`."""
-        with objects_edge.translated():
+        with store_health.translate_store_errors():
             found = self._repository.references
             return {name: str(found[name].target) for name in found if name.startswith(prefix)}
 
     def note(self, ref: str, identifier: str) -> None:
         """Make a ref of our own lead to an object."""
-        with objects_edge.translated():
+        with store_health.translate_store_errors():
             self._repository.references.create(ref, pygit2.Oid(hex=identifier), force=True)
 
     def drop_refs(self, prefix: str) -> None:
         """Remove the refs of our own whose names begin with `prefix`."""
-        with objects_edge.translated():
+        with store_health.translate_store_errors():
             for name in self.refs(prefix):
                 self._repository.references.delete(name)
 
     def peeled(self, identifier: str) -> tuple[str, str]:
         """Kind and id of what an object leads to, through any number of tags."""
-        with objects_edge.translated():
+        with store_health.translate_store_errors():
             for _ in range(_MAX_DEPTH):
                 kind = self._odb.read_header(pygit2.Oid(hex=identifier))[0]
                 if kind != ObjectType.TAG:
                     return ObjectType(kind).name.lower(), identifier
-                identifier = tag.target(self._read(identifier, "tag"))
+                identifier = objects.tag_target(self._read(identifier, "tag"))
             raise ValueError("the tag leads through too many tags")
 
     def blob_size(self, blob_id: str) -> int:
         """How many bytes a blob has, without reading them."""
-        with objects_edge.translated():
+        with store_health.translate_store_errors():
             return int(self._odb.read_header(pygit2.Oid(hex=blob_id))[1])
 
     def tree_of(self, commit_id: str) -> str:
@@ -211,12 +211,12 @@ class Store:
                     found[path.decode("utf-8", "surrogateescape")] = Entry(entry.mode, entry.id)
         return found
 
-    def read_tree(self, tree_id: str) -> dict[bytes, tree.TreeEntry]:
-        with objects_edge.translated():
-            return tree.parse(self._read(tree_id, "tree"))
+    def read_tree(self, tree_id: str) -> dict[bytes, objects.TreeEntry]:
+        with store_health.translate_store_errors():
+            return objects.parse_tree(self._read(tree_id, "tree"))
 
     def read_blob(self, blob_id: str) -> bytes:
-        with objects_edge.translated():
+        with store_health.translate_store_errors():
             return self._read(blob_id, "blob")
 
     def blob_id(self, content: bytes) -> str:
@@ -228,7 +228,7 @@ class Store:
 
     def missing(self, ids: Iterable[str]) -> list[str]:
         """Those of `ids` that are not here."""
-        with objects_edge.translated():
+        with store_health.translate_store_errors():
             return [each for each in ids if pygit2.Oid(hex=each) not in self._odb]
 
     def contains(self, commit_id: str, ancestor: str) -> bool:
@@ -245,7 +245,7 @@ class Store:
 
     def write_objects(self, new: Mapping[str, tuple[str, bytes]]) -> None:
         """Write new objects: few of them loose, many as one pack."""
-        with objects_edge.translated():
+        with store_health.translate_store_errors():
             failpoint.reach("git.store.write.before")
             if len(new) < PACK_FROM_OBJECTS:
                 for kind, data in new.values():
@@ -273,9 +273,9 @@ class Store:
             seen.update(new)
             pending.extend(new)
 
-    def _header(self, commit_id: str) -> commit.CommitHeader:
-        with objects_edge.translated():
-            return commit.header(self._read(commit_id, "commit"))
+    def _header(self, commit_id: str) -> objects.CommitHeader:
+        with store_health.translate_store_errors():
+            return objects.commit_header(self._read(commit_id, "commit"))
 
     def _subtree(self, root: str, folder: str) -> str | None:
         current = root
@@ -307,8 +307,8 @@ class Store:
         except zlib.error as error:
             raise StoreCorrupt(f"the store's object {identifier} is cut or changed") from error
 
-    def _fetching(self, git: Git, remote: Remote, credentials: Credentials) -> Fetching:
-        return Fetching(git, self.directory, remote, credentials)
+    def _fetching(self, git: Git, remote: Remote, credentials: Credentials) -> Fetcher:
+        return Fetcher(git, self.directory, remote, credentials)
 
 
 def check_bounds(path: bytes, depth: int, entries: int) -> None:
@@ -324,7 +324,7 @@ def _open_or_create(directory: Path) -> pygit2.Repository:
         repository = pygit2.Repository(str(directory))
         # libgit2 opens with any HEAD, git does not.
         headed = (directory / "HEAD").read_bytes().startswith(b"ref: refs/")
-        if repository.is_bare and headed and soundness.is_sound(directory):
+        if repository.is_bare and headed and store_health.is_store_sound(directory):
             directory.chmod(0o700)
             return repository
     except (pygit2.GitError, KeyError, ValueError, FileNotFoundError):

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Literal
 
 from windlass.base.errors import Stalled
-from windlass.git.child import Git
 from windlass.git.format import objects, refs
-from windlass.git.format.listing import Listing
-from windlass.git.format.tree import TreeEntry
-from windlass.git.listing import Listings
+from windlass.git.format.objects import TreeEntry
+from windlass.git.format.refs import RefListing
+from windlass.git.ls_remote import RefListings
+from windlass.git.runner import Git
 from windlass.git.store import Entry, Store
 from windlass.reverser.target import Target
 
@@ -35,7 +35,7 @@ Moved = Literal["same", "moved", "rewound"]
 class Branch:
     """One branch of one remote as we last saw it."""
 
-    def __init__(self, name: str, directory: Path, git: Git, listings: Listings) -> None:
+    def __init__(self, name: str, directory: Path, git: Git, listings: RefListings) -> None:
         self.name = name
         self.base: str | None = None
         self.expected: str | None = None
@@ -77,7 +77,7 @@ class Branch:
             await self.store.fetch(self._git, target.remote, target.credentials, ref, depth=depth)
         return not await asyncio.to_thread(self.store.contains, tip, self.pushed)
 
-    def _place(self, listing: Listing, target: Target) -> tuple[str | None, str | None]:
+    def _place(self, listing: RefListing, target: Target) -> tuple[str | None, str | None]:
         """What the push expects at the branch, and the ref to build on."""
         if listing.object_format != "sha1":
             raise Stalled(

@@ -18,8 +18,8 @@ import structlog
 from windlass.api import registry, webhook
 from windlass.api.install import Install
 from windlass.base.clock import Clock
-from windlass.git.child import Git
-from windlass.git.listing import Listings
+from windlass.git.ls_remote import RefListings
+from windlass.git.runner import Git
 from windlass.git.settings import GitSettings
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
@@ -159,7 +159,7 @@ class Reverser:
         self._recorder = EventRecorder(api, "windlass.dev/reverser", clock=clock)
         self._announcer = Announcer(self._recorder, self.cache.destinations.get)
         self._git = Git(settings.git, on_end=tally.git_ended)
-        self._listings = Listings(self._git, clock)
+        self._listings = RefListings(self._git, clock)
         self.catalogue = CatalogueKeeper(
             api,
             refresh_seconds=settings.discovery_refresh_seconds,

@@ -12,8 +12,8 @@ from windlass.base import clock
 from windlass.base.clock import Clock
 from windlass.base.errors import Stalled, Waiting, WindlassError
 from windlass.git.format import refs
-from windlass.git.format.listing import Listing
-from windlass.git.format.person import Person
+from windlass.git.format.objects import Person
+from windlass.git.format.refs import RefListing
 from windlass.objects.names import Key
 from windlass.reverser import opening
 from windlass.reverser.cache import Cache, repository_key
@@ -61,7 +61,7 @@ class Destinations:
         self._ready: dict[Key, bool] = {}
         self._settled: set[Key] = set()
         self._seeded: set[Key] = set()
-        self._spurs: dict[Key, tuple[Listing, str | None]] = {}
+        self._spurs: dict[Key, tuple[RefListing, str | None]] = {}
 
     def is_ready(self, key: Key) -> bool:
         """Whether the last pass over this destination found it in order."""

@@ -19,9 +19,9 @@ from datetime import UTC, datetime
 
 from windlass.base import failpoint
 from windlass.base.clock import Clock
-from windlass.git import commit, edit
-from windlass.git.edit import Editing
-from windlass.git.format.person import Person
+from windlass.git import push, trees
+from windlass.git.format.objects import Person
+from windlass.git.trees import TreeEditor
 from windlass.objects import yaml_emitter
 from windlass.objects.names import Identity
 from windlass.reverser import authorship
@@ -175,7 +175,7 @@ class Publisher:
 
     def _prepare(self, judged: list[tuple[Batch, Verdicts]]) -> Planned:
         """Put blobs and folder trees into the store; runs in a thread."""
-        editing = edit.Editing(self._branch.store)
+        editing = trees.TreeEditor(self._branch.store)
         steps: list[Step] = []
         skipped: list[tuple[Identity, SkipReason]] = []
         retained: list[tuple[Folder, frozenset[str]]] = []
@@ -187,7 +187,7 @@ class Publisher:
         editing.write()
         return Planned(tuple(steps), tuple(skipped), tuple(retained))
 
-    def _steps(self, editing: Editing, batch: Batch, plan: Publication) -> Iterator[Step]:
+    def _steps(self, editing: TreeEditor, batch: Batch, plan: Publication) -> Iterator[Step]:
         folder = batch.folder
         content = {a.blob: a.content for a in batch.waiting.arrivals if a.content is not None}
         tree = self._branch.tree_at(folder.target.base_folder)
@@ -202,11 +202,11 @@ class Publisher:
     def _stack(self, steps: tuple[Step, ...]) -> Built:
         """Put the trees above the folders and the commits into the store; runs in a thread."""
         store, base = self._branch.store, self._branch.base
-        editing = edit.Editing(store)
+        editing = trees.TreeEditor(store)
         tree = store.tree_of(base) if base is not None else None
         tip, floor = base, store.committed_at(base) if base is not None else 0
         for step in steps:
-            place = {step.folder.target.base_folder: edit.Directory(step.tree)}
+            place = {step.folder.target.base_folder: trees.Directory(step.tree)}
             tree = editing.edit(tree, place)
             tip, floor = self._committed(editing, step, tree, tip, floor)
         editing.write()
@@ -220,13 +220,13 @@ class Publisher:
         )
 
     def _committed(
-        self, editing: Editing, step: Step, tree: str, parent: str | None, floor: int
+        self, editing: TreeEditor, step: Step, tree: str, parent: str | None, floor: int
     ) -> tuple[str, int]:
         folder, item = step.folder, step.commit
         dates = commit_dates.commit_dates(
             item.received.timestamp(), self._clock.now().timestamp(), parent=floor
         )
-        written = commit.write_commit(
+        written = push.write_commit(
             editing,
             tree=tree,
             parents=[parent] if parent is not None else [],
@@ -259,10 +259,10 @@ class Publisher:
 
 def _edits(
     folder: Folder, item: PlannedCommit, content: dict[str | None, bytes]
-) -> dict[str, edit.Edit]:
+) -> dict[str, trees.Edit]:
     """The changes of a commit by their paths within the folder."""
     above = f"{folder.target.base_folder}/"
-    found: dict[str, edit.Edit] = {}
+    found: dict[str, trees.Edit] = {}
     for change in item.changes:
         body = content.get(change.blob)
         found[change.path.removeprefix(above)] = body if body is not None else change.blob

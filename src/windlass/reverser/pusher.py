@@ -15,7 +15,7 @@ from windlass.base import failpoint, memory
 from windlass.base.clock import Clock
 from windlass.base.errors import Retryable, Stalled, Waiting
 from windlass.git import push as pushing
-from windlass.git.child import Git
+from windlass.git.runner import Git
 from windlass.reverser import telling
 from windlass.reverser.arrival import Arrival
 from windlass.reverser.branch import Branch

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from windlass.api.gitrepoconfig import GitRepoConfig
 from windlass.base.clock import Clock
 from windlass.base.errors import Retryable, Stalled, WindlassError
-from windlass.git.child import Git, check_transport
 from windlass.git.credentials import Credentials
 from windlass.git.errors import GitError
-from windlass.git.format.listing import Listing
+from windlass.git.format.refs import RefListing
 from windlass.git.format.remote import Remote, RemoteRefused
-from windlass.git.listing import Listings
+from windlass.git.ls_remote import RefListings
+from windlass.git.runner import Git, check_transport
 from windlass.kube.api import Api
 from windlass.objects.names import Key
 from windlass.reverser import credentials
@@ -42,7 +42,7 @@ class Known:
 
     remote: Remote
     credentials: Credentials
-    listing: Listing
+    listing: RefListing
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Repositories:
         api: Api,
         cache: Cache,
         git: Git,
-        listings: Listings,
+        listings: RefListings,
         clock: Clock,
         *,
         check_seconds: float,
@@ -160,7 +160,7 @@ class Repositories:
 
     async def _listing(
         self, key: Key, repository: GitRepoConfig, remote: Remote, found: Credentials
-    ) -> Listing:
+    ) -> RefListing:
         """The remote's refs; a failure is not repeated while nothing changed."""
         request = requests.newest(repository.metadata.annotations)
         occasion = _Occasion(repository.metadata.generation, found.fingerprint, request)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from windlass.git.credentials import Credentials
-from windlass.git.format.person import Person
+from windlass.git.format.objects import Person
 from windlass.git.format.remote import Remote
 from windlass.objects.names import Key
 from windlass.reverser.decide.transition import Prune

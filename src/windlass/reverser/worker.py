@@ -28,8 +28,8 @@ import structlog
 from windlass.base.clock import Clock
 from windlass.base.errors import Retryable, Stalled, WindlassError
 from windlass.git import push as pushing
-from windlass.git.child import Git
 from windlass.git.errors import StoreCorrupt
+from windlass.git.runner import Git
 from windlass.objects.names import Key
 from windlass.reverser import authorship, batching, opening, telling
 from windlass.reverser.arrival import Arrival, Review, Sweep

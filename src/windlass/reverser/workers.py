@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from windlass.base.clock import Clock
-from windlass.git.child import Git
-from windlass.git.listing import Listings
+from windlass.git.ls_remote import RefListings
+from windlass.git.runner import Git
 from windlass.objects.names import Key
 from windlass.reverser.authorship import Judge
 from windlass.reverser.branch import Branch
@@ -32,7 +32,7 @@ class Workers:
         *,
         work_directory: Path,
         git: Git,
-        listings: Listings,
+        listings: RefListings,
         signature: Signature,
         judge: Judge,
         limits: cadence.Limits,

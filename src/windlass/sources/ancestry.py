@@ -14,12 +14,12 @@ from collections import OrderedDict
 from pathlib import Path
 
 from windlass.base.errors import Stalled, WindlassError
-from windlass.git import byte_watch
-from windlass.git.child import Git
+from windlass.git import store_limits
 from windlass.git.credentials import Credentials
 from windlass.git.errors import GitError, StoreCorrupt
-from windlass.git.fetching import EVERYTHING, NO_TREES, Fetching
+from windlass.git.fetch import EVERYTHING, NO_TREES, Fetcher
 from windlass.git.format.remote import Remote
+from windlass.git.runner import Git
 from windlass.git.store import Store
 from windlass.sources import causes, place
 
@@ -80,13 +80,13 @@ class Ancestry:
     async def _grown(
         self, store: Store, remote: Remote, credentials: Credentials, ref: str
     ) -> None:
-        git = byte_watch.bound(self._git, HISTORY_BYTES)
-        refspec = f"+{ref}:{Fetching.local_ref(ref)}"
+        git = store_limits.limit_file_size(self._git, HISTORY_BYTES)
+        refspec = f"+{ref}:{Fetcher.local_ref(ref)}"
         for leaving_out in (NO_TREES, EVERYTHING):
-            fetching = Fetching(git, store.directory, remote, credentials, filter=leaving_out)
+            fetching = Fetcher(git, store.directory, remote, credentials, filter=leaving_out)
             work = fetching.fetch_names([refspec], depth=_WHOLE_HISTORY)
             try:
-                await byte_watch.within(HISTORY_BYTES, store.directory, work)
+                await store_limits.run_within(HISTORY_BYTES, store.directory, work)
             except GitError as error:
                 if leaving_out and "filter" in error.message:
                     continue

@@ -11,11 +11,11 @@
 from __future__ import annotations
 
 from windlass.base.errors import Retryable, Stalled, WindlassError
-from windlass.git.format import causes
+from windlass.git.format import failures
 
 STALLED_SECONDS = 300.0
 
-STALLED = causes.FOR_A_PERSON | {"RefNotFound"}
+STALLED = failures.NEEDS_A_PERSON | {"RefNotFound"}
 RETRYABLE = frozenset({"Timeout", "TooLarge", "Corrupt", "Unavailable"})
 
 
@@ -28,7 +28,7 @@ def cause(reason: str, message: str) -> Stalled | Retryable:
 
 def translated(error: WindlassError) -> Stalled | Retryable:
     """What went wrong with git, as one of the causes."""
-    reason = causes.named(error.reason, error.message)
+    reason = failures.describe_cause(error.reason, error.message)
     if reason not in STALLED | RETRYABLE:
         reason = "Unavailable"
     return cause(reason, error.message)

@@ -13,12 +13,12 @@ import uuid
 from collections import OrderedDict
 from pathlib import Path
 
-from windlass.git import byte_watch
-from windlass.git.by_id import ById, FilterRefused, IdsRefused
-from windlass.git.child import Git
+from windlass.git import store_limits
 from windlass.git.credentials import Credentials
-from windlass.git.fetching import EVERYTHING, NO_TREES, Fetching
+from windlass.git.fetch import EVERYTHING, NO_TREES, Fetcher
+from windlass.git.fetch_by_id import FetchById, FilterRefused, IdsRefused
 from windlass.git.format.remote import Remote
+from windlass.git.runner import Git
 from windlass.git.store import Store
 
 SCRATCH_BYTES = 1024 * 1024 * 1024
@@ -67,9 +67,9 @@ class Proofs:
         directory = self._scratch / f"{_PREFIX}{uuid.uuid4().hex}"
         store = await asyncio.to_thread(self._opened, directory)
         try:
-            bound = byte_watch.bound(self._git, SCRATCH_BYTES)
+            bound = store_limits.limit_file_size(self._git, SCRATCH_BYTES)
             proof = _fetched(bound, store, remote, credentials, key[3])
-            commit = await byte_watch.within(SCRATCH_BYTES, directory, proof)
+            commit = await store_limits.run_within(SCRATCH_BYTES, directory, proof)
         finally:
             await asyncio.to_thread(_remove, store)
         self._proven[key] = commit
@@ -107,8 +107,8 @@ async def _fetched(
 
 def _getting(
     git: Git, store: Store, remote: Remote, credentials: Credentials, leaving_out: str
-) -> ById:
-    return ById(store, Fetching(git, store.directory, remote, credentials, filter=leaving_out))
+) -> FetchById:
+    return FetchById(store, Fetcher(git, store.directory, remote, credentials, filter=leaving_out))
 
 
 def _remove(store: Store) -> None:

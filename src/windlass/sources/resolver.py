@@ -14,13 +14,13 @@ from pathlib import Path
 
 from windlass.base.clock import Clock
 from windlass.base.errors import WindlassError
-from windlass.git.child import Git
 from windlass.git.credentials import Credentials
 from windlass.git.errors import GitError
-from windlass.git.format import refs, resolution
+from windlass.git.format import refs
+from windlass.git.format.refs import RefUnknown, ResolvedRef
 from windlass.git.format.remote import Remote
-from windlass.git.format.resolution import RefUnknown, Resolution
-from windlass.git.listing import Listings
+from windlass.git.ls_remote import RefListings
+from windlass.git.runner import Git
 from windlass.sources import causes
 from windlass.sources.proofs import Proofs
 
@@ -33,7 +33,7 @@ _MOST_KEPT = 1024
 _SHA1_CHARS = 40
 _ONLY_SHA1 = "repositories with SHA-256 object ids are not supported; use one with SHA-1 ids"
 
-Resolved = Resolution
+Resolved = ResolvedRef
 
 _Key = tuple[str, str, str, str]
 
@@ -48,7 +48,7 @@ class _Failure:
 class Resolver:
     """Ref texts to commits; `scratch` is a directory for proofs that nobody else uses."""
 
-    def __init__(self, git: Git, listings: Listings, scratch: Path, clock: Clock) -> None:
+    def __init__(self, git: Git, listings: RefListings, scratch: Path, clock: Clock) -> None:
         self._listings = listings
         self._clock = clock
         self._proofs = Proofs(git, scratch)
@@ -68,7 +68,7 @@ class Resolver:
         self._tell_again(key, max_age_seconds)
         began = self._clock.monotonic()
         try:
-            refs.check(wanted)
+            refs.check_ref(wanted)
             found = await self._found(remote, credentials, wanted, max_age_seconds, gather_seconds)
         except (RefUnknown, refs.RefRefused) as error:
             raise self._failed(key, "RefNotFound", str(error), began) from error
@@ -94,7 +94,7 @@ class Resolver:
         max_age_seconds: float,
         gather_seconds: float,
     ) -> Resolved:
-        if resolution.is_sha(wanted):
+        if refs.is_sha(wanted):
             sha = wanted.lower()
             if len(sha) != _SHA1_CHARS:
                 raise GitError("UnsupportedObjectFormat", _ONLY_SHA1)
@@ -103,12 +103,12 @@ class Resolver:
             remote,
             credentials,
             max_age_seconds=max_age_seconds,
-            wants=resolution.asks(wanted),
+            wants=refs.ref_patterns(wanted),
             gather_seconds=gather_seconds,
         )
         if listing.object_format != "sha1":
             raise GitError("UnsupportedObjectFormat", _ONLY_SHA1)
-        return resolution.resolve(listing, wanted)
+        return refs.resolve_ref(listing, wanted)
 
     def _tell_again(self, key: _Key, max_age_seconds: float) -> None:
         failure = self._failures.get(key)

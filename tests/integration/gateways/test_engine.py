@@ -37,8 +37,8 @@ from windlass.gateways.decide.routing import (
     routing_hash,
 )
 from windlass.gateways.decide.scans import ScanKind
+from windlass.git.commit_store import CommitStore
 from windlass.git.errors import GitError
-from windlass.git.exact import ExactStore
 
 VIEW = "projects/line/view/view.json"
 PROPS = f"{CORE}/ignition/props"
@@ -110,7 +110,7 @@ async def test_the_cost_follows_the_change(tmp_path: Path, monkeypatch: pytest.M
         await site.engine.sync(site.order())
         site.commit({f"{SERVICE}/projects/line/many/77.py": "x = 'changed'\n"})
         cost: Counter[str] = Counter()
-        _count(monkeypatch, cost, ExactStore, "read")
+        _count(monkeypatch, cost, CommitStore, "read")
         _count(monkeypatch, cost, Staging, "add")
         _count(monkeypatch, cost, execution, "digest")
         done = await site.engine.sync(site.order())
@@ -333,14 +333,14 @@ async def test_a_large_file_goes_by_in_pieces(
     large = "0123456789abcdef" * (9 * 65536)
     site.commit({f"{SERVICE}/projects/line/large.bin": large})
     sizes: list[int] = []
-    original = ExactStore.read
+    original = CommitStore.read
 
-    def read(self: ExactStore, blob: str) -> bytes:
+    def read(self: CommitStore, blob: str) -> bytes:
         content = original(self, blob)
         sizes.append(len(content))
         return content
 
-    monkeypatch.setattr(ExactStore, "read", read)
+    monkeypatch.setattr(CommitStore, "read", read)
     await site.engine.sync(site.order())
     path = site.data / "projects/line/large.bin"
     assert hashlib.sha256(path.read_bytes()).digest() == hashlib.sha256(large.encode()).digest()

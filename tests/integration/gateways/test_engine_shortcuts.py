@@ -21,8 +21,8 @@ from windlass.gateways.decide import plan as plans
 from windlass.gateways.decide.live import Live, Lookups
 from windlass.gateways.decide.manifest import Manifest, Root
 from windlass.gateways.decide.routing import Normalise, Routing
-from windlass.git.child import Git
-from windlass.git.exact import ExactStore
+from windlass.git.commit_store import CommitStore
+from windlass.git.runner import Git
 
 LINE = f"{SERVICE}/projects/line"
 
@@ -57,7 +57,7 @@ class Counted:
 async def _cold(site: EngineSite) -> tuple[bytes, bytes]:
     """The plan and the manifest by an engine that remembers nothing."""
     git = Git(git_settings(site.directory))
-    store = ExactStore.open(git, site.directory / "cold", cap_bytes=CAP)
+    store = CommitStore.open(git, site.directory / "cold", cap_bytes=CAP)
     with Applier(site.data, Owner("uid-2", "site-0", "node-a")) as applier:
         planned = await Engine(applier, store).plan(site.order())
     store.close()

@@ -19,14 +19,14 @@ from tests.support.gitserver import (
     wait_until,
 )
 from tests.support.gitwork import Work
-from windlass.git import private
+from windlass.git import environment
 from windlass.git import process as child_process
-from windlass.git.child import Git
 from windlass.git.credentials import Credentials, Proxy
 from windlass.git.errors import GitError
 from windlass.git.format.remote import Remote
-from windlass.git.listing import read
+from windlass.git.ls_remote import list_refs
 from windlass.git.push import Rejected, Transient
+from windlass.git.runner import Git
 from windlass_dev.git_server.fault_injection import GitFault
 
 
@@ -50,7 +50,7 @@ async def test_credentials_are_in_no_argv_no_environment_and_no_file(tmp_path: P
         served.create("a", {"f": "1"})
         served.server.faults.set(GitFault("hang", advertisement=False))
         asking = asyncio.create_task(
-            read(Git(git_settings(tmp_path)), served.remote("a"), Credentials("git", password))
+            list_refs(Git(git_settings(tmp_path)), served.remote("a"), Credentials("git", password))
         )
         await asyncio.to_thread(
             wait_until, lambda: any(seen.method == "POST" for seen in served.server.requests)
@@ -73,7 +73,7 @@ async def test_cancelling_kills_the_whole_group_and_leaves_nothing(tmp_path: Pat
     with serving(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
         served.server.faults.set(GitFault("hang"))
-        asking = asyncio.create_task(read(Git(git_settings(tmp_path)), served.remote("a")))
+        asking = asyncio.create_task(list_refs(Git(git_settings(tmp_path)), served.remote("a")))
         await asyncio.to_thread(wait_until, lambda: served.server.requests)
         assert _processes_about(f":{served.server.port}/")
         asking.cancel()
@@ -109,7 +109,7 @@ async def test_a_dripping_server_ends_by_its_speed(tmp_path: Path) -> None:
         served.server.faults.set(GitFault("slow"))
         git = Git(git_settings(tmp_path, low_speed_seconds=1))
         with pytest.raises(GitError) as caught:
-            await read(git, served.remote("a"))
+            await list_refs(git, served.remote("a"))
     assert caught.value.reason == "Unavailable"
 
 
@@ -122,7 +122,7 @@ async def test_endless_refs_hit_the_memory_limit(tmp_path: Path) -> None:
             tmp_path, memory_limit_bytes=64 * 1024 * 1024, list_timeout_seconds=60.0
         )
         with pytest.raises(GitError) as caught:
-            await read(Git(settings), served.remote("a"))
+            await list_refs(Git(settings), served.remote("a"))
     assert caught.value.reason == "TooLarge"
 
 
@@ -145,7 +145,7 @@ async def test_too_much_output_is_too_large(tmp_path: Path) -> None:
         served.create("a", {"f": "1"})
         git = Git(git_settings(tmp_path, stdout_limit_bytes=10))
         with pytest.raises(GitError) as caught:
-            await read(git, served.remote("a"))
+            await list_refs(git, served.remote("a"))
     assert caught.value.reason == "TooLarge"
 
 
@@ -155,7 +155,7 @@ async def test_server_errors_are_unavailable(tmp_path: Path) -> None:
         served.create("a", {"f": "1"})
         served.server.faults.set(GitFault("error"))
         with pytest.raises(GitError) as caught:
-            await read(Git(git_settings(tmp_path)), served.remote("a"))
+            await list_refs(Git(git_settings(tmp_path)), served.remote("a"))
         assert (caught.value.reason, caught.value.is_transient) == ("Unavailable", True)
 
 
@@ -217,7 +217,7 @@ async def test_the_proxy_gets_its_own_password_only(tmp_path: Path) -> None:
     own = Credentials("git", PASSWORD, proxy=Proxy(f"http://127.0.0.1:{port}", "p@u", "proxied"))
     async with server:
         with pytest.raises(GitError):
-            await read(Git(git_settings(tmp_path)), Remote.parse("http://localhost:1/a"), own)
+            await list_refs(Git(git_settings(tmp_path)), Remote.parse("http://localhost:1/a"), own)
     pair = base64.b64encode(b"p@u:proxied")
     assert b"GET http://localhost:1/a/info/refs" in heard
     assert pair in heard
@@ -235,11 +235,11 @@ def test_what_dead_processes_left_is_swept(tmp_path: Path) -> None:
     """Keys of a killed process go; those of living ones, and our own in use, stay."""
     for name in ("windlass-git-4194305-x", f"windlass-git-{os.getppid()}-y", "else"):
         (tmp_path / name).mkdir()
-    with private.PrivateDirectory(tmp_path) as mine:
+    with environment.PrivateDirectory(tmp_path) as mine:
         key = mine.write("identity", b"k")
         assert key.stat().st_mode & 0o777 == 0o600
         assert mine.path.stat().st_mode & 0o777 == 0o700
-        private.sweep(tmp_path)
+        environment.remove_leftovers(tmp_path)
         left = {path.name for path in tmp_path.iterdir()}
         assert left == {f"windlass-git-{os.getppid()}-y", "else", mine.path.name}
     assert not mine.path.exists()
@@ -326,6 +326,6 @@ async def test_the_failure_of_a_sink_is_told_as_it_is(tmp_path: Path) -> None:
             cwd=tmp_path,
             stdin=b"",
             descriptors=(),
-            limits=child_process.Limits(30, 1 << 20, 1 << 20, 1 << 30, 1 << 30),
+            limits=child_process.ProcessLimits(30, 1 << 20, 1 << 20, 1 << 30, 1 << 30),
             sink=full,
         )

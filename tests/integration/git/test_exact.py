@@ -14,11 +14,11 @@ import pytest
 
 from tests.support.gitserver import Served, commit_files, git, git_settings, serving, tips
 from windlass.base import failpoint
-from windlass.git import exact as module
-from windlass.git import rebuilding
-from windlass.git.child import Git
+from windlass.git import commit_store as module
+from windlass.git import rebuild
+from windlass.git.commit_store import CommitStore, RemoteSource
 from windlass.git.errors import GitError, StoreCorrupt
-from windlass.git.exact import ExactStore, Source
+from windlass.git.runner import Git
 from windlass.git.store import Store
 from windlass_dev.git_server.fault_injection import GitFault
 from windlass_dev.git_server.smart_http import GitServer
@@ -26,19 +26,19 @@ from windlass_dev.git_server.smart_http import GitServer
 _CAP = 64 * 1024 * 1024
 
 
-def _store(tmp_path: Path, *, cap_bytes: int = _CAP) -> ExactStore:
-    return ExactStore.open(Git(git_settings(tmp_path)), tmp_path / "store", cap_bytes=cap_bytes)
+def _store(tmp_path: Path, *, cap_bytes: int = _CAP) -> CommitStore:
+    return CommitStore.open(Git(git_settings(tmp_path)), tmp_path / "store", cap_bytes=cap_bytes)
 
 
-def _source(served: Served, name: str = "a") -> Source:
-    return Source(served.remote(name))
+def _source(served: Served, name: str = "a") -> RemoteSource:
+    return RemoteSource(served.remote(name))
 
 
-def _blobs(store: ExactStore, commit: str, folder: str = "") -> dict[str, str]:
+def _blobs(store: CommitStore, commit: str, folder: str = "") -> dict[str, str]:
     return {path: entry.blob for path, entry in store.listing(commit, folder).items()}
 
 
-def _contents(store: ExactStore, commit: str) -> dict[str, bytes]:
+def _contents(store: CommitStore, commit: str) -> dict[str, bytes]:
     return {path: store.read(blob) for path, blob in _blobs(store, commit).items()}
 
 
@@ -159,9 +159,9 @@ async def test_old_protocol_with_filters_but_without_ids(tmp_path: Path) -> None
         _refuse_ids(repository)
         store = _store(tmp_path)
         tip = await store.fetch(_source(served), tips(repository)["main"], ref="refs/heads/main")
-        assert rebuilding.is_partial(store.directory)
+        assert rebuild.is_partial(store.directory)
         await store.need(_blobs(store, tip).values())
-        assert not rebuilding.is_partial(store.directory)
+        assert not rebuild.is_partial(store.directory)
         assert _contents(store, tip) == {"x": b"1", "y": b"2"}
 
 
@@ -280,7 +280,7 @@ async def test_content_under_a_wrong_id_is_corrupt(tmp_path: Path) -> None:
         blob = _blobs(store, tip)["x"]
         await store.need([blob])
         _poison(store.directory, blob)
-        fresh = ExactStore(Git(git_settings(tmp_path)), store._store, cap_bytes=_CAP)
+        fresh = CommitStore(Git(git_settings(tmp_path)), store._store, cap_bytes=_CAP)
         with pytest.raises(StoreCorrupt):
             fresh.read(blob)
         with pytest.raises(GitError):
@@ -498,7 +498,9 @@ async def test_blobs_need_a_commit(tmp_path: Path) -> None:
 
 def test_the_agent_gets_no_kubernetes_client_with_it() -> None:
     """Importing the store brings neither the client nor the operator's runtime."""
-    code = "import sys, windlass.git.exact; print([m for m in sys.modules if 'windlass' in m])"
+    code = (
+        "import sys, windlass.git.commit_store; print([m for m in sys.modules if 'windlass' in m])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert "windlass.git.exact" in done.stdout
+    assert "windlass.git.commit_store" in done.stdout
     assert not any(f"windlass.{room}" in done.stdout for room in ("kube", "runtime", "sources"))

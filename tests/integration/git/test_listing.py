@@ -10,11 +10,11 @@ import pytest
 import trustme
 
 from tests.support.gitserver import PASSWORD, TOKEN, Served, git_settings, serving, tips
-from windlass.git.child import Git
 from windlass.git.credentials import Credentials
 from windlass.git.errors import GitError, InsecureTransport
 from windlass.git.format.remote import Remote
-from windlass.git.listing import Listings, read
+from windlass.git.ls_remote import RefListings, list_refs
+from windlass.git.runner import Git
 from windlass_dev.git_server.fault_injection import GitFault
 
 
@@ -24,9 +24,9 @@ async def test_branches_default_and_emptiness(tmp_path: Path) -> None:
     with serving(tmp_path / "srv") as served:
         repository = served.create("team/app", {"a": "1"})
         served.create("empty")
-        found = await read(git, served.remote("team/app"))
+        found = await list_refs(git, served.remote("team/app"))
         assert (found.default_branch, found.tip("main")) == ("main", tips(repository)["main"])
-        assert (await read(git, served.remote("empty"))).refs == {}
+        assert (await list_refs(git, served.remote("empty"))).refs == {}
 
 
 async def test_another_object_format_is_seen(tmp_path: Path) -> None:
@@ -37,13 +37,13 @@ async def test_another_object_format_is_seen(tmp_path: Path) -> None:
         from tests.support.gitserver import commit_files
 
         commit_files(path, {"a": "1"})
-        assert (await read(git, served.remote("long"))).object_format == "sha256"
+        assert (await list_refs(git, served.remote("long"))).object_format == "sha256"
 
 
 async def test_a_missing_repository_is_not_found(tmp_path: Path) -> None:
     """404 has its own reason."""
     with serving(tmp_path / "srv") as served, pytest.raises(GitError) as caught:
-        await read(Git(git_settings(tmp_path)), served.remote("ghost"))
+        await list_refs(Git(git_settings(tmp_path)), served.remote("ghost"))
     assert caught.value.reason == "NotFound"
 
 
@@ -60,7 +60,7 @@ async def test_every_kind_of_credential_works(tmp_path: Path, credentials: Crede
     """Password, token as password, and bearer header."""
     with serving(tmp_path / "srv", password=PASSWORD, token=TOKEN) as served:
         served.create("a", {"f": "1"})
-        found = await read(Git(git_settings(tmp_path)), served.remote("a"), credentials)
+        found = await list_refs(Git(git_settings(tmp_path)), served.remote("a"), credentials)
         assert found.tip("main")
     assert not list((tmp_path / "run").iterdir())
 
@@ -77,7 +77,7 @@ async def test_wrong_credentials_fail_and_show_nowhere(
     with serving(tmp_path / "srv", password=PASSWORD) as served:
         served.create("a")
         with pytest.raises(GitError) as caught:
-            await read(Git(git_settings(tmp_path)), served.remote("a"), credentials)
+            await list_refs(Git(git_settings(tmp_path)), served.remote("a"), credentials)
     assert caught.value.reason == "AuthFailed"
     assert "wrong-password" not in repr(caught.value) + str(caught.value)
 
@@ -88,7 +88,7 @@ async def test_http_needs_a_listed_host(tmp_path: Path) -> None:
         served.create("a")
         git = Git(git_settings(tmp_path, insecure_hosts=frozenset()))
         with pytest.raises(InsecureTransport):
-            await read(git, served.remote("a"), served.credentials)
+            await list_refs(git, served.remote("a"), served.credentials)
         assert served.server.requests == []
 
 
@@ -96,7 +96,7 @@ async def test_loopback_needs_a_listed_host(tmp_path: Path) -> None:
     """Names that lead to the machine itself are refused before a connection."""
     git = Git(git_settings(tmp_path, insecure_hosts=frozenset()))
     with pytest.raises(GitError) as caught:
-        await read(git, Remote.parse("https://localhost:1/a"))
+        await list_refs(git, Remote.parse("https://localhost:1/a"))
     assert caught.value.reason == "AddressRefused"
 
 
@@ -106,7 +106,7 @@ async def test_a_listed_host_with_its_port(tmp_path: Path) -> None:
         served.create("a", {"f": "1"})
         listed = frozenset({f"127.0.0.1:{served.remote('a').port}"})
         git = Git(git_settings(tmp_path, insecure_hosts=listed))
-        assert (await read(git, served.remote("a"))).tip("main")
+        assert (await list_refs(git, served.remote("a"))).tip("main")
 
 
 @pytest.mark.parametrize("scheme", ["http", "https", "ssh"])
@@ -125,7 +125,7 @@ async def test_no_message_tells_what_listens_where(tmp_path: Path, scheme: str) 
         git = Git(git_settings(tmp_path, **changes))
         own = Credentials(ssh_key=_ssh_key(), host_key_verification=False)
         with pytest.raises(GitError) as caught:
-            await read(git, Remote.parse(f"{scheme}://127.0.0.1:{port}/a"), own)
+            await list_refs(git, Remote.parse(f"{scheme}://127.0.0.1:{port}/a"), own)
         return caught.value.message.replace(f":{port}", ":PORT")
 
     async with (
@@ -152,7 +152,7 @@ async def test_a_redirect_gets_no_credentials(tmp_path: Path) -> None:
         target = second.server.url("x").rpartition("/")[0]
         first.server.faults.set(GitFault("redirect", location=target))
         with pytest.raises(GitError) as caught:
-            await read(Git(git_settings(tmp_path)), first.remote("a"), first.credentials)
+            await list_refs(Git(git_settings(tmp_path)), first.remote("a"), first.credentials)
         assert caught.value.reason == "Unavailable"
         assert second.server.requests == []
 
@@ -179,7 +179,7 @@ async def test_https_with_an_own_authority(tmp_path: Path, authority: trustme.CA
     tls = _tls(tmp_path, authority, "localhost")
     with serving(tmp_path / "srv", password=PASSWORD, **tls) as served:
         served.create("a", {"f": "1"})
-        found = await read(Git(git_settings(tmp_path)), _by_name(served, "a"), own)
+        found = await list_refs(Git(git_settings(tmp_path)), _by_name(served, "a"), own)
         assert found.tip("main")
 
 
@@ -192,7 +192,7 @@ async def test_unverified_tls_sends_nothing(
     with serving(tmp_path / "srv", password=PASSWORD, **_tls(tmp_path, authority, name)) as served:
         served.create("a", {"f": "1"})
         with pytest.raises(GitError) as caught:
-            await read(
+            await list_refs(
                 Git(git_settings(tmp_path)),
                 _by_name(served, "a"),
                 Credentials("git", PASSWORD, ca=ca),
@@ -205,7 +205,7 @@ async def test_shared_listing_makes_one_exchange(tmp_path: Path) -> None:
     """Ten askers in a row cost the server one exchange."""
     with serving(tmp_path / "srv") as served:
         served.create("a", {"f": "1"})
-        listings = Listings(Git(git_settings(tmp_path)))
+        listings = RefListings(Git(git_settings(tmp_path)))
         for _ in range(10):
             await listings.get(served.remote("a"), max_age_seconds=60)
         assert [seen.method for seen in served.server.requests] == ["GET", "POST"]

@@ -19,10 +19,10 @@ from tests.support.gitserver import (
 )
 from tests.support.gitwork import Work
 from windlass.base import failpoint
-from windlass.git.child import Git
 from windlass.git.errors import GitError
-from windlass.git.listing import read
+from windlass.git.ls_remote import list_refs
 from windlass.git.push import Absent, Pushed, Raced, Rejected, Rewound, Transient
+from windlass.git.runner import Git
 from windlass_dev.git_server.fault_injection import GitFault
 
 
@@ -50,7 +50,7 @@ async def test_a_new_branch_starts_at_the_default_tip(tmp_path: Path) -> None:
     with serving(tmp_path / "srv") as served:
         repository = served.create("a", {"theirs": "1"})
         work = _work(tmp_path, served)
-        base = (await read(work.git, work.remote)).tip("main")
+        base = (await list_refs(work.git, work.remote)).tip("main")
         assert await work.fetch() == base
         commit = work.commit(base, {"ours": b"2"})
         assert isinstance(await work.push(commit, None, "mirror"), Pushed)

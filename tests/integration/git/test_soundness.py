@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from windlass.git import soundness
+from windlass.git import store_health
 from windlass.git.errors import StoreCorrupt
 from windlass.git.format import objects
 from windlass.git.store import PACK_FROM_OBJECTS, Store
@@ -31,7 +31,7 @@ def _cut(path: Path) -> None:
 def test_a_whole_store_is_sound_and_kept(tmp_path: Path, number: int) -> None:
     """Loose objects and packs as we write them pass, and opening again keeps them."""
     store, ids = _filled(tmp_path / "store", number)
-    assert soundness.is_sound(store.directory)
+    assert store_health.is_store_sound(store.directory)
     again = Store.open(store.directory)
     assert not again.missing(ids)
 
@@ -42,7 +42,7 @@ def test_a_cut_pack_makes_a_store_worthless(tmp_path: Path, suffix: str) -> None
     store, ids = _filled(tmp_path / "store", PACK_FROM_OBJECTS)
     (pack,) = (store.directory / "objects" / "pack").glob(f"*{suffix}")
     _cut(pack)
-    assert not soundness.is_sound(store.directory)
+    assert not store_health.is_store_sound(store.directory)
     assert Store.open(store.directory).missing(ids) == ids
 
 
@@ -51,11 +51,11 @@ def test_a_cut_loose_object_makes_a_store_worthless(tmp_path: Path) -> None:
     store, (first, second, third) = _filled(tmp_path / "store", 3)
     files = store.directory / "objects"
     _cut(files / first[:2] / first[2:])
-    assert not soundness.is_sound(store.directory)
+    assert not store_health.is_store_sound(store.directory)
     store, (first, second, third) = _filled(store.directory, 3)
     (files / second[:2] / second[2:]).unlink()
     (files / second[:2] / second[2:]).write_bytes((files / third[:2] / third[2:]).read_bytes())
-    assert not soundness.is_sound(store.directory)
+    assert not store_health.is_store_sound(store.directory)
 
 
 def test_a_cut_loose_object_is_said_at_once(tmp_path: Path) -> None:

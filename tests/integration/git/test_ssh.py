@@ -17,12 +17,12 @@ from tests.support.git_ssh import SshServed, serving_ssh
 from tests.support.gitserver import commit_files, files_at, git_settings, tips
 from tests.support.gitwork import Work
 from windlass.git import ssh
-from windlass.git.child import Git
 from windlass.git.credentials import Credentials
 from windlass.git.errors import GitError
 from windlass.git.format.remote import Remote
-from windlass.git.listing import read
+from windlass.git.ls_remote import list_refs
 from windlass.git.push import Pushed
+from windlass.git.runner import Git
 from windlass.git.settings import GitSettings
 from windlass_dev.git_server.bare_repositories import BareRepositories
 
@@ -54,7 +54,7 @@ async def test_a_changed_host_key_is_refused_with_fingerprints(
     other = served.user_public_key
     known = f"{name} ssh-ed25519 {other}\n".encode()
     with pytest.raises(GitError, match="SHA256:") as caught:
-        await read(
+        await list_refs(
             Git(git_settings(tmp_path)),
             served.remote("a"),
             Credentials(ssh_key=served.key, known_hosts=known),
@@ -69,7 +69,7 @@ async def test_a_short_rsa_host_key_is_refused(tmp_path: Path) -> None:
         commit_files(BareRepositories(tmp_path).create("a"), {"f": "1"})
         own = Credentials(ssh_key=served.key, known_hosts=served.known_hosts)
         with pytest.raises(GitError) as caught:
-            await read(Git(git_settings(tmp_path)), served.remote("a"), own)
+            await list_refs(Git(git_settings(tmp_path)), served.remote("a"), own)
         assert caught.value.reason == "HostKeyMismatch", caught.value
         assert served.logins == []
 
@@ -77,10 +77,10 @@ async def test_a_short_rsa_host_key_is_refused(tmp_path: Path) -> None:
 async def test_verification_can_be_turned_off(tmp_path: Path, served: SshServed) -> None:
     """Only when asked."""
     own = Credentials(ssh_key=served.key, host_key_verification=False)
-    assert (await read(Git(git_settings(tmp_path)), served.remote("a"), own)).tip("main")
+    assert (await list_refs(Git(git_settings(tmp_path)), served.remote("a"), own)).tip("main")
     strict = dataclasses.replace(own, host_key_verification=True)
     with pytest.raises(GitError) as caught:
-        await read(Git(git_settings(tmp_path)), served.remote("a"), strict)
+        await list_refs(Git(git_settings(tmp_path)), served.remote("a"), strict)
     assert caught.value.reason == "HostKeyMismatch"
 
 
@@ -174,6 +174,6 @@ async def test_without_host_keys_ssh_is_not_even_started(tmp_path: Path, open_ke
     program.chmod(0o755)
     git = Git(git_settings(tmp_path, ssh_program=str(program)))
     with pytest.raises(GitError) as caught:
-        await read(git, Remote.parse("ssh://127.0.0.1:2222/a"), Credentials(ssh_key=open_key))
+        await list_refs(git, Remote.parse("ssh://127.0.0.1:2222/a"), Credentials(ssh_key=open_key))
     assert caught.value.reason == "HostKeyMismatch"
     assert not (tmp_path / "started").exists()

@@ -12,13 +12,13 @@ import pytest
 from tests.support.gitserver import Served, commit_files, git, git_settings, serving
 from tests.support.gitwork import Work
 from windlass.base import failpoint
-from windlass.git import diff
-from windlass.git.child import Git
-from windlass.git.edit import edit_tree
+from windlass.git import trees
 from windlass.git.errors import GitError, PathOccupied, StoreCorrupt
 from windlass.git.format import objects
 from windlass.git.push import Pushed
+from windlass.git.runner import Git
 from windlass.git.store import Store
+from windlass.git.trees import edit_tree
 from windlass_dev.git_server.smart_http import GitServer
 
 
@@ -239,12 +239,15 @@ def test_a_full_disk_is_disk_full(
 
 def test_links_and_submodules_are_neither_removed_nor_descended_into(tmp_path: Path) -> None:
     """They may be replaced by a file where the caller says so, nothing else."""
-    from windlass.git.format import objects, tree
+    from windlass.git.format import objects
 
     store = Store.open(tmp_path / "store")
     blob = written_blob(store, b"target")
-    data = tree.encode(
-        {b"l": tree.TreeEntry(tree.SYMLINK, blob), b"m": tree.TreeEntry(tree.GITLINK, "1" * 40)}
+    data = objects.encode_tree(
+        {
+            b"l": objects.TreeEntry(objects.SYMLINK, blob),
+            b"m": objects.TreeEntry(objects.GITLINK, "1" * 40),
+        }
     )
     root = objects.object_id("tree", data)
     store.write_objects({root: ("tree", data)})
@@ -277,7 +280,7 @@ def test_listings_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(GitError, match="more than 100 entries"):
         work.store.tree_entries(hollow)
     with pytest.raises(GitError, match="more than 100 entries"):
-        diff.changes(work.store, objects.EMPTY_TREE, tree)
+        trees.changed_files(work.store, objects.EMPTY_TREE, tree)
     monkeypatch.setattr(module, "MAX_PATH_BYTES", 3)
     with pytest.raises(GitError, match="3 bytes"):
         work.store.tree_entries(commit)

@@ -241,7 +241,7 @@ async def test_whatever_a_server_says_of_a_race_the_ref_decides(
                 return
             commit_files(site.repository, {f"theirs-{number}": "1\n"})
             line = f"!\tmain:refs/heads/main\t{said.pop()}\n"
-            raise GitError(failures.reason("", line), "refused", stdout=line.encode())
+            raise GitError(failures.failure_reason("", line), "refused", stdout=line.encode())
 
         with monkeypatch.context() as patch:
             patch.setattr(pushing, "_send", refused)

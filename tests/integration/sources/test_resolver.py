@@ -12,13 +12,13 @@ import trustme
 from tests.support.gitserver import PASSWORD, Served, commit_files, git, git_settings, serving, tips
 from windlass.base.clock import SystemClock
 from windlass.base.errors import Retryable, Stalled, WindlassError
-from windlass.git import listing
-from windlass.git.child import Git
+from windlass.git import ls_remote
 from windlass.git.credentials import ANONYMOUS, Credentials
 from windlass.git.errors import GitError
-from windlass.git.format import resolution
+from windlass.git.format import refs
 from windlass.git.format.remote import Remote
-from windlass.git.listing import Listings
+from windlass.git.ls_remote import RefListings
+from windlass.git.runner import Git
 from windlass.sources import proofs
 from windlass.sources.resolver import Resolved, Resolver
 from windlass_dev.git_server.fault_injection import GitFault
@@ -33,7 +33,9 @@ class Desk:
         self.git = Git(git_settings(tmp_path))
         self.scratch = tmp_path / "scratch"
         self.expected: set[str] = set()
-        self.listings = Listings(self.git, expected=lambda _: resolution.asks_of_all(self.expected))
+        self.listings = RefListings(
+            self.git, expected=lambda _: refs.ref_patterns_of(self.expected)
+        )
         self.resolver = Resolver(self.git, self.listings, self.scratch, SystemClock())
         self.repository = served.create("a", {"x": "1"})
         self.first = tips(self.repository)["main"]
@@ -168,7 +170,9 @@ async def test_only_the_named_refs_are_printed(desk: Desk) -> None:
     git(desk.repository, "update-ref", "refs/heads/x/refs/heads/main", desk.first)
     git(desk.repository, "update-ref", "refs/heads/deep/main", desk.first)
     git(desk.repository, "update-ref", "refs/heads/-dash", desk.first)
-    found = await listing.read(desk.git, desk.served.remote("a"), wants=resolution.asks("main"))
+    found = await ls_remote.list_refs(
+        desk.git, desk.served.remote("a"), wants=refs.ref_patterns("main")
+    )
     assert (dict(found.refs), found.default_branch) == ({"refs/heads/main": desk.tip}, "main")
     assert (await desk.resolve("refs/heads/-dash")).commit == desk.first
     for wanted in ("-dash", "ma*", "mai?", "[m]ain"):
@@ -190,7 +194,7 @@ async def test_more_names_than_can_be_asked_for(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Then everything is listed, and matched by whole names all the same."""
-    monkeypatch.setattr(listing, "MOST_NAMES", 3)
+    monkeypatch.setattr(ls_remote, "MOST_NAMES", 3)
     desk.expected.update(f"refs/pull/{number}/head" for number in range(1, 6))
     for number in range(1, 6):
         git(desk.repository, "update-ref", f"refs/pull/{number}/head", desk.first)
@@ -202,7 +206,7 @@ async def test_more_names_than_can_be_asked_for(
 
 async def test_too_many_refs(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer beyond the cap is refused, not held in memory."""
-    monkeypatch.setattr(listing, "ADVERTISEMENT_BYTES", 200)
+    monkeypatch.setattr(ls_remote, "ADVERTISEMENT_BYTES", 200)
     assert (await desk.resolve("main")).commit == desk.tip
     desk.expected.update(f"v{number}" for number in range(40))
     for number in range(9):
@@ -232,7 +236,7 @@ async def test_causes_of_a_remote(desk: Desk, tmp_path: Path) -> None:
     desk.served.server.faults.set(GitFault("redirect", location="http://elsewhere.example"))
     await _expect(desk.resolver, desk.served.remote("a"), "HostBlocked")
     strict = Git(git_settings(tmp_path, insecure_hosts=frozenset()))
-    blocked = Resolver(strict, Listings(strict), tmp_path / "other", SystemClock())
+    blocked = Resolver(strict, RefListings(strict), tmp_path / "other", SystemClock())
     await _expect(blocked, desk.served.remote("a"), "HostBlocked")
     await _expect(blocked, Remote.parse("https://localhost:1/a"), "HostBlocked")
 
@@ -250,7 +254,7 @@ async def test_a_certificate_nobody_knows(tmp_path: Path) -> None:
     with serving(tmp_path / "srv", password=PASSWORD, certificate=pem, key=pem) as served:
         remote = Remote.parse(served.server.url("a").replace("127.0.0.1", "localhost"))
         git_of_test = Git(git_settings(tmp_path))
-        resolver = Resolver(git_of_test, Listings(git_of_test), tmp_path / "s", SystemClock())
+        resolver = Resolver(git_of_test, RefListings(git_of_test), tmp_path / "s", SystemClock())
         await _expect(resolver, remote, "TLSFailed")
         assert served.server.requests == []
 

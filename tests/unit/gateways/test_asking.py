@@ -11,13 +11,13 @@ from tests.unit.runtime.fakes import HandClock
 from windlass.base.errors import Retryable, Stalled, WindlassError
 from windlass.gateways.asking import Answer, Asking, Question
 from windlass.git.credentials import ANONYMOUS
+from windlass.git.format.refs import ResolvedRef
 from windlass.git.format.remote import Remote
-from windlass.git.format.resolution import Resolution
 from windlass.objects.names import Key
 
 KEY = Key("a", "site")
 REMOTE = Remote.parse("https://h/x")
-FOUND = Resolution("a" * 40, "refs/heads/main", "branch")
+FOUND = ResolvedRef("a" * 40, "refs/heads/main", "branch")
 
 
 class _Resolver:
@@ -31,7 +31,7 @@ class _Resolver:
     def forget(self, _: Remote, commit: str) -> None:
         self.forgotten.append(commit)
 
-    async def resolve(self, *_: Any, max_age_seconds: float) -> Resolution:
+    async def resolve(self, *_: Any, max_age_seconds: float) -> ResolvedRef:
         self.patience.append(max_age_seconds)
         if self.errors:
             raise self.errors.pop(0)

@@ -8,7 +8,7 @@ import orjson
 
 from windlass.base.clock import SystemClock
 from windlass.gateways.cache import Cache
-from windlass.git.format import resolution
+from windlass.git.format import refs
 from windlass.git.format.remote import Remote
 from windlass.kube.reflector import Observed
 from windlass.kube.reflector_state import ReflectorSettings
@@ -47,7 +47,7 @@ def test_all_who_ask_a_repository_are_expected() -> None:
         cache.syncs.apply(each)
     cache.syncs.apply(Observed("DELETED", syncs[-1].object, False))
     assert sorted(cache.refs(REMOTE)) == ["main", "v1"]
-    names = resolution.asks_of_all(cache.refs(REMOTE))
+    names = refs.ref_patterns_of(cache.refs(REMOTE))
     assert names == {f"refs/{kind}/{name}" for kind in ("heads", "tags") for name in ("main", "v1")}
     cache.syncs.apply(_sync("a", "https://host/other", "main"))
     assert sorted(cache.refs(REMOTE)) == ["v1"]

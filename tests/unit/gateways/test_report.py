@@ -17,7 +17,7 @@ from windlass.gateways.decide.notices import Moment
 from windlass.gateways.decide.report import Findings
 from windlass.gateways.decide.standing import Tally
 from windlass.gateways.decide.status_report import Drift
-from windlass.git.format.resolution import Resolution
+from windlass.git.format.refs import ResolvedRef
 from windlass.runtime.outcome import Outcome
 
 SOURCE = Source(COMMIT, "main", "https://h/x")
@@ -180,8 +180,8 @@ def _moment(**changes: Any) -> Moment:
 def test_moved_refs_are_told() -> None:
     """A tag that moved warns; a branch that moved does not; nothing new tells nothing."""
     new = Source("b" * 40, "main", "https://h/x")
-    tag = Resolution("b" * 40, "refs/tags/main", "tag")
-    branch = Resolution("b" * 40, "refs/heads/main", "branch")
+    tag = ResolvedRef("b" * 40, "refs/tags/main", "tag")
+    branch = ResolvedRef("b" * 40, "refs/heads/main", "branch")
     (told,) = notices.tellings(_moment(source=new, resolution=tag))
     assert (told.weight, told.reason) == ("Warning", "TagMoved")
     assert "a" * 12 in told.message

@@ -56,20 +56,23 @@ WORDS = [
 @pytest.mark.parametrize(("stderr", "stdout", "reason"), WORDS)
 def test_words_have_a_reason(stderr: str, stdout: str, reason: str) -> None:
     """The known texts of git, ssh and the common hosts are understood."""
-    assert failures.reason(stderr, stdout) == reason
+    assert failures.failure_reason(stderr, stdout) == reason
     assert reason in REASONS
 
 
 def test_readable_is_one_line_without_hints() -> None:
     """Advice and repetition go; of long text the end is kept."""
     text = "remote: no\nremote: no\nhint: do this\n\nfatal: end\n"
-    assert failures.readable(text) == "remote: no; fatal: end"
-    assert failures.readable("a" * 50 + "\nend", limit=10).endswith("end")
+    assert failures.readable_stderr(text) == "remote: no; fatal: end"
+    assert failures.readable_stderr("a" * 50 + "\nend", limit=10).endswith("end")
 
 
 @pytest.mark.parametrize("word", ["repository ", "load key ", "remote branch ", "index file "])
 def test_one_endless_line_is_judged_by_its_beginning(word: str) -> None:
     """What a server makes git print cannot keep the process busy, nor hide the reason."""
     endless = word * ((1 << 20) // len(word))
-    assert failures.reason(f"fatal: repository 'https://h/{'a' * 2048}' not found\n") == "NotFound"
-    assert failures.reason(f"fatal: remote error: {endless}") == "Unavailable"
+    assert (
+        failures.failure_reason(f"fatal: repository 'https://h/{'a' * 2048}' not found\n")
+        == "NotFound"
+    )
+    assert failures.failure_reason(f"fatal: remote error: {endless}") == "Unavailable"

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from windlass.git.format import commit, listing, objects, pack, paths, refs, tree
-from windlass.git.format.person import Person, cleaned
+from windlass.git.format import objects, pack, refs
+from windlass.git.format.objects import Person, clean_person
 
 BLOB = objects.blob_id(b"x")
 
@@ -34,9 +34,9 @@ def test_other_branches_are_refused(name: str) -> None:
 
 def test_a_person_cannot_forge_a_header() -> None:
     """Line breaks and brackets go; what is left empty becomes a name."""
-    person = cleaned("Eve\nauthor Bob <b@b>\x00", "e@x>\r\n")
+    person = clean_person("Eve\nauthor Bob <b@b>\x00", "e@x>\r\n")
     assert person == Person("Eveauthor Bob b@b", "e@x")
-    assert cleaned(" .<>", "") == Person("unknown", "unknown")
+    assert clean_person(" .<>", "") == Person("unknown", "unknown")
     with pytest.raises(ValueError, match="line breaks"):
         Person("a\nb", "c")
 
@@ -50,12 +50,12 @@ def test_header_keeps_the_instant_in_utc() -> None:
 def test_tree_sorts_directories_as_git_does() -> None:
     """`a.b` stands before directory `a`, which sorts as `a/`."""
     entries = {
-        b"a": tree.TreeEntry(tree.DIRECTORY, objects.EMPTY_TREE),
-        b"a.b": tree.TreeEntry(tree.FILE, BLOB),
-        b"a0": tree.TreeEntry(tree.FILE, BLOB),
+        b"a": objects.TreeEntry(objects.DIRECTORY, objects.EMPTY_TREE),
+        b"a.b": objects.TreeEntry(objects.FILE, BLOB),
+        b"a0": objects.TreeEntry(objects.FILE, BLOB),
     }
-    data = tree.encode(entries)
-    assert list(tree.parse(data)) == [b"a.b", b"a", b"a0"]
+    data = objects.encode_tree(entries)
+    assert list(objects.parse_tree(data)) == [b"a.b", b"a", b"a0"]
     assert data.startswith(b"100644 a.b\0")
     assert b"40000 a\0" in data
 
@@ -66,7 +66,7 @@ def test_tree_sorts_directories_as_git_does() -> None:
 def test_a_broken_tree_is_an_error(data: bytes) -> None:
     """Cut or malformed bytes never parse to something."""
     with pytest.raises(ValueError):  # noqa: PT011
-        tree.parse(data)
+        objects.parse_tree(data)
 
 
 def test_empty_tree_has_its_known_id() -> None:
@@ -81,15 +81,15 @@ def test_empty_tree_has_its_known_id() -> None:
 )  # fmt: skip
 def test_paths_that_leave_or_hit_git_are_refused(path: str) -> None:
     """No edit touches anything that is read as .git or lies outside."""
-    with pytest.raises(paths.PathRefused):
-        paths.split(path)
+    with pytest.raises(objects.PathRefused):
+        objects.split_path(path)
 
 
 def test_commit_bytes_have_gits_form() -> None:
     """Headers and message stand where git puts them, and read back."""
     when = datetime.fromtimestamp(1700000000, UTC)
     person = Person("A U Thor", "a@example.org")
-    data = commit.encode(
+    data = objects.encode_commit(
         tree=objects.EMPTY_TREE, parents=["1" * 40], author=person, author_time=when,
         committer=person, commit_time=when, message="subject\r\n\r\nbody\n\n",
     )  # fmt: skip
@@ -98,16 +98,16 @@ def test_commit_bytes_have_gits_form() -> None:
         "author A U Thor <a@example.org> 1700000000 +0000\n"
         "committer A U Thor <a@example.org> 1700000000 +0000\n\nsubject\n\nbody\n"
     )
-    assert commit.header(data) == commit.CommitHeader(
+    assert objects.commit_header(data) == objects.CommitHeader(
         objects.EMPTY_TREE, ("1" * 40,), 1700000000, "A U Thor"
     )
-    assert commit.header(b"tree x\nauthor \x07\xff <b@x> 1 +0000\n\nm").author == "\ufffd"
-    assert commit.header(b"tree x\n\nauthor Not Me <a@x>").author == "unknown"
+    assert objects.commit_header(b"tree x\nauthor \x07\xff <b@x> 1 +0000\n\nm").author == "\ufffd"
+    assert objects.commit_header(b"tree x\n\nauthor Not Me <a@x>").author == "unknown"
 
 
 def test_a_signature_is_the_last_header_and_folded() -> None:
     """Lines of the signature are continued by a space; the message stays."""
-    signed = commit.signed(b"tree x\ncommitter y\n\nm\n", "-----BEGIN\nabc\n-----END\n")
+    signed = objects.signed_commit(b"tree x\ncommitter y\n\nm\n", "-----BEGIN\nabc\n-----END\n")
     assert signed == b"tree x\ncommitter y\ngpgsig -----BEGIN\n abc\n -----END\n\nm\n"
 
 
@@ -115,7 +115,7 @@ def test_a_message_cannot_end_the_commit_early() -> None:
     """NUL bytes and lone surrogates do not reach the object."""
     when = datetime.fromtimestamp(0, UTC)
     person = Person("A", "a")
-    data = commit.encode(
+    data = objects.encode_commit(
         tree=objects.EMPTY_TREE, parents=[], author=person, author_time=when,
         committer=person, commit_time=when, message="a\0b\udc80",
     )  # fmt: skip
@@ -138,11 +138,11 @@ def test_listing_knows_branches_default_and_format() -> None:
     """Only branches are kept; HEAD tells the default; long ids tell SHA-256."""
     one = "1" * 40
     text = f"ref: refs/heads/main\tHEAD\n{one}\tHEAD\n{one}\trefs/heads/main\n{one}\trefs/tags/v\n"
-    found = listing.parse(text.encode())
-    assert found == listing.Listing({"refs/heads/main": one}, "main")
+    found = refs.parse_listing(text.encode())
+    assert found == refs.RefListing({"refs/heads/main": one}, "main")
     assert (found.tip("main"), found.default_branch, found.tip("x")) == (one, "main", None)
-    assert listing.parse(b"").refs == {}
-    long = listing.parse(b"2" * 64 + b"\trefs/heads/main\n")
+    assert refs.parse_listing(b"").refs == {}
+    long = refs.parse_listing(b"2" * 64 + b"\trefs/heads/main\n")
     assert (long.object_format, long.default_branch) == ("sha256", None)
     with pytest.raises(ValueError, match="malformed"):
-        listing.parse(b"garbage\n")
+        refs.parse_listing(b"garbage\n")

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from windlass.git import listing
-from windlass.git.child import Git
+from windlass.git import ls_remote
 from windlass.git.credentials import ANONYMOUS, Credentials
 from windlass.git.errors import GitError
-from windlass.git.format.listing import BRANCHES, EVERY_BRANCH, TAGS, Listing
+from windlass.git.format.refs import BRANCHES, EVERY_BRANCH, TAGS, RefListing
 from windlass.git.format.remote import Remote
-from windlass.git.listing import Listings
+from windlass.git.ls_remote import RefListings
+from windlass.git.runner import Git
 
 REMOTE = Remote.parse("https://host/a")
 
@@ -38,7 +38,7 @@ class Asked:
         self.gate = asyncio.Event()
         self.gate.set()
         self.error: GitError | None = None
-        monkeypatch.setattr(listing, "read", self.read)
+        monkeypatch.setattr(ls_remote, "list_refs", self.read)
 
     async def read(
         self,
@@ -46,13 +46,13 @@ class Asked:
         remote: Remote,
         credentials: Credentials,
         wants: frozenset[str] = frozenset(),
-    ) -> Listing:
+    ) -> RefListing:
         self.count += 1
         self.wants.append(wants)
         await self.gate.wait()
         if self.error is not None:
             raise self.error
-        return Listing({"refs/heads/main": f"{self.count:040d}"}, "main")
+        return RefListing({"refs/heads/main": f"{self.count:040d}"}, "main")
 
 
 @pytest.fixture
@@ -68,12 +68,12 @@ async def clock() -> HandClock:
 
 
 @pytest.fixture
-async def listings(clock: HandClock, asked: Asked) -> Listings:
+async def listings(clock: HandClock, asked: Asked) -> RefListings:
     """Listings that ask the stand-in."""
-    return Listings(Git(), clock)
+    return RefListings(Git(), clock)
 
 
-async def test_ten_askers_make_one_question(listings: Listings, asked: Asked) -> None:
+async def test_ten_askers_make_one_question(listings: RefListings, asked: Asked) -> None:
     """Same endpoint and credential at the same time: one ls-remote."""
     asked.gate.clear()
     askers = [
@@ -87,7 +87,7 @@ async def test_ten_askers_make_one_question(listings: Listings, asked: Asked) ->
 
 
 async def test_age_endpoint_and_credential_decide(
-    listings: Listings, asked: Asked, clock: HandClock
+    listings: RefListings, asked: Asked, clock: HandClock
 ) -> None:
     """A young answer is enough; another credential or path never shares."""
     await listings.get(REMOTE, max_age_seconds=60)
@@ -104,7 +104,7 @@ async def test_age_endpoint_and_credential_decide(
     assert asked.count == 5
 
 
-async def test_failures_are_told_and_not_kept(listings: Listings, asked: Asked) -> None:
+async def test_failures_are_told_and_not_kept(listings: RefListings, asked: Asked) -> None:
     """The next asker asks again."""
     asked.error = GitError("Unavailable", "no")
     with pytest.raises(GitError):
@@ -114,7 +114,7 @@ async def test_failures_are_told_and_not_kept(listings: Listings, asked: Asked) 
 
 
 async def test_one_who_gives_up_takes_nothing_from_the_others(
-    listings: Listings, asked: Asked
+    listings: RefListings, asked: Asked
 ) -> None:
     """Cancelling an asker leaves the question running."""
     asked.gate.clear()
@@ -129,7 +129,7 @@ async def test_one_who_gives_up_takes_nothing_from_the_others(
     assert asked.count == 1
 
 
-async def test_close_ends_running_questions(listings: Listings, asked: Asked) -> None:
+async def test_close_ends_running_questions(listings: RefListings, asked: Asked) -> None:
     """Nothing is left behind at the end of a process."""
     asked.gate.clear()
     asker = asyncio.create_task(listings.get(REMOTE, ANONYMOUS, max_age_seconds=1))
@@ -139,7 +139,9 @@ async def test_close_ends_running_questions(listings: Listings, asked: Asked) ->
         await asker
 
 
-async def _several(count: int, listings: Listings, **wants: object) -> list[asyncio.Task[Listing]]:
+async def _several(
+    count: int, listings: RefListings, **wants: object
+) -> list[asyncio.Task[RefListing]]:
     """That many askers with patience, all of whom want an answer that is newer than now."""
     return [
         asyncio.create_task(
@@ -150,7 +152,7 @@ async def _several(count: int, listings: Listings, **wants: object) -> list[asyn
 
 
 @pytest.mark.looptime
-async def test_a_hundred_pokes_cost_one_question(listings: Listings, asked: Asked) -> None:
+async def test_a_hundred_pokes_cost_one_question(listings: RefListings, asked: Asked) -> None:
     """They gather for 200 ms; those who come while it is asked share one more."""
     first = await _several(50, listings)
     await asyncio.sleep(0.1)
@@ -171,7 +173,9 @@ async def test_a_hundred_pokes_cost_one_question(listings: Listings, asked: Aske
 
 
 @pytest.mark.looptime
-async def test_the_impatient_do_not_wait_for_the_window(listings: Listings, asked: Asked) -> None:
+async def test_the_impatient_do_not_wait_for_the_window(
+    listings: RefListings, asked: Asked
+) -> None:
     """An asker without patience closes the window for all."""
     (patient,) = await _several(1, listings)
     await asyncio.sleep(0.01)
@@ -184,7 +188,7 @@ async def test_the_impatient_do_not_wait_for_the_window(listings: Listings, aske
 
 @pytest.mark.looptime
 async def test_a_young_answer_under_way_is_enough(
-    listings: Listings, asked: Asked, clock: HandClock
+    listings: RefListings, asked: Asked, clock: HandClock
 ) -> None:
     """Who would take an answer of that age waits for it instead of asking again."""
     asked.gate.clear()
@@ -203,7 +207,7 @@ async def test_what_others_want_is_asked_for_by_whoever_asks(
 ) -> None:
     """Askers with different wants do not take turns; a name nobody expected costs a question."""
     expected = {"refs/heads/a", "refs/heads/b", "refs/tags/b"}
-    listings = Listings(Git(), clock, expected=lambda _: expected)
+    listings = RefListings(Git(), clock, expected=lambda _: expected)
 
     async def get(*names: str) -> None:
         await listings.get(REMOTE, max_age_seconds=60, wants=frozenset(names))
@@ -223,10 +227,10 @@ async def test_a_name_that_is_not_asked_for_joins_the_next_question(
     asked: Asked, clock: HandClock
 ) -> None:
     """Those who come meanwhile share one follow-up with all of their names (GRF-3)."""
-    listings = Listings(Git(), clock, expected=lambda _: ())
+    listings = RefListings(Git(), clock, expected=lambda _: ())
     asked.gate.clear()
 
-    def asker(name: str) -> asyncio.Task[Listing]:
+    def asker(name: str) -> asyncio.Task[RefListing]:
         wants = frozenset({f"refs/heads/{name}"})
         return asyncio.create_task(listings.get(REMOTE, max_age_seconds=60, wants=wants))
 
@@ -243,20 +247,22 @@ async def test_a_name_that_is_not_asked_for_joins_the_next_question(
 async def test_many_names_ask_for_all_branches_and_tags(asked: Asked, clock: HandClock) -> None:
     """Then everybody is served by that answer, whatever the name."""
     names = frozenset(f"refs/{kind}/{n}" for kind in ("heads", "tags") for n in range(33))
-    listings = Listings(Git(), clock, expected=lambda _: names)
+    listings = RefListings(Git(), clock, expected=lambda _: names)
     await listings.get(REMOTE, max_age_seconds=60, wants=frozenset({"refs/heads/1"}))
     await listings.get(REMOTE, max_age_seconds=60, wants=frozenset({"refs/tags/new"}))
     assert asked.wants == [{BRANCHES, TAGS}]
 
 
-async def test_without_expectations_branches_are_listed(listings: Listings, asked: Asked) -> None:
+async def test_without_expectations_branches_are_listed(
+    listings: RefListings, asked: Asked
+) -> None:
     """Whoever names nothing gets all branches."""
     await listings.get(REMOTE, max_age_seconds=60, wants=frozenset({"refs/heads/x"}))
     await listings.get(REMOTE, max_age_seconds=60)
     assert asked.wants == [EVERY_BRANCH]
 
 
-async def test_spellings_of_one_repository_share(listings: Listings, asked: Asked) -> None:
+async def test_spellings_of_one_repository_share(listings: RefListings, asked: Asked) -> None:
     """Case of the host, default port, a slash at the end and `.git` make no difference."""
     spellings = (
         "https://host/a",
@@ -274,7 +280,7 @@ async def test_spellings_of_one_repository_share(listings: Listings, asked: Aske
 async def test_who_is_served_by_another_is_counted(clock: HandClock, asked: Asked) -> None:
     """An answer that is kept, one under way and one that is gathered for count alike."""
     shared: list[int] = []
-    listings = Listings(Git(), clock, on_shared=lambda: shared.append(asked.count))
+    listings = RefListings(Git(), clock, on_shared=lambda: shared.append(asked.count))
     asked.gate.clear()
     askers = [asyncio.create_task(listings.get(REMOTE, max_age_seconds=60)) for _ in range(3)]
     await asyncio.sleep(0)

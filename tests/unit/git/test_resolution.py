@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.git.format import listing, refs, resolution
-from windlass.git.format.listing import BRANCHES, TAGS, covers, folded
-from windlass.git.format.resolution import RefUnknown, Resolution
+from windlass.git.format import refs
+from windlass.git.format.refs import (
+    BRANCHES,
+    TAGS,
+    RefUnknown,
+    ResolvedRef,
+    covers_patterns,
+    fold_patterns,
+)
 
 A, B, C, D = ("a" * 40, "b" * 40, "c" * 40, "d" * 40)
 PULL = "refs/pull/7/head"
@@ -28,8 +34,8 @@ ref: refs/heads/main\tHEAD
 """.encode()
 
 
-def _resolve(wanted: str) -> Resolution:
-    return resolution.resolve(listing.parse(PRINTED, resolution.asks(wanted)), wanted)
+def _resolve(wanted: str) -> ResolvedRef:
+    return refs.resolve_ref(refs.parse_listing(PRINTED, refs.ref_patterns(wanted)), wanted)
 
 
 @pytest.mark.scenario("G4")
@@ -45,14 +51,14 @@ def test_a_tag_wins_over_a_branch_and_says_so() -> None:
     found = _resolve("both")
     assert (found.commit, found.ref, found.kind) == (C, "refs/tags/both", "tag")
     assert found.ambiguous == (("refs/tags/both", C), ("refs/heads/both", B))
-    assert _resolve("refs/heads/both") == Resolution(B, "refs/heads/both", "branch")
+    assert _resolve("refs/heads/both") == ResolvedRef(B, "refs/heads/both", "branch")
 
 
 def test_branches_other_refs_and_ids() -> None:
     """Other refs match by their whole name; ids are taken at their word, in lower case."""
-    assert _resolve("main") == Resolution(A, "refs/heads/main", "branch")
-    assert _resolve(PULL) == Resolution(C, PULL, "ref")
-    assert _resolve("E" * 40) == Resolution("e" * 40, "e" * 40, "sha")
+    assert _resolve("main") == ResolvedRef(A, "refs/heads/main", "branch")
+    assert _resolve(PULL) == ResolvedRef(C, PULL, "ref")
+    assert _resolve("E" * 40) == ResolvedRef("e" * 40, "e" * 40, "sha")
     assert _resolve("f" * 64).kind == "sha"
     assert _resolve("abcdef1").commit == B
 
@@ -81,7 +87,7 @@ def test_what_is_not_there_is_unknown(wanted: str) -> None:
 def test_texts_that_are_no_ref(text: str) -> None:
     """Rule V2, for every ref text before it goes anywhere."""
     with pytest.raises(refs.RefRefused):
-        refs.check(text)
+        refs.check_ref(text)
     with pytest.raises(RefUnknown):
         _resolve(text)
 
@@ -91,25 +97,25 @@ def test_texts_that_are_no_ref(text: str) -> None:
 )
 def test_texts_that_may_be_refs(text: str) -> None:
     """What git accepts as a name or an id."""
-    refs.check(text)
+    refs.check_ref(text)
 
 
 def test_only_what_is_wanted_is_asked_for() -> None:
     """By full names; an id needs no listing, and what is no ref is never asked for."""
-    assert resolution.asks(A) == frozenset()
-    assert resolution.asks("x") == {"refs/heads/x", "refs/tags/x"}
-    assert resolution.asks("refs/tags/x") == {"refs/tags/x"}
-    assert resolution.asks(PULL) == {PULL}
+    assert refs.ref_patterns(A) == frozenset()
+    assert refs.ref_patterns("x") == {"refs/heads/x", "refs/tags/x"}
+    assert refs.ref_patterns("refs/tags/x") == {"refs/tags/x"}
+    assert refs.ref_patterns(PULL) == {PULL}
     for text in ("a*", "--upload-pack=x", "refs/heads/[a]"):
         with pytest.raises(RefUnknown):
-            resolution.asks(text)
-    assert resolution.asks_of_all([A, "x", "a*", PULL]) == {"refs/heads/x", "refs/tags/x", PULL}
+            refs.ref_patterns(text)
+    assert refs.ref_patterns_of([A, "x", "a*", PULL]) == {"refs/heads/x", "refs/tags/x", PULL}
 
 
 def test_names_match_whole() -> None:
     """Git prints what ends like a name; that is not what was asked for."""
     asked = frozenset({"refs/heads/main", PULL})
-    found = listing.parse(PRINTED, asked)
+    found = refs.parse_listing(PRINTED, asked)
     assert (found.refs, found.tags, found.others) == ({"refs/heads/main": A}, {}, {PULL: C})
     assert found.default_branch == "main"
 
@@ -117,23 +123,23 @@ def test_names_match_whole() -> None:
 def test_many_names_become_all_of_their_kind() -> None:
     """Other refs stay names; what a pattern covers is not named beside it."""
     names = frozenset({"refs/heads/a", "refs/tags/a", PULL})
-    assert folded(names, 3) == names
-    assert folded(names, 2) == {BRANCHES, TAGS, PULL}
-    assert folded(names | {BRANCHES}, 9) == {BRANCHES, "refs/tags/a", PULL}
-    assert covers(folded(names, 2), names)
-    assert covers(frozenset({BRANCHES}), frozenset({"refs/heads/x"}))
-    assert not covers(frozenset({BRANCHES}), names)
-    assert not covers(names, frozenset({BRANCHES}))
+    assert fold_patterns(names, 3) == names
+    assert fold_patterns(names, 2) == {BRANCHES, TAGS, PULL}
+    assert fold_patterns(names | {BRANCHES}, 9) == {BRANCHES, "refs/tags/a", PULL}
+    assert covers_patterns(fold_patterns(names, 2), names)
+    assert covers_patterns(frozenset({BRANCHES}), frozenset({"refs/heads/x"}))
+    assert not covers_patterns(frozenset({BRANCHES}), names)
+    assert not covers_patterns(names, frozenset({BRANCHES}))
 
 
 def test_who_asks_for_branches_sees_branches() -> None:
     """A listing without wants is what it always was; odd names break no lines."""
-    found = listing.parse(PRINTED)
+    found = refs.parse_listing(PRINTED)
     assert sorted(found.refs) == ["refs/heads/abcdef1", "refs/heads/both", "refs/heads/main"]
     assert not found.tags
     assert not found.others
     odd = f"{A}\trefs/heads/x\u2028y\x85z\n".encode()
-    assert listing.parse(odd).tip("x\u2028y\x85z") == A
-    assert listing.parse(b"").refs == {}
+    assert refs.parse_listing(odd).tip("x\u2028y\x85z") == A
+    assert refs.parse_listing(b"").refs == {}
     with pytest.raises(ValueError, match="malformed"):
-        listing.parse(b"what\n")
+        refs.parse_listing(b"what\n")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.git.child import check_transport
 from windlass.git.errors import InsecureTransport
 from windlass.git.format.remote import Remote
+from windlass.git.runner import check_transport
 from windlass.git.settings import GitSettings
 
 

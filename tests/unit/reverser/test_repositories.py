@@ -12,10 +12,10 @@ import pytest
 from windlass.api.gitrepoconfig import GitRepoConfig
 from windlass.base.clock import SystemClock
 from windlass.base.errors import Stalled
-from windlass.git.child import Git
 from windlass.git.errors import GitError
-from windlass.git.format.listing import Listing
-from windlass.git.listing import Listings
+from windlass.git.format.refs import RefListing
+from windlass.git.ls_remote import RefListings
+from windlass.git.runner import Git
 from windlass.git.settings import GitSettings
 from windlass.kube.api import Api
 from windlass.objects.names import Key
@@ -63,7 +63,7 @@ class World:
         self.ages.append(max_age_seconds)
         if self.away:
             raise GitError("Unavailable", "nobody there")
-        return Listing({"refs/heads/main": "1" * 40}, "main")
+        return RefListing({"refs/heads/main": "1" * 40}, "main")
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def repositories(world: World) -> Repositories:
         cast("Api", None),
         cast("Cache", cache),
         cast("Git", SimpleNamespace(settings=GitSettings())),
-        cast("Listings", SimpleNamespace(get=world.listing)),
+        cast("RefListings", SimpleNamespace(get=world.listing)),
         SystemClock(),
         check_seconds=60.0,
         on_change=world.changed.append,

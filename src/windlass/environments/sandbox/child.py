@@ -107,8 +107,8 @@ def _surroundings(directory: Path) -> dict[str, str]:
     }
 
 
-def _outer(limits: Limits) -> process.Limits:
-    return process.Limits(
+def _outer(limits: Limits) -> process.ProcessLimits:
+    return process.ProcessLimits(
         deadline_seconds=limits.seconds,
         stdout_bytes=limits.output_bytes,
         stderr_bytes=_STDERR_BYTES,

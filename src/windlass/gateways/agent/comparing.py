@@ -17,7 +17,7 @@ from windlass.gateways.decide.drift import Drift
 from windlass.gateways.decide.globs import Globs
 from windlass.gateways.decide.manifest import Manifest, ManifestEntry
 from windlass.gateways.decide.rendering import is_resource
-from windlass.git.exact import ExactStore
+from windlass.git.commit_store import CommitStore
 
 _UNSEEN = frozenset(("signature",))
 """Transforms that a comparison without stamps does not see."""
@@ -25,7 +25,7 @@ _UNSEEN = frozenset(("signature",))
 
 def compared(
     applier: Applier,
-    store: ExactStore | None,
+    store: CommitStore | None,
     manifest: Manifest,
     excludes: Globs,
     *,
@@ -51,7 +51,7 @@ def compared(
 
 
 def noise(
-    applier: Applier, store: ExactStore | None, manifest: Manifest, altered: Iterable[str]
+    applier: Applier, store: CommitStore | None, manifest: Manifest, altered: Iterable[str]
 ) -> frozenset[str]:
     """Those of `altered` in which nothing but the gateway's own stamps differs."""
     entries = manifest.files
@@ -64,7 +64,7 @@ def needs_source(entry: ManifestEntry) -> bool:
     return entry.about is None or not entry.about.calm
 
 
-def _is_noise(applier: Applier, store: ExactStore | None, path: str, entry: ManifestEntry) -> bool:
+def _is_noise(applier: Applier, store: CommitStore | None, path: str, entry: ManifestEntry) -> bool:
     theirs = applier.tree.read(path)
     if theirs is None:
         return False

@@ -42,8 +42,8 @@ from windlass.gateways.decide.rendering import Recipe
 from windlass.gateways.decide.scans import ScanKind
 from windlass.gateways.decide.selection import Revision, Selection
 from windlass.gateways.decide.situation import Situation
+from windlass.git.commit_store import CommitStore
 from windlass.git.errors import GitError
-from windlass.git.exact import ExactStore
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -105,7 +105,7 @@ class _Ground:
 class Engine:
     """One data directory and one store."""
 
-    def __init__(self, applier: Applier, store: ExactStore, phases: Phases | None = None) -> None:
+    def __init__(self, applier: Applier, store: CommitStore, phases: Phases | None = None) -> None:
         self._applier = applier
         self._store = store
         self._phases = phases or Phases()

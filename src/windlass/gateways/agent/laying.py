@@ -15,7 +15,7 @@ from windlass.gateways.decide.layout import Layout
 from windlass.gateways.decide.policing import Caps
 from windlass.gateways.decide.renewal import Foundation
 from windlass.gateways.decide.selection import Selection
-from windlass.git.exact import ExactStore
+from windlass.git.commit_store import CommitStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class _LaidOut:
 class Laying:
     """Layouts of the commits in one store; reads the disk and belongs in a thread."""
 
-    def __init__(self, store: ExactStore) -> None:
+    def __init__(self, store: CommitStore) -> None:
         self._store = store
         self._last: _LaidOut | None = None
 

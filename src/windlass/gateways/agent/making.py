@@ -23,7 +23,7 @@ from windlass.gateways.decide.layout import Layout, Wanted
 from windlass.gateways.decide.policing import Caps
 from windlass.gateways.decide.refusal import Refused
 from windlass.gateways.decide.rendering import Recipe, Rendered
-from windlass.git.exact import ExactStore
+from windlass.git.commit_store import CommitStore
 
 T = TypeVar("T")
 
@@ -69,7 +69,7 @@ class Making:
 
     def __init__(
         self,
-        store: ExactStore,
+        store: CommitStore,
         layout: Layout,
         sink: Sink,
         caps: Caps,
@@ -147,7 +147,7 @@ class Making:
         return await poured(self._store, wanted.blob, consume)
 
 
-async def poured(store: ExactStore, blob: str, consume: Callable[[Iterator[bytes]], T]) -> T:
+async def poured(store: CommitStore, blob: str, consume: Callable[[Iterator[bytes]], T]) -> T:
     """What `consume` makes of the pieces of a blob; it counts only if the blob was sound."""
     pipe = Pipe()
     consuming = asyncio.ensure_future(asyncio.to_thread(_consumed, pipe, consume))

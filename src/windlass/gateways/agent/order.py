@@ -15,14 +15,14 @@ from windlass.gateways.decide.metadata import Metadata, Policy
 from windlass.gateways.decide.plan import Target
 from windlass.gateways.decide.policing import Caps
 from windlass.gateways.decide.routing import Routing
-from windlass.git.exact import Source
+from windlass.git.commit_store import RemoteSource
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
     """One commit for one gateway; `ref` is the name that led to the commit."""
 
-    source: Source
+    source: RemoteSource
     commit: str
     ref: str
     routing: Routing

@@ -45,9 +45,9 @@ from windlass.gateways.agent.surroundings import Identity, Places
 from windlass.gateways.agent.watching import MetadataWatch
 from windlass.gateways.agent.work import Work
 from windlass.gateways.decide.metadata import Access
-from windlass.git import windows
-from windlass.git.child import Git
-from windlass.git.exact import ExactStore
+from windlass.git import store_limits
+from windlass.git.commit_store import CommitStore
+from windlass.git.runner import Git
 from windlass.git.settings import GitSettings
 from windlass.kube.connection import Connection
 from windlass.telemetry.gateways import AgentMetrics
@@ -117,7 +117,7 @@ class AgentProcess:
     async def _work(self, applier: Applier) -> None:
         settings, who = self._settings, self._settings.identity
         store = await run_in_thread(
-            ExactStore.open,
+            CommitStore.open,
             Git(settings.git),
             # Below it: the directory itself is a volume, which cannot be moved out of the way.
             settings.places.store / "objects.git",
@@ -224,7 +224,7 @@ def _leave_now() -> None:
 async def run(settings: AgentSettings) -> None:
     """Run the agent until a signal ends it."""
     memory.limit_arenas()
-    windows.small()
+    store_limits.limit_pack_windows()
     who = settings.identity
     with bound_contextvars(role="agent", namespace=who.namespace, cr=who.cr_name, pod=who.pod_name):
         await AgentProcess(settings, SystemClock()).run()

@@ -22,8 +22,8 @@ from windlass.gateways.agent.journal import Record
 from windlass.gateways.agent.order import Order
 from windlass.gateways.agent.transaction import Applied
 from windlass.gateways.decide.occasion import Occasion
+from windlass.git.commit_store import CommitStore
 from windlass.git.errors import GitError
-from windlass.git.exact import ExactStore
 
 NOT_SCANNED = "not scanned"
 NO_SCAN = "none needed"
@@ -35,7 +35,7 @@ _MOST_LISTED = 20
 class Recording:
     """The records of one gateway; `pod_uid` is empty where no pod works on it."""
 
-    def __init__(self, store: ExactStore, clock: Clock, pod_uid: str) -> None:
+    def __init__(self, store: CommitStore, clock: Clock, pod_uid: str) -> None:
         self._store = store
         self._clock = clock
         self._pod_uid = pod_uid

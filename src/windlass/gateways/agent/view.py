@@ -15,8 +15,8 @@ from windlass.gateways.decide.globs import Globs
 from windlass.gateways.decide.metadata import Metadata
 from windlass.gateways.decide.refusal import Refused
 from windlass.gateways.decide.selection import Revision, Selection
+from windlass.git.commit_store import RemoteSource
 from windlass.git.errors import GitError
-from windlass.git.exact import Source
 from windlass.git.format.remote import Remote, RemoteRefused
 
 _LONGEST_LOOK_SECONDS = 30.0
@@ -84,7 +84,7 @@ def order(view: View, identity: Identity, places: Places) -> Order:
         places, source, verifies_host_keys=metadata.policy.verify_host_keys
     )
     return Order(
-        source=Source(remote, credentials),
+        source=RemoteSource(remote, credentials),
         commit=source.commit,
         ref=source.ref,
         routing=metadata.routing,

@@ -41,9 +41,9 @@ from windlass.gateways.decide.next_step import Version
 from windlass.gateways.decide.occasion import Occasion
 from windlass.gateways.decide.scans import ScanKind, ScanMode, ScanOrder, ScanPolicy, ScanResult
 from windlass.gateways.decide.status_report import PastSync
-from windlass.git import byte_watch
+from windlass.git import store_limits
+from windlass.git.commit_store import CommitStore
 from windlass.git.errors import GitError
-from windlass.git.exact import ExactStore
 from windlass.telemetry.gateways import AgentMetrics
 
 _KEPT_HISTORY = 3
@@ -65,7 +65,7 @@ class Work:
     def __init__(
         self,
         applier: Applier,
-        store: ExactStore,
+        store: CommitStore,
         scanner_of: ScannerOf,
         clock: Clock,
         metrics: AgentMetrics,
@@ -159,7 +159,7 @@ class Work:
         `trigger` is the request that counts as heeded then, `occasion` is for the record.
         """
         began, before = self._clock.monotonic(), self.memory
-        held = await run_in_thread(byte_watch.size, self._store.directory)
+        held = await run_in_thread(store_limits.directory_bytes, self._store.directory)
         try:
             done = await self._engine.sync(order, interrupt, before_commit=self._owe)
         except GivenUp:
@@ -353,7 +353,7 @@ class Work:
     def _weigh(self, held: int) -> None:
         """What a sync took: `held` is the size of the store before it."""
         with contextlib.suppress(GitError):
-            grown = byte_watch.size(self._store.directory) - held
+            grown = store_limits.directory_bytes(self._store.directory) - held
             self._metrics.fetch_bytes.inc(amount=max(0, grown))
         self._metrics.peak_rss.set(memories.peak_bytes())
 

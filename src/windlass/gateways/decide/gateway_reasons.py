@@ -20,7 +20,7 @@ from typing import Literal
 
 from windlass.base.errors import Stalled, Waiting, WindlassError
 from windlass.git.errors import GitError, InsecureTransport, SecretMalformed
-from windlass.git.format import causes
+from windlass.git.format import failures
 
 PERSON_SECONDS = 300.0
 
@@ -104,19 +104,19 @@ def trouble(error: WindlassError, *, has_data: bool) -> Trouble:
 
 def cause(error: WindlassError) -> str:
     """Why Git could not be read, as one of the causes that users see (GRF-8)."""
-    found = causes.named(error.reason, error.message)
+    found = failures.describe_cause(error.reason, error.message)
     # An agent asks for ids; a name that is gone is an id that cannot be had.
     return "CommitUnreachable" if found == "RefNotFound" else found
 
 
 def _source(error: WindlassError, *, has_data: bool) -> Trouble:
     found = cause(error)
-    message = f"{found}: {error.message}{causes.remedy(found)}"
+    message = f"{found}: {error.message}{failures.remedy(found)}"
     if found == "DiskFull":
         return Trouble("Error", "DiskFull", error.message)
     if found == "TooLarge":
         return Trouble("Error", "TooLarge", error.message, PERSON_SECONDS)
-    after = PERSON_SECONDS if found in causes.FOR_A_PERSON else None
+    after = PERSON_SECONDS if found in failures.NEEDS_A_PERSON else None
     if has_data:
         return Trouble("Error", "SourceUnavailable", message, after, is_source=True)
     return Trouble("Pending", "WaitingForGit", message, after, is_source=True)

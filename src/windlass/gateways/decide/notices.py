@@ -16,7 +16,7 @@ from windlass.gateways.decide.metadata import Source
 from windlass.gateways.decide.report import ALL_SYNCED
 from windlass.gateways.decide.standing import Standing, Tally
 from windlass.gateways.decide.status_report import Drift
-from windlass.git.format.resolution import Resolution
+from windlass.git.format.refs import ResolvedRef
 from windlass.runtime.outcome import READY, Weight
 
 _SHORT = 12
@@ -49,7 +49,7 @@ class Moment:
     status: IgnitionSyncStatus
     before: Source | None
     source: Source | None
-    resolution: Resolution | None
+    resolution: ResolvedRef | None
     tally: Tally | None
     is_paused: bool
 

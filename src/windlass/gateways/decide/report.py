@@ -32,7 +32,7 @@ from windlass.gateways.decide.metadata import Source
 from windlass.gateways.decide.reached import Reached
 from windlass.gateways.decide.standing import Standing, Tally
 from windlass.gateways.decide.status_report import written
-from windlass.git.format import causes
+from windlass.git.format import failures
 from windlass.objects.condition import Condition
 from windlass.objects.names import JSON
 from windlass.runtime.outcome import Notice, Outcome, Verdict
@@ -165,7 +165,7 @@ def _clone_failed(error: WindlassError) -> _Word:
 
 
 def _cause(error: WindlassError) -> str:
-    return f"{error.reason}: {error.message}{causes.remedy(error.reason)}"
+    return f"{error.reason}: {error.message}{failures.remedy(error.reason)}"
 
 
 def _of_gateways(found: Findings, tally: Tally) -> _Word:

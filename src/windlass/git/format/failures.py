@@ -5,6 +5,12 @@ but by reading the remote ref again. Lines that begin with `remote:` are the ser
 its full disk is not ours, so they count only where a server refuses. A server can also
 make git print one line of 64 KiB; only its beginning is looked at, because some patterns
 look again from every word.
+
+Why a repository could not be read, in the words that users see.
+
+git's own reasons are finer than what a person can do something about; `describe_cause` brings them
+together. One list for everybody who reads, so that a status says the same word whether the
+controller or an agent met the fault.
 """
 
 from __future__ import annotations
@@ -82,7 +88,7 @@ _UNREACHABLE_COMPILED = re.compile(_UNREACHABLE, re.IGNORECASE)
 _REDIRECTED_COMPILED = re.compile(_REDIRECTED, re.IGNORECASE)
 
 
-def reason(stderr: str, stdout: str = "") -> str:
+def failure_reason(stderr: str, stdout: str = "") -> str:
     """Why git failed; `Unavailable` where the words say nothing more."""
     lines = (line for line in stderr.splitlines() if not line.startswith("remote:"))
     ours = "\n".join(line[:_LINE_CHARS] for line in lines)
@@ -106,7 +112,7 @@ def is_unreachable(words: str) -> bool:
     return bool(_UNREACHABLE_COMPILED.search(words))
 
 
-def unreachable(host: str, port: int) -> str:
+def unreachable_message(host: str, port: int) -> str:
     """The one message for every address at which no git server was found."""
     place = f"[{host}]" if ":" in host else host
     return (
@@ -120,9 +126,54 @@ def is_redirected(words: str) -> bool:
     return bool(_REDIRECTED_COMPILED.search(words))
 
 
-def readable(stderr: str, limit: int = 2000) -> str:
+def readable_stderr(stderr: str, limit: int = 2000) -> str:
     """The words a person needs: no hints, no advice, one line, the end rather than the start."""
     lines = [line.strip() for line in stderr.replace("\r", "\n").splitlines()]
     kept = [line for line in lines if line and not line.lower().startswith(HINTS)]
     text = "; ".join(dict.fromkeys(kept))
     return text if len(text) <= limit else "…" + text[-limit:]
+
+
+NEEDS_A_PERSON = frozenset(
+    {
+        "AuthFailed",
+        "HostKeyMismatch",
+        "RepoNotFound",
+        "CommitUnreachable",
+        "HostBlocked",
+        "TLSFailed",
+    }
+)
+"""Causes that do not pass by themselves."""
+
+_NAMES = {
+    "NotFound": "RepoNotFound",
+    "AddressRefused": "HostBlocked",
+    "InsecureTransport": "HostBlocked",
+    "StoreCorrupt": "Corrupt",
+    "SecretMalformed": "AuthFailed",
+    # A server that says no to a read means who asks, not what is asked.
+    "Rejected": "AuthFailed",
+    "UnsupportedObjectFormat": "CommitUnreachable",
+}
+
+
+_REMEDIES = {
+    "AuthFailed": "check user, token or key in the Secret, and that it may read the repository",
+    "RepoNotFound": "check the URL; many hosts answer like this where credentials may not read",
+}
+
+
+def remedy(cause: str) -> str:
+    """What a person can do about a cause, to follow its message; empty where that says it."""
+    return f"; {_REMEDIES[cause]}" if cause in _REMEDIES else ""
+
+
+def describe_cause(reason: str, message: str) -> str:
+    """The cause of a failed read; a reason that is no other stays as it is."""
+    found = _NAMES.get(reason, reason)
+    if found != "Unavailable":
+        return found
+    if is_redirected(message):
+        return "HostBlocked"
+    return "TLSFailed" if is_untrusted(message) else found

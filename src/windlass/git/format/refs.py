@@ -1,12 +1,30 @@
 """Names of branches and texts of refs: which ones git and we accept.
 
 Whatever passes `check_branch` is safe as an argument and as a file below `refs/heads`.
-Whatever passes `check` (rule V2) is safe as an argument: a name, a full name or an id.
+Whatever passes `check_ref` (rule V2) is safe as an argument: a name, a full name or an id.
+
+What a remote answers when asked for its refs.
+
+Refs are asked for by their full names, or all branches or all tags at once. A listing holds
+what was asked for and nothing else; each ref stands for what it leads to in the end, so a
+tag of a tag of a commit is that commit.
+
+Which commit a ref text means, given what a remote lists.
+
+In this order: a full name (`refs/heads/x`, `refs/tags/x`, any other `refs/...`), a full
+SHA, a tag `x`, a branch `x`. A name that is both tag and branch is the tag, and says so.
+Tags lead to what they mark in the end, however many tags lie between. A SHA is taken at
+its word here: only a fetch proves that it exists.
 """
 
 from __future__ import annotations
 
-MAX_CHARS = 244
+import contextlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+MAX_BRANCH_CHARS = 244
 MAX_REF_CHARS = 255
 
 _FORBIDDEN = frozenset(" ~^:?*[\\")
@@ -17,7 +35,7 @@ class RefRefused(ValueError):
     """A name git would not take; the text names the rule."""
 
 
-def check(text: str) -> None:
+def check_ref(text: str) -> None:
     """Refuse what can be neither a branch, a tag, a full ref name nor an id."""
     if not text or len(text) > MAX_REF_CHARS:
         raise RefRefused(f"a ref has 1 to {MAX_REF_CHARS} characters")
@@ -31,8 +49,8 @@ def check(text: str) -> None:
 
 def check_branch(name: str) -> None:
     """Refuse what is no branch name."""
-    if not name or len(name.encode("utf-8", "replace")) > MAX_CHARS:
-        raise RefRefused(f"a branch name has 1 to {MAX_CHARS} bytes")
+    if not name or len(name.encode("utf-8", "replace")) > MAX_BRANCH_CHARS:
+        raise RefRefused(f"a branch name has 1 to {MAX_BRANCH_CHARS} bytes")
     if name.startswith(("-", "/")) or name.endswith(("/", ".")):
         raise RefRefused("a branch name must not begin with `-` or `/`, nor end with `/` or `.`")
     if any(bad in name for bad in ("..", "@{", "//")) or name in {"@", "HEAD"}:
@@ -54,3 +72,195 @@ def branch_ref(name: str) -> str:
 def is_object_id(text: str) -> bool:
     """Whether `text` is a full SHA-1 or SHA-256 object id in lower case."""
     return len(text) in {40, 64} and _HEX.issuperset(text)
+
+
+BRANCH_PREFIX = "refs/heads/"
+TAG_PREFIX = "refs/tags/"
+PEELED = "^{}"
+
+BRANCHES = f"{BRANCH_PREFIX}*"
+TAGS = f"{TAG_PREFIX}*"
+"""The patterns that ask for every branch and for every tag; no ref can have such a name."""
+
+EVERY_BRANCH = frozenset({BRANCHES})
+
+_SHA256_CHARS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class RefListing:
+    """Refs of a remote at one moment; none although all were asked for = an empty repository.
+
+    `refs` are branches and only they.
+    """
+
+    refs: Mapping[str, str]
+    default_branch: str | None
+    object_format: str = "sha1"
+    tags: Mapping[str, str] = field(default_factory=dict)
+    others: Mapping[str, str] = field(default_factory=dict)
+
+    def tip(self, branch: str) -> str | None:
+        """The commit a branch is at, or None where there is no such branch."""
+        return self.refs.get(BRANCH_PREFIX + branch)
+
+    def tag(self, name: str) -> str | None:
+        """What a tag leads to, or None where there is no such tag."""
+        return self.tags.get(TAG_PREFIX + name)
+
+    def ref(self, name: str) -> str | None:
+        """What a full name stands for."""
+        return self.refs.get(name) or self.tags.get(name) or self.others.get(name)
+
+
+def covers_patterns(asked: frozenset[str], wants: frozenset[str]) -> bool:
+    """Whether the answer to `asked` says all there is to say about `wants`."""
+    return all(name in asked or _pattern_kind(name) in asked for name in wants)
+
+
+def fold_patterns(wants: frozenset[str], most: int) -> frozenset[str]:
+    """The same with fewer words: more than `most` become all branches and all tags.
+
+    Other refs stay what they are; a name that a pattern covers anyway goes.
+    """
+    is_long = len(wants) > most
+    kinds = frozenset(map(_pattern_kind, wants)) if is_long else wants & {BRANCHES, TAGS}
+    return kinds | {name for name in wants if _pattern_kind(name) not in kinds}
+
+
+def _pattern_kind(name: str) -> str:
+    """The pattern for all of the kind of `name`; other refs have no kind."""
+    if name.startswith(BRANCH_PREFIX):
+        return BRANCHES
+    return TAGS if name.startswith(TAG_PREFIX) else name
+
+
+def parse_listing(output: bytes, asked: frozenset[str] = EVERY_BRANCH) -> RefListing:
+    """The listing that `ls-remote --symref` printed; ValueError where it is none.
+
+    Patterns of git match by their end; here a name counts only if it was asked for as it
+    is, or all of its kind were.
+    """
+    found: dict[str, str] = {}
+    default: str | None = None
+    # Names may hold what Python takes for the end of a line, but never a newline.
+    for line in output.decode("utf-8", "surrogateescape").removesuffix("\n").split("\n"):
+        value, tab, name = line.partition("\t")
+        if not tab and line:
+            raise ValueError("the remote's list of refs is malformed")
+        if name == "HEAD" and value.startswith(f"ref: {BRANCH_PREFIX}"):
+            default = value.removeprefix(f"ref: {BRANCH_PREFIX}")
+        elif name.startswith("refs/") or name == "HEAD":
+            # The line of what a tag leads to follows the line of the tag.
+            found[name.removesuffix(PEELED)] = value
+    return _build_listing(found, default, asked)
+
+
+def _build_listing(
+    found: Mapping[str, str], default: str | None, asked: frozenset[str]
+) -> RefListing:
+    sha256 = any(len(value) == _SHA256_CHARS for value in found.values())
+    kinds: dict[str, dict[str, str]] = {BRANCHES: {}, TAGS: {}}
+    others: dict[str, str] = {}
+    for name, value in found.items():
+        kind = _pattern_kind(name)
+        if name in asked or kind in asked:
+            kinds.get(kind, others)[name] = value
+    object_format = "sha256" if sha256 else "sha1"
+    return RefListing(kinds[BRANCHES], default, object_format, kinds[TAGS], others)
+
+
+Kind = Literal["branch", "tag", "ref", "sha"]
+
+_SHORT_CHARS = range(7, 40)
+
+
+class RefUnknown(ValueError):
+    """Nothing has that name; the text says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRef:
+    """The commit, and the full name that led to it (a SHA leads to itself).
+
+    `ambiguous` holds (name, commit) of the tag that was taken and of the branch that was
+    not, where both have the name.
+    """
+
+    commit: str
+    ref: str
+    kind: Kind
+    ambiguous: tuple[tuple[str, str], tuple[str, str]] | None = None
+
+
+def ref_patterns(wanted: str) -> frozenset[str]:
+    """The refs that a listing must be asked for, by their full names, to resolve `wanted`.
+
+    RefUnknown for what no ref can be called: it would mean something else to git.
+    """
+    _check_wanted(wanted)
+    if wanted.startswith("refs/"):
+        return frozenset({wanted})
+    if is_sha(wanted):
+        return frozenset()
+    return frozenset({TAG_PREFIX + wanted, BRANCH_PREFIX + wanted})
+
+
+def ref_patterns_of(texts: Iterable[str]) -> frozenset[str]:
+    """What a listing must be asked for to resolve every one of `texts` that can be a ref."""
+    names: set[str] = set()
+    for text in texts:
+        with contextlib.suppress(RefUnknown):
+            names |= ref_patterns(text)
+    return frozenset(names)
+
+
+def is_sha(wanted: str) -> bool:
+    """Whether the text is a full object id, in any case."""
+    return is_object_id(wanted.lower())
+
+
+def resolve_ref(listing: RefListing, wanted: str) -> ResolvedRef:
+    """The commit that `wanted` means; RefUnknown where nothing has that name."""
+    _check_wanted(wanted)
+    if wanted.startswith("refs/"):
+        return _full_name(listing, wanted)
+    if is_sha(wanted):
+        return ResolvedRef(wanted.lower(), wanted.lower(), "sha")
+    return _short_name(listing, wanted)
+
+
+def _check_wanted(wanted: str) -> None:
+    try:
+        check_ref(wanted)
+    except RefRefused as error:
+        raise RefUnknown(str(error)) from error
+
+
+def _full_name(listing: RefListing, name: str) -> ResolvedRef:
+    commit = listing.ref(name)
+    if commit is None:
+        raise RefUnknown(f"the remote has no ref {name}")
+    return ResolvedRef(commit, name, _ref_kind(name))
+
+
+def _ref_kind(name: str) -> Kind:
+    if name.startswith(BRANCH_PREFIX):
+        return "branch"
+    return "tag" if name.startswith(TAG_PREFIX) else "ref"
+
+
+def _short_name(listing: RefListing, name: str) -> ResolvedRef:
+    tag, branch = listing.tag(name), listing.tip(name)
+    if tag is not None:
+        both = ((TAG_PREFIX + name, tag), (BRANCH_PREFIX + name, branch)) if branch else None
+        return ResolvedRef(tag, TAG_PREFIX + name, "tag", both)
+    if branch is not None:
+        return ResolvedRef(branch, BRANCH_PREFIX + name, "branch")
+    if _is_short_sha(name):
+        raise RefUnknown(f"the remote has no branch or tag {name}; for a commit give the full SHA")
+    raise RefUnknown(f"the remote has no branch or tag {name}")
+
+
+def _is_short_sha(text: str) -> bool:
+    return len(text) in _SHORT_CHARS and all(char in "0123456789abcdef" for char in text.lower())

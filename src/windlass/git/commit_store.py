@@ -27,21 +27,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from windlass.base import failpoint
-from windlass.git import byte_watch, diff, rebuilding
-from windlass.git.by_id import ById, FilterRefused, IdsRefused
-from windlass.git.child import Git
+from windlass.git import rebuild, store_limits, trees
 from windlass.git.credentials import ANONYMOUS, Credentials
-from windlass.git.diff import Change
 from windlass.git.errors import GitError, StoreCorrupt
-from windlass.git.fetching import EVERYTHING, NO_BLOBS, Fetching
+from windlass.git.fetch import EVERYTHING, NO_BLOBS, Fetcher
+from windlass.git.fetch_by_id import FetchById, FilterRefused, IdsRefused
 from windlass.git.format import refs
 from windlass.git.format.remote import Remote
+from windlass.git.runner import Git
 from windlass.git.store import Entry, Store
-
-__all__ = ["Change", "Entry", "ExactStore", "Source"]
+from windlass.git.trees import FileChange
 
 STREAM_FROM_BYTES = 8 * 1024 * 1024
-KEPT_TARGETS = 3
+RETAINED_TARGETS = 3
 BATCH = 500
 
 _MOST_PACKS = 200
@@ -57,7 +55,7 @@ _LIMITS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RemoteSource:
     """Where commits come from, and what proves to it who we are."""
 
     remote: Remote
@@ -68,18 +66,18 @@ class Source:
 class _Order:
     """What is to be had: `ref` is a name that led to `wanted`, for servers that need one."""
 
-    source: Source
+    source: RemoteSource
     wanted: str
     ref: str
     whole: bool
     by_name: bool = False
 
 
-class ExactStore:
+class CommitStore:
     """One such store; it never takes more than `cap_bytes` of the disk."""
 
     def __init__(self, git: Git, store: Store, *, cap_bytes: int) -> None:
-        self._git = byte_watch.bound(git, cap_bytes)
+        self._git = store_limits.limit_file_size(git, cap_bytes)
         self._store = store
         self._cap_bytes = cap_bytes
         self._order: _Order | None = None
@@ -89,7 +87,7 @@ class ExactStore:
         self._turn = asyncio.Lock()
 
     @classmethod
-    def open(cls, git: Git, directory: Path, *, cap_bytes: int) -> ExactStore:
+    def open(cls, git: Git, directory: Path, *, cap_bytes: int) -> CommitStore:
         """The store in `directory`, or a new one where there is none that can be trusted."""
         return cls(git, Store.open(directory), cap_bytes=cap_bytes)
 
@@ -107,7 +105,7 @@ class ExactStore:
         self._git = self._git.under(settings)
 
     async def fetch(
-        self, source: Source, wanted: str, *, ref: str = "", whole: bool = False
+        self, source: RemoteSource, wanted: str, *, ref: str = "", whole: bool = False
     ) -> str:
         """Get the commit `wanted` (or that the tag of this id marks); its id.
 
@@ -139,7 +137,7 @@ class ExactStore:
             self._store.note(f"{_TARGETS}{number:010d}", commit)
             failpoint.reach("git.exact.keep.after")
             others = [name for name, target in noted if target != commit]
-            stale = {name for name, _ in noted}.difference(others[-(KEPT_TARGETS - 1) :])
+            stale = {name for name, _ in noted}.difference(others[-(RETAINED_TARGETS - 1) :])
             for name in stale:
                 self._store.drop_refs(name)
 
@@ -168,10 +166,12 @@ class ExactStore:
         with self._trusting():
             return self._store.tree_entries(commit, folder)
 
-    def diff(self, old: str, new: str) -> dict[str, Change]:
+    def diff(self, old: str, new: str) -> dict[str, FileChange]:
         """The files that differ between two commits, by their path."""
         with self._trusting():
-            return diff.changes(self._store, self._store.tree_of(old), self._store.tree_of(new))
+            return trees.changed_files(
+                self._store, self._store.tree_of(old), self._store.tree_of(new)
+            )
 
     def missing(self, blobs: Iterable[str]) -> list[str]:
         """Those of `blobs` that are not here."""
@@ -223,7 +223,7 @@ class ExactStore:
         while True:
             was_empty = await asyncio.to_thread(self._is_empty)
             try:
-                return await byte_watch.within(
+                return await store_limits.run_within(
                     self._cap_bytes, self.directory, self._attempt(order)
                 )
             except GitError as error:
@@ -243,8 +243,8 @@ class ExactStore:
         return order
 
     async def _attempt(self, order: _Order) -> str:
-        getting = ById(self._store, self._fetching(order))
-        if order.whole and await asyncio.to_thread(rebuilding.is_partial, self.directory):
+        getting = FetchById(self._store, self._fetching(order))
+        if order.whole and await asyncio.to_thread(rebuild.is_partial, self.directory):
             await self._discard()
         commit = await self._commit(order, getting)
         missing = await asyncio.to_thread(self._store.missing, self._needed)
@@ -256,7 +256,7 @@ class ExactStore:
             raise GitError("Corrupt", f"{commit} came without its blob {missing[0]}")
         return commit
 
-    async def _commit(self, order: _Order, getting: ById) -> str:
+    async def _commit(self, order: _Order, getting: FetchById) -> str:
         if await asyncio.to_thread(self._store.has, order.wanted):
             return await asyncio.to_thread(getting.peeled, order.wanted)
         if not order.by_name:
@@ -267,8 +267,8 @@ class ExactStore:
                     raise
         return await getting.by_name(order.wanted, order.ref)
 
-    def _fetching(self, order: _Order) -> Fetching:
-        return Fetching(
+    def _fetching(self, order: _Order) -> Fetcher:
+        return Fetcher(
             self._git,
             self.directory,
             order.source.remote,
@@ -292,7 +292,7 @@ class ExactStore:
         """What cannot be rebuilt is fetched anew: a store holds nothing that is only here."""
         if roots:
             try:
-                await rebuilding.rebuild(self._git, self._store, roots, room_bytes)
+                await rebuild.rebuild(self._git, self._store, roots, room_bytes)
             except GitError:
                 await self._discard()
         else:
@@ -300,7 +300,7 @@ class ExactStore:
 
     def _measured(self) -> tuple[int, int]:
         packs = (self.directory / "objects" / "pack").glob("*.pack")
-        return byte_watch.size(self.directory), sum(1 for _ in packs)
+        return store_limits.directory_bytes(self.directory), sum(1 for _ in packs)
 
     def _is_empty(self) -> bool:
         objects = self.directory / "objects"

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from windlass.base import failpoint
-from windlass.git import leftovers
-from windlass.git.child import Git
+from windlass.git import store_health
 from windlass.git.credentials import Credentials
 from windlass.git.errors import GitError, StoreCorrupt
 from windlass.git.format import refs
 from windlass.git.format.remote import Remote
+from windlass.git.runner import Git
 
 NO_BLOBS = "blob:none"
 NO_TREES = "tree:0"
@@ -39,7 +39,7 @@ _QUIET = (
 
 
 @dataclass(frozen=True, slots=True)
-class Fetching:
+class Fetcher:
     """Fetches of one store from one remote; `filter` is what the server may leave out."""
 
     git: Git
@@ -138,7 +138,7 @@ class Fetching:
             raise
         finally:
             if not done:
-                leftovers.remove_locks(self.directory)
+                store_health.remove_leftover_locks(self.directory)
 
     def _remote_config(self) -> Iterator[tuple[str, str]]:
         yield "remote.origin.url", self.remote.url

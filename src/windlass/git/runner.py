@@ -4,6 +4,11 @@
 nothing, hands credentials over by inherited descriptor or 0600 file, and ends the whole
 process group at the deadline, on cancellation and when it talks too much. What comes
 back is output or a `GitError` with one of the closed reasons and redacted words.
+
+How many git children may run at the same time, in all and per host.
+
+Who has to wait waits in the order of asking. A crowded host holds up its own askers only:
+a place among all is taken after one of the host's. The wait is not part of any deadline.
 """
 
 from __future__ import annotations
@@ -17,17 +22,48 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
 
 import structlog
 
 from windlass.base import files, redaction, tasks
-from windlass.git import address, environment, private, process, ssh
+from windlass.git import address, environment, process, ssh
 from windlass.git.credentials import ANONYMOUS, Credentials
 from windlass.git.errors import GitError, InsecureTransport
 from windlass.git.format import failures, known_hosts
 from windlass.git.format.remote import Remote
 from windlass.git.settings import GitSettings
-from windlass.git.turns import Turns
+
+
+class ChildSlots:
+    """The places of one process; children without a host take one of the total only."""
+
+    def __init__(self, most: int, most_per_host: int) -> None:
+        self._all = asyncio.Semaphore(most)
+        self._most_per_host = most_per_host
+        # Whoever waits or runs holds on to the host's line; without them it goes by itself.
+        self._hosts: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+
+    async def taken(self, host: str) -> contextlib.ExitStack:
+        """A place, as soon as there is one; leaving the returned block gives it back."""
+        place = contextlib.ExitStack()
+        try:
+            for line in (*self._line_of(host), self._all):
+                await line.acquire()
+                place.callback(line.release)
+        except BaseException:
+            place.close()
+            raise
+        return place
+
+    def _line_of(self, host: str) -> tuple[asyncio.Semaphore, ...]:
+        if not host:
+            return ()
+        found = self._hosts.get(host)
+        if found is None:
+            found = self._hosts[host] = asyncio.Semaphore(self._most_per_host)
+        return (found,)
+
 
 _PROXY_PORT = 1080
 """Where curl looks for a proxy whose address names no port."""
@@ -65,13 +101,13 @@ class Git:
         settings: GitSettings | None = None,
         *,
         on_end: Ended = lambda *_: None,
-        turns: Turns | None = None,
+        turns: ChildSlots | None = None,
     ) -> None:
         self._on_end = on_end
         self._turns = turns
         self.settings = settings if settings is not None else GitSettings()
-        self._base = private.base_directory(self.settings.run_directory)
-        private.sweep(self._base)
+        self._base = environment.private_base(self.settings.run_directory)
+        environment.remove_leftovers(self._base)
 
     def under(self, settings: GitSettings) -> Git:
         """The same git with other limits; where its keys lie stays as it is."""
@@ -164,7 +200,7 @@ class Git:
         config: Sequence[tuple[str, str]],
     ) -> _Prepared:
         """Files, descriptor and variables of one call; the stack removes them."""
-        directory = stack.enter_context(private.PrivateDirectory(self._base))
+        directory = stack.enter_context(environment.PrivateDirectory(self._base))
         pairs = environment.base_pairs(self.settings, directory.make_empty("hooks"))
         variables = environment.fixed_variables(directory, os.devnull)
         descriptors: tuple[int, ...] = ()
@@ -197,8 +233,8 @@ class Git:
         finally:
             os.close(descriptor)
 
-    def _limits(self, deadline_seconds: float) -> process.Limits:
-        return process.Limits(
+    def _limits(self, deadline_seconds: float) -> process.ProcessLimits:
+        return process.ProcessLimits(
             deadline_seconds=deadline_seconds,
             stdout_bytes=self.settings.stdout_limit_bytes,
             stderr_bytes=self.settings.stderr_limit_bytes,
@@ -232,12 +268,12 @@ def _completed(
         raise GitError("TooLarge", f"git {command} was stopped: it printed more than is allowed")
     if ended.returncode == 0:
         return Completed(ended.stdout, stderr)
-    reason = failures.reason(stderr, ended.stdout.decode("utf-8", "replace"))
-    words = failures.readable(stderr) or f"exit status {ended.returncode}"
+    reason = failures.failure_reason(stderr, ended.stdout.decode("utf-8", "replace"))
+    words = failures.readable_stderr(stderr) or f"exit status {ended.returncode}"
     if remote is not None and reason == "Unavailable" and failures.is_unreachable(words):
         # The administrator may know which it was; whoever wrote the URL may not.
         _log.debug("git server unreachable", host=remote.host, port=remote.port, cause=words)
-        raise GitError(reason, failures.unreachable(remote.host.strip("[]"), remote.port))
+        raise GitError(reason, failures.unreachable_message(remote.host.strip("[]"), remote.port))
     if reason == "HostKeyMismatch" and remote is not None:
         expected = known_hosts.fingerprints(credentials.known_hosts, remote.host, remote.port)
         words = f"{words}; expected {', '.join(expected)}"

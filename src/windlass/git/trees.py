@@ -4,6 +4,11 @@ Only the directories on the way to a changed file are read and written again, so
 cost follows the change. A directory that becomes empty disappears. An edit that would
 put a file where a directory is, or the reverse, raises `PathOccupied` and nothing is
 written; deleting what is not there is no fault.
+
+Which files differ between two commits of a store.
+
+Directories with equal ids are not looked into, so the cost follows the change and not
+the repository. No blob is read.
 """
 
 from __future__ import annotations
@@ -12,8 +17,60 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from windlass.git.errors import PathOccupied
-from windlass.git.format import objects, paths, tree
-from windlass.git.store import Store
+from windlass.git.format import objects
+from windlass.git.format.objects import TreeEntry
+from windlass.git.store import Entry, Store, check_bounds
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A file before and after; None = it was or is not there."""
+
+    before: Entry | None
+    after: Entry | None
+
+
+def changed_files(store: Store, old_tree: str, new_tree: str) -> dict[str, FileChange]:
+    """Every file that differs, by its path."""
+    found: dict[str, FileChange] = {}
+    pending = [(b"", old_tree, new_tree, 0)]
+    walked = 0
+    while pending:
+        prefix, old, new, depth = pending.pop()
+        walked += 1
+        before, after = store.read_tree(old), store.read_tree(new)
+        for name in before.keys() | after.keys():
+            left, right = before.get(name), after.get(name)
+            if left == right:
+                continue
+            path = prefix + b"/" + name if prefix else name
+            check_bounds(path, depth, len(found) + len(pending) + walked)
+            if _is_directory(left) or _is_directory(right):
+                pending.append((path, _tree(left), _tree(right), depth + 1))
+            _note(found, path, _file(left), _file(right))
+    return found
+
+
+def _note(
+    found: dict[str, FileChange], path: bytes, before: Entry | None, after: Entry | None
+) -> None:
+    if before is not None or after is not None:
+        found[path.decode("utf-8", "surrogateescape")] = FileChange(before, after)
+
+
+def _is_directory(entry: TreeEntry | None) -> bool:
+    return entry is not None and entry.is_directory
+
+
+def _tree(entry: TreeEntry | None) -> str:
+    return entry.id if entry is not None and entry.is_directory else objects.EMPTY_TREE
+
+
+def _file(entry: TreeEntry | None) -> Entry | None:
+    if entry is None or entry.is_directory:
+        return None
+    return Entry(entry.mode, entry.id)
+
 
 _WRITE_FROM_BYTES = 4 << 20
 
@@ -54,7 +111,7 @@ class _Node:
 
 def edit_tree(store: Store, base_tree: str | None, edits: Mapping[str, Edit]) -> TreeEdit:
     """The tree that `base_tree` (None = empty) becomes; its new objects are in the store."""
-    editing = Editing(store)
+    editing = TreeEditor(store)
     root = editing.edit(base_tree, edits)
     return TreeEdit(root, editing.write())
 
@@ -64,7 +121,7 @@ def _grown(edits: Mapping[str, Edit]) -> _Node:
     root = _Node("")
     for path, edit in edits.items():
         node = root
-        for part in paths.split(path):
+        for part in objects.split_path(path):
             name = part.encode("utf-8", "surrogateescape")
             below = f"{node.path}/{part}" if node.path else part
             node = node.children.setdefault(name, _Node(below))
@@ -72,7 +129,7 @@ def _grown(edits: Mapping[str, Edit]) -> _Node:
     return root
 
 
-class Editing:
+class TreeEditor:
     """Edits one after the other, each on the tree that the last one made or on any other.
 
     New objects wait for `write`, so that a hundred trees are one pack and not hundreds of
@@ -84,7 +141,7 @@ class Editing:
         self._new: dict[str, tuple[str, bytes]] = {}
         self._bytes = 0
         self._written = 0
-        self._last: dict[str, tuple[str, dict[bytes, tree.TreeEntry]]] = {}
+        self._last: dict[str, tuple[str, dict[bytes, objects.TreeEntry]]] = {}
         """Of each path the directory made last: most often the next edit begins there."""
 
     def edit(self, base_tree: str | None, edits: Mapping[str, Edit]) -> str:
@@ -112,12 +169,12 @@ class Editing:
         self._new, self._bytes = {}, 0
         return self._written
 
-    def _read(self, path: str, identifier: str) -> dict[bytes, tree.TreeEntry]:
+    def _read(self, path: str, identifier: str) -> dict[bytes, objects.TreeEntry]:
         last = self._last.get(path)
         if last is not None and last[0] == identifier:
             return last[1]
         if identifier in self._new:
-            return tree.parse(self._new[identifier][1])
+            return objects.parse_tree(self._new[identifier][1])
         return self._store.read_tree(identifier)
 
     def _apply(self, node: _Node, base: str | None) -> str | None:
@@ -134,11 +191,11 @@ class Editing:
             return None
         if after == before and base is not None:
             return base
-        made = self.keep("tree", tree.encode(after))
+        made = self.keep("tree", objects.encode_tree(after))
         self._last[node.path] = (made, after)
         return made
 
-    def _entry(self, node: _Node, entry: tree.TreeEntry | None) -> tree.TreeEntry | None:
+    def _entry(self, node: _Node, entry: objects.TreeEntry | None) -> objects.TreeEntry | None:
         """What stands at a name afterwards: deletion first, then what is below, then the file."""
         if node.edited and node.edit is None:
             entry = self._deleted(node, entry)
@@ -148,31 +205,31 @@ class Editing:
             entry = self._placed(node, entry, node.edit)
         return entry
 
-    def _deleted(self, node: _Node, entry: tree.TreeEntry | None) -> tree.TreeEntry | None:
+    def _deleted(self, node: _Node, entry: objects.TreeEntry | None) -> objects.TreeEntry | None:
         if entry is None or entry.is_directory:
             return entry
         if not entry.is_file:
             raise PathOccupied(node.path)
         return None
 
-    def _descended(self, node: _Node, entry: tree.TreeEntry | None) -> tree.TreeEntry | None:
+    def _descended(self, node: _Node, entry: objects.TreeEntry | None) -> objects.TreeEntry | None:
         if entry is not None and not entry.is_directory:
             if any(child.writes for child in node.children.values()):
                 raise PathOccupied(node.path)
             return entry
         below = self._apply(node, entry.id if entry is not None else None)
-        return tree.TreeEntry(tree.DIRECTORY, below) if below is not None else None
+        return objects.TreeEntry(objects.DIRECTORY, below) if below is not None else None
 
     def _placed(
-        self, node: _Node, entry: tree.TreeEntry | None, edit: bytes | str | Directory
-    ) -> tree.TreeEntry | None:
+        self, node: _Node, entry: objects.TreeEntry | None, edit: bytes | str | Directory
+    ) -> objects.TreeEntry | None:
         if isinstance(edit, Directory):
             if entry is not None and not entry.is_directory:
                 raise PathOccupied(node.path)
             empty = edit.id == objects.EMPTY_TREE
-            return None if empty else tree.TreeEntry(tree.DIRECTORY, edit.id)
+            return None if empty else objects.TreeEntry(objects.DIRECTORY, edit.id)
         # A link is replaced by the file; whether it may be is the caller's to decide.
         if entry is not None and entry.is_directory:
             raise PathOccupied(node.path)
         identifier = edit if isinstance(edit, str) else self.keep("blob", edit)
-        return tree.TreeEntry(tree.FILE, identifier)
+        return objects.TreeEntry(objects.FILE, identifier)

@@ -6,15 +6,14 @@ import asyncio
 
 import pytest
 
-from windlass.git import child, process
-from windlass.git.child import Git
-from windlass.git.turns import Turns
+from windlass.git import process, runner
+from windlass.git.runner import ChildSlots, Git
 
 
 class Crowd:
     """Askers that hold their place until they are let go."""
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: ChildSlots) -> None:
         self._turns = turns
         self._leave = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -45,7 +44,7 @@ async def settled() -> None:
 
 async def test_no_more_than_allowed_run_at_once() -> None:
     """Two of a host and eight in all, whoever asks; the others follow when these are done."""
-    crowd = Crowd(Turns(8, 2))
+    crowd = Crowd(ChildSlots(8, 2))
     await crowd.come(*"aaaa", *"bbb", *"ccc", *"ddd", *"eee")
     assert sorted(crowd.running) == list("aabbccdd")
     await crowd.leave()
@@ -54,7 +53,7 @@ async def test_no_more_than_allowed_run_at_once() -> None:
 
 async def test_a_crowded_host_holds_nobody_else_up() -> None:
     """Who waits for a host takes no place from askers of another, or of none."""
-    crowd = Crowd(Turns(3, 1))
+    crowd = Crowd(ChildSlots(3, 1))
     await crowd.come("slow", "slow", "slow", "quick", "")
     assert sorted(crowd.running) == ["", "quick", "slow"]
     await crowd.leave()
@@ -63,7 +62,7 @@ async def test_a_crowded_host_holds_nobody_else_up() -> None:
 @pytest.mark.parametrize("waiting", [1, 2])
 async def test_who_gives_up_takes_no_place_along(waiting: int) -> None:
     """Cancelled in either line, with or without a place of the host."""
-    turns = Turns(1, 1)
+    turns = ChildSlots(1, 1)
     crowd = Crowd(turns)
     await crowd.come("a", "a", "b")
     crowd.give_up(waiting)
@@ -85,8 +84,8 @@ async def test_children_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
         running[0] -= 1
         return process.Ended(0, b"", b"", overflowed=False)
 
-    monkeypatch.setattr(child.process, "run", run)
-    git = Git(turns=Turns(2, 1))
+    monkeypatch.setattr(runner.process, "run", run)
+    git = Git(turns=ChildSlots(2, 1))
     asked = (git.under(git.settings).run(["version"], deadline_seconds=5.0) for _ in range(6))
     await asyncio.gather(*asked)
     assert running == [0, 2]

@@ -16,9 +16,9 @@ from pathlib import Path
 import pygit2
 
 from windlass.base import failpoint
-from windlass.git import byte_watch, objects_edge
-from windlass.git.child import Git
+from windlass.git import store_health, store_limits
 from windlass.git.errors import GitError
+from windlass.git.runner import Git
 from windlass.git.store import Store
 
 _SHALLOW = "shallow"
@@ -48,7 +48,7 @@ def is_partial(directory: Path) -> bool:
 
 
 def _prepare(new: Path) -> None:
-    with objects_edge.translated():
+    with store_health.translate_store_errors():
         new.mkdir(mode=0o700)
         pygit2.init_repository(str(new), bare=True).free()
 
@@ -56,7 +56,7 @@ def _prepare(new: Path) -> None:
 async def _pack(git: Git, old: Path, new: Path, roots: Sequence[str], room_bytes: int) -> None:
     if room_bytes <= 0:
         raise GitError("TooLarge", "there is no room to rebuild the git store")
-    await byte_watch.bound(git, room_bytes).run(
+    await store_limits.limit_file_size(git, room_bytes).run(
         # What is packed well stays so; looking for something better would cost minutes.
         ["pack-objects", "--quiet", "--revs", "--missing=allow-any", "--window=0",
          "--delta-base-offset", str(new / "objects" / "pack" / "pack")],
@@ -68,7 +68,7 @@ async def _pack(git: Git, old: Path, new: Path, roots: Sequence[str], room_bytes
 
 def _complete(store: Store, new: Path, roots: Sequence[str]) -> None:
     """Marks, boundary and refs of the new store."""
-    with objects_edge.translated():
+    with store_health.translate_store_errors():
         if is_partial(store.directory):
             for pack in (new / "objects" / "pack").glob("*.pack"):
                 pack.with_suffix(".promisor").touch()

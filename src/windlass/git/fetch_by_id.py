@@ -16,7 +16,7 @@ import asyncio
 from dataclasses import dataclass
 
 from windlass.git.errors import GitError
-from windlass.git.fetching import Fetching
+from windlass.git.fetch import Fetcher
 from windlass.git.store import Store
 
 _DEPTHS = (1, 50)
@@ -39,11 +39,11 @@ class FilterRefused(GitError):
 
 
 @dataclass(frozen=True, slots=True)
-class ById:
+class FetchById:
     """Fetches into one store."""
 
     store: Store
-    fetching: Fetching
+    fetching: Fetcher
 
     async def by_id(self, wanted: str) -> str:
         """The commit that `wanted` stands for; IdsRefused where it must be asked for by name."""
@@ -63,11 +63,11 @@ class ById:
         except GitError as error:
             if error.reason != "RefNotFound":
                 raise
-            raise unreachable(wanted, f"{ref} is not there any more") from error
+            raise commit_unreachable(wanted, f"{ref} is not there any more") from error
         finally:
             await asyncio.to_thread(self.store.drop_refs, _CANDIDATES)
         among = ref or "any branch or tag"
-        raise unreachable(
+        raise commit_unreachable(
             wanted, f"it is not among the newest {_DEPTHS[-1]} commits of {among}, and the"
             " server gives nothing else"
         )  # fmt: skip
@@ -83,7 +83,7 @@ class ById:
         """The commit behind an id that is here."""
         kind, commit = self.store.peeled(wanted)
         if kind != "commit":
-            raise unreachable(wanted, f"it is the id of a {kind}, not of a commit")
+            raise commit_unreachable(wanted, f"it is the id of a {kind}, not of a commit")
         return commit
 
     async def _fetch_named(self, ref: str, depth: int) -> None:
@@ -97,7 +97,7 @@ _EVERY_NAME = [
 ]
 
 
-def unreachable(wanted: str, why: str) -> GitError:
+def commit_unreachable(wanted: str, why: str) -> GitError:
     """An id that leads to no commit we can have."""
     return GitError("CommitUnreachable", f"{wanted} cannot be fetched: {why}")
 
@@ -105,7 +105,7 @@ def unreachable(wanted: str, why: str) -> GitError:
 def _understood(error: GitError, wanted: str) -> GitError:
     if error.reason in {"RefNotFound", "Rejected"}:
         if _CONCLUSIVE in error.message:
-            return unreachable(wanted, "the remote does not have it")
+            return commit_unreachable(wanted, "the remote does not have it")
         return IdsRefused(error)
     if error.reason == "Unavailable" and "filter" in error.message:
         return FilterRefused(error)

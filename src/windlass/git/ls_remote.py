@@ -11,6 +11,13 @@ who wait for it, and those that are expected of others, so that askers with diff
 do not take turns. A name that it does not hold goes into the next one. Too many names become
 all branches and all tags. A failure is told to those who waited and is not kept. One asker
 who gives up does not take the answer from the others.
+
+One question about a remote's refs, from the first who wants it to the answer.
+
+    gathering ──(the window closes, the question before is over)──▶ asked ──▶ answered
+
+While it gathers, everybody adds what they want to know; once asked it changes no more.
+The window is as short as the least patient asker demands.
 """
 
 from __future__ import annotations
@@ -21,15 +28,56 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from windlass.base.clock import Clock, SystemClock
-from windlass.git.child import Git
 from windlass.git.credentials import ANONYMOUS, Credentials
 from windlass.git.errors import GitError
-from windlass.git.format import listing
-from windlass.git.format.listing import BRANCH_PREFIX, EVERY_BRANCH, PEELED, Listing
+from windlass.git.format import refs
+from windlass.git.format.refs import BRANCH_PREFIX, EVERY_BRANCH, PEELED, RefListing
 from windlass.git.format.remote import Remote
-from windlass.git.question import Question
+from windlass.git.runner import Git
 
-__all__ = ["Listing", "Listings", "read"]
+
+class RefQuery:
+    """What is to be asked of one remote with one credential; `task` brings the answer."""
+
+    task: asyncio.Task[RefListing]
+
+    def __init__(self) -> None:
+        self.wants: set[str] = set()
+        self.asked: frozenset[str] = frozenset()
+        self.asked_at: float | None = None
+        self._closed = asyncio.Event()
+        self._due = float("inf")
+
+    def join(self, wants: Iterable[str], gather_seconds: float) -> None:
+        """Want something of it, and close its window in `gather_seconds` at the latest."""
+        self.wants.update(wants)
+        loop = asyncio.get_running_loop()
+        due = loop.time() + gather_seconds
+        if due >= self._due:
+            return
+        self._due = due
+        if gather_seconds > 0:
+            loop.call_at(due, self._closed.set)
+        else:
+            self._closed.set()
+
+    async def gathered(self, before: RefQuery | None) -> None:
+        """Until the window is closed and the question before this one is answered."""
+        await self._closed.wait()
+        if before is not None and not before.task.done():
+            await asyncio.wait([before.task])
+
+    def ask(self, expected: Iterable[str], most: int, now: float) -> frozenset[str]:
+        """What is asked for now: what was wanted, and what others are going to want."""
+        self.asked = refs.fold_patterns(frozenset(self.wants).union(expected), most)
+        self.asked_at = now
+        return self.asked
+
+    def serves(self, wants: frozenset[str], after: float) -> bool:
+        """Whether the answer under way holds what is wanted and was asked for after a moment."""
+        is_young = self.asked_at is not None and self.asked_at > after
+        return is_young and refs.covers_patterns(self.asked, wants)
+
 
 ADVERTISEMENT_BYTES = 16 * 1024 * 1024
 MOST_NAMES = 64
@@ -44,12 +92,12 @@ Expected = Callable[[Remote], Iterable[str]]
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    listing: Listing
+    listing: RefListing
     asked: frozenset[str]
     at: float
 
 
-class Listings:
+class RefListings:
     """One listing per repository and credential.
 
     `on_shared` is called for each asker that is served by somebody else's question.
@@ -69,8 +117,8 @@ class Listings:
         self._expected = expected
         self._clock = clock if clock is not None else SystemClock()
         self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
-        self._gathering: dict[_Key, Question] = {}
-        self._under_way: dict[_Key, Question] = {}
+        self._gathering: dict[_Key, RefQuery] = {}
+        self._under_way: dict[_Key, RefQuery] = {}
 
     async def get(
         self,
@@ -80,7 +128,7 @@ class Listings:
         max_age_seconds: float,
         wants: frozenset[str] = EVERY_BRANCH,
         gather_seconds: float = 0.0,
-    ) -> Listing:
+    ) -> RefListing:
         """A listing not older than `max_age_seconds`, counted from when it was asked for.
 
         `wants` are full names of refs, or the patterns for all branches and all tags.
@@ -89,7 +137,7 @@ class Listings:
         now = self._clock.monotonic()
         kept = self._kept.get(key)
         is_young = kept is not None and now - kept.at < max_age_seconds
-        if kept is not None and is_young and listing.covers(kept.asked, wants):
+        if kept is not None and is_young and refs.covers_patterns(kept.asked, wants):
             self._on_shared()
             return kept.listing
         after = now - max_age_seconds if gather_seconds > 0 else float("-inf")
@@ -113,22 +161,22 @@ class Listings:
             question.task.cancel()
         await asyncio.gather(*(each.task for each in questions), return_exceptions=True)
 
-    def _open(self, key: _Key, remote: Remote, credentials: Credentials) -> Question:
-        question = Question()
+    def _open(self, key: _Key, remote: Remote, credentials: Credentials) -> RefQuery:
+        question = RefQuery()
         question.task = asyncio.create_task(self._answer(key, question, remote, credentials))
         self._gathering[key] = question
         question.task.add_done_callback(lambda _: self._finished(key, question))
         return question
 
     async def _answer(
-        self, key: _Key, question: Question, remote: Remote, credentials: Credentials
-    ) -> Listing:
+        self, key: _Key, question: RefQuery, remote: Remote, credentials: Credentials
+    ) -> RefListing:
         await question.gathered(self._under_way.get(key))
         del self._gathering[key]
         self._under_way[key] = question
         now = self._clock.monotonic()
         asked = question.ask(self._expected(remote), MOST_NAMES, now)
-        answer = await read(self._git, remote, credentials, asked)
+        answer = await list_refs(self._git, remote, credentials, asked)
         self._keep(key, _Kept(answer, asked, now))
         return answer
 
@@ -139,7 +187,7 @@ class Listings:
         while len(self._kept) > _MOST_KEPT:
             self._kept.popitem(last=False)
 
-    def _finished(self, key: _Key, question: Question) -> None:
+    def _finished(self, key: _Key, question: RefQuery) -> None:
         for questions in (self._gathering, self._under_way):
             if questions.get(key) is question:
                 del questions[key]
@@ -148,12 +196,12 @@ class Listings:
             question.task.exception()
 
 
-async def read(
+async def list_refs(
     git: Git,
     remote: Remote,
     credentials: Credentials = ANONYMOUS,
     wants: frozenset[str] = EVERY_BRANCH,
-) -> Listing:
+) -> RefListing:
     """Ask the remote now, not sharing with anybody."""
     limits = replace(
         git.settings,
@@ -167,7 +215,7 @@ async def read(
         deadline_seconds=git.settings.list_timeout_seconds,
     )
     try:
-        return listing.parse(done.stdout, wants)
+        return refs.parse_listing(done.stdout, wants)
     except ValueError as error:
         raise GitError("Unavailable", str(error)) from error
 
