@@ -29,9 +29,9 @@ from windlass.git.ls_remote import RefListings
 from windlass.git.runner import Git, check_transport
 from windlass.git.store import Entry
 from windlass.kube.api import Api
-from windlass.sources import causes, credentials, place
-from windlass.sources.ancestry import Ancestry
-from windlass.sources.credentials import Named
+from windlass.sources import credentials, proofs
+from windlass.sources.credentials import CredentialRefs
+from windlass.sources.proofs import BranchHistory
 from windlass.sources.resolver import Resolver
 
 STORE_BYTES = 2 << 30
@@ -84,7 +84,7 @@ class Sources:
         self._git = git
         self._listings = listings
         self._resolver = resolver
-        self._ancestry = Ancestry(git, directory / "histories")
+        self._ancestry = BranchHistory(git, directory / "histories")
         self._directory = directory / "commits"
         self._stores: dict[str, CommitStore] = {}
         self._turns: dict[str, asyncio.Lock] = {}
@@ -94,7 +94,7 @@ class Sources:
     async def settle(self, namespace: str, wanted: SourceWish, *, max_age_seconds: float) -> Source:
         """The commit that is wanted of one repository of a Project in `namespace`."""
         remote, proof = await self._origin(namespace, wanted, max_age_seconds)
-        here = place.name(remote, proof)
+        here = credentials.store_name(remote, proof)
         self._tell_again(here, max_age_seconds)
         try:
             return await self._settled(remote, proof, wanted, max_age_seconds)
@@ -119,7 +119,7 @@ class Sources:
     ) -> Files:
         """The files of a settled commit that `choice` takes; they are not read if `known`."""
         remote, proof = await self._origin(namespace, wanted, BELIEVED_SECONDS)
-        here = place.name(remote, proof)
+        here = credentials.store_name(remote, proof)
         # A store serves one commit at a time.
         async with self._turns.setdefault(here, asyncio.Lock()):
             try:
@@ -134,7 +134,7 @@ class Sources:
                 if error.reason == "CommitUnreachable":
                     # A forced push may have taken it away since it was listed.
                     self._resolver.forget(remote, settled.commit)
-                raise causes.translated(error) from error
+                raise proofs.translate_error(error) from error
 
     async def _origin(
         self, namespace: str, wanted: SourceWish, max_age_seconds: float
@@ -149,12 +149,14 @@ class Sources:
     async def _proof(self, namespace: str, secret: str, max_age_seconds: float) -> Credentials:
         """Who we are for a repository; a Secret is not read anew in every pass."""
         if not secret:
-            return await credentials.read(self._api, namespace, Named())
+            return await credentials.read_credentials(self._api, namespace, CredentialRefs())
         now, known = self._clock.monotonic(), self._proofs.get((namespace, secret))
         if known is not None and now - known.at < max_age_seconds:
             return known.credentials
         self._proofs.pop((namespace, secret), None)
-        found = await credentials.read(self._api, namespace, Named(secret=secret))
+        found = await credentials.read_credentials(
+            self._api, namespace, CredentialRefs(secret=secret)
+        )
         self._proofs[namespace, secret] = _Proof(found, now)
         return found
 
@@ -164,8 +166,8 @@ class Sources:
         if known is None:
             return
         age = self._clock.monotonic() - known.at
-        if age < causes.STALLED_SECONDS and max_age_seconds > 0:
-            raise Stalled("AuthFailed", known.message, after=causes.STALLED_SECONDS - age)
+        if age < proofs.STALLED_SECONDS and max_age_seconds > 0:
+            raise Stalled("AuthFailed", known.message, after=proofs.STALLED_SECONDS - age)
         del self._refused[here]
 
     async def _default_branch(
@@ -174,9 +176,9 @@ class Sources:
         try:
             listing = await self._listings.get(remote, proof, max_age_seconds=max_age_seconds)
         except GitError as error:
-            raise causes.translated(error) from error
+            raise proofs.translate_error(error) from error
         if not listing.default_branch:
-            raise causes.cause(
+            raise proofs.resolution_error(
                 "RefNotFound", "the repository has no default branch; name one in the Project"
             )
         return listing.default_branch

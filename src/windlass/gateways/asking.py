@@ -24,7 +24,7 @@ from windlass.git.credentials import Credentials
 from windlass.git.format.refs import ResolvedRef
 from windlass.git.format.remote import Remote
 from windlass.objects.names import Key
-from windlass.sources import causes
+from windlass.sources import proofs
 from windlass.sources.resolver import Resolver
 
 RETRY_SECONDS = 5.0
@@ -161,7 +161,7 @@ class Asking:
         same = memory is not None and memory.answer.question == question
         backoff = memory.backoff if memory is not None and same else _fresh_backoff(self._rng)
         is_stalled = isinstance(error, Stalled)
-        wait = causes.STALLED_SECONDS if is_stalled else backoff.next_seconds()
+        wait = proofs.STALLED_SECONDS if is_stalled else backoff.next_seconds()
         answer = Answer(question, None, error, self._clock.monotonic() + wait)
         self._memory[key] = _Memory(answer, backoff)
         return answer

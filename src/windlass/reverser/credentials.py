@@ -12,8 +12,7 @@ from windlass.base.errors import Retryable, Stalled
 from windlass.git.credentials import Credentials
 from windlass.kube.api import Api
 from windlass.sources import credentials
-from windlass.sources.credentials import KeyRef, Named
-from windlass.sources.secrets import SecretKeyMissing, SecretMissing
+from windlass.sources.credentials import CredentialRefs, KeyRef, SecretKeyMissing, SecretMissing
 
 LOOK_AGAIN_SECONDS = 3.0
 
@@ -21,7 +20,9 @@ LOOK_AGAIN_SECONDS = 3.0
 async def read(api: Api, repository: GitRepoConfig) -> Credentials:
     """The credentials of a repository; Stalled says which object or key is missing."""
     try:
-        return await credentials.read(api, repository.metadata.namespace, named(repository.spec))
+        return await credentials.read_credentials(
+            api, repository.metadata.namespace, named(repository.spec)
+        )
     except SecretKeyMissing as error:
         raise Stalled("SecretMalformed", error.message, after=LOOK_AGAIN_SECONDS) from error
     except SecretMissing as error:
@@ -30,9 +31,9 @@ async def read(api: Api, repository: GitRepoConfig) -> Credentials:
         raise decision("SecretNotFound", error.message, after=LOOK_AGAIN_SECONDS) from error
 
 
-def named(spec: GitRepoConfigSpec) -> Named:
+def named(spec: GitRepoConfigSpec) -> CredentialRefs:
     """Where the credentials of a repository are."""
-    return Named(
+    return CredentialRefs(
         secret=spec.secret_ref.name if spec.secret_ref is not None else "",
         known_hosts=_key(spec.known_hosts_ref),
         ca=_key(spec.ca_ref),

@@ -21,8 +21,8 @@ from windlass.git.format.refs import RefUnknown, ResolvedRef
 from windlass.git.format.remote import Remote
 from windlass.git.ls_remote import RefListings
 from windlass.git.runner import Git
-from windlass.sources import causes
-from windlass.sources.proofs import Proofs
+from windlass.sources import proofs
+from windlass.sources.proofs import CommitProofs
 
 __all__ = ["GATHER_SECONDS", "Resolved", "Resolver"]
 
@@ -51,7 +51,7 @@ class Resolver:
     def __init__(self, git: Git, listings: RefListings, scratch: Path, clock: Clock) -> None:
         self._listings = listings
         self._clock = clock
-        self._proofs = Proofs(git, scratch)
+        self._proofs = CommitProofs(git, scratch)
         self._failures: OrderedDict[_Key, _Failure] = OrderedDict()
 
     async def resolve(
@@ -73,7 +73,7 @@ class Resolver:
         except (RefUnknown, refs.RefRefused) as error:
             raise self._failed(key, "RefNotFound", str(error), began) from error
         except WindlassError as error:
-            told = causes.translated(error)
+            told = proofs.translate_error(error)
             raise self._failed(key, told.reason, told.message, began) from error
         self._failures.pop(key, None)
         return found
@@ -116,11 +116,11 @@ class Resolver:
             return
         age = self._clock.monotonic() - failure.at
         if age < min(max_age_seconds, _REPEAT_SECONDS):
-            raise causes.cause(failure.reason, failure.message)
+            raise proofs.resolution_error(failure.reason, failure.message)
 
     def _failed(self, key: _Key, reason: str, message: str, at: float) -> WindlassError:
         self._failures[key] = _Failure(reason, message, at)
         self._failures.move_to_end(key)
         while len(self._failures) > _MOST_KEPT:
             self._failures.popitem(last=False)
-        return causes.cause(reason, message)
+        return proofs.resolution_error(reason, message)

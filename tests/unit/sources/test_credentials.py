@@ -13,9 +13,8 @@ from windlass.git.credentials import ANONYMOUS, Credentials
 from windlass.kube.api import Api
 from windlass.kube.errors import Forbidden, NotFound
 from windlass.objects.names import GVR, Object
-from windlass.sources import credentials, secrets
-from windlass.sources.credentials import KeyRef, Named
-from windlass.sources.secrets import SecretKeyMissing, SecretMissing
+from windlass.sources import credentials
+from windlass.sources.credentials import CredentialRefs, KeyRef, SecretKeyMissing, SecretMissing
 
 
 class Objects:
@@ -40,7 +39,7 @@ class Objects:
 
 
 async def _read(objects: Objects, **named: object) -> Credentials:
-    return await credentials.read(cast("Api", objects), "team", Named(**named))  # type: ignore[arg-type]
+    return await credentials.read_credentials(cast("Api", objects), "team", CredentialRefs(**named))  # type: ignore[arg-type]
 
 
 async def test_nothing_named_is_anonymous() -> None:
@@ -116,7 +115,7 @@ async def test_what_a_secret_lacks_is_told(named: dict[str, object], message: st
     with pytest.raises(SecretKeyMissing, match=message) as caught:
         await _read(objects, **named)
     assert "canary" not in str(caught.value)
-    assert caught.value.after == secrets.LOOK_AGAIN_SECONDS
+    assert caught.value.after == credentials.RECHECK_SECONDS
 
 
 @pytest.mark.parametrize(("name", "refused"), [("ghost", False), ("forbidden", True)])
@@ -130,6 +129,8 @@ async def test_a_missing_or_refused_object_waits(name: str, refused: bool) -> No
 
 async def test_what_was_read_shows_nowhere() -> None:
     """Neither a value nor its length is in a repr."""
-    held = await secrets.read(cast("Api", Objects(s={"token": "canary"})), "Secret", "team", "s")
+    held = await credentials.read_holder(
+        cast("Api", Objects(s={"token": "canary"})), "Secret", "team", "s"
+    )
     assert "canary" not in repr(held) + str(held)
     assert held.value("token") == b"canary"

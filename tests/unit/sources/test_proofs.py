@@ -6,15 +6,15 @@ import pytest
 
 from windlass.base.errors import Retryable, Stalled
 from windlass.git.errors import REASONS, GitError, InsecureTransport, SecretMalformed
-from windlass.sources import causes
+from windlass.sources import proofs
 
 
 def test_every_git_reason_becomes_a_cause() -> None:
     """Nothing outside the set reaches a user."""
     for reason in REASONS:
-        found = causes.translated(GitError(reason, "words"))
-        assert found.reason in causes.STALLED | causes.RETRYABLE
-        assert isinstance(found, Stalled if found.reason in causes.STALLED else Retryable)
+        found = proofs.translate_error(GitError(reason, "words"))
+        assert found.reason in proofs.STALLED_CAUSES | proofs.RETRYABLE_CAUSES
+        assert isinstance(found, Stalled if found.reason in proofs.STALLED_CAUSES else Retryable)
 
 
 @pytest.mark.parametrize(
@@ -33,12 +33,12 @@ def test_every_git_reason_becomes_a_cause() -> None:
 )
 def test_names_that_differ(reason: str, message: str, expected: str) -> None:
     """Where git's reasons and the users' causes are not the same words."""
-    assert causes.translated(GitError(reason, message)).reason == expected
+    assert proofs.translate_error(GitError(reason, message)).reason == expected
 
 
 def test_stalled_ones_are_looked_at_again() -> None:
     """Every five minutes; the message stays."""
     for error in (InsecureTransport("use https"), SecretMalformed("no key")):
-        found = causes.translated(error)
+        found = proofs.translate_error(error)
         assert isinstance(found, Stalled)
         assert (found.after, found.message) == (300.0, error.message)
