@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.unit.runtime.fakes import FakeApi, LoopClock
 from windlass.runtime.election import Candidacy, Record, Step, Terms
-from windlass.runtime.lease import Leadership
+from windlass.runtime.lease import LeaderElection
 
 TERMS = Terms(15, 10, 2)
 SPANS = (0.1, 1.0, 2.0, 5.0, 9.9, 10.0, 14.9, 15.0, 40.0)
@@ -221,8 +221,8 @@ def test_real_candidates_never_lead_together(seed: int, pauses: list[float]) -> 
     rng = random.Random(seed)
     shared = FakeApi()
 
-    def candidate(name: str) -> Leadership:
-        return Leadership(
+    def candidate(name: str) -> LeaderElection:
+        return LeaderElection(
             PausedApi(shared, rng, [0.0, *pauses]),
             namespace="ns",
             name="lease",

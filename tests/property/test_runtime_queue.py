@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from windlass.runtime.line import Line
-from windlass.runtime.queue import KeyedQueue
+from windlass.runtime.queue import KeyedQueue, KeyOrder
 
 KEYS = st.sampled_from("abcde")
 SPANS = st.integers(0, 20).map(float)
@@ -23,7 +22,7 @@ class Lines(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.line: Line[str] = Line()
+        self.line: KeyOrder[str] = KeyOrder()
         self.now = 0.0
         self.owed: set[str] = set()
         self.due: dict[str, float] = {}

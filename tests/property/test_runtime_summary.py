@@ -15,9 +15,9 @@ from tests.support.few_draws import maps_of, planted, row
 from tests.unit.runtime import kstatus
 from tests.unit.runtime.fakes import START, merged
 from windlass.objects.condition import Condition
-from windlass.runtime import summary
-from windlass.runtime.outcome import Outcome, Verdict, joined
-from windlass.runtime.requests import ANNOTATIONS
+from windlass.runtime import status as runtime_status
+from windlass.runtime.outcome import Outcome, Verdict, join_outcomes
+from windlass.runtime.status import ANNOTATIONS
 
 STATUSES = ("True", "False", "Unknown")
 REASONS = ("Ready", "Validating", "AccessDenied")
@@ -87,7 +87,7 @@ def played(passes: list[tuple[Outcome, int, dict[str, str]]]) -> list[dict[str, 
     for minute, (outcome, generation, asked) in enumerate(passes):
         now = START + timedelta(minutes=minute)
         statuses.append(
-            summary.summarise(
+            runtime_status.build_status(
                 statuses[-1], outcome, generation=generation, now=now, annotations=asked
             )
         )
@@ -105,7 +105,7 @@ def test_the_same_pass_again_writes_nothing(
 ) -> None:
     """Whatever came before, summarising an outcome twice is no patch."""
     *_, before, after = played([*passes, passes[-1]])
-    assert summary.status_patch(before, after) is None
+    assert runtime_status.status_patch(before, after) is None
 
 
 @given(PASSES)
@@ -115,7 +115,7 @@ def test_transition_times_move_with_the_status_only(
     """A condition's time is that of the pass that changed its status."""
     statuses = played(passes)
     for minute, (before, after) in enumerate(itertools.pairwise(statuses)):
-        now = summary.timestamp(START + timedelta(minutes=minute))
+        now = runtime_status.timestamp(START + timedelta(minutes=minute))
         for name, said in rows(after).items():
             known = rows(before).get(name)
             kept = known is not None and known["status"] == said["status"]
@@ -145,8 +145,8 @@ def test_no_order_of_gates_hides_a_stalled_one(gates: list[Outcome], place: int)
     """Wherever the stalled gate stands, the object is failed and not in progress."""
     stuck = Outcome(Verdict("False", "AccessDenied", "ask"), stalled=True)
     gates.insert(place, stuck)
-    outcome = replace(joined(*gates), reconciling=True)
-    status = summary.summarise({}, outcome, generation=1, now=START)
+    outcome = replace(join_outcomes(*gates), reconciling=True)
+    status = runtime_status.build_status({}, outcome, generation=1, now=START)
     assert kstatus.judge(1, status) == "Failed"
 
 
@@ -171,10 +171,10 @@ def test_the_patch_leads_from_old_to_new(
     """Applied as the API server does it, a patch yields the new status, then nothing more."""
     new = mixed(old, other, random.Random(seed))
     stored = without_null(old)
-    patch = summary.status_patch(stored, new)
+    patch = runtime_status.status_patch(stored, new)
     result = stored if patch is None else merged(stored, patch)
     assert without_null(result) == without_null(new)
-    assert summary.status_patch(without_null(result), new) is None
+    assert runtime_status.status_patch(without_null(result), new) is None
 
 
 def without_null(value: Any) -> Any:

@@ -34,9 +34,8 @@ from windlass.base.clock import Clock, SystemClock
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.reverser.tally import Tally
-from windlass.runtime import failure
-from windlass.runtime.holder import Holder
-from windlass.runtime.lease import Leadership
+from windlass.runtime import controller
+from windlass.runtime.lease import Holder, LeaderElection
 from windlass.telemetry.environments import EnvironmentMetrics
 from windlass.telemetry.gateways import GatewayMetrics
 from windlass.telemetry.reverser import ReverserMetrics
@@ -63,9 +62,9 @@ class ControllerRole:
         self._parts = tuple(each for each in self._all_parts() if each.name in wanted)
         self._stopping = asyncio.Event()
 
-    def _candidate(self) -> Leadership:
+    def _candidate(self) -> LeaderElection:
         settings = self._settings
-        return Leadership(
+        return LeaderElection(
             Api(self._connection),
             namespace=settings.namespace,
             name=self._install.lease,
@@ -137,7 +136,7 @@ class ControllerRole:
                 for each in self._parts:
                     group.create_task(part.keep(each), name=each.name)
         except BaseExceptionGroup as error:
-            raise failure.leading(error) from error
+            raise controller.root_cause(error) from error
 
     @contextlib.asynccontextmanager
     async def _probes(self) -> AsyncIterator[None]:

@@ -26,7 +26,7 @@ from windlass.environments.cache import Cache
 from windlass.environments.decide import wish
 from windlass.environments.decide.marks import Marks
 from windlass.objects.names import Key, Object
-from windlass.runtime.outcome import Notice, Outcome, Verdict
+from windlass.runtime.outcome import Outcome, OutcomeEvent, Verdict
 
 OPERATOR_SUSPENDED = (
     "the operator is suspended; nothing is changed until the administrator sets its setting "
@@ -106,7 +106,7 @@ def _held_back(found: Environment, verdict: Verdict) -> Outcome:
     # A Project that leaves is on its way; one that is not there needs somebody.
     missing = verdict.reason == "ProjectNotFound"
     if found.status.serving is not None:
-        told = (Notice("Warning", verdict.reason, verdict.message),) if missing else ()
+        told = (OutcomeEvent("Warning", verdict.reason, verdict.message),) if missing else ()
         kept = Verdict(None, verdict.reason, verdict.message)
         return Outcome(kept, fields=fields, events=told)
     fields["phase"] = "Pending"

@@ -39,7 +39,7 @@ from windlass.environments.refusals import Refusal
 from windlass.kube.connection import Connection
 from windlass.kube.errors import ApiError
 from windlass.objects.names import Object
-from windlass.runtime.owned import Owned
+from windlass.runtime.owned import OwnedObjects
 
 _AT_ONCE = 8
 _BELIEVED_SECONDS = 600.0
@@ -62,7 +62,7 @@ class Applying:
         self,
         connection: Connection,
         holdings: Holdings,
-        owned: Owned,
+        owned: OwnedObjects,
         hook_runs: HookRuns,
         clock: Clock,
     ) -> None:

@@ -51,11 +51,11 @@ from windlass.kube.connection import Connection
 from windlass.kube.reflector import Scope
 from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import GVR, Key, Object
-from windlass.runtime.controller import Controller, Passed, Reconcile
+from windlass.runtime.controller import Controller, Reconcile, ReconcileResult
 from windlass.runtime.events import EventRecorder, ObjectRef
 from windlass.runtime.informer import Informer
 from windlass.runtime.outcome import Outcome
-from windlass.runtime.owned import Owned
+from windlass.runtime.owned import OwnedObjects
 from windlass.runtime.queue import KeyedQueue
 from windlass.runtime.reporter import Reporter
 from windlass.sources.resolver import Resolver
@@ -106,7 +106,7 @@ class EnvironmentsController:
         *,
         clock: Clock,
         metrics: EnvironmentMetrics,
-        on_pass: Callable[[Passed], None] | None = None,
+        on_pass: Callable[[ReconcileResult], None] | None = None,
     ) -> None:
         self._connection = connection
         self._settings = settings
@@ -168,7 +168,7 @@ class EnvironmentsController:
         )
 
     def _make_hands(self, api: Api, sources: Sources) -> Hands:
-        owned = Owned(api, FIELD_MANAGER)
+        owned = OwnedObjects(api, FIELD_MANAGER)
         hook_runs = HookRuns(
             self.holdings, self._clock, deadline_seconds=self._settings.rollout_seconds
         )

@@ -23,7 +23,7 @@ from windlass.kube.api import Api
 from windlass.objects.names import Key, Object
 from windlass.runtime import finalizer
 from windlass.runtime.events import EventRecorder, ObjectRef
-from windlass.runtime.outcome import Notice, Outcome, Verdict
+from windlass.runtime.outcome import Outcome, OutcomeEvent, Verdict
 
 _FIRST_LOOK_SECONDS = 5.0
 _SLOWEST_LOOK_SECONDS = 60.0
@@ -52,7 +52,7 @@ class Departures:
 
     async def go(self, obj: Object) -> Outcome:
         """One pass over an Environment that is being deleted."""
-        if not finalizer.holds(obj, environment.FINALIZER):
+        if not finalizer.has_finalizer(obj, environment.FINALIZER):
             return Outcome.gone()
         uid, known = obj["metadata"]["uid"], (obj.get("status") or {}).get("namespace") or ""
         left = [
@@ -68,7 +68,7 @@ class Departures:
             await self._recorder.record(
                 ObjectRef.of(obj), "Normal", "NamespaceDeleted", text, transition=uid
             )
-        await finalizer.remove(
+        await finalizer.remove_finalizer(
             self._api,
             environment.KIND.gvr,
             obj,
@@ -99,7 +99,7 @@ class Departures:
             requeue_after=min(
                 _SLOWEST_LOOK_SECONDS, max(_FIRST_LOOK_SECONDS, self._waited(obj) / 4)
             ),
-            events=(Notice("Warning", _BLOCKED, text),) if blocked else (),
+            events=(OutcomeEvent("Warning", _BLOCKED, text),) if blocked else (),
         )
 
     def _waited(self, obj: Object) -> float:

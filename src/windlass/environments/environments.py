@@ -46,7 +46,7 @@ from windlass.environments.turns import Rank, Turns
 from windlass.environments.wished_fences import FenceRefused, WishedFences
 from windlass.kube.api import Api
 from windlass.objects.names import Key, Object
-from windlass.runtime import finalizer, requests
+from windlass.runtime import finalizer, status
 from windlass.runtime.outcome import Outcome, Verdict
 
 _BACKSTOP_SECONDS = 5.0
@@ -127,7 +127,7 @@ class Environments:
         subject = acceptance.accepted(self._cache, key, obj, suspended=self._terms.suspended)
         if isinstance(subject, Outcome):
             return subject
-        if not finalizer.holds(obj, environment.FINALIZER):
+        if not finalizer.has_finalizer(obj, environment.FINALIZER):
             return await self._taken_on(obj)
         if subject.is_new:
             return _announced()
@@ -139,7 +139,7 @@ class Environments:
 
     async def _taken_on(self, obj: Object) -> Outcome:
         """The finalizer comes first; its own change leads back here."""
-        await finalizer.add(
+        await finalizer.add_finalizer(
             self._api,
             environment.KIND.gvr,
             obj,
@@ -236,7 +236,7 @@ class Environments:
         if _is_retried(subject):
             self._hands.commits.forget(subject.key)
             self._hands.rendering.forget(subject.key)
-        asked = requests.pending(subject.status, requests.annotations_of(subject.object))
+        asked = status.pending_request(subject.status, status.object_annotations(subject.object))
         return asked is not None or _is_retried(subject)
 
     async def _render(

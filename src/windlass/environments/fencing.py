@@ -40,7 +40,7 @@ from windlass.kube.api import Api
 from windlass.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from windlass.objects import quantity
 from windlass.objects.names import GVR, Object
-from windlass.runtime.owned import Owned
+from windlass.runtime.owned import OwnedObjects
 
 _RIGHTS_SECONDS = 1.0
 _RIGHTS_TAKE_SECONDS = 10.0
@@ -112,7 +112,7 @@ class Fencing:
         self,
         api: Api,
         holdings: Holdings,
-        owned: Owned,
+        owned: OwnedObjects,
         clock: Clock,
         *,
         operator: Subject,

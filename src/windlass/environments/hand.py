@@ -22,7 +22,7 @@ from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from windlass.objects.names import GVR, Object
-from windlass.runtime.owned import Owned
+from windlass.runtime.owned import OwnedObjects
 
 _MADE_ANEW = frozenset({"Deployment", "Job", "Pod", "ReplicationController"})
 _NOBODYS = "windlass-would-this-do"
@@ -46,7 +46,7 @@ class Hand:
     def __init__(self, connection: Connection, place: str) -> None:
         self.place = place
         self._api = Api(connection, acting_as=owned_objects.applier_user(place))
-        self.owned = Owned(self._api, FIELD_MANAGER)
+        self.owned = OwnedObjects(self._api, FIELD_MANAGER)
 
     async def write(self, member: Member, wanted: Object, live: Object | None) -> Object:
         """`wanted` on the server; Leaving if the old one has to go, Unchangeable if it may not."""

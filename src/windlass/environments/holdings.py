@@ -23,7 +23,7 @@ from windlass.kube.reflector import Scope
 from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import GVR, Key, Object
 from windlass.runtime.informer import Informer
-from windlass.runtime.recent import Recent
+from windlass.runtime.owned import RecentWrites
 
 NAMESPACES = GVR("", "v1", "namespaces")
 QUOTAS = GVR("", "v1", "resourcequotas")
@@ -74,7 +74,7 @@ class Holdings:
     ) -> None:
         self._on_change = on_change
         self._on_leave = on_leave
-        self._recent: Recent[tuple[GVR, Key]] = Recent(self._cached)
+        self._recent: RecentWrites[tuple[GVR, Key]] = RecentWrites(self._cached)
         self._parsed: dict[tuple[GVR, Key], Object | None] = {}
         self._owners: dict[str, Key] = {}
         self._uids: dict[str, str] = {}

@@ -30,7 +30,7 @@ from windlass.kube.errors import Conflict, NotFound
 from windlass.objects.condition import Condition
 from windlass.objects.names import Key, Object
 from windlass.runtime import finalizer
-from windlass.runtime.outcome import Notice, Outcome, Verdict
+from windlass.runtime.outcome import Outcome, OutcomeEvent, Verdict
 
 SOURCES_READY = "SourcesReady"
 DELETION_BLOCKED = "DeletionBlocked"
@@ -74,7 +74,7 @@ class Projects:
             own = "it is suspended; nothing is changed until spec.suspend is false"
             text = OPERATOR_SUSPENDED if self._suspended else own
             return Outcome(Verdict(None, "Suspended", text), fields=tally)
-        if not finalizer.holds(obj, project.FINALIZER):
+        if not finalizer.has_finalizer(obj, project.FINALIZER):
             return await self._add_finalizer(obj)
         return await self._check_sources(key, found, tally)
 
@@ -102,7 +102,7 @@ class Projects:
 
     async def _add_finalizer(self, obj: Object) -> Outcome:
         """Its own change leads back here."""
-        await finalizer.add(
+        await finalizer.add_finalizer(
             self._api,
             project.KIND.gvr,
             obj,
@@ -113,11 +113,11 @@ class Projects:
 
     async def _delete(self, key: Key, obj: Object) -> Outcome:
         """One pass over a Project that is being deleted, readable or not."""
-        if not finalizer.holds(obj, project.FINALIZER):
+        if not finalizer.has_finalizer(obj, project.FINALIZER):
             return Outcome.gone()
         users = list(self._users(key, obj))
         if not users:
-            await finalizer.remove(
+            await finalizer.remove_finalizer(
                 self._api,
                 project.KIND.gvr,
                 obj,
@@ -186,7 +186,7 @@ def _deleting(users: list[Object], *, cascades: bool) -> Outcome:
         because=DELETION_BLOCKED,
         conditions=(Condition(DELETION_BLOCKED, "True", "EnvironmentsExist", text),),
         requeue_after=_DELETION_SECONDS,
-        events=(Notice("Warning", DELETION_BLOCKED, text),),
+        events=(OutcomeEvent("Warning", DELETION_BLOCKED, text),),
     )
 
 

@@ -25,7 +25,7 @@ from windlass.environments.holdings import NAMESPACES, Holdings
 from windlass.kube.api import Api
 from windlass.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from windlass.objects.names import Object
-from windlass.runtime.owned import Owned
+from windlass.runtime.owned import OwnedObjects
 
 _LOOK_AGAIN_SECONDS = 5.0
 
@@ -34,7 +34,13 @@ class Spaces:
     """The namespaces of all Environments."""
 
     def __init__(
-        self, api: Api, holdings: Holdings, owned: Owned, naming: Naming, *, field_manager: str
+        self,
+        api: Api,
+        holdings: Holdings,
+        owned: OwnedObjects,
+        naming: Naming,
+        *,
+        field_manager: str,
     ) -> None:
         self._api = api
         self._holdings = holdings

@@ -18,7 +18,7 @@ from windlass.gateways.decide.owned import MANAGER, Owner
 from windlass.kube.api import Api
 from windlass.kube.errors import Conflict, NotFound
 from windlass.objects.names import GVR, Key, Object
-from windlass.runtime.owned import Owned
+from windlass.runtime.owned import OwnedObjects
 
 _AT_ONCE = 8
 
@@ -29,7 +29,7 @@ class Hands:
     def __init__(self, api: Api, cache: Cache) -> None:
         self._api = api
         self._cache = cache
-        self._owned = Owned(api, MANAGER)
+        self._owned = OwnedObjects(api, MANAGER)
 
     async def open_status(self, owner: Owner, discovery: Discovery) -> None:
         """An object to report through for every agent."""

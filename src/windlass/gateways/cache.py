@@ -27,7 +27,7 @@ from windlass.kube.reflector import Scope
 from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import GVR, Key, Object
 from windlass.runtime.informer import Informer
-from windlass.runtime.recent import Recent
+from windlass.runtime.owned import RecentWrites
 
 PODS = GVR("", "v1", "pods")
 CONFIG_MAPS = GVR("", "v1", "configmaps")
@@ -58,7 +58,7 @@ class Cache:
         clock: Clock,
     ) -> None:
         self._wake = wake
-        self._recent: Recent[_Place] = Recent(self._cached)
+        self._recent: RecentWrites[_Place] = RecentWrites(self._cached)
         self._claims: defaultdict[str, dict[str, Claim | None]] = defaultdict(dict)
         self._uses: dict[Key, _Use] = {}
         self._pods: defaultdict[str, set[str]] = defaultdict(set)

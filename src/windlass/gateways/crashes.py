@@ -13,11 +13,10 @@ from dataclasses import replace
 import orjson
 
 from windlass.objects.names import Key
-from windlass.runtime.controller import Reporting
+from windlass.runtime.controller import INTERNAL, OutcomeReporter
 from windlass.runtime.events import EventRecorder, ObjectRef
-from windlass.runtime.failure import INTERNAL
 from windlass.runtime.outcome import Outcome, Verdict
-from windlass.runtime.reporter import Sighting
+from windlass.runtime.reporter import StatusSnapshot
 
 CRASHES = 3
 
@@ -27,7 +26,7 @@ class Crashes:
 
     def __init__(
         self,
-        reporter: Reporting[Key, Sighting | None],
+        reporter: OutcomeReporter[Key, StatusSnapshot | None],
         recorder: EventRecorder,
         lookup: Callable[[Key], bytes | None],
     ) -> None:
@@ -36,10 +35,10 @@ class Crashes:
         self._lookup = lookup
         self._in_a_row: dict[Key, int] = {}
 
-    def look(self, key: Key) -> Sighting | None:
+    def look(self, key: Key) -> StatusSnapshot | None:
         return self._reporter.look(key)
 
-    async def report(self, key: Key, seen: Sighting | None, outcome: Outcome) -> None:
+    async def report(self, key: Key, seen: StatusSnapshot | None, outcome: Outcome) -> None:
         if outcome.ready is None or outcome.ready.reason != INTERNAL:
             if not outcome.is_postponed:
                 self._in_a_row.pop(key, None)

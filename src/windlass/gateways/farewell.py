@@ -41,7 +41,7 @@ class Farewells:
 
     async def say(self, seen: Snapshot) -> Outcome:
         """One pass over an object that is being deleted."""
-        if not finalizer.holds(seen.object, FINALIZER):
+        if not finalizer.has_finalizer(seen.object, FINALIZER):
             self._since.pop(seen.key, None)
             return Outcome.gone()
         since = self._since.setdefault(seen.key, self._clock.monotonic())
@@ -52,7 +52,7 @@ class Farewells:
             if passing and self._clock.monotonic() - since < PATIENCE_SECONDS:
                 raise
             _log.warning("the end was not told", sync=str(seen.key), error=str(error))
-        await finalizer.remove(
+        await finalizer.remove_finalizer(
             self._api, IGNITION_SYNCS, seen.object, FINALIZER, field_manager=MANAGER
         )
         self._since.pop(seen.key, None)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from windlass.gateways.decide.standing import Standing, Tally
 from windlass.objects.condition import Status
 from windlass.objects.names import Key
-from windlass.runtime.controller import Passed
+from windlass.runtime.controller import ReconcileResult
 from windlass.runtime.outcome import READY, RECONCILING, STALLED, Outcome
-from windlass.runtime.reporter import Reporter, Sighting
+from windlass.runtime.reporter import Reporter, StatusSnapshot
 from windlass.telemetry.gateways import GatewayMetrics
 
 
@@ -19,7 +19,7 @@ class Measures:
     def __init__(self, metrics: GatewayMetrics) -> None:
         self.metrics = metrics
 
-    def passed(self, passed: Passed) -> None:
+    def passed(self, passed: ReconcileResult) -> None:
         """One pass; those that were put off looked at nothing."""
         self.metrics.reconciles.inc(passed.result)
         if passed.result != "postponed":
@@ -86,10 +86,10 @@ class Measured:
         self._reporter = reporter
         self._measures = measures
 
-    def look(self, key: Key) -> Sighting | None:
+    def look(self, key: Key) -> StatusSnapshot | None:
         return self._reporter.look(key)
 
-    async def report(self, key: Key, seen: Sighting | None, outcome: Outcome) -> None:
+    async def report(self, key: Key, seen: StatusSnapshot | None, outcome: Outcome) -> None:
         self._measures.said(key, outcome)
         await self._reporter.report(key, seen, outcome)
 

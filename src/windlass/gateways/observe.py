@@ -19,7 +19,7 @@ from windlass.gateways.decide.owned import Owner
 from windlass.gateways.decide.pods import LivePod
 from windlass.gateways.decide.status_report import Report
 from windlass.objects.names import Key, Object
-from windlass.runtime import requests
+from windlass.runtime import status
 
 _WITHOUT_SOURCE = frozenset(("SourceUnavailable", "WaitingForGit"))
 _UNREACHABLE = "CommitUnreachable:"
@@ -50,7 +50,7 @@ class Snapshot:
     @property
     def request(self) -> str:
         """The newest wish of a person to have this looked at; empty if there is none."""
-        return requests.newest(requests.annotations_of(self.object)) or ""
+        return status.newest_request(status.object_annotations(self.object)) or ""
 
     @property
     def told(self) -> Mapping[str, str]:

@@ -295,10 +295,10 @@ class Passes:
 
     async def _finalizer_added(self, seen: Snapshot) -> bool:
         """Put our finalizer on; True if the object changes by that and is looked at again."""
-        if finalizer.holds(seen.object, FINALIZER):
+        if finalizer.has_finalizer(seen.object, FINALIZER):
             return False
         try:
-            await finalizer.add(
+            await finalizer.add_finalizer(
                 self._parts.api, IGNITION_SYNCS, seen.object, FINALIZER, field_manager=MANAGER
             )
         except Invalid:

@@ -14,7 +14,7 @@ import structlog
 
 from windlass.objects.names import Key
 from windlass.runtime.events import EventRecorder, ObjectRef
-from windlass.runtime.outcome import Notice
+from windlass.runtime.outcome import OutcomeEvent
 
 _WAITING = 256
 
@@ -27,9 +27,9 @@ class Announcer:
     def __init__(self, recorder: EventRecorder, lookup: Callable[[Key], bytes | None]) -> None:
         self._recorder = recorder
         self._lookup = lookup
-        self._waiting: asyncio.Queue[tuple[Key, Notice, str]] = asyncio.Queue(_WAITING)
+        self._waiting: asyncio.Queue[tuple[Key, OutcomeEvent, str]] = asyncio.Queue(_WAITING)
 
-    def tell(self, destination: Key, notice: Notice, transition: str) -> None:
+    def tell(self, destination: Key, notice: OutcomeEvent, transition: str) -> None:
         """Have an event recorded; the same transition told again is the same event."""
         try:
             self._waiting.put_nowait((destination, notice, transition))

@@ -25,7 +25,8 @@ from windlass.reverser.repositories import Known, Repositories
 from windlass.reverser.stream import Stream
 from windlass.reverser.tally import Tally
 from windlass.reverser.target import Target
-from windlass.runtime import requests, summary
+from windlass.runtime import status
+from windlass.runtime import status as runtime_status
 from windlass.runtime.outcome import Outcome
 from windlass.runtime.queue import KeyedQueue
 
@@ -103,7 +104,7 @@ class Destinations:
         self._count(key, progress)
         status = msgspec.json.decode(raw).get("status") or {}
         outcome = destination_report.report(
-            progress, summary.conditions_of(status), is_new=not status.get("lastPush")
+            progress, runtime_status.status_conditions(status), is_new=not status.get("lastPush")
         )
         self._ready[key] = outcome.ready is not None and outcome.ready.status == "True"
         self._settled.add(key)
@@ -132,7 +133,7 @@ class Destinations:
         key, known = destination.key, self._repositories.known(repository_key(destination))
         assert known is not None, "a placed destination has a known repository"
         tip = known.listing.refs.get(refs.branch_ref(destination.spec.branch))
-        request = requests.newest(destination.metadata.annotations)
+        request = status.newest_request(destination.metadata.annotations)
         last, answered = self._spurs.get(key, (None, None))
         worker = self._mirror.workers.worker(key)
         if worker is not None and (known.listing is not last or request != answered):

@@ -38,7 +38,7 @@ from windlass.reverser.stream import Stream
 from windlass.reverser.tally import Tally
 from windlass.reverser.target import Target
 from windlass.reverser.workers import Workers
-from windlass.runtime.outcome import Notice
+from windlass.runtime.outcome import OutcomeEvent
 from windlass.telemetry.reasons import SkipReason
 
 _log = structlog.get_logger(__name__)
@@ -72,7 +72,7 @@ class Mirror:
         on_destination: Callable[[Key], None],
         on_rules: Callable[[], None],
         on_write: Callable[[Key, Identity], None] = lambda *_: None,
-        tell: Callable[[Key, Notice, str], None] = lambda *_: None,
+        tell: Callable[[Key, OutcomeEvent, str], None] = lambda *_: None,
     ) -> None:
         self.plan = Plan()
         self._connection = connection

@@ -28,7 +28,7 @@ from windlass.objects.names import Key
 from windlass.reverser import credentials
 from windlass.reverser.cache import Cache
 from windlass.reverser.decide import repository_report
-from windlass.runtime import requests
+from windlass.runtime import status
 from windlass.runtime.outcome import READY, Outcome
 
 _HEAL_SECONDS = 3.0
@@ -162,7 +162,7 @@ class Repositories:
         self, key: Key, repository: GitRepoConfig, remote: Remote, found: Credentials
     ) -> RefListing:
         """The remote's refs; a failure is not repeated while nothing changed."""
-        request = requests.newest(repository.metadata.annotations)
+        request = status.newest_request(repository.metadata.annotations)
         occasion = _Occasion(repository.metadata.generation, found.fingerprint, request)
         now, failure = self._clock.monotonic(), self._failures.get(key)
         if failure is not None and failure.holds(occasion, now):

@@ -11,7 +11,7 @@ from windlass.reverser.decide.attribution import Verdict
 from windlass.reverser.decide.selected import Selected
 from windlass.reverser.publisher import Delivery
 from windlass.reverser.target import Target
-from windlass.runtime.outcome import Notice
+from windlass.runtime.outcome import OutcomeEvent
 from windlass.telemetry.reasons import SkipReason
 
 
@@ -33,5 +33,5 @@ class Surroundings:
     skipped: Callable[[Identity, SkipReason], None]
     raced: Callable[[], None]
     took: Callable[[float], None]
-    told: Callable[[Key, Notice, str], None]
+    told: Callable[[Key, OutcomeEvent, str], None]
     """An event for a destination; the last argument names the transition."""

@@ -12,7 +12,7 @@ from windlass.reverser.decide.attribution import Verdict
 from windlass.reverser.decide.window import PlannedCommit
 from windlass.reverser.publisher import Delivery
 from windlass.reverser.stream import Stream
-from windlass.runtime.controller import Passed
+from windlass.runtime.controller import ReconcileResult
 from windlass.telemetry.reasons import SkipReason
 from windlass.telemetry.reverser import ReverserMetrics
 
@@ -83,7 +83,7 @@ class Tally:
         """One git child, by what it was asked for and how it ended."""
         self.metrics.git_operations.inc(operation, result)
 
-    def passed(self, passed: Passed) -> None:
+    def passed(self, passed: ReconcileResult) -> None:
         self.metrics.reconciles.inc(passed.controller, passed.result)
         self.metrics.reconcile_seconds.observe(passed.seconds, passed.controller)
 

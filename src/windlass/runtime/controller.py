@@ -3,6 +3,23 @@
 What an error means is decided by `failure`. A pass that fails costs its own key a
 backoff and nobody else anything; only `Fatal` ends the controller, and then `run`
 raises it. A key is given back to its queue whatever happens.
+
+What an exception of a pass means for its object.
+
+| raised               | Ready | Reconciling | Stalled | looked at again            |
+|----------------------|-------|-------------|---------|----------------------------|
+| Waiting(after)       | False | True        | -       | after `after`              |
+| Stalled              | False | -           | True    | on change, or after `after`|
+| Retryable            | False | True        | -       | backoff, or after `after`  |
+| other WindlassError  | False | True        | -       | backoff                    |
+| anything else        | False | True        | -       | backoff                    |
+
+All of them are told as Warning events: a pass that cannot do its work is a failure, also
+where it comes again by itself.
+
+The text of an unknown exception goes to the log alone: it may hold anything, and
+text that differs each time would write the status each time. An id that stays the same
+leads from the condition to the log. `Fatal` has no outcome.
 """
 
 from __future__ import annotations
@@ -16,10 +33,50 @@ import structlog
 from structlog.contextvars import bound_contextvars
 
 from windlass.base.errors import Fatal, Retryable, Stalled, Waiting, WindlassError, error_id
-from windlass.runtime import failure
-from windlass.runtime.line import K
-from windlass.runtime.outcome import Outcome
-from windlass.runtime.queue import KeyedQueue
+from windlass.base.redaction import process
+from windlass.runtime.outcome import Outcome, Verdict
+from windlass.runtime.queue import K, KeyedQueue
+
+INTERNAL = "InternalError"
+
+
+def root_cause(error: BaseException) -> BaseException:
+    """The error that decides: of a group the Fatal one, else the first of ours, else the first."""
+    leaves = _leaves(error)
+    for kind in (Fatal, WindlassError):
+        for leaf in leaves:
+            if isinstance(leaf, kind):
+                return leaf
+    return leaves[0]
+
+
+def failure_outcome(error: BaseException) -> Outcome:
+    """The outcome of a pass that ended in `error`, by the table above."""
+    if isinstance(error, Stalled):
+        return Outcome(_verdict(error), stalled=True, requeue_after=error.after)
+    # A wait of nothing would spin: then the backoff decides.
+    if isinstance(error, Waiting | Retryable) and error.after is not None and error.after > 0:
+        return Outcome(_verdict(error), reconciling=True, requeue_after=error.after, warns=True)
+    if isinstance(error, WindlassError):
+        return Outcome(_verdict(error), reconciling=True, backoff=True)
+    return Outcome(_unexpected(error), reconciling=True, backoff=True)
+
+
+def _verdict(error: WindlassError) -> Verdict:
+    return Verdict("False", error.reason, process.clean(error.message))
+
+
+def _unexpected(error: BaseException) -> Verdict:
+    kind, name = type(error).__name__, error_id(error)
+    text = f"unexpected {kind}, error id {name}; the log of the controller says where"
+    return Verdict("False", INTERNAL, text)
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    return [leaf for child in error.exceptions for leaf in _leaves(child)]
+
 
 DEFAULT_WORKERS = 4
 
@@ -31,7 +88,7 @@ KIn = TypeVar("KIn", contravariant=True)
 _log: Any = structlog.get_logger()
 
 
-class Reporting(Protocol[KIn, S]):
+class OutcomeReporter(Protocol[KIn, S]):
     """Who writes outcomes down; what `look` saw before the pass is what the pass answers."""
 
     def look(self, key: KIn) -> S: ...
@@ -40,7 +97,7 @@ class Reporting(Protocol[KIn, S]):
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class ReconcileResult:
     """One finished pass, for whoever counts."""
 
     controller: str
@@ -57,9 +114,9 @@ class Controller(Generic[K]):
         queue: KeyedQueue[K],
         reconcile: Reconcile[K],
         *,
-        reporter: Reporting[K, Any] | None = None,
+        reporter: OutcomeReporter[K, Any] | None = None,
         workers: int = DEFAULT_WORKERS,
-        on_pass: Callable[[Passed], None] | None = None,
+        on_pass: Callable[[ReconcileResult], None] | None = None,
     ) -> None:
         self.name = name
         self._queue = queue
@@ -98,7 +155,7 @@ class Controller(Generic[K]):
         self._schedule(key, outcome)
         if self._on_pass is not None:
             seconds = asyncio.get_running_loop().time() - started
-            self._on_pass(Passed(self.name, _result(outcome), seconds))
+            self._on_pass(ReconcileResult(self.name, _result(outcome), seconds))
 
     async def _pass(self, key: K) -> Outcome:
         """Reconcile and report; an error in reporting is an error of the pass."""
@@ -120,7 +177,7 @@ class Controller(Generic[K]):
             # Cancelled from inside, by a task of the pass itself: its fault, not our end.
             return _judged(error)
         except Exception as error:
-            cause = failure.leading(error)
+            cause = root_cause(error)
             if isinstance(cause, Fatal):
                 raise cause from error
             return _judged(cause)
@@ -137,7 +194,7 @@ class Controller(Generic[K]):
 
 def _judged(error: BaseException) -> Outcome:
     _say(error)
-    return failure.outcome_of(error)
+    return failure_outcome(error)
 
 
 def _say(error: BaseException) -> None:
@@ -150,7 +207,7 @@ def _say(error: BaseException) -> None:
     elif isinstance(error, WindlassError):
         _log.error("failed", reason=error.reason, message=error.message)
     else:
-        _log.error("crashed", reason=failure.INTERNAL, error_id=error_id(error), exc_info=error)
+        _log.error("crashed", reason=INTERNAL, error_id=error_id(error), exc_info=error)
 
 
 def _result(outcome: Outcome) -> Result:

@@ -34,7 +34,7 @@ _CLUSTER_EVENTS_NAMESPACE = "default"
 _log: Any = structlog.get_logger()
 
 
-class Creator(Protocol):
+class EventCreator(Protocol):
     """The part of `kube.api.Api` that recording needs."""
 
     async def create(self, gvr: GVR, obj: Object, *, field_manager: str) -> Object: ...
@@ -73,7 +73,7 @@ class EventRecorder:
 
     def __init__(
         self,
-        api: Creator,
+        api: EventCreator,
         component: str,
         *,
         instance: str = "",
@@ -120,14 +120,14 @@ class EventRecorder:
             "type": weight,
             "reason": reason[:_LONGEST_TEXT],
             "action": "Reconcile",
-            "note": cut(visible(process.clean(message))),
+            "note": cut_note(visible(process.clean(message))),
             "regarding": _regarding(ref),
             "reportingController": self._component,
             "reportingInstance": self._instance,
         }
 
 
-def cut(text: str) -> str:
+def cut_note(text: str) -> str:
     """`text` within the bytes a note may have, ending in an ellipsis where it was longer."""
     raw = text.encode("utf-8", "replace")
     if len(raw) <= NOTE_BYTES:

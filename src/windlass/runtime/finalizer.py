@@ -14,7 +14,7 @@ from windlass.kube.errors import Conflict, NotFound
 from windlass.objects.names import GVR, Object
 
 
-class Patching(Protocol):
+class PatchClient(Protocol):
     """The part of `kube.api.Api` that finalizers need."""
 
     async def merge_patch(
@@ -22,24 +22,26 @@ class Patching(Protocol):
     ) -> Object: ...
 
 
-def holds(obj: Object, finalizer: str) -> bool:
+def has_finalizer(obj: Object, finalizer: str) -> bool:
     """Whether the object carries it."""
     return finalizer in _of(obj)
 
 
-async def add(api: Patching, gvr: GVR, obj: Object, finalizer: str, *, field_manager: str) -> None:
+async def add_finalizer(
+    api: PatchClient, gvr: GVR, obj: Object, finalizer: str, *, field_manager: str
+) -> None:
     """Put it on, unless it is there; a newer version of the object is left to the next pass."""
-    if holds(obj, finalizer):
+    if has_finalizer(obj, finalizer):
         return
     with contextlib.suppress(Conflict):
         await _write(api, gvr, obj, [*_of(obj), finalizer], field_manager)
 
 
-async def remove(
-    api: Patching, gvr: GVR, obj: Object, finalizer: str, *, field_manager: str
+async def remove_finalizer(
+    api: PatchClient, gvr: GVR, obj: Object, finalizer: str, *, field_manager: str
 ) -> None:
     """Take it off; an object that is gone has none."""
-    if not holds(obj, finalizer):
+    if not has_finalizer(obj, finalizer):
         return
     try:
         kept = [name for name in _of(obj) if name != finalizer]
@@ -49,7 +51,7 @@ async def remove(
 
 
 async def _write(
-    api: Patching, gvr: GVR, obj: Object, finalizers: list[str], field_manager: str
+    api: PatchClient, gvr: GVR, obj: Object, finalizers: list[str], field_manager: str
 ) -> None:
     metadata = obj["metadata"]
     guard = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}

@@ -15,15 +15,22 @@ An object that `keeps` does not want counts as deleted, and costs no memory.
 So an absence is believed only after a complete snapshot, and not even then if the
 snapshot held an object whose name could not be read. Before `synced` the cache is
 partial; afterwards it is whole, if perhaps behind.
+
+The few fields of an object that a cache needs, read without the rest of it.
+
+Poison in the rest of an object (text that is no UTF-8, lone surrogates) does not hide its name.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from typing import Any, Literal, Protocol
 
+import msgspec
 import structlog
 
 from windlass.base.clock import Clock, SystemClock
@@ -41,14 +48,70 @@ from windlass.kube.reflector import (
 )
 from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import Key
-from windlass.runtime import metadata
+
+_DIGEST_BYTES = 16
+
+
+class UnreadableObject(ValueError):
+    """Bytes in which no object's name can be found."""
+
+
+class ObjectMetadata(msgspec.Struct, frozen=True, gc=False):
+    """Name and version of one object."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = msgspec.field(default="", name="resourceVersion")
+    deleted_at: str = msgspec.field(default="", name="deletionTimestamp")
+
+    @property
+    def key(self) -> Key:
+        return Key(self.namespace, self.name)
+
+
+class _Head(msgspec.Struct, gc=False):
+    metadata: ObjectMetadata
+
+
+_heads = msgspec.json.Decoder(_Head)
+
+
+def read_metadata(raw: bytes) -> ObjectMetadata:
+    """The metadata of an object; `UnreadableObject` if there is none."""
+    try:
+        return _heads.decode(raw).metadata
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _read_leniently(raw)
+    except RecursionError as error:
+        raise UnreadableObject("the object is nested too deeply") from error
+
+
+def content_mark(metadata: ObjectMetadata, raw: bytes) -> bytes:
+    """16 bytes that differ between any two versions of objects.
+
+    Not of the bytes where there is a version: a list and a watch encode the same object
+    differently.
+    """
+    if metadata.resource_version:
+        raw = f"{metadata.uid}\n{metadata.resource_version}".encode()
+    return hashlib.blake2b(raw, digest_size=_DIGEST_BYTES).digest()
+
+
+def _read_leniently(raw: bytes) -> ObjectMetadata:
+    """By the standard library's parser, which lets pass what the fast one refuses."""
+    try:
+        return msgspec.convert(json.loads(raw.decode("utf-8", "replace")), _Head).metadata
+    except (ValueError, RecursionError) as error:
+        raise UnreadableObject(f"no metadata in {len(raw)} bytes: {error}") from error
+
 
 _BREATH = 256
 
 _log: Any = structlog.get_logger()
 
 
-class Source(Protocol):
+class EventSource(Protocol):
     """How `kube.follow.follow` is called."""
 
     def __call__(
@@ -69,7 +132,7 @@ class Informer:
         keeps: Callable[[bytes], bool] | None = None,
         settings: ReflectorSettings | None = None,
         clock: Clock | None = None,
-        source: Source = reflect,
+        source: EventSource = reflect,
     ) -> None:
         self.scope = scope
         self.synced = asyncio.Event()
@@ -130,8 +193,8 @@ class Informer:
 
     def _observe(self, item: Observed) -> None:
         try:
-            seen = metadata.read(item.object)
-        except metadata.Unreadable as error:
+            seen = read_metadata(item.object)
+        except UnreadableObject as error:
             self._pass_over(error)
             return
         if item.type == "DELETED" or (self._keeps is not None and not self._keeps(item.object)):
@@ -139,8 +202,8 @@ class Informer:
         else:
             self._hold(seen, item.object)
 
-    def _hold(self, seen: metadata.Metadata, raw: bytes) -> None:
-        key, mark = seen.key, metadata.mark(seen, raw)
+    def _hold(self, seen: ObjectMetadata, raw: bytes) -> None:
+        key, mark = seen.key, content_mark(seen, raw)
         if self._arriving is not None:
             self._arriving.add(key)
         if self._marks.get(key) == mark:
@@ -175,7 +238,7 @@ class Informer:
         for key in missing:
             self._tell(key)
 
-    def _pass_over(self, error: metadata.Unreadable) -> None:
+    def _pass_over(self, error: UnreadableObject) -> None:
         self.unreadable += 1
         self._arriving_unreadable += 1
         _log.error("object without a readable name", scope=str(self.scope), error=str(error))

@@ -4,14 +4,25 @@ One request per renewal: a leader writes on the version it knows and reads only 
 that is refused. A request that fails or hangs changes nothing here; its time runs
 out. Whoever must not act without the lease asks `held` right before acting: it is
 plain arithmetic on the monotonic clock, so it is False at once after a pause.
+
+Names of lease holders that tell whether a local one is dead.
+
+`host_world_pid_nonce`: `world` stands for this boot of this machine and this process
+namespace, so a pid is only looked up where it means something. A holder of another
+world, or of a form we did not write, is never said to be dead: its lease expires.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import os
 import random
+import secrets
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import structlog
@@ -22,6 +33,66 @@ from windlass.base.errors import Retryable
 from windlass.kube.errors import AlreadyExists, Conflict, NotFound
 from windlass.objects.names import GVR, Object
 from windlass.runtime.election import Candidacy, Record, Step, Terms, nobody_is_dead
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_PROCESSES = Path("/proc/self/ns/pid")
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """One process as a lease names it."""
+
+    host: str
+    world: str
+    pid: int
+    nonce: str
+
+    def __str__(self) -> str:
+        return f"{self.host}_{self.world}_{self.pid}_{self.nonce}"
+
+    @classmethod
+    def local(cls) -> Holder:
+        """The running process; the nonce tells it from an earlier one with its pid."""
+        return cls(socket.gethostname(), _world(), os.getpid(), secrets.token_hex(4))
+
+    @classmethod
+    def parse(cls, identity: str) -> Holder | None:
+        parts = identity.rsplit("_", 3)
+        if len(parts) != 4 or not parts[2].isdecimal():
+            return None
+        return cls(parts[0], parts[1], int(parts[2]), parts[3])
+
+    def outlived(self, identity: str) -> bool:
+        """Whether `identity` is a process of our world that no longer runs."""
+        return self.judges(identity, runs=_runs)
+
+    def judges(self, identity: str, *, runs: Callable[[int], bool]) -> bool:
+        other = Holder.parse(identity)
+        if other is None or not other.world or (other.host, other.world) != (self.host, self.world):
+            return False
+        if other.pid == self.pid:
+            return other.nonce != self.nonce
+        return not runs(other.pid)
+
+
+def _world() -> str:
+    """Empty where the machine does not say which world this is: then nobody is judged."""
+    try:
+        identity = f"{_BOOT.read_text()}{_PROCESSES.readlink()}"
+    except OSError:
+        return ""
+    return hashlib.blake2b(identity.encode(), digest_size=4).hexdigest()
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
+
 
 LEASES = GVR("coordination.k8s.io", "v1", "leases")
 MARGIN_SECONDS = 2.0
@@ -52,7 +123,7 @@ class LeaseName:
     name: str
 
 
-class Leadership:
+class LeaderElection:
     """One candidate for one lease; `acquired` and `lost` mirror whether it leads."""
 
     def __init__(

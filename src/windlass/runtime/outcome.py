@@ -32,7 +32,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class OutcomeEvent:
     """An event to record when this outcome changes what is known of the object.
 
     One that `stands_alone` is a transition itself, also where no condition changes by it.
@@ -66,7 +66,7 @@ class Outcome:
     requeue_after: float | None = None
     backoff: bool = False
     transient: bool = False
-    events: tuple[Notice, ...] = ()
+    events: tuple[OutcomeEvent, ...] = ()
     because: str = ""
     warns: bool = False
     is_quiet: bool = False
@@ -91,7 +91,7 @@ class Outcome:
         return cls(ready=None, requeue_after=seconds)
 
     @classmethod
-    def suspended(cls, message: str, *, events: tuple[Notice, ...] = ()) -> Outcome:
+    def suspended(cls, message: str, *, events: tuple[OutcomeEvent, ...] = ()) -> Outcome:
         """Nothing is done on purpose; Ready keeps what it last said."""
         return cls(ready=Verdict(None, "Suspended", message), events=events)
 
@@ -113,7 +113,7 @@ class Outcome:
         return self.ready is None and self.requeue_after is not None
 
 
-def joined(first: Outcome, *later: Outcome) -> Outcome:
+def join_outcomes(first: Outcome, *later: Outcome) -> Outcome:
     """One outcome out of several gates: the gravest speaks, of equals the first.
 
     Conditions and fields of later gates win over those of earlier ones with the same

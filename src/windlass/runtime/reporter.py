@@ -20,10 +20,11 @@ from windlass.base.clock import Clock, SystemClock
 from windlass.base.errors import Retryable
 from windlass.kube.errors import Conflict, NotFound
 from windlass.objects.names import GVR, Key, Object
-from windlass.runtime import requests, summary
+from windlass.runtime import status
+from windlass.runtime import status as runtime_status
 from windlass.runtime.events import EventRecorder, ObjectRef
-from windlass.runtime.outcome import READY, Notice, Outcome, Weight
-from windlass.runtime.recent import Recent
+from windlass.runtime.outcome import READY, Outcome, OutcomeEvent, Weight
+from windlass.runtime.owned import RecentWrites
 
 _ATTEMPTS = 5
 
@@ -31,7 +32,7 @@ Lookup = Callable[[Key], bytes | None]
 Complete = Callable[[Object, Outcome], Outcome]
 
 
-class Writer(Protocol):
+class StatusWriter(Protocol):
     """The part of `kube.api.Api` that reporting needs."""
 
     async def get(self, gvr: GVR, name: str, namespace: str = "") -> Object: ...
@@ -49,7 +50,7 @@ class Writer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class StatusSnapshot:
     """What of an object a pass answers for."""
 
     uid: str
@@ -66,7 +67,7 @@ class Reporter:
 
     def __init__(
         self,
-        api: Writer,
+        api: StatusWriter,
         gvr: GVR,
         lookup: Lookup,
         *,
@@ -81,14 +82,14 @@ class Reporter:
         self._field_manager = field_manager
         self._recorder = recorder
         self._clock = clock or SystemClock()
-        self._recent: Recent[Key] = Recent(lookup)
+        self._recent: RecentWrites[Key] = RecentWrites(lookup)
 
-    def look(self, key: Key) -> Sighting | None:
+    def look(self, key: Key) -> StatusSnapshot | None:
         """What is there before a pass; None if nothing is."""
         obj = self._recent.newest(key)
         return _sighting(obj) if obj is not None else None
 
-    async def report(self, key: Key, seen: Sighting | None, outcome: Outcome) -> None:
+    async def report(self, key: Key, seen: StatusSnapshot | None, outcome: Outcome) -> None:
         """Bring the status of `key` to what `outcome` says, if that changes anything."""
         obj = self._recent.newest(key)
         if outcome.is_gone or obj is None:
@@ -105,18 +106,18 @@ class Reporter:
             obj = await self._read(key)
         raise Retryable("StatusConflict", f"the status of {key} was written by others {_ATTEMPTS}x")
 
-    async def _settled(self, key: Key, obj: Object, seen: Sighting, outcome: Outcome) -> bool:
+    async def _settled(self, key: Key, obj: Object, seen: StatusSnapshot, outcome: Outcome) -> bool:
         """Write if there is something to write; False if somebody else wrote first."""
         old = obj.get("status") or {}
         outcome = self._complete(obj, outcome)
-        new = summary.summarise(
+        new = runtime_status.build_status(
             old,
             outcome,
             generation=seen.generation,
             annotations=seen.annotations,
             now=self._clock.now(),
         )
-        patch = summary.status_patch(old, new)
+        patch = runtime_status.status_patch(old, new)
         if patch is None:
             return True
         try:
@@ -153,23 +154,23 @@ class Reporter:
         if self._recorder is None:
             return
         ref = ObjectRef.of(written)
-        for notice in notices(old, new, outcome):
+        for notice in condition_events(old, new, outcome):
             await self._recorder.record(
                 ref, notice.weight, notice.reason, notice.message, transition=_version(written)
             )
 
 
-def notices(old: Object, new: Object, outcome: Outcome) -> tuple[Notice, ...]:
+def condition_events(old: Object, new: Object, outcome: Outcome) -> tuple[OutcomeEvent, ...]:
     """The events of one status write: none without a transition, of a condition or their own."""
-    changed = summary.transitions(old, new)
-    acknowledged = old.get(requests.ACKNOWLEDGEMENT) != new.get(requests.ACKNOWLEDGEMENT)
+    changed = runtime_status.transitions(old, new)
+    acknowledged = old.get(status.ACKNOWLEDGEMENT) != new.get(status.ACKNOWLEDGEMENT)
     if not changed and not acknowledged:
         return tuple(notice for notice in outcome.events if notice.stands_alone)
-    rows = () if outcome.is_quiet else summary.conditions_of(new)
+    rows = () if outcome.is_quiet else runtime_status.status_conditions(new)
     ready = [row for row in rows if row.type == READY]
     spoken = {notice.reason for notice in outcome.events}
     said = [
-        Notice(_weight(outcome, row.status), row.reason, row.message)
+        OutcomeEvent(_weight(outcome, row.status), row.reason, row.message)
         for row in ready
         if (row.type, row.status, row.reason) in changed and row.reason not in spoken
     ]
@@ -182,19 +183,19 @@ def _weight(outcome: Outcome, status: str) -> Weight:
     return "Warning" if status == "False" and not passes else "Normal"
 
 
-def _sighting(obj: Object) -> Sighting:
+def _sighting(obj: Object) -> StatusSnapshot:
     metadata = obj["metadata"]
-    return Sighting(
+    return StatusSnapshot(
         uid=metadata.get("uid", ""),
         generation=metadata.get("generation", 0),
-        annotations=requests.annotations_of(obj),
+        annotations=status.object_annotations(obj),
     )
 
 
 def _is_ready(obj: Object, generation: int) -> bool:
     """Whether the stored status says Ready for what is asked for now."""
     status = obj.get("status") or {}
-    rows = summary.conditions_of(status)
+    rows = runtime_status.status_conditions(status)
     true = any(row.type == READY and row.status == "True" for row in rows)
     return true and status.get("observedGeneration") == generation
 

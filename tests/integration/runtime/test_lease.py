@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from windlass.kube.api import Api
-from windlass.runtime.holder import Holder
-from windlass.runtime.lease import LEASES, Leadership
+from windlass.runtime.lease import LEASES, Holder, LeaderElection
 
 if TYPE_CHECKING:
     from windlass_dev.cluster.local_cluster import LocalCluster
@@ -30,7 +29,7 @@ import asyncio, sys
 from pathlib import Path
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.runtime.holder import Holder
+from windlass.runtime.lease import Holder
 from windlass.runtime.lease import Leadership
 
 async def main(kubeconfig, namespace):
@@ -92,9 +91,11 @@ async def candidate(kubeconfig: Path, namespace: str) -> AsyncIterator[Candidate
         await process.communicate()
 
 
-def leadership(api: Api, namespace: str, identity: str, **more: Any) -> Leadership:
+def leadership(api: Api, namespace: str, identity: str, **more: Any) -> LeaderElection:
     """A candidate in this process."""
-    return Leadership(api, namespace=namespace, name="leader", identity=identity, **_TERMS, **more)
+    return LeaderElection(
+        api, namespace=namespace, name="leader", identity=identity, **_TERMS, **more
+    )
 
 
 async def test_acquire_renew_release(api: Api, namespace: str) -> None:

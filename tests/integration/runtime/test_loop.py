@@ -22,7 +22,7 @@ from windlass.runtime.informer import Informer
 from windlass.runtime.outcome import Outcome, Verdict
 from windlass.runtime.queue import KeyedQueue
 from windlass.runtime.reporter import Reporter
-from windlass.runtime.requests import ANNOTATIONS
+from windlass.runtime.status import ANNOTATIONS
 
 pytestmark = pytest.mark.cluster
 

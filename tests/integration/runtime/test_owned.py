@@ -12,7 +12,7 @@ from windlass.kube.errors import Forbidden
 from windlass.objects import managed_fields
 from windlass.objects.names import GVR
 from windlass.runtime import finalizer
-from windlass.runtime.owned import Owned
+from windlass.runtime.owned import OwnedObjects
 
 pytestmark = pytest.mark.cluster
 
@@ -114,9 +114,9 @@ async def test_an_object_as_wanted_is_left_alone(api: Api, namespace: str, kind:
     """After one write, and a restart, nothing more is written."""
     gvr, _ = WANTED[kind]
     wanted = _object(kind, namespace)
-    await Owned(api, MANAGER).ensure(gvr, wanted, None)
+    await OwnedObjects(api, MANAGER).ensure(gvr, wanted, None)
     live = await api.get(gvr, "owned", namespace)
-    assert await Owned(api, MANAGER).ensure(gvr, wanted, live) is live
+    assert await OwnedObjects(api, MANAGER).ensure(gvr, wanted, live) is live
 
 
 async def test_defaults_inside_whole_lists_are_learnt(api: Api, namespace: str) -> None:
@@ -124,12 +124,12 @@ async def test_defaults_inside_whole_lists_are_learnt(api: Api, namespace: str) 
     gvr, _ = WANTED["NetworkPolicy"]
     wanted = _object("NetworkPolicy", namespace)
     wanted["spec"] = {"podSelector": {}, "egress": [{"ports": [{"port": 443}]}]}
-    owned = Owned(api, MANAGER)
+    owned = OwnedObjects(api, MANAGER)
     first = await owned.ensure(gvr, wanted, None)
     assert not managed_fields.is_up_to_date(wanted, first, MANAGER)
     live = await api.get(gvr, "owned", namespace)
     assert await owned.ensure(gvr, wanted, live) is live
-    after_a_restart = await Owned(api, MANAGER).ensure(gvr, wanted, live)
+    after_a_restart = await OwnedObjects(api, MANAGER).ensure(gvr, wanted, live)
     assert _version(after_a_restart) == _version(first)
 
 
@@ -141,7 +141,7 @@ async def test_an_edit_is_seen_and_put_right(api: Api, namespace: str) -> None:
     """Our value comes back, what somebody else added stays."""
     gvr, _ = WANTED["ResourceQuota"]
     wanted = _object("ResourceQuota", namespace)
-    owned = Owned(api, MANAGER)
+    owned = OwnedObjects(api, MANAGER)
     await owned.ensure(gvr, wanted, None)
     patch = {"metadata": {"labels": {"theirs": "yes"}}, "spec": {"hard": {"pods": "99"}}}
     edited = await api.merge_patch(gvr, "owned", patch, namespace, field_manager="somebody")
@@ -156,9 +156,9 @@ async def test_a_field_we_drop_disappears(api: Api, namespace: str) -> None:
     """What is no longer wanted is taken back."""
     gvr, _ = WANTED["ConfigMap"]
     wanted = _object("ConfigMap", namespace)
-    live = await Owned(api, MANAGER).ensure(gvr, wanted, None)
+    live = await OwnedObjects(api, MANAGER).ensure(gvr, wanted, None)
     fewer = {**wanted, "data": {"a": "1"}}
-    left = await Owned(api, MANAGER).ensure(gvr, fewer, live)
+    left = await OwnedObjects(api, MANAGER).ensure(gvr, fewer, live)
     assert left["data"] == {"a": "1"}
 
 
@@ -168,10 +168,10 @@ async def test_finalizers_of_others_stay(api: Api, namespace: str) -> None:
     wanted = _object("ConfigMap", namespace)
     wanted["metadata"]["finalizers"] = ["example.com/theirs"]
     live = await api.create(gvr, wanted, field_manager="somebody")
-    await finalizer.add(api, gvr, live, "windlass.dev/ours", field_manager=MANAGER)
+    await finalizer.add_finalizer(api, gvr, live, "windlass.dev/ours", field_manager=MANAGER)
     live = await api.get(gvr, "owned", namespace)
     assert live["metadata"]["finalizers"] == ["example.com/theirs", "windlass.dev/ours"]
-    await finalizer.remove(api, gvr, live, "windlass.dev/ours", field_manager=MANAGER)
+    await finalizer.remove_finalizer(api, gvr, live, "windlass.dev/ours", field_manager=MANAGER)
     live = await api.get(gvr, "owned", namespace)
     assert live["metadata"]["finalizers"] == ["example.com/theirs"]
     await api.merge_patch(

@@ -16,7 +16,7 @@ from windlass.environments.decide.phase import Circumstances
 from windlass.environments.decide.report import Account, Source
 from windlass.environments.decide.step import Finding
 from windlass.objects.names import Object
-from windlass.runtime import summary
+from windlass.runtime import status
 
 NOW = datetime(2026, 5, 4, 3, 2, 1, tzinfo=UTC)
 STAMP, LATER = "2026-05-04T03:02:01Z", NOW + timedelta(minutes=5)
@@ -43,7 +43,7 @@ READY = Account(
 
 def _status(account: Account, before: Object, *, generation: int = 1, now: datetime = NOW) -> Any:
     outcome = report.outcome(account, before, now)
-    return summary.summarise(before, outcome, generation=generation, now=now)
+    return status.build_status(before, outcome, generation=generation, now=now)
 
 
 def _until(name: str, finding: Finding, **changes: Any) -> Account:
@@ -90,7 +90,7 @@ def test_a_pass_that_went_through() -> None:
     assert CONVERGED["serving"] == {"revision": 3, "commits": {"app": OLD}, "since": STAMP}
     assert CONVERGED["unsupported"] == ["Ingress/web is not applied"]
     assert (CONVERGED["namespace"], CONVERGED["namespaceUID"]) == ("env-shop", "ns-uid")
-    rows = {row.type: row for row in summary.conditions_of(CONVERGED)}
+    rows = {row.type: row for row in status.status_conditions(CONVERGED)}
     assert rows["Ready"].status == "True"
     assert rows[phase.DEPLOYMENT].reason == "RolloutComplete"
     assert {kind: rows[kind].status for kind in phase.CONDITIONS} == dict.fromkeys(
@@ -143,7 +143,7 @@ def test_a_commit_that_fails_leaves_the_old_one_named() -> None:
     assert after["serving"] == CONVERGED["serving"]
     assert after["sources"][0]["commit"] == NEW
     assert _states(after)["render"] == "Failed"
-    rows = {row.type: row for row in summary.conditions_of(after)}
+    rows = {row.type: row for row in status.status_conditions(after)}
     assert (rows["Ready"].reason, rows["Stalled"].status) == ("KindNotAllowed", "True")
 
 
@@ -171,7 +171,7 @@ def test_pods_that_crash_later_degrade() -> None:
     crash = step.failed(phase.DEPLOYMENT, "CrashLooping", "ends again and again")
     after = _status(_until("rollout", crash), CONVERGED)
     assert (after["phase"], after["message"]) == ("Degraded", "ends again and again")
-    types = {row.type for row in summary.conditions_of(after)}
+    types = {row.type for row in status.status_conditions(after)}
     assert not types & {"Stalled", "Reconciling"}
     assert _status(READY, after)["phase"] == "Ready"
 
@@ -193,7 +193,7 @@ def test_an_old_verdict_does_not_outlive_its_inputs() -> None:
     same = _status(replace(waits, generation=1), failed, generation=1)
     changed = _status(replace(waits, generation=2), failed, generation=2)
     assert (same["phase"], changed["phase"]) == ("Failed", "Building")
-    assert not {row.type for row in summary.conditions_of(changed)} & {"Stalled"}
+    assert not {row.type for row in status.status_conditions(changed)} & {"Stalled"}
 
 
 def test_moments_move_with_their_state() -> None:
@@ -203,9 +203,9 @@ def test_moments_move_with_their_state() -> None:
     row = running["steps"][-1]
     assert row == {"name": "rollout", "state": "Running", "message": "0 of 1", "startedAt": STAMP}
     ended = _status(READY, running, now=LATER)["steps"][-1]
-    assert (ended["startedAt"], ended["finishedAt"]) == (STAMP, summary.timestamp(LATER))
+    assert (ended["startedAt"], ended["finishedAt"]) == (STAMP, status.timestamp(LATER))
     again = _status(_until("rollout", waits), _status(READY, running, now=LATER), now=LATER)
-    assert again["steps"][-1]["startedAt"] == summary.timestamp(LATER)
+    assert again["steps"][-1]["startedAt"] == status.timestamp(LATER)
     assert "finishedAt" not in again["steps"][-1]
 
 

@@ -10,13 +10,13 @@ import pytest
 
 from windlass.gateways.crashes import Crashes
 from windlass.objects.names import Key
-from windlass.runtime import failure, summary
+from windlass.runtime import controller, status
 from windlass.runtime.events import ObjectRef
 from windlass.runtime.outcome import Outcome, Verdict
-from windlass.runtime.reporter import Sighting, notices
+from windlass.runtime.reporter import StatusSnapshot, condition_events
 
 KEY, OTHER = Key("ns", "site"), Key("ns", "other")
-CRASH = failure.outcome_of(RuntimeError("canary"))
+CRASH = controller.failure_outcome(RuntimeError("canary"))
 WELL = Outcome(Verdict("True", "Synced", "m"))
 
 
@@ -28,10 +28,10 @@ class Told:
         self.events: list[tuple[str, str, str, str]] = []
         self.crashes = Crashes(self, self, self.raw)  # type: ignore[arg-type]
 
-    def look(self, key: Key) -> Sighting | None:
+    def look(self, key: Key) -> StatusSnapshot | None:
         return None
 
-    async def report(self, key: Key, seen: Sighting | None, outcome: Outcome) -> None:
+    async def report(self, key: Key, seen: StatusSnapshot | None, outcome: Outcome) -> None:
         self.outcomes.append(outcome)
 
     async def record(
@@ -63,7 +63,7 @@ async def test_the_third_crash_in_a_row_is_an_event(told: Told) -> None:
     await told.passed(CRASH, CRASH, key=OTHER)
     assert await told.passed(CRASH, Outcome.postponed(1.0), CRASH) == 0
     assert await told.passed(CRASH) == 1
-    assert told.events == [("site", "Warning", failure.INTERNAL, "7")]
+    assert told.events == [("site", "Warning", controller.INTERNAL, "7")]
     assert await told.passed(CRASH, CRASH) == 1
 
 
@@ -80,7 +80,7 @@ async def test_the_condition_tells_of_the_first(told: Told) -> None:
     await told.passed(CRASH, WELL)
     first, second = told.outcomes
     assert (first.ready, first.backoff) == (CRASH.ready, True)
-    new = summary.summarise({}, first, generation=1, now=datetime.now(UTC))
-    assert notices({}, new, first) == ()
-    assert [notice.reason for notice in notices({}, new, CRASH)] == [failure.INTERNAL]
+    new = status.build_status({}, first, generation=1, now=datetime.now(UTC))
+    assert condition_events({}, new, first) == ()
+    assert [notice.reason for notice in condition_events({}, new, CRASH)] == [controller.INTERNAL]
     assert second is WELL

@@ -12,12 +12,12 @@ from windlass.objects.names import GVR, Identity, Key
 from windlass.reverser.announcer import Announcer
 from windlass.reverser.decide import announcement
 from windlass.runtime.events import EventRecorder
-from windlass.runtime.outcome import Notice
+from windlass.runtime.outcome import OutcomeEvent
 
 HERE = Key("ns", "here")
 
 
-async def _recorded(*told: tuple[Key, Notice, str]) -> list[str]:
+async def _recorded(*told: tuple[Key, OutcomeEvent, str]) -> list[str]:
     """The reasons of the events that come of these tellings."""
     api = FakeApi()
     recorder = EventRecorder(api, "windlass.dev/reverser", clock=HandClock())
@@ -42,13 +42,13 @@ async def test_a_transition_told_twice_is_one_event() -> None:
 
 async def test_a_destination_that_is_gone_gets_no_event() -> None:
     """There is nothing left to tell it to."""
-    notice = Notice("Normal", "BranchCreated", "m")
+    notice = OutcomeEvent("Normal", "BranchCreated", "m")
     assert await _recorded((Key("ns", "gone"), notice, "x")) == []
 
 
 async def test_too_many_events_are_left_out() -> None:
     """Telling never waits; what does not fit is dropped."""
-    many = [(HERE, Notice("Normal", "BranchCreated", f"m{n}"), str(n)) for n in range(400)]
+    many = [(HERE, OutcomeEvent("Normal", "BranchCreated", f"m{n}"), str(n)) for n in range(400)]
     assert len(await _recorded(*many)) == 256
 
 

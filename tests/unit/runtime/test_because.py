@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from windlass.objects.names import Object
-from windlass.runtime import summary
-from windlass.runtime.outcome import Outcome, Verdict, joined
+from windlass.runtime import status as runtime_status
+from windlass.runtime.outcome import Outcome, Verdict, join_outcomes
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FAILED = Verdict("False", "CloneFailed", "AuthFailed: no")
 
 
 def _reasons(outcome: Outcome) -> dict[str, str]:
-    status: Object = summary.summarise({}, outcome, generation=1, now=NOW)
+    status: Object = runtime_status.build_status({}, outcome, generation=1, now=NOW)
     return {row["type"]: row["reason"] for row in status["conditions"]}
 
 
@@ -25,7 +25,7 @@ def test_stalled_and_reconciling_may_have_a_reason_of_their_own() -> None:
     assert _reasons(busy) == {"Ready": "CloneFailed", "Reconciling": "Reconciling"}
     plain = Outcome(FAILED, stalled=True)
     assert _reasons(plain) == {"Ready": "CloneFailed", "Stalled": "CloneFailed"}
-    assert joined(Outcome(Verdict("True", "Fine", "")), stalled).because == "AuthFailed"
+    assert join_outcomes(Outcome(Verdict("True", "Fine", "")), stalled).because == "AuthFailed"
 
 
 def test_a_postponed_pass_reports_nothing_and_comes_back() -> None:

@@ -11,7 +11,7 @@ import pytest
 import structlog
 
 from windlass.base.errors import Fatal, Retryable, Stalled, Waiting, WindlassError
-from windlass.runtime.controller import Controller, Passed
+from windlass.runtime.controller import Controller, ReconcileResult
 from windlass.runtime.outcome import Outcome, Verdict
 from windlass.runtime.queue import KeyedQueue
 
@@ -60,7 +60,7 @@ async def run_for(
     reconcile: Callable[[str], Awaitable[Outcome]],
     *keys: str,
     reporter: Remembering | None = None,
-    passes: list[Passed] | None = None,
+    passes: list[ReconcileResult] | None = None,
     workers: int = 2,
 ) -> KeyedQueue[str]:
     """A controller over `keys` for that long."""
@@ -226,7 +226,7 @@ async def test_shutdown_with_drain_ends_run_after_the_work() -> None:
 
 async def test_passes_are_counted_by_result() -> None:
     """Whoever counts hears of each pass: its result and its time."""
-    passes: list[Passed] = []
+    passes: list[ReconcileResult] = []
     script = Scripted(
         gone=[Outcome.gone()],
         stalled=[Stalled("S", "m")],

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.runtime.fakes import FakeApi, HandClock, thing
 from windlass.base.redaction import process
 from windlass.kube.errors import Forbidden
-from windlass.runtime.events import EventRecorder, ObjectRef, cut
+from windlass.runtime.events import EventRecorder, ObjectRef, cut_note
 
 COMPONENT = "windlass.dev/reverser"
 
@@ -79,7 +79,7 @@ async def test_names_stay_within_the_limits(name: str) -> None:
 @pytest.mark.parametrize("text", ["x" * 5000, "ü" * 900, "a" + "€" * 500])
 def test_a_note_is_cut_by_bytes(text: str) -> None:
     """The API server counts bytes; no character is cut in two."""
-    note = cut(text)
+    note = cut_note(text)
     assert len(note.encode()) <= 1024
     assert note.endswith("…")
     assert text.startswith(note[:-1])
@@ -87,7 +87,7 @@ def test_a_note_is_cut_by_bytes(text: str) -> None:
 
 def test_a_short_note_is_kept() -> None:
     """Exactly the limit is not cut."""
-    assert cut("x" * 1024) == "x" * 1024
+    assert cut_note("x" * 1024) == "x" * 1024
 
 
 async def test_a_note_carries_no_credential() -> None:

@@ -34,14 +34,16 @@ def thing(*finalizers: str) -> Object:
 
 
 async def _add(server: Server, obj: Object) -> None:
-    await finalizer.add(server, KIND, obj, "ours", field_manager="m")
+    await finalizer.add_finalizer(server, KIND, obj, "ours", field_manager="m")
 
 
 async def test_those_of_others_stay() -> None:
     """Ours is put behind them and taken from among them, at the version that was seen."""
     server = Server()
     await _add(server, thing("theirs"))
-    await finalizer.remove(server, KIND, thing("a", "ours", "b"), "ours", field_manager="m")
+    await finalizer.remove_finalizer(
+        server, KIND, thing("a", "ours", "b"), "ours", field_manager="m"
+    )
     assert [patch["finalizers"] for patch in server.patches] == [["theirs", "ours"], ["a", "b"]]
     assert {(patch["uid"], patch["resourceVersion"]) for patch in server.patches} == {("u", "7")}
 
@@ -50,7 +52,7 @@ async def test_nothing_is_written_twice() -> None:
     """What is there is not added, what is not there is not removed."""
     server = Server()
     await _add(server, thing("ours"))
-    await finalizer.remove(server, KIND, thing("theirs"), "ours", field_manager="m")
+    await finalizer.remove_finalizer(server, KIND, thing("theirs"), "ours", field_manager="m")
     assert not server.patches
 
 
@@ -58,7 +60,7 @@ async def test_a_newer_version_is_no_error() -> None:
     """Whoever wrote in between leads back here; one that is gone needs nothing."""
     await _add(Server(Conflict(409, "Conflict", "modified")), thing())
     gone = Server(NotFound(404, "NotFound", "gone"))
-    await finalizer.remove(gone, KIND, thing("ours"), "ours", field_manager="m")
+    await finalizer.remove_finalizer(gone, KIND, thing("ours"), "ours", field_manager="m")
     busy = Server(Conflict(409, "Conflict", "modified"))
     with pytest.raises(Conflict):
-        await finalizer.remove(busy, KIND, thing("ours"), "ours", field_manager="m")
+        await finalizer.remove_finalizer(busy, KIND, thing("ours"), "ours", field_manager="m")

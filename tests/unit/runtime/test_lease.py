@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.runtime.fakes import FakeApi, LoopClock
 from windlass.kube.errors import Unavailable
-from windlass.runtime.lease import LEASES, Leadership
+from windlass.runtime.lease import LEASES, LeaderElection
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -33,9 +33,9 @@ def stand(
     *,
     holder_is_dead: Callable[[str], bool] = lambda _: False,
     clock: LoopClock | None = None,
-) -> Leadership:
+) -> LeaderElection:
     """A candidate."""
-    return Leadership(
+    return LeaderElection(
         api,
         namespace="system",
         name="windlass-leader",
@@ -59,7 +59,7 @@ def now() -> float:
 class Running:
     """Candidates that stand while the block lasts."""
 
-    def __init__(self, *candidates: Leadership) -> None:
+    def __init__(self, *candidates: LeaderElection) -> None:
         self.candidates = candidates
         self.tasks: list[asyncio.Task[None]] = []
 

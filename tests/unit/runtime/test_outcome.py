@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from windlass.objects.condition import Condition
-from windlass.runtime.outcome import Notice, Outcome, Verdict, joined
+from windlass.runtime.outcome import Outcome, OutcomeEvent, Verdict, join_outcomes
 
 FINE = Outcome(Verdict("True", "Ready", "fine"))
 BUSY = Outcome(Verdict("False", "GitRepoConfigNotReady", "soon"), reconciling=True)
@@ -24,7 +24,7 @@ def test_stalled_wins_over_reconciling() -> None:
 @pytest.mark.parametrize("gates", [(STUCK, BUSY, FINE), (FINE, BUSY, STUCK), (BUSY, STUCK, FINE)])
 def test_the_gravest_gate_speaks(gates: tuple[Outcome, ...]) -> None:
     """Whatever the order of the gates, Stalled stays."""
-    outcome = joined(*gates)
+    outcome = join_outcomes(*gates)
     assert outcome.stalled
     assert not outcome.reconciling
     assert outcome.ready == STUCK.ready
@@ -33,17 +33,17 @@ def test_the_gravest_gate_speaks(gates: tuple[Outcome, ...]) -> None:
 def test_of_equals_the_first_speaks() -> None:
     """Two waits: the first reason is told."""
     later = Outcome(Verdict("False", "Validating", "later"), reconciling=True)
-    assert joined(BUSY, later).ready == BUSY.ready
+    assert join_outcomes(BUSY, later).ready == BUSY.ready
 
 
 def test_gone_wins_over_all() -> None:
     """An object that is gone has nothing more to say."""
-    assert joined(STUCK, Outcome.gone()).is_gone
+    assert join_outcomes(STUCK, Outcome.gone()).is_gone
 
 
 def test_joining_adds_up() -> None:
     """Conditions, fields and events of all gates are kept; the shortest wait wins."""
-    notice = Notice("Normal", "Synced", "m")
+    notice = OutcomeEvent("Normal", "Synced", "m")
     first = replace(
         FINE, requeue_after=60, fields={"a": 1, "b": 1}, withdrawn=frozenset({"Gate", "Old"})
     )
@@ -54,7 +54,7 @@ def test_joining_adds_up() -> None:
         conditions=(Condition("Gate", "True", "Open", ""),),
         events=(notice,),
     )
-    outcome = joined(first, second, BUSY)
+    outcome = join_outcomes(first, second, BUSY)
     assert outcome.requeue_after == 30
     assert outcome.fields == {"a": 1, "b": 2}
     assert [row.type for row in outcome.conditions] == ["Gate"]

@@ -13,9 +13,9 @@ from windlass.base.errors import Retryable
 from windlass.kube.errors import Conflict, Unavailable
 from windlass.objects.names import GVR, Key
 from windlass.runtime.events import EventRecorder
-from windlass.runtime.outcome import Notice, Outcome, Verdict
+from windlass.runtime.outcome import Outcome, OutcomeEvent, Verdict
 from windlass.runtime.reporter import Reporter
-from windlass.runtime.requests import ANNOTATIONS
+from windlass.runtime.status import ANNOTATIONS
 
 THINGS = GVR("example.dev", "v1", "things")
 KEY = Key("ns", "a")
@@ -207,7 +207,7 @@ async def test_progress_is_no_warning() -> None:
 async def test_notices_come_with_a_transition_or_a_request() -> None:
     """An outcome's own events are recorded when something changed, and once per request."""
     world = World()
-    notice = Notice("Normal", "SuspendedRequest", "asked while suspended")
+    notice = OutcomeEvent("Normal", "SuspendedRequest", "asked while suspended")
     outcome = replace(Outcome.suspended("m"), events=(notice,))
     await world.passed(outcome)
     await world.passed(outcome)
@@ -226,7 +226,7 @@ async def test_a_notice_that_stands_alone_needs_no_condition_to_change() -> None
     """It is recorded with the write that it belongs to, and not again."""
     world = World()
     await world.passed(Outcome.suspended("m"))
-    notice = Notice("Normal", "Deployed", "revision 2 is ready", stands_alone=True)
+    notice = OutcomeEvent("Normal", "Deployed", "revision 2 is ready", stands_alone=True)
     outcome = replace(Outcome.suspended("m"), events=(notice,), fields={"revision": 2})
     await world.passed(outcome)
     await world.passed(outcome)

@@ -15,7 +15,7 @@ from windlass.objects.names import Key
 from windlass.reverser.decide import destination_report, repository_report, rule_report
 from windlass.reverser.decide.destination_report import Progress
 from windlass.reverser.decide.rules import Resolution
-from windlass.runtime import failure, reporter, summary
+from windlass.runtime import controller, reporter, status
 from windlass.runtime.outcome import Outcome
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -41,14 +41,14 @@ def _environment(finding: step.Finding) -> Outcome:
 
 
 FAILURES = {
-    "a pass that waits for what is missing": failure.outcome_of(
+    "a pass that waits for what is missing": controller.failure_outcome(
         Waiting("GitRepoConfigNotFound", "no", after=30.0)
     ),
-    "a pass that is told when to come again": failure.outcome_of(
+    "a pass that is told when to come again": controller.failure_outcome(
         Retryable("TooManyRequests", "no", after=2.0)
     ),
-    "a pass that broke": failure.outcome_of(RuntimeError("boom")),
-    "a pass that needs somebody": failure.outcome_of(Stalled("AccessDenied", "no")),
+    "a pass that broke": controller.failure_outcome(RuntimeError("boom")),
+    "a pass that needs somebody": controller.failure_outcome(Stalled("AccessDenied", "no")),
     "a remote that is away during a push": _destination(Retryable("GitUnavailable", "away")),
     "a push that loses every race": _destination(Retryable("PushRaced", "late")),
     "a full disk": _destination(Retryable("DiskFull", "full")),
@@ -78,8 +78,8 @@ PROGRESS = {
 
 def _weights(outcome: Outcome) -> list[str]:
     assert outcome.ready is not None
-    new = summary.summarise({}, outcome, generation=1, now=NOW)
-    found = reporter.notices({}, new, outcome)
+    new = status.build_status({}, outcome, generation=1, now=NOW)
+    found = reporter.condition_events({}, new, outcome)
     return [notice.weight for notice in found if notice.reason == outcome.ready.reason]
 
 

@@ -20,7 +20,7 @@ from windlass.base.errors import WindlassError
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.objects.names import GVR, Object
-from windlass.runtime.owned import Owned
+from windlass.runtime.owned import OwnedObjects
 from windlass_dev.cluster import kubeconfig, ports
 from windlass_dev.cluster.local_cluster import LocalCluster
 
@@ -85,7 +85,7 @@ async def install(
     ]
     async with Connection.open(kubeconfig=desk.admin_kubeconfig) as connection:
         api = Api(connection)
-        owned = Owned(api, _FIELD_MANAGER)
+        owned = OwnedObjects(api, _FIELD_MANAGER)
         live = await _list_existing(api, {document["kind"] for document in documents})
         documents[-1] = _keep_completed_url(documents[-1], live.get(_identity(documents[-1])), url)
         found = [

@@ -20,44 +20,44 @@ from collections.abc import Iterator, Sequence
 from windlass.environments.decide import phase
 from windlass.environments.decide.step import Finding
 from windlass.objects.names import Object
-from windlass.runtime.outcome import Notice
-from windlass.runtime.summary import conditions_of
+from windlass.runtime.outcome import OutcomeEvent
+from windlass.runtime.status import status_conditions
 
 
 def grounds(
     findings: Sequence[tuple[str, Finding]], namespace_uid: str, status: Object
-) -> Iterator[Notice]:
+) -> Iterator[OutcomeEvent]:
     """What happened to the namespace and its fence."""
     found = dict(findings)
     if namespace_uid and namespace_uid != status.get("namespaceUID"):
         message = found["namespace"].condition.message
-        yield Notice("Normal", "NamespaceCreated", message, stands_alone=True)
+        yield OutcomeEvent("Normal", "NamespaceCreated", message, stands_alone=True)
     fence = found.get("policies")
     if fence is not None and not fence.ends and not _stood(status):
-        yield Notice("Normal", "PoliciesApplied", fence.condition.message)
+        yield OutcomeEvent("Normal", "PoliciesApplied", fence.condition.message)
     if fence is not None and fence.warning and fence.warning not in _said(status):
-        yield Notice("Warning", "EnforcementAbsent", fence.warning, stands_alone=True)
+        yield OutcomeEvent("Warning", "EnforcementAbsent", fence.warning, stands_alone=True)
 
 
-def rollout(finding: Finding, status: Object, number: int) -> Iterator[Notice]:
+def rollout(finding: Finding, status: Object, number: int) -> Iterator[OutcomeEvent]:
     """What happened to revision `number`."""
     served = (status.get("serving") or {}).get("revision") == number
     if not finding.ends and not served:
         text = f"revision {number} is ready"
-        yield Notice("Normal", "Deployed", text, stands_alone=True)
+        yield OutcomeEvent("Normal", "Deployed", text, stands_alone=True)
     elif not finding.ends and status.get("phase") == "Degraded":
-        yield Notice("Normal", "Recovered", f"revision {number} is ready again")
+        yield OutcomeEvent("Normal", "Recovered", f"revision {number} is ready again")
     elif finding.condition.status == "False" and served and status.get("phase") != "Degraded":
-        yield Notice("Warning", "Degraded", finding.condition.message)
+        yield OutcomeEvent("Warning", "Degraded", finding.condition.message)
     elif finding.ends and not served and phase.is_terminal(finding.condition, was_ready=False):
-        yield Notice("Warning", "RolloutStuck", finding.condition.message)
+        yield OutcomeEvent("Warning", "RolloutStuck", finding.condition.message)
 
 
 def _said(status: Object) -> str:
-    rows = {row.type: row.message for row in conditions_of(status)}
+    rows = {row.type: row.message for row in status_conditions(status)}
     return rows.get(phase.POLICIES, "")
 
 
 def _stood(status: Object) -> bool:
-    rows = {row.type: row.status for row in conditions_of(status)}
+    rows = {row.type: row.status for row in status_conditions(status)}
     return rows.get(phase.POLICIES) == "True"

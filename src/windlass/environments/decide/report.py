@@ -18,8 +18,8 @@ from windlass.environments.decide.phase import Circumstances, Standing
 from windlass.environments.decide.step import Finding
 from windlass.objects.condition import Condition
 from windlass.objects.names import JSON, Object
-from windlass.runtime.outcome import READY, Notice, Outcome, Verdict
-from windlass.runtime.summary import conditions_of, timestamp
+from windlass.runtime.outcome import READY, Outcome, OutcomeEvent, Verdict
+from windlass.runtime.status import status_conditions, timestamp
 
 STEPS = (
     "namespace",
@@ -83,7 +83,7 @@ class Account:
     routes: tuple[str, ...] = ()
     retry_at: str = ""
     poll_seconds: float | None = None
-    events: tuple[Notice, ...] = ()
+    events: tuple[OutcomeEvent, ...] = ()
     generation: int = 0
     unknown: str = ""
     hooks: frozenset[When] | None = None
@@ -123,7 +123,7 @@ def completed(environment: Object, found: Outcome) -> Outcome:
     status = environment.get("status") or {}
     if found.ready is None:
         return found
-    said = {row.type: row.status for row in conditions_of(status)}
+    said = {row.type: row.status for row in status_conditions(status)}
     known = str(found.fields.get("phase") or status.get("phase") or "")
     agreed = phase.agreed(
         known,
@@ -139,12 +139,14 @@ def completed(environment: Object, found: Outcome) -> Outcome:
 
 def is_isolated(status: Object) -> bool:
     """Whether a status says that the isolation is in force."""
-    return any(row.type == phase.POLICIES and row.status == "True" for row in conditions_of(status))
+    return any(
+        row.type == phase.POLICIES and row.status == "True" for row in status_conditions(status)
+    )
 
 
 def _conditions(account: Account, status: Object) -> dict[str, Condition]:
     """Those that were said before, and over them those that this pass found."""
-    known = {row.type: _current(row, account) for row in conditions_of(status)}
+    known = {row.type: _current(row, account) for row in status_conditions(status)}
     return {**known, **_said(account)}
 
 

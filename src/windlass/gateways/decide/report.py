@@ -35,7 +35,7 @@ from windlass.gateways.decide.status_report import written
 from windlass.git.format import failures
 from windlass.objects.condition import Condition
 from windlass.objects.names import JSON
-from windlass.runtime.outcome import Notice, Outcome, Verdict
+from windlass.runtime.outcome import Outcome, OutcomeEvent, Verdict
 
 REPO_CLONED = "RepoCloned"
 ALL_SYNCED = "AllGatewaysSynced"
@@ -131,7 +131,7 @@ def outcome(found: Findings) -> Outcome:
         transient=word.backoff,
         warns=word.warns,
         # A pause is somebody's wish, not a failure.
-        events=(Notice("Normal", "Paused", _PAUSED),) if found.is_paused else (),
+        events=(OutcomeEvent("Normal", "Paused", _PAUSED),) if found.is_paused else (),
     )
 
 

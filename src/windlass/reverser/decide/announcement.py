@@ -7,27 +7,27 @@ destination, once for each transition.
 from __future__ import annotations
 
 from windlass.objects.names import Identity
-from windlass.runtime.outcome import Notice
+from windlass.runtime.outcome import OutcomeEvent
 from windlass.telemetry.reasons import EventReason
 
 _MOST_NAMED = 3
 
 
-def of_push(branch: str, folder: str, *, creates: bool, claims: bool) -> tuple[Notice, ...]:
+def of_push(branch: str, folder: str, *, creates: bool, claims: bool) -> tuple[OutcomeEvent, ...]:
     """What an acknowledged push did beside bringing files."""
     found = []
     if creates:
         text = f"branch {branch} was made"
-        found.append(Notice("Normal", EventReason.BRANCH_CREATED, text))
+        found.append(OutcomeEvent("Normal", EventReason.BRANCH_CREATED, text))
     if claims:
         text = f"folder {folder} of branch {branch} belongs to this destination now"
-        found.append(Notice("Normal", EventReason.DESTINATION_CLAIMED, text))
+        found.append(OutcomeEvent("Normal", EventReason.DESTINATION_CLAIMED, text))
     return tuple(found)
 
 
-def rewound(branch: str, tip: str, lost: str) -> Notice:
+def rewound(branch: str, tip: str, lost: str) -> OutcomeEvent:
     """The server's history no longer holds what we pushed."""
-    return Notice(
+    return OutcomeEvent(
         "Warning",
         EventReason.REMOTE_REWOUND,
         f"branch {branch} was rewritten: {tip[:8]} does not descend from {lost[:8]}, which was "
@@ -35,9 +35,9 @@ def rewound(branch: str, tip: str, lost: str) -> Notice:
     )
 
 
-def moved(branch: str, folder: str, remote: str) -> Notice:
+def moved(branch: str, folder: str, remote: str) -> OutcomeEvent:
     """A destination writes somewhere else from now on."""
-    return Notice(
+    return OutcomeEvent(
         "Normal",
         EventReason.DESTINATION_MOVED,
         f"folder {folder} of branch {branch} on {remote} is no longer written; what it holds "
@@ -45,29 +45,29 @@ def moved(branch: str, folder: str, remote: str) -> Notice:
     )
 
 
-def forbidden(scope: str, why: str) -> Notice:
+def forbidden(scope: str, why: str) -> OutcomeEvent:
     """Objects that we may not list or watch."""
-    return Notice(
+    return OutcomeEvent(
         "Warning",
         EventReason.TYPE_FORBIDDEN,
         f"{scope} may not be read: {why}; its files stay as they are until it may",
     )
 
 
-def undecodable(identity: Identity, why: str) -> Notice:
+def undecodable(identity: Identity, why: str) -> OutcomeEvent:
     """An object that cannot be read without guessing."""
-    return Notice(
+    return OutcomeEvent(
         "Warning",
         EventReason.OBJECT_UNDECODABLE,
         f"{identity} cannot be read: {why}; its file stays as it is until it can",
     )
 
 
-def exposed(identities: tuple[Identity, ...]) -> Notice:
+def exposed(identities: tuple[Identity, ...]) -> OutcomeEvent:
     """Files in Git that show values which are redacted from now on."""
     named = ", ".join(map(str, identities[:_MOST_NAMED]))
     more = len(identities) - _MOST_NAMED
-    return Notice(
+    return OutcomeEvent(
         "Warning",
         EventReason.SECRETS_EXPOSED,
         f"{named}{f' and {more} more' if more > 0 else ''}: the file in Git held values in plain "

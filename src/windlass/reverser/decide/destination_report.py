@@ -30,7 +30,7 @@ from windlass.base.errors import Stalled, Waiting, WindlassError
 from windlass.objects.condition import Condition, Status
 from windlass.objects.names import JSON, Object
 from windlass.reverser.decide.hearing import Standing
-from windlass.runtime.outcome import READY, Notice, Outcome, Verdict
+from windlass.runtime.outcome import READY, Outcome, OutcomeEvent, Verdict
 from windlass.telemetry.reasons import EventReason
 
 SYNCED = "Synced"
@@ -196,26 +196,26 @@ _ATTRIBUTED: dict[Standing, str] = {
 
 def _turns(
     before: Mapping[str, Condition], progress: Progress, *, is_new: bool
-) -> Iterator[Notice]:
+) -> Iterator[OutcomeEvent]:
     """The events of what turned, beside those that Ready's own reasons are."""
     ready, synced, told = (before.get(one) for one in (READY, SYNCED, ATTRIBUTED))
     if SECRETS_PROTECTED not in before:
-        yield Notice("Normal", EventReason.SECRETS_REDACTED, _SECRETS.message)
+        yield OutcomeEvent("Normal", EventReason.SECRETS_REDACTED, _SECRETS.message)
     recovered = ready is not None and ready.reason == EventReason.GIT_UNAVAILABLE
     if recovered and progress.is_open and progress.trouble is None:
         text = "the remote answers again; what waited is written"
-        yield Notice("Normal", EventReason.GIT_RECOVERED, text)
+        yield OutcomeEvent("Normal", EventReason.GIT_RECOVERED, text)
     pushed = progress.synced and progress.last_time is not None
     if pushed and (is_new or synced is None or synced.reason == SEEDING):
         text = f"first sync completed: {_counted(progress.objects, 'object')} mirrored"
-        yield Notice("Normal", EventReason.FIRST_SYNC_COMPLETED, text)
+        yield OutcomeEvent("Normal", EventReason.FIRST_SYNC_COMPLETED, text)
     deaf = told is not None and told.reason == "NoAdmissionCalls"
     if progress.attributed == "NoAdmissionCalls" and not deaf:
         text = "objects change, but no admission call arrives"
-        yield Notice("Warning", EventReason.ATTRIBUTION_LOST, text)
+        yield OutcomeEvent("Warning", EventReason.ATTRIBUTION_LOST, text)
     if progress.attributed == "Receiving" and deaf:
         text = "admission calls arrive again"
-        yield Notice("Normal", EventReason.ATTRIBUTION_RECOVERED, text)
+        yield OutcomeEvent("Normal", EventReason.ATTRIBUTION_RECOVERED, text)
 
 
 _SECRETS = Condition(

@@ -5,6 +5,14 @@ never both; `observedGeneration` is the generation the pass looked at; a transit
 time moves only with its condition's status. Readers that follow kstatus therefore
 see: Reconciling or an older observedGeneration = in progress, Stalled = failed.
 Summarising the same outcome again yields the same status, so nothing is written.
+
+Reconcile requests: annotations by which a person says "look now".
+
+Any new value of either annotation is a request. The newest one is acknowledged in
+`status.lastHandledReconcileAt`: values that are RFC 3339 times are compared as times
+and beat values that are not; among the others our own annotation beats the foreign
+one. The choice depends on the annotations alone, so an acknowledged pair stays
+acknowledged.
 """
 
 from __future__ import annotations
@@ -16,13 +24,44 @@ from datetime import UTC, datetime
 from windlass.base.redaction import process, visible
 from windlass.objects.condition import Condition, Status, merged
 from windlass.objects.names import JSON, Object
-from windlass.runtime import requests
 from windlass.runtime.outcome import READY, RECONCILING, STALLED, SUMMARY_TYPES, Outcome
+
+ANNOTATIONS = ("windlass.dev/requestedAt", "reconcile.fluxcd.io/requestedAt")
+ACKNOWLEDGEMENT = "lastHandledReconcileAt"
+
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+def newest_request(annotations: Mapping[str, str]) -> str | None:
+    """The newest request an object carries, handled or not."""
+    values = [annotations[name] for name in ANNOTATIONS if annotations.get(name)]
+    return max(values, key=_moment, default=None)
+
+
+def pending_request(status: Object, annotations: Mapping[str, str]) -> str | None:
+    """The request that `status` does not acknowledge yet."""
+    value = newest_request(annotations)
+    return value if value != status.get(ACKNOWLEDGEMENT) else None
+
+
+def object_annotations(obj: Object) -> dict[str, str]:
+    """The request annotations of an object."""
+    found: JSON = (obj.get("metadata") or {}).get("annotations") or {}
+    return {name: found[name] for name in ANNOTATIONS if isinstance(found.get(name), str)}
+
+
+def _moment(value: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        return _NEVER
+    return moment if moment.tzinfo is not None else _NEVER
+
 
 Transition = tuple[str, str, str]
 
 
-def summarise(
+def build_status(
     old: Object,
     outcome: Outcome,
     *,
@@ -31,7 +70,7 @@ def summarise(
     annotations: Mapping[str, str] | None = None,
 ) -> Object:
     """The status after a pass over `generation` that ended in `outcome`."""
-    before = conditions_of(old)
+    before = status_conditions(old)
     rows = [*_summary_rows(before, outcome), *outcome.conditions]
     spoken = {row.type for row in rows} | SUMMARY_TYPES | outcome.withdrawn
     kept = [row for row in before if row.type not in spoken]
@@ -41,9 +80,9 @@ def summarise(
         row.as_object() for row in sorted((*kept, *fresh), key=lambda row: row.type)
     ]
     new["observedGeneration"] = generation
-    request = requests.newest(annotations or {})
+    request = newest_request(annotations or {})
     if request is not None:
-        new[requests.ACKNOWLEDGEMENT] = request
+        new[ACKNOWLEDGEMENT] = request
     return new
 
 
@@ -58,7 +97,7 @@ def transitions(old: Object, new: Object) -> frozenset[Transition]:
     return _said(new) - _said(old)
 
 
-def conditions_of(status: Object) -> tuple[Condition, ...]:
+def status_conditions(status: Object) -> tuple[Condition, ...]:
     """The well-formed conditions of a status; the last of a type counts."""
     rows: JSON = status.get("conditions")
     if not isinstance(rows, list):
@@ -99,7 +138,7 @@ def _formed(row: JSON) -> bool:
 
 
 def _said(status: Object) -> frozenset[Transition]:
-    return frozenset((row.type, row.status, row.reason) for row in conditions_of(status))
+    return frozenset((row.type, row.status, row.reason) for row in status_conditions(status))
 
 
 def _difference(old: Object, new: Object) -> Object:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.runtime.line import Line
+from windlass.runtime.queue import KeyOrder
 
 
-def taken(line: Line[str], now: float = 0.0) -> list[str]:
+def taken(line: KeyOrder[str], now: float = 0.0) -> list[str]:
     """Everything the line hands out now."""
     keys = []
     while (key := line.take(now)) is not None:
@@ -17,7 +17,7 @@ def taken(line: Line[str], now: float = 0.0) -> list[str]:
 
 def test_keys_come_out_in_the_order_they_came_in() -> None:
     """A line is first in, first out."""
-    line: Line[str] = Line()
+    line: KeyOrder[str] = KeyOrder()
     for key in "cab":
         line.add(key, 0)
     assert taken(line) == ["c", "a", "b"]
@@ -25,7 +25,7 @@ def test_keys_come_out_in_the_order_they_came_in() -> None:
 
 def test_a_waiting_key_is_added_once() -> None:
     """Ten changes before a pass are one pass."""
-    line: Line[str] = Line()
+    line: KeyOrder[str] = KeyOrder()
     for _ in range(10):
         line.add("a", 0)
     assert taken(line) == ["a"]
@@ -33,7 +33,7 @@ def test_a_waiting_key_is_added_once() -> None:
 
 def test_a_key_added_while_worked_on_runs_once_more_after() -> None:
     """A change during a pass is seen by exactly one further pass, never by a parallel one."""
-    line: Line[str] = Line()
+    line: KeyOrder[str] = KeyOrder()
     line.add("a", 0)
     assert taken(line) == ["a"]
     line.add("a", 1)
@@ -47,7 +47,7 @@ def test_a_key_added_while_worked_on_runs_once_more_after() -> None:
 
 def test_a_key_that_runs_again_goes_to_the_end() -> None:
     """A busy key does not push out the others."""
-    line: Line[str] = Line()
+    line: KeyOrder[str] = KeyOrder()
     line.add("busy", 0)
     line.take(0)
     line.add("other", 1)
@@ -59,7 +59,7 @@ def test_a_key_that_runs_again_goes_to_the_end() -> None:
 @pytest.mark.parametrize("dues", [(5, 9), (9, 5)])
 def test_the_earliest_of_two_delays_wins(dues: tuple[float, float]) -> None:
     """A key has one due time, the earliest anybody wished for."""
-    line: Line[str] = Line()
+    line: KeyOrder[str] = KeyOrder()
     for due in dues:
         line.add_at("a", due)
     assert line.next_due() == 5
@@ -71,7 +71,7 @@ def test_the_earliest_of_two_delays_wins(dues: tuple[float, float]) -> None:
 
 def test_a_delay_outlives_a_pass_in_between() -> None:
     """An immediate pass does not swallow a wish for a later one."""
-    line: Line[str] = Line()
+    line: KeyOrder[str] = KeyOrder()
     line.add_at("a", 5)
     line.add("a", 1)
     assert taken(line, 1) == ["a"]
@@ -81,7 +81,7 @@ def test_a_delay_outlives_a_pass_in_between() -> None:
 
 def test_a_key_due_while_worked_on_runs_after() -> None:
     """A due time that comes during a pass is honoured after it."""
-    line: Line[str] = Line()
+    line: KeyOrder[str] = KeyOrder()
     line.add("a", 0)
     line.add_at("a", 5)
     line.take(0)
@@ -92,7 +92,7 @@ def test_a_key_due_while_worked_on_runs_after() -> None:
 
 def test_many_earlier_wishes_leave_no_heap_behind() -> None:
     """Ever earlier due times of one key do not pile up."""
-    line: Line[str] = Line()
+    line: KeyOrder[str] = KeyOrder()
     for due in range(10_000, 0, -1):
         line.add_at("a", due)
     assert len(line._heap) < 100
@@ -102,7 +102,7 @@ def test_many_earlier_wishes_leave_no_heap_behind() -> None:
 
 def test_closing_with_drain_serves_what_is_there() -> None:
     """Draining serves the line and what must run again, takes in nothing, and drops delays."""
-    line: Line[str] = Line()
+    line: KeyOrder[str] = KeyOrder()
     line.add("a", 0)
     line.take(0)
     line.add("a", 0)
@@ -121,7 +121,7 @@ def test_closing_with_drain_serves_what_is_there() -> None:
 
 def test_closing_without_drain_drops_all() -> None:
     """Dropping leaves only what workers already hold."""
-    line: Line[str] = Line()
+    line: KeyOrder[str] = KeyOrder()
     line.add("a", 0)
     line.take(0)
     line.add("a", 0)
@@ -135,4 +135,4 @@ def test_closing_without_drain_drops_all() -> None:
 def test_giving_back_what_nobody_took_is_an_error() -> None:
     """A worker cannot give back a key it does not have."""
     with pytest.raises(KeyError):
-        Line[str]().done("a", 0)
+        KeyOrder[str]().done("a", 0)

@@ -6,7 +6,7 @@ import pytest
 
 from windlass.base.errors import Fatal, Retryable, Stalled, Waiting, WindlassError, error_id
 from windlass.base.redaction import process
-from windlass.runtime import failure
+from windlass.runtime import controller
 from windlass.runtime.outcome import Outcome
 
 
@@ -26,7 +26,7 @@ from windlass.runtime.outcome import Outcome
 )
 def test_each_error_means_one_thing(error: Exception, flags: tuple[object, ...]) -> None:
     """The table: stalled, reconciling, requeue_after, backoff."""
-    outcome = failure.outcome_of(error)
+    outcome = controller.failure_outcome(error)
     said = (outcome.stalled, outcome.reconciling, outcome.requeue_after, outcome.backoff)
     assert said == flags
     assert outcome.ready is not None
@@ -35,7 +35,7 @@ def test_each_error_means_one_thing(error: Exception, flags: tuple[object, ...])
 
 def test_the_reason_of_our_errors_is_the_condition_reason() -> None:
     """What we raise is what the user reads."""
-    outcome = failure.outcome_of(Stalled("AccessDenied", "grant it in allowedNamespaces"))
+    outcome = controller.failure_outcome(Stalled("AccessDenied", "grant it in allowedNamespaces"))
     assert outcome.ready is not None
     assert outcome.ready.reason == "AccessDenied"
     assert outcome.ready.message == "grant it in allowedNamespaces"
@@ -43,7 +43,7 @@ def test_the_reason_of_our_errors_is_the_condition_reason() -> None:
 
 def test_the_text_of_an_unknown_error_stays_out_of_the_status() -> None:
     """Foreign text may hold a credential, so only its type is told."""
-    outcome = failure.outcome_of(RuntimeError("password=hunter2"))
+    outcome = controller.failure_outcome(RuntimeError("password=hunter2"))
     assert outcome.ready is not None
     assert outcome.ready.reason == "InternalError"
     assert "RuntimeError" in outcome.ready.message
@@ -65,7 +65,7 @@ def test_the_same_fault_has_the_same_id() -> None:
         except RuntimeError as error:
             return error
 
-    said = [failure.outcome_of(broken(text)).ready for text in ("one", "two")]
+    said = [controller.failure_outcome(broken(text)).ready for text in ("one", "two")]
     assert said[0] == said[1]
     assert said[0] is not None
     assert error_id(broken("three")) in said[0].message
@@ -76,7 +76,9 @@ def test_a_secret_in_our_message_is_redacted() -> None:
     """A credential that slipped into a message does not reach the status."""
     process.add("s3cr3t-value")
     try:
-        outcome: Outcome = failure.outcome_of(Retryable("R", "push with s3cr3t-value failed"))
+        outcome: Outcome = controller.failure_outcome(
+            Retryable("R", "push with s3cr3t-value failed")
+        )
     finally:
         process.discard("s3cr3t-value")
     assert outcome.ready is not None
@@ -87,7 +89,7 @@ def test_of_a_group_the_fatal_error_decides() -> None:
     """An error inside nested groups is found; Fatal first, then ours, then the first."""
     fatal, ours, foreign = Fatal("F", "m"), Waiting("W", "m", after=1), ValueError("x")
     nested = ExceptionGroup("outer", [foreign, ExceptionGroup("inner", [ours, fatal])])
-    assert failure.leading(nested) is fatal
-    assert failure.leading(ExceptionGroup("g", [foreign, ours])) is ours
-    assert failure.leading(ExceptionGroup("g", [foreign, KeyError("y")])) is foreign
-    assert failure.leading(foreign) is foreign
+    assert controller.root_cause(nested) is fatal
+    assert controller.root_cause(ExceptionGroup("g", [foreign, ours])) is ours
+    assert controller.root_cause(ExceptionGroup("g", [foreign, KeyError("y")])) is foreign
+    assert controller.root_cause(foreign) is foreign

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.runtime import requests
+from windlass.runtime import status
 
-OURS, FLUX = requests.ANNOTATIONS
+OURS, FLUX = status.ANNOTATIONS
 
 
 @pytest.mark.parametrize(
@@ -25,21 +25,21 @@ OURS, FLUX = requests.ANNOTATIONS
 )
 def test_the_newest_request_counts(annotations: dict[str, str], value: str | None) -> None:
     """Times beat words, later times beat earlier ones, among words ours beats the foreign one."""
-    assert requests.newest(annotations) == value
+    assert status.newest_request(annotations) == value
 
 
 def test_a_request_is_pending_until_it_is_acknowledged() -> None:
     """Pending means: the newest value is not the handled one."""
     annotations = {OURS: "b"}
-    assert requests.pending({}, annotations) == "b"
-    assert requests.pending({"lastHandledReconcileAt": "a"}, annotations) == "b"
-    assert requests.pending({"lastHandledReconcileAt": "b"}, annotations) is None
-    assert requests.pending({"lastHandledReconcileAt": "b"}, {}) is None
+    assert status.pending_request({}, annotations) == "b"
+    assert status.pending_request({"lastHandledReconcileAt": "a"}, annotations) == "b"
+    assert status.pending_request({"lastHandledReconcileAt": "b"}, annotations) is None
+    assert status.pending_request({"lastHandledReconcileAt": "b"}, {}) is None
 
 
 def test_only_the_request_annotations_are_read() -> None:
     """Other annotations, and odd values, are not requests."""
     obj = {"metadata": {"annotations": {OURS: "a", FLUX: 5, "x": "y"}}}
-    assert requests.annotations_of(obj) == {OURS: "a"}
-    assert requests.annotations_of({"metadata": {"annotations": None}}) == {}
-    assert requests.annotations_of({}) == {}
+    assert status.object_annotations(obj) == {OURS: "a"}
+    assert status.object_annotations({"metadata": {"annotations": None}}) == {}
+    assert status.object_annotations({}) == {}

@@ -11,9 +11,9 @@ import pytest
 from tests.unit.runtime import kstatus
 from tests.unit.runtime.fakes import START
 from windlass.objects.condition import Condition
-from windlass.runtime import summary
+from windlass.runtime import status
 from windlass.runtime.outcome import Outcome, Verdict
-from windlass.runtime.requests import ANNOTATIONS
+from windlass.runtime.status import ANNOTATIONS
 
 FINE = Outcome(Verdict("True", "Ready", "fine"))
 BUSY = Outcome(Verdict("False", "Validating", "soon"), reconciling=True)
@@ -25,7 +25,7 @@ def after(
 ) -> dict[str, Any]:
     """The status after one more pass."""
     now = START + timedelta(seconds=seconds)
-    return summary.summarise(old, outcome, generation=generation, now=now, **more)
+    return status.build_status(old, outcome, generation=generation, now=now, **more)
 
 
 def types(status: dict[str, Any]) -> dict[str, str]:
@@ -79,7 +79,7 @@ def test_a_hundred_equal_passes_write_nothing() -> None:
     first = after({}, outcome, annotations=annotations)
     for seconds in range(1, 101):
         again = after(first, outcome, seconds=seconds, annotations=annotations)
-        assert summary.status_patch(first, again) is None
+        assert status.status_patch(first, again) is None
     assert first["lastHandledReconcileAt"] == "go"
 
 
@@ -162,15 +162,15 @@ def test_the_patch_says_the_difference_only(
     old: dict[str, Any], new: dict[str, Any], patch: dict[str, Any] | None
 ) -> None:
     """Equal is None, gone is null, lists are replaced whole."""
-    assert summary.status_patch(old, new) == patch
+    assert status.status_patch(old, new) == patch
 
 
 def test_transitions_are_what_was_not_said_before() -> None:
     """A new message is no transition; a new reason is."""
     first = after({}, FINE)
-    assert summary.transitions({}, first) == {("Ready", "True", "Ready")}
-    assert not summary.transitions(first, after(first, Outcome(Verdict("True", "Ready", "new"))))
-    assert summary.transitions(first, after(first, STUCK)) == {
+    assert status.transitions({}, first) == {("Ready", "True", "Ready")}
+    assert not status.transitions(first, after(first, Outcome(Verdict("True", "Ready", "new"))))
+    assert status.transitions(first, after(first, STUCK)) == {
         ("Ready", "False", "AccessDenied"),
         ("Stalled", "True", "AccessDenied"),
     }

@@ -6,7 +6,7 @@ import pytest
 
 from windlass.base.errors import Retryable
 from windlass.objects.names import Object
-from windlass.runtime.recent import Recent
+from windlass.runtime.owned import RecentWrites
 
 
 class _Server:
@@ -30,7 +30,7 @@ class _Server:
 async def test_a_write_counts_until_the_cache_moves() -> None:
     """The cache's next version wins, whatever it is."""
     cache = {"a": b'{"v": 1}'}
-    recent: Recent[str] = Recent(cache.get)
+    recent: RecentWrites[str] = RecentWrites(cache.get)
     await recent.written("a", _Server(cache).write({"v": 2}))
     assert recent.newest("a") == {"v": 2}
     cache["a"] = b'{"v": 3}'
@@ -42,7 +42,7 @@ async def test_a_write_counts_until_the_cache_moves() -> None:
 async def test_what_others_made_of_a_write_is_not_hidden_by_it() -> None:
     """The cache heard of our write, and of a change of it, before we had the answer."""
     cache = {"a": b'{"v": 1}'}
-    recent: Recent[str] = Recent(cache.get)
+    recent: RecentWrites[str] = RecentWrites(cache.get)
     await recent.written("a", _Server(cache).write({"v": 2}, meanwhile=b'{"v": 3}'))
     assert recent.newest("a") == {"v": 3}
 
@@ -50,7 +50,7 @@ async def test_what_others_made_of_a_write_is_not_hidden_by_it() -> None:
 async def test_a_deletion_counts_like_a_write() -> None:
     """The cache still has it; we know better."""
     cache = {"a": b'{"v": 1}'}
-    recent: Recent[str] = Recent(cache.get)
+    recent: RecentWrites[str] = RecentWrites(cache.get)
     await recent.deleted("a", _Server(cache).delete())
     assert recent.newest("a") is None
     cache["a"] = b'{"v": 2}'
@@ -60,7 +60,7 @@ async def test_a_deletion_counts_like_a_write() -> None:
 async def test_a_creation_counts_before_the_cache_has_anything() -> None:
     """And goes with the first word of the cache."""
     cache: dict[str, bytes] = {}
-    recent: Recent[str] = Recent(cache.get)
+    recent: RecentWrites[str] = RecentWrites(cache.get)
     await recent.written("a", _Server(cache).write({"v": 1}))
     assert recent.newest("a") == {"v": 1}
     recent.forget("a")
@@ -70,7 +70,7 @@ async def test_a_creation_counts_before_the_cache_has_anything() -> None:
 async def test_a_failed_write_is_not_remembered() -> None:
     """What the server refused is not there."""
     cache = {"a": b'{"v": 1}'}
-    recent: Recent[str] = Recent(cache.get)
+    recent: RecentWrites[str] = RecentWrites(cache.get)
     with pytest.raises(Retryable):
         await recent.written("a", _Server(cache).refuse())
     assert recent.newest("a") == {"v": 1}

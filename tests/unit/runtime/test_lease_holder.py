@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from windlass.runtime.holder import Holder
+from windlass.runtime.lease import Holder
 
 ME = Holder("desk", "w1", 100, "aa")
 
