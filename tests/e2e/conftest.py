@@ -28,10 +28,10 @@ def preview_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 @pytest.fixture(scope="session")
 def node_operator(node_cluster: LocalCluster) -> Path:
     """The kubeconfig with exactly the operator's rights on the node's cluster."""
-    from windlass.api.install import Install
+    from windlass.api.install.installation import Installation
     from windlass_dev.cluster.installer import install
 
-    return asyncio.run(install(node_cluster, Install())).kubeconfig
+    return asyncio.run(install(node_cluster, Installation())).kubeconfig
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from tests.support import pod_network
 from tests.support.gateway_fleet import Fleet, controlling
 from tests.support.gitserver import commit_files, git_settings, serving
 from tests.support.waiting import eventually
-from windlass.api.registry import IGNITION_SYNCS
+from windlass.api.kinds.registry import IGNITION_SYNCS
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.objects.names import GVR

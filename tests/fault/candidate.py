@@ -7,7 +7,7 @@ import functools
 from pathlib import Path
 
 from tests.support.operator import Operator, free_port
-from windlass.api.install import Install
+from windlass.api.install.installation import Installation
 from windlass_dev.cluster import installer
 from windlass_dev.cluster.local_cluster import LocalCluster
 
@@ -15,7 +15,9 @@ from windlass_dev.cluster.local_cluster import LocalCluster
 @functools.cache
 def operator_kubeconfig(desk: LocalCluster) -> Path:
     """Install windlass on the desk; the kubeconfig with exactly the operator's rights."""
-    return asyncio.run(installer.install(desk, Install("windlass", "windlass-system"))).kubeconfig
+    return asyncio.run(
+        installer.install(desk, Installation("windlass", "windlass-system"))
+    ).kubeconfig
 
 
 class Candidate(Operator):

@@ -23,7 +23,7 @@ from tests.support.gitserver import Served, commit_files, files_at
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually, operating
 from tests.support.people import admin_of, swift_person
-from windlass.api.install import Install
+from windlass.api.install.installation import Installation
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.objects.names import GVR
@@ -233,7 +233,7 @@ def _hook(name: str) -> dict[str, Any]:
 
 
 def _our_hook(desk: LocalCluster) -> dict[str, Any]:
-    found = desk.api.request(f"{HOOKS}/{Install().webhook_configuration}")
+    found = desk.api.request(f"{HOOKS}/{Installation().webhook_configuration}")
     hook: dict[str, Any] = json.loads(found.text)
     return hook
 

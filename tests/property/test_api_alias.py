@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.api import environment
-from windlass.api.environment import EnvironmentSpec, ProjectRef
-from windlass.api.environment_source import EnvironmentSource, SingleCommit
+from windlass.api.kinds import environment
+from windlass.api.kinds.environment import EnvironmentSpec, ProjectRef
+from windlass.api.kinds.project_sources import EnvironmentSource, SingleCommit
 
 NAMES = st.sampled_from(["a", "b", "c", "d", "primary"])
 COMMITS = st.sampled_from(["", "HEAD", "a" * 40])
@@ -35,7 +35,7 @@ SPECS = st.one_of(
 @given(SPECS)
 def test_resolving_is_idempotent(spec: EnvironmentSpec) -> None:
     """A resolved spec is its own resolution and has one shape."""
-    once = environment.resolved(spec)
-    assert environment.resolved(once) == once
+    once = environment.canonical_spec(spec)
+    assert environment.canonical_spec(once) == once
     assert once.source is None
     assert once.sources is not None

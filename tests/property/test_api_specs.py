@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from tests.support.few_draws import maps_of, picks, planted
 from tests.support.kinds import kind_of
-from windlass.api.gitdestination import GitDestination
-from windlass.api.gitrepoconfig import GitRepoConfig, GitRepoConfigSpec
-from windlass.api.resource import Resource
-from windlass.api.validation import validate
+from windlass.api.kinds.gitdestination import GitDestination
+from windlass.api.kinds.gitrepoconfig import GitRepoConfig, GitRepoConfigSpec
+from windlass.api.schema.resource import Resource
+from windlass.api.schema.validation import validate
 from windlass.base.errors import Stalled
 from windlass.git.format import refs
 from windlass.git.format.remote import Remote

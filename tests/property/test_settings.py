@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 from tests.support.few_draws import picks, row
 from tests.support.matching import matching
 from windlass.app import settings_forms as forms
-from windlass.app import settings_pairs as pairs
 from windlass.app import settings_sources as sources
 from windlass.app.settings import TABLE, Settings
-from windlass.app.settings_forms import Address
+from windlass.app.settings_forms import ListenAddress
 from windlass.base.errors import Fatal
 
 
@@ -41,7 +40,7 @@ def column(form: Any) -> Sequence[Any] | None:
     """All values of a form of which every value is a choice."""
     if isinstance(form, forms.Bool):
         return (False, True)
-    if isinstance(form, forms.Choice):
+    if isinstance(form, forms.OneOf):
         return form.words
     if isinstance(form, forms.Cidr):
         return ("10.0.0.0/8", "192.0.2.1/32", "::/0", "fd00:ec2::/32")
@@ -52,10 +51,10 @@ def column(form: Any) -> Sequence[Any] | None:
     return None
 
 
-def _addresses(_: forms.Listen) -> st.SearchStrategy[Address]:
+def _addresses(_: forms.Listen) -> st.SearchStrategy[ListenAddress]:
     kinds, byte = ["", "localhost", 4, 16], range(256)
     return row(kinds, range(65536), *[byte] * 16).map(
-        lambda drawn: Address(
+        lambda drawn: ListenAddress(
             str(ip_address(bytes(drawn[2 : 2 + drawn[0]])))
             if isinstance(drawn[0], int)
             else drawn[0],
@@ -92,7 +91,7 @@ _values_by_form: dict[type, Any] = {
     forms.Listen: _addresses,
     forms.Several: _several,
     forms.Commas: _several,
-    pairs.Pairs: lambda form: matching(form.pattern, min_size=0, max_size=3).map(
+    forms.Pairs: lambda form: matching(form.pattern, min_size=0, max_size=3).map(
         lambda texts: tuple(dict(text.split("=", 1) for text in texts).items())
     ),
 }

@@ -28,7 +28,7 @@ from tests.support.gateway import TOKEN, Gateway
 from tests.support.gitserver import Served, commit_files, tips
 from tests.support.operator import eventually, free_port
 from tests.support.people import Swift
-from windlass.api.ignitionsync import IgnitionSync
+from windlass.api.kinds.ignitionsync import IgnitionSync
 from windlass.gateways.agent.state_directory import MEMORY
 from windlass.gateways.decide import metadata as metadatas
 from windlass.gateways.decide import owned, rights, routing, status_report, targets

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.support import lines
-from windlass.api.registry import KINDS
+from windlass.api.kinds.registry import KINDS
 from windlass_dev import directories
 from windlass_dev.cluster import cluster
 from windlass_dev.cluster.local_cluster import LocalCluster

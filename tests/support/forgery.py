@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from windlass.api.install import Install
+from windlass.api.install.installation import Installation
 from windlass.objects.names import GVR
 from windlass_dev.cluster.local_cluster import LocalCluster
 
@@ -25,7 +25,7 @@ _CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfig
 
 def address(desk: LocalCluster) -> str:
     """The URL that the API server calls, as it stands in the webhook configuration."""
-    found = desk.api.request(f"{_CONFIGURATIONS}/{Install().webhook_configuration}")
+    found = desk.api.request(f"{_CONFIGURATIONS}/{Installation().webhook_configuration}")
     assert found.ok, found
     url: str = json.loads(found.text)["webhooks"][0]["clientConfig"]["url"]
     return url

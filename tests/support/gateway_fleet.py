@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 
 from tests.support.gitserver import Served, git_settings
 from tests.support.waiting import eventually
-from windlass.api.registry import IGNITION_SYNCS
+from windlass.api.kinds.registry import IGNITION_SYNCS
 from windlass.base.clock import SystemClock
 from windlass.gateways.controller import GatewaysController, GatewaysSettings
 from windlass.gateways.decide import metadata, routing, status_report

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from windlass.api.ignitionsync import IgnitionSync
+from windlass.api.kinds.ignitionsync import IgnitionSync
 from windlass.gateways.decide import routing
 from windlass.gateways.decide.discovery import Gateway
 from windlass.gateways.decide.gateway import Pod

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from windlass.api.kind import Kind
-from windlass.api.registry import KINDS
+from windlass.api.kinds.registry import KINDS
+from windlass.api.schema.kind import Kind
 
 _BY_NAME = {kind.name: kind for kind in KINDS}
 

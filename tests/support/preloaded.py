@@ -25,13 +25,13 @@ import windlass.gateways.agent.process  # noqa: E402
 import windlass.telemetry.logs  # noqa: E402
 import windlass_dev.cli.entry_point  # noqa: E402
 import windlass_dev.cli.local_run  # noqa: E402
-from windlass.api import crd  # noqa: E402
-from windlass.api.registry import KINDS  # noqa: E402
+from windlass.api.install import crd  # noqa: E402
+from windlass.api.kinds.registry import KINDS  # noqa: E402
 
 __all__ = ["anyio", "cryptography", "encodings", "httpcore2", "uvicorn", "windlass", "windlass_dev"]
 
 for _kind in KINDS:
-    crd.document(_kind)
+    crd.crd_manifest(_kind)
 
 # A child that collects garbage need not look at all of this, nor copy its pages.
 gc.collect()

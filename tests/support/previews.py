@@ -16,8 +16,8 @@ from prometheus_client import CollectorRegistry
 
 from tests.support.gitserver import Served, commit_files, git_settings
 from tests.support.waiting import eventually
-from windlass.api import environment, project
-from windlass.api.install import Install
+from windlass.api.install.installation import Installation
+from windlass.api.kinds import environment, project
 from windlass.base.clock import SystemClock
 from windlass.environments.controller import EnvironmentsController, EnvironmentsSettings
 from windlass.environments.decide.owned_objects import Subject
@@ -334,7 +334,7 @@ async def previews(
     `kubeconfig` is that of an operator that is installed already.
     """
     if kubeconfig is None:
-        kubeconfig = (await install(desk, Install())).kubeconfig
+        kubeconfig = (await install(desk, Installation())).kubeconfig
     name = f"app-{namespace}"
     repository = served.create(name, {"deploy/all.yaml": CONFIG_MAP})
     settings = EnvironmentsSettings(

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tests.support.server_loop import server_loop
-from windlass.api import webhook
+from windlass.api.install import webhook
 from windlass.objects.names import Object
 from windlass.web import admission
 from windlass.web.admission import AdmissionRequest
@@ -99,7 +99,7 @@ def registered(
     The deadline is longer than the operator's: these tests are about who, not how fast.
     `dry_runs` has it asked about those as well.
     """
-    document = webhook.document(name, "nowhere", found.authority, found.url)
+    document = webhook.webhook_configuration(name, "nowhere", found.authority, found.url)
     hook = document["webhooks"][0]
     hook["timeoutSeconds"] = 10
     if dry_runs:

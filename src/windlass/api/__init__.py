@@ -1,1 +1,1 @@
-"""Every custom resource as a typed value with its schema."""
+"""Custom resources: their declaration, the kinds, and what has to be installed for them."""

@@ -1,1 +1,1 @@
-"""Joins rooms into a process."""
+"""Puts the capabilities together into the controller process, and reads its settings."""

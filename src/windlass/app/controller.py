@@ -1,14 +1,14 @@
-"""The controller role: one process tree that leads, or stands by.
+"""The controller role: one process that leads, or stands by.
 
     controller ── probes, metrics
         └── while leading: gateways
-                           reverser ── witness (a process of its own)
+                           reverser ── admission webhook (a process of its own)
                            environments
 
-SIGTERM stops intake, writes what waits, then frees the lease. Losing the lease ends all
-parts at once; the process goes on as a candidate. No part writes to the API server or to
-Git without the lease, also not when it wakes from a pause: both ask right before. A part
-that cannot work yet is begun again by itself and disturbs no other.
+SIGTERM stops intake, writes what is pending, then releases the lease. Losing the lease ends all
+capabilities at once; the process goes on as a candidate. No capability writes to the API server
+or to Git without the lease, also not when it wakes from a pause: both check right before. A
+capability that cannot work yet is restarted by itself and disturbs no other.
 """
 
 from __future__ import annotations
@@ -18,19 +18,21 @@ import contextlib
 import signal
 from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
+from typing import Protocol
 
 import structlog
 from prometheus_client import CollectorRegistry
 
-from windlass.api.install import Install
-from windlass.app import part
-from windlass.app.environments_part import EnvironmentsPart
-from windlass.app.gateways_part import GatewaysPart
-from windlass.app.part import Part
-from windlass.app.reverser_part import ReverserPart
+from windlass.api.install.installation import Installation
+from windlass.app.controller_capabilities import (
+    EnvironmentsCapability,
+    GatewaysCapability,
+    ReverserCapability,
+)
 from windlass.app.settings import Settings
 from windlass.base import memory
 from windlass.base.clock import Clock, SystemClock
+from windlass.base.errors import Fatal, WindlassError
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.reverser.tally import Tally
@@ -42,7 +44,34 @@ from windlass.telemetry.reverser import ReverserMetrics
 from windlass.web import endpoints
 from windlass.web.server import Server
 
+_RESTART_SECONDS = 2.0
+
 _log = structlog.get_logger(__name__)
+
+
+class Capability(Protocol):
+    """A capability; `run` works until cancelled, `unready` says why it does not yet."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def run(self) -> None: ...
+
+    def unready(self) -> str | None: ...
+
+
+async def run_with_restarts(part: Capability) -> None:
+    """Run a part, and begin it again after a fault that may pass."""
+    while True:
+        try:
+            await part.run()
+        except Fatal:
+            raise
+        except WindlassError as error:
+            _log.warning(
+                "cannot work yet", part=part.name, reason=error.reason, message=error.message
+            )
+            await asyncio.sleep(_RESTART_SECONDS)
 
 
 class ControllerRole:
@@ -52,7 +81,7 @@ class ControllerRole:
         self._settings = settings
         self._connection = connection
         self._clock = clock
-        self._install = Install(settings.release, settings.namespace)
+        self._install = Installation(settings.release, settings.namespace)
         self._registry = CollectorRegistry()
         self._tally = Tally(ReverserMetrics(self._registry))
         self._holder = Holder.local()
@@ -77,15 +106,15 @@ class ControllerRole:
             clock=self._clock,
         )
 
-    def _all_parts(self) -> tuple[Part, ...]:
+    def _all_parts(self) -> tuple[Capability, ...]:
         return (
-            GatewaysPart(
+            GatewaysCapability(
                 self._settings,
                 self._fenced,
                 GatewayMetrics(self._registry),
                 clock=self._clock,
             ),
-            ReverserPart(
+            ReverserCapability(
                 self._settings,
                 self._fenced,
                 self._tally,
@@ -93,7 +122,7 @@ class ControllerRole:
                 may_push=self._may_write,
                 clock=self._clock,
             ),
-            EnvironmentsPart(
+            EnvironmentsCapability(
                 self._settings,
                 self._fenced,
                 EnvironmentMetrics(self._registry),
@@ -134,7 +163,7 @@ class ControllerRole:
         try:
             async with asyncio.TaskGroup() as group:
                 for each in self._parts:
-                    group.create_task(part.keep(each), name=each.name)
+                    group.create_task(run_with_restarts(each), name=each.name)
         except BaseExceptionGroup as error:
             raise controller.root_cause(error) from error
 
@@ -154,7 +183,7 @@ class ControllerRole:
         async with Server(app, address.host, address.port, flag="--metrics-bind-address"):
             yield
 
-    def _readiness(self, each: Part) -> endpoints.Check:
+    def _readiness(self, each: Capability) -> endpoints.Check:
         """Why a part does not work yet; a candidate that could lead at any time is ready."""
 
         def unready() -> str | None:

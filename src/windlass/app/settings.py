@@ -16,15 +16,13 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
 from windlass.app import settings_forms as forms
-from windlass.app import settings_pairs as pairs
-from windlass.app.settings_forms import Address, Form
-from windlass.app.settings_pairs import Pair
+from windlass.app.settings_forms import Form, ListenAddress, Pair
 from windlass.telemetry.log_setup import LogFormat, LogLevel
 
 T = TypeVar("T")
 
 NoiseFilter = Literal["default", "off"]
-Capability = Literal["gateways", "reverser", "environments"]
+CapabilityName = Literal["gateways", "reverser", "environments"]
 Enforcement = Literal["assume", "absent"]
 PodSecurity = Literal["restricted", "baseline"]
 
@@ -62,21 +60,21 @@ def _declare(form: Form[T], default: str, help: str) -> T:  # noqa: A002
 
 
 _RESOURCES = forms.Several(forms.RESOURCE)
-_NOISE_FILTERS: forms.Choice[NoiseFilter] = forms.Choice(get_args(NoiseFilter))
-_CAPABILITIES: forms.Choice[Capability] = forms.Choice(get_args(Capability))
-_ENFORCEMENTS: forms.Choice[Enforcement] = forms.Choice(get_args(Enforcement))
-_LEVELS: forms.Choice[PodSecurity] = forms.Choice(get_args(PodSecurity))
-_LOG_FORMATS: forms.Choice[LogFormat] = forms.Choice(get_args(LogFormat))
-_LOG_LEVELS: forms.Choice[LogLevel] = forms.Choice(get_args(LogLevel))
+_NOISE_FILTERS: forms.OneOf[NoiseFilter] = forms.OneOf(get_args(NoiseFilter))
+_CAPABILITY_NAMES: forms.OneOf[CapabilityName] = forms.OneOf(get_args(CapabilityName))
+_ENFORCEMENTS: forms.OneOf[Enforcement] = forms.OneOf(get_args(Enforcement))
+_POD_SECURITY_LEVELS: forms.OneOf[PodSecurity] = forms.OneOf(get_args(PodSecurity))
+_LOG_FORMATS: forms.OneOf[LogFormat] = forms.OneOf(get_args(LogFormat))
+_LOG_LEVELS: forms.OneOf[LogLevel] = forms.OneOf(get_args(LogLevel))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Every setting of a process, resolved."""
 
-    capabilities: tuple[Capability, ...] = _declare(
-        forms.Commas(_CAPABILITIES, needs_one=True),
-        ",".join(get_args(Capability)),
+    capabilities: tuple[CapabilityName, ...] = _declare(
+        forms.Commas(_CAPABILITY_NAMES, needs_one=True),
+        ",".join(get_args(CapabilityName)),
         "What this operator does; leave out what nobody needs.",
     )
     enable_watch_ingestion: bool = _declare(
@@ -186,7 +184,7 @@ class Settings:
         forms.UID, "", "What templates of gateways call this cluster."
     )
     gateways_protected_paths: tuple[str, ...] = _declare(
-        forms.Several(forms.BELOW),
+        forms.Several(forms.RELATIVE_PATH),
         "",
         "Paths below a gateway's data directory that are never written or deleted, beside ours.",
     )
@@ -220,31 +218,33 @@ class Settings:
         "and warns of the others. `windlass check --network-probe` measures it.",
     )
     environments_untrusted_pod_security: PodSecurity = _declare(
-        _LEVELS, "restricted", "Pod Security level of untrusted Environments."
+        _POD_SECURITY_LEVELS, "restricted", "Pod Security level of untrusted Environments."
     )
     environments_untrusted_runtime_class_name: str = _declare(
-        forms.NAME, "", "RuntimeClass of the pods of untrusted Environments."
+        forms.OPTIONAL_OBJECT_NAME, "", "RuntimeClass of the pods of untrusted Environments."
     )
     environments_untrusted_node_selector: tuple[Pair, ...] = _declare(
-        pairs.LABELS, "", "Labels of the nodes on which untrusted Environments run."
+        forms.LABEL_PAIRS, "", "Labels of the nodes on which untrusted Environments run."
     )
     environments_untrusted_quota: tuple[Pair, ...] = _declare(
-        pairs.AMOUNTS,
+        forms.QUOTA_PAIRS,
         "",
         "What untrusted Environments may use, never more than the Project's default quota; half "
         "of that where nothing is said.",
     )
     environments_storage_classes: tuple[str, ...] = _declare(
-        forms.Several(forms.OBJECT),
+        forms.Several(forms.OBJECT_NAME),
         "",
         "StorageClasses that claims of Environments may use; empty allows every class with a "
         "provisioner.",
     )
     environments_csi_drivers: tuple[str, ...] = _declare(
-        forms.Several(forms.OBJECT), "", "CSI drivers that pods of Environments may use inline."
+        forms.Several(forms.OBJECT_NAME),
+        "",
+        "CSI drivers that pods of Environments may use inline.",
     )
     environments_schedulers: tuple[str, ...] = _declare(
-        forms.Several(forms.OBJECT),
+        forms.Several(forms.OBJECT_NAME),
         "",
         "Schedulers that pods of Environments may name, beside default-scheduler.",
     )
@@ -290,7 +290,7 @@ class Settings:
         "2s",
         "Time between attempts to get or renew the lease; shorter than the renew deadline.",
     )
-    webhook_bind_address: Address = _declare(
+    webhook_bind_address: ListenAddress = _declare(
         forms.Listen(), "0.0.0.0:9443", "Where admission is answered."
     )
     webhook_certificate_addresses: tuple[str, ...] = _declare(
@@ -299,8 +299,10 @@ class Settings:
         "IP addresses by which the API server calls the webhook, beside the name of its Service; "
         "the webhook's certificate names them.",
     )
-    metrics_bind_address: Address = _declare(forms.Listen(), ":8080", "Where metrics are served.")
-    health_probe_bind_address: Address = _declare(
+    metrics_bind_address: ListenAddress = _declare(
+        forms.Listen(), ":8080", "Where metrics are served."
+    )
+    health_probe_bind_address: ListenAddress = _declare(
         forms.Listen(), ":8081", "Where /healthz and /readyz are served."
     )
     log_format: LogFormat = _declare(
@@ -317,17 +319,17 @@ TABLE: tuple[Setting, ...] = tuple(
 )
 
 
-def reference() -> str:
+def reference_table() -> str:
     """The table as Markdown."""
     rows = [
         "| Flag and file key | Variable | Default | Value | Meaning |",
         "|---|---|---|---|---|",
-        *(_row(setting) for setting in TABLE),
+        *(_reference_row(setting) for setting in TABLE),
     ]
     return "\n".join(rows) + "\n"
 
 
-def _row(setting: Setting) -> str:
+def _reference_row(setting: Setting) -> str:
     default = setting.form.write(setting.default)
     shown = f"`{default}`" if default else ""
     return (

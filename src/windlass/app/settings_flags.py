@@ -1,7 +1,8 @@
-"""Makes the table of settings into options of a typer command.
+"""Turns the table of settings into options of a typer command.
 
-`@accepts_settings` puts every setting, with `--config`, among a command's options and
-hands the command one resolved `Settings` as its argument `settings`.
+`@accepts_settings` adds every setting, and `--config`, to a command's options and passes the
+command one resolved `Settings` as its argument `settings`. YAML is loaded only when a command
+runs: `--help` must stay fast.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def _option(line: Setting) -> inspect.Parameter:
 
 
 def _metavar(line: Setting) -> str:
-    if isinstance(line.form, forms.Choice):
+    if isinstance(line.form, forms.OneOf):
         return "|".join(line.form.words)
     return type(line.form).__name__.upper()
 

@@ -1,7 +1,9 @@
-"""The forms a setting's value may have.
+"""The forms that the value of a setting may have.
 
-A form reads text, whichever source it comes from, and writes a value back so that
-reading it again gives the same value. `expected` ends the sentence "expected ...".
+A form parses text, whichever source it comes from, and writes a value back so that parsing it
+again gives the same value. `expected` ends the sentence "expected ...". `Pairs` are names with
+their values as one setting: `cpu=1,memory=2Gi`, no name twice. The names of a quota repeat those
+of the API: every command reads settings, and few of them need the API for anything else.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ class Form(Protocol[T]):
     def write(self, value: T) -> str: ...
 
 
-class Address(NamedTuple):
+class ListenAddress(NamedTuple):
     """Where a server listens; the empty host is every address, port 0 a free port."""
 
     host: str
@@ -102,7 +104,7 @@ class Duration:
 
 
 @dataclass(frozen=True)
-class Choice(Generic[L]):
+class OneOf(Generic[L]):
     """One of a few words."""
 
     words: tuple[L, ...]
@@ -185,13 +187,13 @@ class Listen:
 
     expected: str = "host:port or :port, like 127.0.0.1:8080, [::1]:8080 or :8080"
 
-    def read(self, text: str) -> Address:
+    def read(self, text: str) -> ListenAddress:
         found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9A-Za-z.-]*)):([0-9]{1,5})", text)
         if found is None or int(found[3]) > 65535:
             raise ValueError(text)
-        return Address(found[1] or found[2], int(found[3]))
+        return ListenAddress(found[1] or found[2], int(found[3]))
 
-    def write(self, value: Address) -> str:
+    def write(self, value: ListenAddress) -> str:
         host = f"[{value.host}]" if ":" in value.host else value.host
         return f"{host}:{value.port}"
 
@@ -242,8 +244,8 @@ class Commas(Generic[T]):
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 
 LABEL = Text(_LABEL, "a name of lower-case letters, digits and dashes")
-NAME = Text(rf"({_LABEL}(\.{_LABEL})*)?", "the name of an object, or nothing")
-OBJECT = Text(rf"{_LABEL}(\.{_LABEL})*", "the name of an object")
+OPTIONAL_OBJECT_NAME = Text(rf"({_LABEL}(\.{_LABEL})*)?", "the name of an object, or nothing")
+OBJECT_NAME = Text(rf"{_LABEL}(\.{_LABEL})*", "the name of an object")
 KEY_PREFIX = Text(r"[0-9A-Za-z][0-9A-Za-z_./-]{0,315}", "the beginning of a key, like example.com/")
 RESOURCE = Text(
     rf"({_LABEL}(\.{_LABEL})*/)?[a-z][a-z0-9]*",
@@ -259,7 +261,7 @@ HOST = Text(
 CIDR = Cidr()
 IP = Ip()
 UID = Text(r"[0-9A-Za-z-]{0,64}", "a uid of letters, digits and dashes, or nothing")
-BELOW = Text(
+RELATIVE_PATH = Text(
     r"(?!\.{1,2}(/|$))[A-Za-z0-9_.-]+(/(?!\.{1,2}(/|$))[A-Za-z0-9_.-]+)*",
     "a relative path like config/resources/plant",
 )
@@ -267,3 +269,52 @@ PROGRAM = Text(
     r"(/[^\x00]+|[A-Za-z0-9][A-Za-z0-9_.-]*)?",
     "the absolute path of a program, its name on PATH, or nothing",
 )
+
+
+Pair = tuple[str, str]
+
+_WORD = r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
+_DOMAIN = r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?"
+_AMOUNT = "[1-9][0-9]{0,17}([KMGTPE]i|[mkMGTPE])?"
+_NUMBER = "[1-9][0-9]{0,4}"
+
+QUOTA_AMOUNTS = ("cpu", "memory", "limitsCpu", "limitsMemory", "storage", "ephemeralStorage")
+"""What a quota says as an amount."""
+
+QUOTA_COUNTS = ("pods", "persistentVolumeClaims", "services", "jobs", "secrets", "configMaps")
+"""What a quota says as a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Any number of `name=value` with commas between them, each of a given shape."""
+
+    pattern: str
+    what: str
+
+    @property
+    def expected(self) -> str:
+        return f"a list with commas, empty for none, each {self.what}, none of them twice"
+
+    def read(self, text: str) -> tuple[Pair, ...]:
+        parts = [part.strip() for part in text.split(",")] if text.strip() else []
+        pairs = tuple(self._pair(part) for part in parts)
+        if len(dict(pairs)) != len(pairs):
+            raise ValueError(text)
+        return pairs
+
+    def write(self, value: tuple[Pair, ...]) -> str:
+        return ",".join(f"{name}={said}" for name, said in value)
+
+    def _pair(self, text: str) -> Pair:
+        if not re.fullmatch(self.pattern, text):
+            raise ValueError(text)
+        name, _, value = text.partition("=")
+        return name, value
+
+
+QUOTA_PAIRS = Pairs(
+    rf"({'|'.join(QUOTA_AMOUNTS)})={_AMOUNT}|({'|'.join(QUOTA_COUNTS)})={_NUMBER}",
+    "an amount of a quota like cpu=1, memory=2Gi or pods=10",
+)
+LABEL_PAIRS = Pairs(rf"({_DOMAIN}/)?{_WORD}=({_WORD})?", "a label like pool=previews")

@@ -1,8 +1,8 @@
-"""Resolves the table of settings from flags, variables, a file.
+"""Resolves the table of settings from flags, variables and a file.
 
-All problems of all sources are reported together. Each names the setting, where the
-value stood, the value, and what was expected. A name nobody declared is an error with
-the nearest declared one: a misspelt setting would otherwise silently keep its default.
+All errors of all sources are reported together. Each names the setting, where the value came
+from, the value, and what was expected. An undeclared name is an error that suggests the nearest
+declared one: a misspelled setting would otherwise silently keep its default.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SERVICE = re.compile(rf"({PREFIX}[A-Z0-9_]+)_SERVICE_HOST")
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class SourcedValue:
     """A value as it stood in a source; a list stays a list of texts."""
 
     value: str | Sequence[str]
@@ -60,7 +60,7 @@ def resolve(
     """
     named = environment.get(FILE_VARIABLE, "")
     path = file or (Path(named) if named else None)
-    text = _read(path) if path else ""
+    text = _read_file(path) if path else ""
     return resolve_texts(flags=flags, environment=environment, text=text, file_name=str(path))
 
 
@@ -83,7 +83,7 @@ def resolve_texts(
         # Every source is read, so that a bad value hidden by a better source is found too.
         for layer in reversed(layers):
             if setting.name in layer:
-                _take(setting, layer[setting.name], values, problems)
+                _assign(setting, layer[setting.name], values, problems)
     if problems:
         raise Fatal("SettingsInvalid", "\n".join(problems))
     settings = Settings(**values)
@@ -109,23 +109,24 @@ def _check_lease(settings: Settings) -> None:
 
 def as_flags(settings: Settings) -> list[str]:
     """The flags that give these settings."""
-    return [_as_flag(line, text) for line, texts in _written(settings) for text in texts]
+    return [_as_flag(line, text) for line, texts in _formatted_values(settings) for text in texts]
 
 
 def as_environment(settings: Settings) -> dict[str, str]:
     """The variables that give these settings, as a child process needs them."""
-    return {line.variable: ",".join(texts) for line, texts in _written(settings)}
+    return {line.variable: ",".join(texts) for line, texts in _formatted_values(settings)}
 
 
 def as_file(settings: Settings) -> str:
     """The file that gives these settings."""
     content = {
-        line.name: texts if line.repeated else texts[0] for line, texts in _written(settings)
+        line.name: texts if line.repeated else texts[0]
+        for line, texts in _formatted_values(settings)
     }
     return yaml.safe_dump(content, sort_keys=False)
 
 
-def _written(settings: Settings) -> Iterator[tuple[Setting, list[str]]]:
+def _formatted_values(settings: Settings) -> Iterator[tuple[Setting, list[str]]]:
     for line in TABLE:
         value = getattr(settings, line.attribute)
         if line.repeated:
@@ -140,45 +141,53 @@ def _as_flag(line: Setting, text: str) -> str:
     return f"{line.flag}={text}"
 
 
-def _take(setting: Setting, given: Given, values: dict[str, Any], problems: list[str]) -> None:
+def _assign(
+    setting: Setting, given: SourcedValue, values: dict[str, Any], problems: list[str]
+) -> None:
     if not isinstance(given.value, str) and not setting.repeated:
         problems.append(f"{given.source}: one value is needed, {setting.form.expected}")
         return
     try:
-        values[setting.attribute] = _parsed(setting, given.value)
+        values[setting.attribute] = _parse(setting, given.value)
     except ValueError:
-        shown = process.clean(_shown(given.value), limit=_MAX_SHOWN)
+        shown = process.clean(_display_text(given.value), limit=_MAX_SHOWN)
         problems.append(f"{given.source}: {shown!r} is not {setting.form.expected}")
 
 
-def _parsed(setting: Setting, value: str | Sequence[str]) -> Any:
+def _parse(setting: Setting, value: str | Sequence[str]) -> Any:
     if isinstance(value, str):
         return setting.form.read(value.strip())
     return tuple(item for text in value for item in setting.form.read(text))
 
 
-def _shown(value: str | Sequence[str]) -> str:
+def _display_text(value: str | Sequence[str]) -> str:
     return value if isinstance(value, str) else ", ".join(value)
 
 
-def _from_flags(flags: Mapping[str, str | Sequence[str]], problems: list[str]) -> dict[str, Given]:
+def _from_flags(
+    flags: Mapping[str, str | Sequence[str]], problems: list[str]
+) -> dict[str, SourcedValue]:
     known = {setting.name for setting in TABLE}
-    problems += [_unknown(f"--{name}", (f"--{k}" for k in known)) for name in flags.keys() - known]
-    return {name: Given(value, f"flag --{name}") for name, value in flags.items()}
+    problems += [
+        _unknown_name(f"--{name}", (f"--{k}" for k in known)) for name in flags.keys() - known
+    ]
+    return {name: SourcedValue(value, f"flag --{name}") for name, value in flags.items()}
 
 
-def _from_environment(environment: Mapping[str, str], problems: list[str]) -> dict[str, Given]:
+def _from_environment(
+    environment: Mapping[str, str], problems: list[str]
+) -> dict[str, SourcedValue]:
     by_variable = {setting.variable: setting.name for setting in TABLE}
     ours = {name for name in environment if name.startswith(PREFIX)}
-    strange = ours - by_variable.keys() - OTHER_VARIABLES - _links(environment)
-    problems += [_unknown(f"variable {n}", by_variable, n) for n in sorted(strange)]
+    strange = ours - by_variable.keys() - OTHER_VARIABLES - _service_link_variables(environment)
+    problems += [_unknown_name(f"variable {n}", by_variable, n) for n in sorted(strange)]
     return {
-        by_variable[name]: Given(environment[name], f"variable {name}")
+        by_variable[name]: SourcedValue(environment[name], f"variable {name}")
         for name in sorted(ours & by_variable.keys())
     }
 
 
-def _links(environment: Mapping[str, str]) -> set[str]:
+def _service_link_variables(environment: Mapping[str, str]) -> set[str]:
     """Variables the kubelet sets in every pod for Services whose names begin like ours."""
     services = [found[1] for name in environment if (found := _SERVICE.fullmatch(name))]
     return {
@@ -189,11 +198,11 @@ def _links(environment: Mapping[str, str]) -> set[str]:
     }
 
 
-def _from_file(text: str, file_name: str, problems: list[str]) -> dict[str, Given]:
+def _from_file(text: str, file_name: str, problems: list[str]) -> dict[str, SourcedValue]:
     try:
         root = yaml.compose(text, Loader=yaml.BaseLoader)
     except yaml.YAMLError as error:
-        problems.append(f"{file_name}: not YAML{_place(error)}")
+        problems.append(f"{file_name}: not YAML{_line_hint(error)}")
         return {}
     if root is None:
         return {}
@@ -203,24 +212,26 @@ def _from_file(text: str, file_name: str, problems: list[str]) -> dict[str, Give
     return _from_mapping(root, file_name, problems)
 
 
-def _from_mapping(root: yaml.MappingNode, file_name: str, problems: list[str]) -> dict[str, Given]:
+def _from_mapping(
+    root: yaml.MappingNode, file_name: str, problems: list[str]
+) -> dict[str, SourcedValue]:
     known = {setting.name for setting in TABLE}
-    layer: dict[str, Given] = {}
+    layer: dict[str, SourcedValue] = {}
     for key, value in root.value:
         name = str(key.value)
         source = f"{file_name} line {key.start_mark.line + 1}, {name}"
         if name not in known:
-            problems.append(_unknown(source, known, name))
+            problems.append(_unknown_name(source, known, name))
         elif name in layer:
             problems.append(f"{source}: given a second time")
-        elif (given := _plain(value)) is None:
+        elif (given := _scalar_or_list(value)) is None:
             problems.append(f"{source}: a plain value or a list of plain values is needed")
         else:
-            layer[name] = Given(given, source)
+            layer[name] = SourcedValue(given, source)
     return layer
 
 
-def _plain(node: yaml.Node) -> str | list[str] | None:
+def _scalar_or_list(node: yaml.Node) -> str | list[str] | None:
     if isinstance(node, yaml.ScalarNode):
         return str(node.value)
     if isinstance(node, yaml.SequenceNode) and all(
@@ -230,18 +241,18 @@ def _plain(node: yaml.Node) -> str | list[str] | None:
     return None
 
 
-def _unknown(what: str, known: Iterable[str], name: str = "") -> str:
+def _unknown_name(what: str, known: Iterable[str], name: str = "") -> str:
     nearest = difflib.get_close_matches(name or what, list(known), n=1, cutoff=0.5)
     advice = f"; did you mean {nearest[0]}?" if nearest else ""
     return f"{process.clean(what, limit=2 * _MAX_SHOWN)}: there is no such setting{advice}"
 
 
-def _place(error: yaml.YAMLError) -> str:
+def _line_hint(error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
     return f" near line {mark.line + 1}" if mark is not None else ""
 
 
-def _read(path: Path) -> str:
+def _read_file(path: Path) -> str:
     try:
         content = path.read_bytes()
     except OSError as error:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 _GIB = 1024**3
-_AROUND = Path("/etc/windlass")
+_MOUNT_ROOT = Path("/etc/windlass")
 
 
 def agent(
@@ -33,19 +33,19 @@ def agent(
     pod_info: Annotated[
         Path,
         typer.Option(envvar="POD_INFO_PATH", help="Directory with `annotations` and `labels`."),
-    ] = _AROUND / "podinfo",
+    ] = _MOUNT_ROOT / "podinfo",
     api_key_file: Annotated[
         Path, typer.Option(envvar="API_KEY_FILE", help="The gateway's API token, name:secret.")
-    ] = _AROUND / "api-key/apiKey",
+    ] = _MOUNT_ROOT / "api-key/apiKey",
     git_auth: Annotated[
         Path, typer.Option(envvar="GIT_AUTH_PATH", help="The Git Secret's keys as files.")
-    ] = _AROUND / "git-auth",
+    ] = _MOUNT_ROOT / "git-auth",
     git_ca: Annotated[
         Path, typer.Option(envvar="GIT_CA_PATH", help="Directory with the Git server's ca.crt.")
-    ] = _AROUND / "git-ca",
+    ] = _MOUNT_ROOT / "git-ca",
     gateway_ca: Annotated[
         Path, typer.Option(envvar="GATEWAY_CA_FILE", help="Authority of the gateway's own.")
-    ] = _AROUND / "gateway-ca/ca.crt",
+    ] = _MOUNT_ROOT / "gateway-ca/ca.crt",
     git_insecure_hosts: Annotated[
         str,
         typer.Option(
@@ -99,14 +99,14 @@ def agent(
         store_bytes=store_bytes,
         git=GitSettings(run_directory=run_path, insecure_hosts=hosts),
         kubeconfig=kubeconfig,
-        health=_address(health_probe_bind_address, "--health-probe-bind-address"),
-        metrics=_address(metrics_bind_address, "--metrics-bind-address"),
+        health=_parse_address(health_probe_bind_address, "--health-probe-bind-address"),
+        metrics=_parse_address(metrics_bind_address, "--metrics-bind-address"),
         plan=("127.0.0.1", plan_port),
     )
     asyncio.run(process.run(settings))
 
 
-def _address(text: str, option: str) -> tuple[str, int]:
+def _parse_address(text: str, option: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65535:
         raise typer.BadParameter("write it as HOST:PORT or :PORT", param_hint=option)

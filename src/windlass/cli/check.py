@@ -1,7 +1,7 @@
-"""`windlass check`: measures what windlass relies on, with the rights of whoever asks.
+"""`windlass check`: measures what windlass relies on, with the rights of the current user.
 
-Exit codes: 0 means that it holds, 1 that it does not, that nothing is known, or an error, 2
-that the command line is wrong. Results go to stdout, everything else to stderr.
+Exit codes: 0 means that it holds, 1 that it does not, that the result is unknown, or an error,
+2 that the command line is wrong. Results go to stdout, everything else to stderr.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ def check(
         )
     if output not in ("text", "json"):
         raise typer.BadParameter("text or json", param_hint="--output")
-    measured = _ended(_probe(image, _seconds(timeout), kubeconfig, context))
+    measured = _run_interruptible(_probe(image, _parse_timeout(timeout), kubeconfig, context))
     from windlass.environments.decide import enforcement
 
     typer.echo(_as_json(measured) if output == "json" else _as_text(measured))
     sys.exit(0 if enforcement.overall(measured.findings) == "Enforced" else 1)
 
 
-def _seconds(timeout: str) -> float:
+def _parse_timeout(timeout: str) -> float:
     from windlass.base import clock
 
     try:
@@ -75,7 +75,7 @@ def _seconds(timeout: str) -> float:
     return seconds
 
 
-def _ended(work: Coroutine[None, None, Measured]) -> Measured:
+def _run_interruptible(work: Coroutine[None, None, Measured]) -> Measured:
     """The result of `work`; who interrupts it waits until it has cleaned up."""
     import asyncio
     import signal
@@ -118,12 +118,12 @@ def _as_text(measured: Measured) -> str:
     from windlass.environments.decide import enforcement
 
     lines = [f"{row.direction}: {row.verdict}, {row.message}" for row in measured.findings]
-    lines.append(_where(measured))
+    lines.append(_nodes_text(measured))
     lines.append(enforcement.advice(enforcement.overall(measured.findings)))
     return "\n".join(lines)
 
 
-def _where(measured: Measured) -> str:
+def _nodes_text(measured: Measured) -> str:
     nodes = measured.nodes
     if len(set(nodes.values())) == 1:
         return f"all pods ran on node {nodes['server']}; traffic between nodes was not measured"

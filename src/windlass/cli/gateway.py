@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from windlass.cli.gateway_inputs import Inputs, asks_for_gateway
+from windlass.cli.gateway_options import GatewayOptions, accepts_gateway_options
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from windlass.cli.gateway_desk import Bench, Scanned
+    from windlass.cli.gateway_local import LocalGateway, LocalScan
     from windlass.gateways.agent.engine import Planned, Synced
     from windlass.gateways.agent.work import Work
     from windlass.gateways.decide.drift import Drift
@@ -28,7 +28,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-DIFFERENT = 2
+EXIT_DIFFERENT = 2
 
 R = TypeVar("R")
 
@@ -53,28 +53,28 @@ def _load_lean() -> None:
 
 
 @app.command()
-@asks_for_gateway
-def plan(inputs: Inputs, output: Output = "text") -> None:
+@accepts_gateway_options
+def plan(inputs: GatewayOptions, output: Output = "text") -> None:
     """Print what a sync would do; changes nothing."""
     from windlass.gateways.decide.plan import to_json
 
-    _check(output)
-    planned = _run(_planned(inputs))
+    _check_output(output)
+    planned = _run(_plan(inputs))
     _print(to_json(planned.plan).decode() if output == "json" else _plan_text(planned))
-    sys.exit(DIFFERENT if planned.plan.ops else 0)
+    sys.exit(EXIT_DIFFERENT if planned.plan.ops else 0)
 
 
 @app.command()
-@asks_for_gateway
-def diff(inputs: Inputs) -> None:
+@accepts_gateway_options
+def diff(inputs: GatewayOptions) -> None:
     """Print how every file would change; binary files by digest and size."""
-    sys.exit(DIFFERENT if _run(_diffed(inputs)) else 0)
+    sys.exit(EXIT_DIFFERENT if _run(_diff(inputs)) else 0)
 
 
 @app.command()
-@asks_for_gateway
+@accepts_gateway_options
 def apply(
-    inputs: Inputs,
+    inputs: GatewayOptions,
     allow_mass_delete: Annotated[
         str, typer.Option(metavar="SHA", help="This commit may delete many files.")
     ] = "",
@@ -82,8 +82,8 @@ def apply(
     output: Output = "text",
 ) -> None:
     """Bring the files onto the disk, as the agent would; can be undone with rollback."""
-    _check(output)
-    done, scanned = _run(_applied(inputs, allow_mass_delete, scan))
+    _check_output(output)
+    done, scanned = _run(_apply(inputs, allow_mass_delete, scan))
     _print(_applied_json(done, scanned) if output == "json" else _applied_text(done, scanned))
     # The files are in place all the same, so the result comes first.
     scanned.check()
@@ -99,10 +99,10 @@ def verify(
     output: Output = "text",
 ) -> None:
     """Compare every synced file with what the last sync left, by content."""
-    _check(output)
-    found = _run(_verified(to, exclude or []))
+    _check_output(output)
+    found = _run(_verify(to, exclude or []))
     _print(_drift_json(found) if output == "json" else _drift_text(found, to))
-    sys.exit(DIFFERENT if found.found else 0)
+    sys.exit(EXIT_DIFFERENT if found.found else 0)
 
 
 @app.command()
@@ -114,7 +114,7 @@ def rollback(
     ] = None,
 ) -> None:
     """Undo the last apply; a second rollback undoes the first."""
-    text, scanned = _run(_rolled_back(to, scan, token_file))
+    text, scanned = _run(_rollback(to, scan, token_file))
     _print(text)
     scanned.check()
 
@@ -123,116 +123,115 @@ def _run(work: Coroutine[Any, Any, R]) -> R:
     """The result of a command; its errors name flags."""
     import asyncio
 
-    from windlass.cli import gateway_words as words
+    from windlass.cli import gateway_output
 
-    with words.naming_flags():
+    with gateway_output.errors_with_flags():
         return asyncio.run(work)
 
 
-def _check(output: str) -> None:
+def _check_output(output: str) -> None:
     from windlass.base.errors import WindlassError
 
     if output not in ("text", "json"):
         raise WindlassError("Usage", f'--output: unsupported value "{output}"; use text or json')
 
 
-async def _planned(inputs: Inputs) -> Planned:
-    from windlass.cli import gateway_desk as desk
+async def _plan(inputs: GatewayOptions) -> Planned:
+    from windlass.cli import gateway_local
 
-    asked, git = desk.understood(inputs), desk.git_of(inputs)
-    order = await desk.ordered(inputs, asked, git)
-    with desk.opened(inputs.to, git, asked.repo) as bench:
-        _note_interrupted(bench)
+    asked, git = gateway_local.read_request(inputs), gateway_local.local_git(inputs)
+    order = await gateway_local.build_order(inputs, asked, git)
+    with gateway_local.open_gateway(inputs.to, git, asked.repo) as bench:
+        _print_interrupted(bench)
         return await bench.engine.plan(order)
 
 
-async def _diffed(inputs: Inputs) -> bool:
-    from windlass.cli import gateway_desk as desk
+async def _diff(inputs: GatewayOptions) -> bool:
+    from windlass.cli import gateway_local
 
-    asked, git = desk.understood(inputs), desk.git_of(inputs)
-    order = await desk.ordered(inputs, asked, git)
-    with desk.opened(inputs.to, git, asked.repo) as bench:
-        _note_interrupted(bench)
+    asked, git = gateway_local.read_request(inputs), gateway_local.local_git(inputs)
+    order = await gateway_local.build_order(inputs, asked, git)
+    with gateway_local.open_gateway(inputs.to, git, asked.repo) as bench:
+        _print_interrupted(bench)
         planned = await bench.engine.plan(order)
         _print_diff(bench, planned)
         return bool(planned.plan.ops)
 
 
-async def _applied(inputs: Inputs, allowed: str, scan: str) -> tuple[Synced, Scanned]:
-    from windlass.cli import gateway_desk as desk
+async def _apply(inputs: GatewayOptions, allowed: str, scan: str) -> tuple[Synced, LocalScan]:
+    from windlass.cli import gateway_local
     from windlass.gateways.agent.interrupt import Interrupt
 
-    desk.check_scan(scan, inputs.token_file)
-    asked, git = desk.understood(inputs), desk.git_of(inputs)
-    order = await desk.ordered(inputs, asked, git, allowed)
-    with desk.opened(inputs.to, git, asked.repo) as bench:
-        work = await _started(bench, scan, inputs.token_file)
+    gateway_local.check_scan(scan, inputs.token_file)
+    asked, git = gateway_local.read_request(inputs), gateway_local.local_git(inputs)
+    order = await gateway_local.build_order(inputs, asked, git, allowed)
+    with gateway_local.open_gateway(inputs.to, git, asked.repo) as bench:
+        work = await _start_agent(bench, scan, inputs.token_file)
         done = await work.sync(order, Interrupt(), trigger=work.memory.trigger)
-        return done, await desk.scanned(work, asked.policy, scan)
+        return done, await gateway_local.run_scan(work, asked.policy, scan)
 
 
-async def _rolled_back(to: Path, scan: str, token_file: Path | None) -> tuple[str, Scanned]:
-    from windlass.cli import gateway_desk as desk
+async def _rollback(to: Path, scan: str, token_file: Path | None) -> tuple[str, LocalScan]:
+    from windlass.cli import gateway_local
     from windlass.gateways.decide.metadata import Policy
     from windlass.git.runner import Git
 
-    desk.check_scan(scan, token_file)
-    with desk.opened(to, Git()) as bench:
-        work = await _started(bench, scan, token_file)
+    gateway_local.check_scan(scan, token_file)
+    with gateway_local.open_gateway(to, Git()) as bench:
+        work = await _start_agent(bench, scan, token_file)
         before = work.holding
         # The value an agent has heeded stays heeded.
         if not await work.rollback(work.memory.rollback, work.memory.trigger):
-            return f"{to}: nothing to roll back", desk.Scanned("skipped")
-        after, scanned = work.holding, await desk.scanned(work, Policy(), scan)
+            return f"{to}: nothing to roll back", gateway_local.LocalScan("skipped")
+        after, scanned = work.holding, await gateway_local.run_scan(work, Policy(), scan)
     old = before.version.commit[:7] if before is not None else "nothing"
     new = after.version.commit[:7] if after is not None else "what was there before"
     return f"{to}: from {old} back to {new}; scan: {scanned.text}", scanned
 
 
-async def _started(bench: Bench, scan: str, token_file: Path | None) -> Work:
+async def _start_agent(bench: LocalGateway, scan: str, token_file: Path | None) -> Work:
     """The agent's hands on a tree that is whole; what had been cut off is mentioned."""
-    from windlass.cli import gateway_desk as desk
-    from windlass.cli import gateway_words as words
+    from windlass.cli import gateway_local, gateway_output
 
-    work = desk.work_of(bench, scan, token_file)
+    work = gateway_local.agent_operations(bench, scan, token_file)
     ended = await work.start()
     if ended is not None:
-        _note(words.resumed(ended))
+        _print_note(gateway_output.resumed_note(ended))
     return work
 
 
-def _note_interrupted(bench: Bench) -> None:
-    from windlass.cli import gateway_words as words
+def _print_interrupted(bench: LocalGateway) -> None:
+    from windlass.cli import gateway_output
 
     record = bench.applier.interrupted()
     if record is not None:
-        _note(words.interrupted(record))
+        _print_note(gateway_output.interrupted_note(record))
 
 
-def _note(text: str) -> None:
+def _print_note(text: str) -> None:
     """Say something beside the result."""
     typer.echo(f"windlass: {text}", err=True)
 
 
-async def _verified(to: Path, exclude: list[str]) -> Drift:
+async def _verify(to: Path, exclude: list[str]) -> Drift:
     from windlass.base.errors import WindlassError
-    from windlass.cli import gateway_desk as desk
+    from windlass.cli import gateway_local
     from windlass.gateways.agent import comparing
     from windlass.git.runner import Git
 
-    desk.check_excludes(exclude)
-    with desk.opened(to, Git()) as bench:
-        _note_interrupted(bench)
+    gateway_local.check_excludes(exclude)
+    with gateway_local.open_gateway(to, Git()) as bench:
+        _print_interrupted(bench)
         manifest = bench.applier.manifest()
         if manifest is None:
             raise WindlassError("NothingSynced", f"{to} holds nothing that was synced")
-        excludes = desk.excludes_of(manifest, exclude)
+        excludes = gateway_local.effective_excludes(manifest, exclude)
         return comparing.compared(bench.applier, None, manifest, excludes, everything=True)
 
 
 def _plan_text(planned: Planned) -> str:
-    from windlass.cli.gateway_desk import usual_excludes
-    from windlass.cli.gateway_words import with_flags
+    from windlass.cli.gateway_local import default_excludes
+    from windlass.cli.gateway_output import with_flags
 
     plan, signs = planned.plan, {"mkdir": "+", "delete": "-", "rmdir": "-"}
     lines = []
@@ -244,7 +243,7 @@ def _plan_text(planned: Planned) -> str:
         lines.append(f"{sign} {op.path}{slash}{altered}")
     lines += [f"skipped: {one.path}: {one.why}" for one in plan.skipped]
     # Most of the usual excludes match nothing; one that a person wrote should.
-    unused = [one for one in plan.unused if one not in usual_excludes()]
+    unused = [one for one in plan.unused if one not in default_excludes()]
     lines += [f"unused exclude: {one}" for one in unused]
     lines += [f"warning: {with_flags(text)}" for text in (*plan.warnings, *planned.warnings)]
     lines += [f"held: {guard.reason}: {with_flags(guard.message)}" for guard in plan.guards]
@@ -265,7 +264,7 @@ def _print(text: str) -> None:
     typer.echo(redaction.visible(text))
 
 
-def _print_diff(bench: Bench, planned: Planned) -> None:
+def _print_diff(bench: LocalGateway, planned: Planned) -> None:
     for op in planned.plan.ops:
         if op.op in ("put", "delete"):
             new = bench.engine.content(planned, op.path) if op.op == "put" else b""
@@ -280,7 +279,9 @@ def _file_diff(path: str, old: bytes | None, new: bytes | None, *, is_new: bool,
     source, sink = ("/dev/null" if is_new else f"a/{path}"), ("/dev/null" if goes else f"b/{path}")
     before, after = _lines(old), _lines(new)
     if before is None or after is None:
-        return f"--- {source}\n+++ {sink}\nbinary: {_weight(old)} -> {_weight(new)}"
+        return (
+            f"--- {source}\n+++ {sink}\nbinary: {_digest_and_size(old)} -> {_digest_and_size(new)}"
+        )
     rows = difflib.unified_diff(before, after, source, sink, lineterm="")
     return "\n".join(row.rstrip("\n") for row in rows)
 
@@ -295,7 +296,7 @@ def _lines(content: bytes | None) -> list[str] | None:
         return None
 
 
-def _weight(content: bytes | None) -> str:
+def _digest_and_size(content: bytes | None) -> str:
     import hashlib
 
     if content is None:
@@ -305,8 +306,8 @@ def _weight(content: bytes | None) -> str:
     return f"sha256 {hashlib.sha256(content).hexdigest()[:16]}, {len(content)} bytes"
 
 
-def _applied_text(done: Synced, scanned: Scanned) -> str:
-    from windlass.cli.gateway_words import with_flags
+def _applied_text(done: Synced, scanned: LocalScan) -> str:
+    from windlass.cli.gateway_output import with_flags
 
     applied, plan = done.applied, done.planned.plan
     warnings = (*plan.warnings, *done.planned.warnings, *applied.warnings)
@@ -318,7 +319,7 @@ def _applied_text(done: Synced, scanned: Scanned) -> str:
     return "\n".join(lines)
 
 
-def _applied_json(done: Synced, scanned: Scanned) -> str:
+def _applied_json(done: Synced, scanned: LocalScan) -> str:
     import json
 
     applied, plan = done.applied, done.planned.plan

@@ -63,7 +63,7 @@ def mirror(
     )
     try:
         found = asyncio.run(
-            _dump(
+            _run_dump(
                 choice,
                 to,
                 kubeconfig,
@@ -87,7 +87,7 @@ def mirror(
         sys.exit(2)
 
 
-async def _dump(
+async def _run_dump(
     choice: Choice,
     to: Path,
     kubeconfig: Path | None,

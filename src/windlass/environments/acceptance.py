@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windlass.api.environment import Environment
-from windlass.api.project import Project
+from windlass.api.kinds.environment import Environment
+from windlass.api.kinds.project import Project
 from windlass.base.errors import Stalled
 from windlass.environments.cache import Cache
 from windlass.environments.decide import wish

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import orjson
 
-from windlass.api.environment import Environment
-from windlass.api.project import Project
+from windlass.api.kinds.environment import Environment
+from windlass.api.kinds.project import Project
 from windlass.base.errors import WindlassError
 from windlass.environments.decide import marks
 from windlass.objects.names import Key, Object

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from windlass.api.project_source import Template
+from windlass.api.kinds.project_sources import Template
 from windlass.environments import chosen_files
 from windlass.environments.decide import generated_values, helm_values
 from windlass.environments.decide.bundle import Place

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import structlog
 
-from windlass.api import environment as environment_kind
-from windlass.api import project as project_kind
-from windlass.api.install import Install
+from windlass.api.install.installation import Installation
+from windlass.api.kinds import environment as environment_kind
+from windlass.api.kinds import project as project_kind
 from windlass.base.clock import Clock
 from windlass.environments import applying, fencing, rollout, spaces
 from windlass.environments.cache import Cache
@@ -84,7 +84,7 @@ class EnvironmentsSettings:
     untrusted: Untrusted = field(default_factory=Untrusted)
     reach: Reach = field(default_factory=Reach)
     storage_classes: frozenset[str] = frozenset()
-    install: Install = field(default_factory=Install)
+    install: Installation = field(default_factory=Installation)
     poll_seconds: float = 60.0
     rollout_seconds: float = rollout.DEADLINE_SECONDS
     sweep_seconds: float = 600.0

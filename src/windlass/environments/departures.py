@@ -13,7 +13,7 @@ others are theirs to remove.
 
 from __future__ import annotations
 
-from windlass.api import environment
+from windlass.api.kinds import environment
 from windlass.base.clock import Clock
 from windlass.environments.cache import project_ref
 from windlass.environments.decide.names import Identity

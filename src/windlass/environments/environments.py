@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from windlass.api import environment
-from windlass.api.project_network import PodSecurity
+from windlass.api.kinds import environment
+from windlass.api.kinds.project_limits import PodSecurity
 from windlass.base.clock import Clock
 from windlass.base.errors import WindlassError
 from windlass.environments import acceptance, chronicle, departures, troubles

@@ -19,7 +19,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from windlass.api.install import Install
+from windlass.api.install.installation import Installation
 from windlass.base import failpoint
 from windlass.base.clock import Clock
 from windlass.environments.corrections import Correction
@@ -116,7 +116,7 @@ class Fencing:
         clock: Clock,
         *,
         operator: Subject,
-        install: Install,
+        install: Installation,
         field_manager: str,
     ) -> None:
         self._api = api

@@ -13,7 +13,7 @@ import asyncio
 
 import structlog
 
-from windlass.api.install import Install
+from windlass.api.install.installation import Installation
 from windlass.environments.decide import owned_objects
 from windlass.environments.decide.marks import Marks
 from windlass.environments.decide.owned_objects import Subject
@@ -32,7 +32,7 @@ class Guard:
     """The one who looks whether the fence stands."""
 
     def __init__(
-        self, api: Api, *, operator: Subject, install: Install, field_manager: str
+        self, api: Api, *, operator: Subject, install: Installation, field_manager: str
     ) -> None:
         self._api = api
         self._operator = operator

@@ -17,8 +17,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from windlass.api import environment, project
-from windlass.api.project import Project
+from windlass.api.kinds import environment, project
+from windlass.api.kinds.project import Project
 from windlass.base import failpoint
 from windlass.base.errors import Stalled, Waiting, WindlassError
 from windlass.environments.acceptance import OPERATOR_SUSPENDED

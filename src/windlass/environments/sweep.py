@@ -13,7 +13,7 @@ import asyncio
 
 import structlog
 
-from windlass.api import environment
+from windlass.api.kinds import environment
 from windlass.environments.decide import marks
 from windlass.environments.holdings import NAMESPACES, Holdings
 from windlass.environments.measures import Measures

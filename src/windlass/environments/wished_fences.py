@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windlass.api.amount import Quota
-from windlass.api.environment import Trust
-from windlass.api.project import Project
+from windlass.api.kinds.environment import Trust
+from windlass.api.kinds.project import Project
+from windlass.api.kinds.project_limits import Quota
 from windlass.environments.acceptance import Subject
 from windlass.environments.decide import fences, quota, trust, wish
 from windlass.environments.decide.fences import EgressRefused, Surroundings

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import orjson
 
-from windlass.api import registry
-from windlass.api.ignitionsync import IgnitionSync
+from windlass.api.kinds import registry
+from windlass.api.kinds.ignitionsync import IgnitionSync
 from windlass.base.clock import Clock
 from windlass.base.errors import Stalled
 from windlass.gateways.decide import owned, pods

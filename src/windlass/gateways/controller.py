@@ -14,7 +14,7 @@ from typing import Any
 import structlog
 
 import windlass
-from windlass.api.registry import IGNITION_SYNCS
+from windlass.api.kinds.registry import IGNITION_SYNCS
 from windlass.base.clock import Clock
 from windlass.gateways.act import Hands
 from windlass.gateways.asking import RETRY_CEILING_SECONDS, RETRY_SECONDS, RETRY_SPREAD, Asking

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from windlass.api.ignitionsync import IgnitionSync
-from windlass.api.ignitionsync_source import GitSource
-from windlass.api.references import SecretKeyRef
+from windlass.api.kinds.ignitionsync import IgnitionSync
+from windlass.api.kinds.ignitionsync_source import GitSource
+from windlass.api.schema.object_references import SecretKeyRef
 from windlass.git.credentials import Credentials
 from windlass.kube.api import Api
 from windlass.sources import credentials

@@ -11,8 +11,8 @@ from typing import Any
 
 import structlog
 
-from windlass.api.ignitionsync import FINALIZER
-from windlass.api.registry import IGNITION_SYNCS
+from windlass.api.kinds.ignitionsync import FINALIZER
+from windlass.api.kinds.registry import IGNITION_SYNCS
 from windlass.base.clock import Clock
 from windlass.gateways.act import Hands
 from windlass.gateways.cache import ROLE_BINDINGS

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from windlass.api.ignitionsync import KIND
+from windlass.api.kinds.ignitionsync import KIND
 from windlass.gateways.cache import CONFIG_MAPS, ROLE_BINDINGS, ROLES, Cache
 from windlass.gateways.decide import owned, status_report
 from windlass.gateways.decide.discovery import Claim

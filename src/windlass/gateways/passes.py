@@ -18,8 +18,8 @@ from typing import Any
 import structlog
 from structlog.contextvars import bound_contextvars
 
-from windlass.api.ignitionsync import FINALIZER, IgnitionSync
-from windlass.api.registry import IGNITION_SYNCS
+from windlass.api.kinds.ignitionsync import FINALIZER, IgnitionSync
+from windlass.api.kinds.registry import IGNITION_SYNCS
 from windlass.base.clock import Clock
 from windlass.gateways import observe
 from windlass.gateways.act import Hands

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windlass.api.ignitionsync import IgnitionSync
+from windlass.api.kinds.ignitionsync import IgnitionSync
 from windlass.base import clock
 from windlass.base.errors import Waiting, WindlassError
 from windlass.gateways import credentials

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import msgspec
 from msgspec import Struct
 
-from windlass.api.clusterwatchrule import ClusterWatchRule
-from windlass.api.gitdestination import GitDestination
-from windlass.api.gitrepoconfig import GitRepoConfig
-from windlass.api.watchrule import WatchRule
+from windlass.api.kinds.gitdestination import GitDestination
+from windlass.api.kinds.gitrepoconfig import GitRepoConfig
+from windlass.api.kinds.watchrules import ClusterWatchRule, WatchRule
 from windlass.base.errors import Stalled
 from windlass.objects.names import Key
 from windlass.runtime.informer import Informer

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import structlog
 
-from windlass.api import registry, webhook
-from windlass.api.install import Install
+from windlass.api.install import webhook
+from windlass.api.install.installation import Installation
+from windlass.api.kinds import registry
 from windlass.base.clock import Clock
 from windlass.git.ls_remote import RefListings
 from windlass.git.runner import Git
@@ -63,7 +64,7 @@ _DRAIN_SECONDS = 20.0
 class ReverserSettings:
     """What can be set about the reverser."""
 
-    install: Install
+    install: Installation
     instance: str
     work_directory: Path
     git: GitSettings

@@ -6,8 +6,8 @@ and never watched (REF-6, LIF-5). So only looking again notices that something w
 
 from __future__ import annotations
 
-from windlass.api.gitrepoconfig import GitRepoConfig, GitRepoConfigSpec
-from windlass.api.references import CertificateRef, KnownHostsRef
+from windlass.api.kinds.gitrepoconfig import GitRepoConfig, GitRepoConfigSpec
+from windlass.api.schema.object_references import CertificateRef, KnownHostsRef
 from windlass.base.errors import Retryable, Stalled
 from windlass.git.credentials import Credentials
 from windlass.kube.api import Api

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import msgspec
 
-from windlass.api.gitdestination import GitDestination
+from windlass.api.kinds.gitdestination import GitDestination
 from windlass.base import clock
 from windlass.base.clock import Clock
 from windlass.base.errors import Stalled, Waiting, WindlassError

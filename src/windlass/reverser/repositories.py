@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from windlass.api.gitrepoconfig import GitRepoConfig
+from windlass.api.kinds.gitrepoconfig import GitRepoConfig
 from windlass.base.clock import Clock
 from windlass.base.errors import Retryable, Stalled, WindlassError
 from windlass.git.credentials import Credentials

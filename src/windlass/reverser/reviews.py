@@ -16,7 +16,7 @@ import contextlib
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
-from windlass.api import registry
+from windlass.api.kinds import registry
 from windlass.base.clock import Clock
 from windlass.kube.api import Api
 from windlass.kube.errors import ApiError

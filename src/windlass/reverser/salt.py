@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import secrets
 
-from windlass.api.install import Install
+from windlass.api.install.installation import Installation
 from windlass.base.errors import Fatal
 from windlass.kube.api import Api
 from windlass.kube.errors import AlreadyExists, NotFound
@@ -21,7 +21,7 @@ _KEY = "salt"
 _MANAGER = "windlass-reverser"
 
 
-async def ensure(api: Api, install: Install) -> bytes:
+async def ensure(api: Api, install: Installation) -> bytes:
     """The salt of this installation; the first to ask makes it."""
     try:
         return _value(await api.get(SECRETS, install.salt_secret, install.namespace))
@@ -33,7 +33,7 @@ async def ensure(api: Api, install: Install) -> bytes:
         return _value(await api.get(SECRETS, install.salt_secret, install.namespace))
 
 
-def _fresh(install: Install) -> Object:
+def _fresh(install: Installation) -> Object:
     salt = base64.b64encode(secrets.token_bytes(BYTES)).decode()
     return {
         "apiVersion": "v1",

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from windlass.api import registry
-from windlass.api.clusterwatchrule import ClusterWatchRule
-from windlass.api.watchrule import WatchRule
+from windlass.api.kinds import registry
+from windlass.api.kinds.watchrules import ClusterWatchRule, WatchRule
 from windlass.base.errors import Stalled, Waiting, WindlassError
 from windlass.objects.names import Identity, Key
 from windlass.reverser.cache import Cache, Rule, destination_key

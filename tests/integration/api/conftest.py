@@ -14,7 +14,7 @@ from tests.integration.api.server import Server
 from tests.support import cluster as clusters
 from tests.support import lines
 from tests.support.operator import eventually
-from windlass.api.registry import KINDS
+from windlass.api.kinds.registry import KINDS
 from windlass_dev.cluster.local_cluster import LocalCluster
 
 ROOT = Path(__file__).parents[3]

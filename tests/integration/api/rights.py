@@ -6,8 +6,8 @@ from typing import Any
 
 from tests.integration.api.server import Server
 from tests.support.operator import eventually
-from windlass.api import rbac
-from windlass.api.install import Install
+from windlass.api.install import rbac
+from windlass.api.install.installation import Installation
 
 _RBAC = f"/apis/{rbac.RBAC_GROUP}/v1"
 _POLICIES = "/apis/admissionregistration.k8s.io/v1"
@@ -19,7 +19,7 @@ _WIDE = (
 )
 
 
-def give(server: Server, place: Install, documents: list[dict[str, Any]]) -> None:
+def give(server: Server, place: Installation, documents: list[dict[str, Any]]) -> None:
     """Create everything, and wait until the API server counts with all rights among it."""
     last = f"{place.release}-last"
     for document in (*documents, *_last(place, last)):
@@ -62,7 +62,7 @@ def allows(
     return bool(answer.body["status"]["allowed"])
 
 
-def take_away(server: Server, place: Install) -> None:
+def take_away(server: Server, place: Installation) -> None:
     """Remove what reaches over the whole cluster; namespaces end with it."""
     for path in _WIDE:
         gone = server.delete(f"{path}?labelSelector=app.kubernetes.io/instance={place.release}")
@@ -75,11 +75,11 @@ def binding(
     """A binding of `kind` that gives `user` a role."""
     return _document(kind, name) | {
         "roleRef": {"apiGroup": rbac.RBAC_GROUP, "kind": of, "name": role},
-        "subjects": [rbac.user(user)],
+        "subjects": [rbac.user_subject(user)],
     }
 
 
-def _last(place: Install, name: str) -> list[dict[str, Any]]:
+def _last(place: Installation, name: str) -> list[dict[str, Any]]:
     made = [
         _document("ClusterRole", name) | {"rules": [_reading("nodes")]},
         binding(name, name, name, kind="ClusterRoleBinding"),

@@ -10,8 +10,8 @@ import pytest
 from tests.integration.api.server import Answer, Server
 from tests.support.kinds import kind_of
 from tests.unit.api.trial import ABSENT, GOOD, case
-from windlass.api.environment import Environment
-from windlass.api.project import Project
+from windlass.api.kinds.environment import Environment
+from windlass.api.kinds.project import Project
 
 pytestmark = pytest.mark.cluster
 

@@ -13,10 +13,10 @@ from tests.integration.api import rights
 from tests.integration.api.rights import binding
 from tests.integration.api.server import Answer, Server
 from tests.support.operator import eventually
-from windlass.api import fence, rbac
-from windlass.api.fence_bounds import ENVIRONMENT_UID, NAMESPACE_TYPE
-from windlass.api.install import Install
-from windlass.api.rbac_environments import APPLIER, MANAGER_BINDING
+from windlass.api.install import operator_policies, rbac
+from windlass.api.install.cluster_roles import APPLIER, MANAGER_BINDING
+from windlass.api.install.installation import Installation
+from windlass.api.install.operator_policy_bounds import ENVIRONMENT_UID, NAMESPACE_TYPE
 from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
@@ -31,7 +31,7 @@ MARKS = "only windlass sets"
 class Fenced:
     """An installation whose operator is a person with a certificate."""
 
-    install: Install
+    install: Installation
     admin: Server
     operator: Server
 
@@ -58,7 +58,7 @@ def _named(kind: str, name: str, api_version: str = "v1") -> dict[str, Any]:
 def _marked(name: str, uid: str) -> dict[str, Any]:
     document = _named("Namespace", name)
     document["metadata"] |= {
-        "labels": {NAMESPACE_TYPE: fence.ENVIRONMENT, ENVIRONMENT_UID: uid},
+        "labels": {NAMESPACE_TYPE: operator_policies.ENVIRONMENT_TYPE, ENVIRONMENT_UID: uid},
         "annotations": {ENVIRONMENT_UID: uid},
     }
     return document
@@ -80,11 +80,11 @@ def _namespace(name: str, rest: str = "") -> str:
 def fenced(installed: LocalCluster, server: Server, dry: str) -> Iterator[Fenced]:
     """The generated rights and policies in force, for an operator of these tests' own."""
     release = f"w-{uuid.uuid4().hex[:10]}"
-    place = Install(release=release, namespace=f"{release}-own")
+    place = Installation(release=release, namespace=f"{release}-own")
     found = Fenced(place, server, Server(installed, f"{release}-operator"))
     almighty = _almighty(found).operator
     documents = rbac.documents(
-        [rbac.user(found.operator.user), rbac.user(almighty.user)],
+        [rbac.user_subject(found.operator.user), rbac.user_subject(almighty.user)],
         install=place,
         capabilities=("gateways", "environments"),
     )
@@ -250,7 +250,7 @@ def test_rights_are_passed_on_to_agents_alone(fenced: Fenced, namespace: str) ->
             both = _role("ignition-sync-r", _rule(), rule)
             may_not(FENCE, operator.create(both, place, dry=True))
         for subject in (
-            rbac.user("mallory"),
+            rbac.user_subject("mallory"),
             {"kind": "Group", "apiGroup": rbac.RBAC_GROUP, "name": "system:authenticated"},
             _account("default"),
         ):
@@ -269,7 +269,7 @@ def test_each_kind_is_bounded(almighty: Fenced, namespace: str) -> None:
     own, home = f"{namespace}-e", install.namespace
     almighty.environment(own)
     manager, applier = install.environment_manager, install.environment_applier
-    itself = rbac.user(operator.user)
+    itself = rbac.user_subject(operator.user)
     release = _named("Secret", "windlass-release-chart") | {"type": "catalyst.dev/release.v1"}
     token = _named("Secret", f"{install.release}-token") | {
         "type": "kubernetes.io/service-account-token",
@@ -292,7 +292,7 @@ def test_each_kind_is_bounded(almighty: Fenced, namespace: str) -> None:
         (_event(namespace, "windlass.dev/gateways"), namespace),
     ]
     refused = [
-        (_bound(MANAGER_BINDING, manager, rbac.user("mallory"), of="ClusterRole"), own),
+        (_bound(MANAGER_BINDING, manager, rbac.user_subject("mallory"), of="ClusterRole"), own),
         (_bound(MANAGER_BINDING, "cluster-admin", itself, of="ClusterRole"), own),
         (_bound(APPLIER, applier, _account("default", APPLIER), of="ClusterRole"), own),
         (_bound(APPLIER, manager, _account(own, APPLIER), of="ClusterRole"), own),
@@ -393,7 +393,9 @@ def test_nobody_else_marks_a_namespace(fenced: Fenced, namespace: str) -> None:
     """Not even an administrator sets the marks, at creation, later or through a side door."""
     admin, place = fenced.admin, _namespace(namespace)
     may_not(MARKS, admin.create(_marked(f"{namespace}-m", "u-9")))
-    may_not(MARKS, admin.merge(place, _labelled(**{NAMESPACE_TYPE: fence.ENVIRONMENT})))
+    may_not(
+        MARKS, admin.merge(place, _labelled(**{NAMESPACE_TYPE: operator_policies.ENVIRONMENT_TYPE}))
+    )
     may_not(MARKS, admin.merge(place, _labelled(**{ENVIRONMENT_UID: "u-9"})))
     may_not(MARKS, admin.merge(place, _annotated("u-9")))
     may_not(MARKS, admin.merge(f"{place}/status", _annotated("u-9")))

@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.api.server import Server
 from tests.unit.api.trial import ABSENT, CANARY, GOOD, case
-from windlass.api.ignitionsync import IgnitionSync
+from windlass.api.kinds.ignitionsync import IgnitionSync
 from windlass.base.errors import Stalled
 
 pytestmark = pytest.mark.cluster

@@ -11,8 +11,8 @@ from tests.integration.api.server import Answer, Server
 from tests.support.kinds import kind_of
 from tests.unit.api.corpus import cases
 from tests.unit.api.trial import ABSENT, CANARY, GOOD, Case, case
-from windlass.api import sample
-from windlass.api.registry import KINDS
+from windlass.api.install import crd
+from windlass.api.kinds.registry import KINDS
 from windlass.base.errors import Stalled
 
 pytestmark = pytest.mark.cluster
@@ -149,7 +149,7 @@ def test_subresources_are_refused_with_an_explanation(server: Server, dry: str) 
 def test_samples_are_accepted(server: Server, dry: str) -> None:
     """The sample of every kind is taken as it stands."""
     for kind in KINDS:
-        document = sample.document(kind)
+        document = crd.sample_manifest(kind)
         metadata = {"generateName": "sample-"}
         answer = server.post(
             _path(kind.name, dry) + "?dryRun=All&fieldValidation=Strict",

@@ -11,9 +11,9 @@ import pytest
 from tests.integration.api import rights
 from tests.integration.api.server import Server
 from tests.support.operator import eventually
-from windlass.api import rbac
-from windlass.api.install import Install
-from windlass.api.rbac_reverser import WatchMode
+from windlass.api.install import rbac
+from windlass.api.install.cluster_roles import WatchMode
+from windlass.api.install.installation import Installation
 
 pytestmark = pytest.mark.cluster
 
@@ -23,20 +23,23 @@ HOOKS = "admissionregistration.k8s.io"
 May = Callable[..., bool]
 
 
-def _asking(server: Server, install: Install) -> May:
+def _asking(server: Server, install: Installation) -> May:
     return functools.partial(rights.allows, server, _operator(install))
 
 
-def _operator(install: Install) -> str:
+def _operator(install: Installation) -> str:
     return f"{install.release}-operator"
 
 
-def _installed(server: Server, watch: WatchMode) -> Iterator[Install]:
+def _installed(server: Server, watch: WatchMode) -> Iterator[Installation]:
     """A release of its own, taken away afterwards."""
     release = f"w-{uuid.uuid4().hex[:10]}"
-    place = Install(release=release, namespace=f"{release}-own")
+    place = Installation(release=release, namespace=f"{release}-own")
     documents = rbac.documents(
-        [rbac.user(_operator(place))], install=place, watch=watch, capabilities=("reverser",)
+        [rbac.user_subject(_operator(place))],
+        install=place,
+        watch=watch,
+        capabilities=("reverser",),
     )
     rights.give(server, place, documents)
     yield place
@@ -44,13 +47,13 @@ def _installed(server: Server, watch: WatchMode) -> Iterator[Install]:
 
 
 @pytest.fixture(scope="module")
-def selected(server: Server) -> Iterator[Install]:
+def selected(server: Server) -> Iterator[Installation]:
     """A release in mode selected, for tests that leave it as it is."""
     yield from _installed(server, "selected")
 
 
 @pytest.fixture
-def without_secrets(server: Server) -> Iterator[Install]:
+def without_secrets(server: Server) -> Iterator[Installation]:
     """A release in mode selected whose binding of the Secrets role was taken away."""
     for place in _installed(server, "selected"):
         bindings = f"/apis/{rbac.RBAC_GROUP}/v1/clusterrolebindings"
@@ -60,12 +63,12 @@ def without_secrets(server: Server) -> Iterator[Install]:
 
 
 @pytest.fixture
-def watching_any(server: Server) -> Iterator[Install]:
+def watching_any(server: Server) -> Iterator[Installation]:
     """A release in mode any."""
     yield from _installed(server, "any")
 
 
-def test_the_operator_may_do_its_work(server: Server, selected: Install) -> None:
+def test_the_operator_may_do_its_work(server: Server, selected: Installation) -> None:
     """Every right that the operator needs is given by the generated roles."""
     may = _asking(server, selected)
     for plural in ("gitrepoconfigs", "gitdestinations", "watchrules", "clusterwatchrules"):
@@ -90,7 +93,7 @@ def test_the_operator_may_do_its_work(server: Server, selected: Install) -> None
     assert may("patch", "validatingwebhookconfigurations", group=HOOKS, name=hook)
 
 
-def test_the_operator_may_not_do_more(server: Server, selected: Install) -> None:
+def test_the_operator_may_not_do_more(server: Server, selected: Installation) -> None:
     """No write to mirrored types, no power over rights, no other namespace's secrets."""
     may = _asking(server, selected)
     for verb in ("create", "update", "patch", "delete"):
@@ -111,7 +114,7 @@ def test_the_operator_may_not_do_more(server: Server, selected: Install) -> None
     assert not may("patch", "pods", ns="team-a")
 
 
-def test_secrets_can_be_taken_away(server: Server, without_secrets: Install) -> None:
+def test_secrets_can_be_taken_away(server: Server, without_secrets: Installation) -> None:
     """Without the binding of the Secrets role they cannot be listed, and all else can."""
     may = _asking(server, without_secrets)
     eventually(lambda: not may("list", "secrets"), "Secrets cannot be listed")
@@ -119,7 +122,7 @@ def test_secrets_can_be_taken_away(server: Server, without_secrets: Install) -> 
     assert may("list", "configmaps")
 
 
-def test_mode_any_reads_every_type(server: Server, watching_any: Install) -> None:
+def test_mode_any_reads_every_type(server: Server, watching_any: Installation) -> None:
     """In mode any every type can be watched and still none written."""
     may = _asking(server, watching_any)
     assert may("watch", "cronjobs", group="batch")
@@ -127,7 +130,7 @@ def test_mode_any_reads_every_type(server: Server, watching_any: Install) -> Non
     assert not may("create", "widgets", group="example.com")
 
 
-def test_people_get_rights_by_aggregation(server: Server, selected: Install) -> None:
+def test_people_get_rights_by_aggregation(server: Server, selected: Installation) -> None:
     """Who may edit a namespace may mirror it, but not the cluster."""
     roles = f"/apis/{rbac.RBAC_GROUP}/v1/clusterroles"
     view = server.get(f"{roles}/{selected.reverser}-view").body

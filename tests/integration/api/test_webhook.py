@@ -16,7 +16,7 @@ import trustme
 
 from tests.integration.api.server import Server
 from tests.support.operator import eventually
-from windlass.api import webhook
+from windlass.api.install import webhook
 
 pytestmark = pytest.mark.cluster
 
@@ -82,7 +82,7 @@ def listener(server: Server, namespace: str, tmp_path: Path) -> Iterator[Listene
     """A listener that the API server already calls."""
     opened = Listener(tmp_path)
     install = f"{namespace}-i"
-    document = webhook.document(f"w-{namespace}", install, opened.ca, opened.url)
+    document = webhook.webhook_configuration(f"w-{namespace}", install, opened.ca, opened.url)
     name = document["metadata"]["name"]
     try:
         for made in (server.create(_named("Namespace", install)), server.create(document)):
@@ -213,8 +213,8 @@ def test_writes_of_people_are_sent_and_noise_is_not(
 
 def test_the_service_form_is_valid(server: Server, dry: str) -> None:
     """The configuration for a cluster, without certificate yet, is accepted as it is shipped."""
-    document = webhook.document(f"w-{dry}", dry, b"", None)
-    leader = webhook.service(f"w-{dry}", dry)
+    document = webhook.webhook_configuration(f"w-{dry}", dry, b"", None)
+    leader = webhook.leader_service(f"w-{dry}", dry)
     for shipped in (document, leader):
         done = server.create(shipped, dry=True)
         assert done.accepted, done.message

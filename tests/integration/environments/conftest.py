@@ -32,10 +32,10 @@ def preview_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 @pytest.fixture(scope="session")
 def installed_operator(cluster: LocalCluster) -> Path:
     """The kubeconfig with exactly the operator's rights; everything is installed."""
-    from windlass.api.install import Install
+    from windlass.api.install.installation import Installation
     from windlass_dev.cluster.installer import install
 
-    return asyncio.run(install(cluster, Install())).kubeconfig
+    return asyncio.run(install(cluster, Installation())).kubeconfig
 
 
 @pytest.fixture

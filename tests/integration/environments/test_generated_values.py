@@ -14,7 +14,7 @@ from tests.support import generating_charts, helm
 from tests.support.manifests import OWNER, PLACE
 from tests.support.previews import CONFIG_MAPS, DEPLOYMENTS, SECRETS, Previews
 from tests.support.waiting import eventually
-from windlass.api.project_source import Template
+from windlass.api.kinds.project_sources import Template
 from windlass.environments.charts import Charts, Recipe
 from windlass.environments.decide import bundle as bundles
 from windlass.environments.decide import charts as chart_objects

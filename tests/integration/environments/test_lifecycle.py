@@ -18,7 +18,8 @@ from tests.support.previews import (
     Previews,
 )
 from tests.support.waiting import eventually
-from windlass.api import crd, environment
+from windlass.api.install import crd
+from windlass.api.kinds import environment
 from windlass.kube.errors import Invalid
 from windlass.objects.names import GVR
 
@@ -167,8 +168,8 @@ async def _shown(tenant: Previews, gvr: GVR, place: str, part: str) -> dict[str,
 @pytest.mark.scenario("E9")
 async def test_a_broken_object_harms_nobody_else_and_can_be_deleted(tenant: Previews) -> None:
     """Stored before a rule came: Failed ConfigInvalid, its neighbour proceeds."""
-    document = crd.document(environment.KIND)
-    loosened = crd.document(environment.KIND)
+    document = crd.crd_manifest(environment.KIND)
+    loosened = crd.crd_manifest(environment.KIND)
     kind = loosened["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     del kind["properties"]["type"]["pattern"]
     broken = tenant.environment("broken", type="NOT A TYPE")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.previews import CONFIG_MAPS, POLICIES, Previews
-from windlass.api.install import Install
+from windlass.api.install.installation import Installation
 from windlass.environments.decide.owned_objects import applier_user
 from windlass.environments.guard import Guard
 from windlass.kube.api import Api
@@ -39,7 +39,7 @@ def _binding(namespace: str, role: str) -> dict[str, Any]:
 
 async def test_the_fence_is_known_by_its_refusal(tenant: Previews) -> None:
     """The one that stands is seen; of one that nobody installed nothing is seen."""
-    for install, is_seen in ((Install(), True), (Install("another"), False)):
+    for install, is_seen in ((Installation(), True), (Installation("another"), False)):
         guard = Guard(
             Api(tenant.connection),
             operator=tenant.settings.operator,

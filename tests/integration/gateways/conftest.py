@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.gateway_fleet import Fleet, Running, controlling, settled
 from tests.support.gitserver import PASSWORD, Served, serving
-from windlass.api.install import Install
+from windlass.api.install.installation import Installation
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass_dev.cluster.installer import install
@@ -44,7 +44,7 @@ def closed_git_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served
 @pytest.fixture(scope="session")
 def operator_kubeconfig(cluster: LocalCluster) -> Path:
     """The user that the generated roles are bound to, with CRDs and fence installed."""
-    return asyncio.run(install(cluster, Install())).kubeconfig
+    return asyncio.run(install(cluster, Installation())).kubeconfig
 
 
 @pytest.fixture

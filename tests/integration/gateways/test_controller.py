@@ -17,7 +17,7 @@ from tests.support.gateway_fleet import (
 )
 from tests.support.gitserver import commit_files, tips
 from tests.support.waiting import eventually
-from windlass.api.registry import IGNITION_SYNCS
+from windlass.api.kinds.registry import IGNITION_SYNCS
 from windlass.kube.connection import Connection
 
 pytestmark = [pytest.mark.cluster]

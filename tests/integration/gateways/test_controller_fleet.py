@@ -21,8 +21,8 @@ from tests.support.gateway_fleet import (
 )
 from tests.support.gitserver import commit_files, tips
 from tests.support.waiting import eventually
-from windlass.api import rbac
-from windlass.api.registry import IGNITION_SYNCS
+from windlass.api.install import rbac
+from windlass.api.kinds.registry import IGNITION_SYNCS
 from windlass.kube.connection import Connection
 from windlass.objects.names import GVR
 from windlass_dev.git_server.fault_injection import GitFault
@@ -220,7 +220,7 @@ async def test_a_failing_pod_list_takes_nothing_away(
 async def _without_pods(cluster: LocalCluster, fleet: Fleet) -> Path:
     """A user with the generated role of the capability, but for pods."""
     user = f"blind-{fleet.namespace}"
-    documents = rbac.documents([rbac.user(user)])
+    documents = rbac.documents([rbac.user_subject(user)])
     role = next(
         one
         for one in documents
@@ -237,7 +237,7 @@ async def _without_pods(cluster: LocalCluster, fleet: Fleet) -> Path:
             "kind": "ClusterRole",
             "name": user,
         },
-        "subjects": [rbac.user(user)],
+        "subjects": [rbac.user_subject(user)],
     }
     await fleet.admin.apply(_CLUSTER_ROLES, role, field_manager=MANAGER)
     await fleet.admin.apply(_CLUSTER_BINDINGS, binding, field_manager=MANAGER)

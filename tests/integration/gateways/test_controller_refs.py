@@ -21,7 +21,7 @@ from tests.support.gateway_fleet import (
 )
 from tests.support.gitserver import PASSWORD, Served, commit_files, git, tips
 from tests.support.waiting import eventually
-from windlass.api.registry import IGNITION_SYNCS
+from windlass.api.kinds.registry import IGNITION_SYNCS
 from windlass.kube.connection import Connection
 from windlass_dev.git_server.fault_injection import GitFault
 

@@ -12,7 +12,7 @@ from tests.support import forgery
 from tests.support.mirrored import Mirrored
 from tests.support.operator import Operator, eventually
 from tests.support.people import admin_of
-from windlass.api.install import Install
+from windlass.api.install.installation import Installation
 from windlass.objects.names import GVR
 from windlass_dev.cluster.installer import install
 from windlass_dev.cluster.local_cluster import LocalCluster
@@ -21,9 +21,9 @@ pytestmark = pytest.mark.cluster
 
 HOOK = (
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/"
-    + Install().webhook_configuration
+    + Installation().webhook_configuration
 )
-SECRET = f"/api/v1/namespaces/{Install().namespace}/secrets/{Install().webhook_secret}"
+SECRET = f"/api/v1/namespaces/{Installation().namespace}/secrets/{Installation().webhook_secret}"
 CONFIG_MAPS = GVR("", "v1", "configmaps")
 MERGE = "application/merge-patch+json"
 
@@ -67,7 +67,7 @@ async def test_installing_again_leaves_the_address_alone(
     """The path is no part of what is declared, so declaring it again changes nothing."""
     del operator
     before = _hook(cluster)
-    await install(cluster, Install())
+    await install(cluster, Installation())
     assert _hook(cluster) == before
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from windlass.api import fence, ignitionsync, rbac, rbac_environments
-from windlass.api.fence_bounds import ENVIRONMENT_UID, NAMESPACE_TYPE
+from windlass.api.install import cluster_roles, operator_policies, rbac
+from windlass.api.install.operator_policy_bounds import ENVIRONMENT_UID, NAMESPACE_TYPE
+from windlass.api.kinds import ignitionsync
 from windlass.environments.decide import kinds, marks, owned_objects
 from windlass.gateways.decide import owned
 
@@ -12,19 +13,21 @@ def test_the_marks_of_namespaces() -> None:
     """The fence looks for the marks that the operator sets."""
     assert marks.UID == ENVIRONMENT_UID
     assert marks.TYPE == NAMESPACE_TYPE
-    assert marks.ENVIRONMENT_TYPE == fence.ENVIRONMENT
+    assert marks.ENVIRONMENT_TYPE == operator_policies.ENVIRONMENT_TYPE
 
 
 def test_the_bindings_inside_a_namespace() -> None:
     """The operator binds the roles that it may bind, under names that it may write."""
-    assert owned_objects.APPLIER == rbac_environments.APPLIER
-    assert owned_objects.MANAGER == rbac_environments.MANAGER_BINDING
+    assert owned_objects.APPLIER == cluster_roles.APPLIER
+    assert owned_objects.MANAGER == cluster_roles.MANAGER_BINDING
 
 
 def test_the_applier_may_write_every_kind_of_a_bundle() -> None:
     """Exactly the kinds that a bundle may hold are in the role it is applied with."""
     ((role,),) = (
-        documents for name, documents in rbac.files().items() if name == "environment-applier"
+        documents
+        for name, documents in rbac.documents_by_file().items()
+        if name == "environment-applier"
     )
     granted = {
         (group, resource)

@@ -10,13 +10,11 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from windlass.api.amount import Quota
-from windlass.api.project_network import PodSecurity
+from windlass.api.kinds.project_limits import PodSecurity, Quota
 from windlass.app import settings as table
 from windlass.app import settings_forms as forms
-from windlass.app import settings_pairs as pairs
 from windlass.app.settings import Settings
-from windlass.app.settings_forms import Address
+from windlass.app.settings_forms import ListenAddress
 
 
 def test_defaults_are_those_of_the_documentation() -> None:
@@ -25,8 +23,8 @@ def test_defaults_are_those_of_the_documentation() -> None:
     assert settings.discovery_refresh == 300.0
     assert settings.git_fetch_timeout == 300.0
     assert settings.work_dir == Path("/var/cache/gitops-reverser")
-    assert settings.webhook_bind_address == Address("0.0.0.0", 9443)  # noqa: S104
-    assert settings.metrics_bind_address == Address("", 8080)
+    assert settings.webhook_bind_address == ListenAddress("0.0.0.0", 9443)  # noqa: S104
+    assert settings.metrics_bind_address == ListenAddress("", 8080)
     assert settings.discovery_exclude == ()
     assert settings.leader_elect is True
 
@@ -55,7 +53,7 @@ def test_every_line_is_complete(line: table.Setting) -> None:
 
 def test_reference_has_a_row_for_every_setting() -> None:
     """The Markdown table names each flag, variable, default once."""
-    rows = table.reference().splitlines()[2:]
+    rows = table.reference_table().splitlines()[2:]
     assert len(rows) == len(table.TABLE)
     assert all(len(re.findall(r"(?<!\\)\|", row)) == 6 for row in rows)
     start = "| `--discovery-refresh` | `WINDLASS_DISCOVERY_REFRESH` | `5m` |"
@@ -65,7 +63,7 @@ def test_reference_has_a_row_for_every_setting() -> None:
 def test_a_quota_is_named_as_the_api_names_it() -> None:
     """The words are told twice, so that reading settings needs no API; they are the same."""
     names = [field.encode_name for field in msgspec.structs.fields(Quota)]
-    assert sorted(names) == sorted((*pairs.MEASURED, *pairs.COUNTED))
+    assert sorted(names) == sorted((*forms.QUOTA_AMOUNTS, *forms.QUOTA_COUNTS))
     assert get_args(table.PodSecurity) == get_args(PodSecurity)
 
 
@@ -87,14 +85,14 @@ def reads(form: Any, text: str) -> bool:
         (forms.Duration(or_off=True), "0", 0.0),
         (forms.Duration(or_off=True), "0s", 0.0),
         (forms.Duration(0.001), "250ms", 0.25),
-        (forms.Listen(), "[::1]:80", Address("::1", 80)),
-        (forms.Listen(), "localhost:0", Address("localhost", 0)),
+        (forms.Listen(), "[::1]:80", ListenAddress("::1", 80)),
+        (forms.Listen(), "localhost:0", ListenAddress("localhost", 0)),
         (forms.Several(forms.RESOURCE), "events, apps/deployments", ("events", "apps/deployments")),
         (forms.Several(forms.LABEL), " ", ()),
         (forms.HOST, "git.example.org:3000", "git.example.org:3000"),
-        (forms.NAME, "kata.v2", "kata.v2"),
-        (pairs.AMOUNTS, "cpu=1500m, pods=5", (("cpu", "1500m"), ("pods", "5"))),
-        (pairs.LABELS, "example.org/pool=a_b,x=", (("example.org/pool", "a_b"), ("x", ""))),
+        (forms.OPTIONAL_OBJECT_NAME, "kata.v2", "kata.v2"),
+        (forms.QUOTA_PAIRS, "cpu=1500m, pods=5", (("cpu", "1500m"), ("pods", "5"))),
+        (forms.LABEL_PAIRS, "example.org/pool=a_b,x=", (("example.org/pool", "a_b"), ("x", ""))),
         (forms.Directory(), "/a/../b", Path("/a/../b")),
     ],
 )
@@ -117,7 +115,7 @@ def test_good_values_are_read(form: Any, text: str, value: Any) -> None:
         (forms.Duration(), "60"),
         (forms.Duration(), "0"),
         (forms.Duration(or_off=True), "500ms"),
-        (forms.Choice(("auto", "text")), "Auto"),
+        (forms.OneOf(("auto", "text")), "Auto"),
         (forms.Listen(), "8080"),
         (forms.Listen(), ":99999"),
         (forms.Listen(), "::1:80"),
@@ -126,14 +124,14 @@ def test_good_values_are_read(form: Any, text: str, value: Any) -> None:
         (forms.LABEL, "a" * 64),
         (forms.LABEL, "a\n"),
         (forms.HOST, "https://git.example.org"),
-        (forms.NAME, "Kata"),
-        (pairs.AMOUNTS, "cpu"),
-        (pairs.AMOUNTS, "cpu=0"),
-        (pairs.AMOUNTS, "cpu=1,cpu=2"),
-        (pairs.AMOUNTS, "pods=1500m"),
-        (pairs.AMOUNTS, "gpu=1"),
-        (pairs.LABELS, "pool"),
-        (pairs.LABELS, "/x=y"),
+        (forms.OPTIONAL_OBJECT_NAME, "Kata"),
+        (forms.QUOTA_PAIRS, "cpu"),
+        (forms.QUOTA_PAIRS, "cpu=0"),
+        (forms.QUOTA_PAIRS, "cpu=1,cpu=2"),
+        (forms.QUOTA_PAIRS, "pods=1500m"),
+        (forms.QUOTA_PAIRS, "gpu=1"),
+        (forms.LABEL_PAIRS, "pool"),
+        (forms.LABEL_PAIRS, "/x=y"),
         (forms.Directory(), "relative"),
         (forms.Directory(), "/a\0b"),
     ],

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from windlass.api.install import Install
+from windlass.api.install.installation import Installation
 from windlass.environments.decide.owned_objects import Subject
 from windlass.environments.guard import Guard
 from windlass.kube.errors import Forbidden, Unavailable
@@ -40,7 +40,7 @@ class _Server:
 
 
 def _guard(server: Any) -> Guard:
-    return Guard(server, operator=Subject("w"), install=Install(), field_manager="test")
+    return Guard(server, operator=Subject("w"), install=Installation(), field_manager="test")
 
 
 @pytest.mark.looptime

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from windlass.api.environment import Environment
-from windlass.api.project_source import Template
+from windlass.api.kinds.environment import Environment
+from windlass.api.kinds.project_sources import Template
 from windlass.environments.decide import helm_values
 from windlass.environments.decide.names import Identity
 from windlass.environments.decide.wish import WishRefused

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.api.amount import DefaultQuota
+from windlass.api.kinds.project_limits import DefaultQuota
 from windlass.environments.decide import quota, wish
 from windlass.environments.decide.quota import AboveMaximum, Limits
 from windlass.objects import quantity

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from tests.support.manifests import OWNER, PLACE
-from windlass.api.environment import Environment
-from windlass.api.project import Project
+from windlass.api.kinds.environment import Environment
+from windlass.api.kinds.project import Project
 from windlass.environments.acceptance import Subject
 from windlass.environments.charts import Charts
 from windlass.environments.decide.bundle import Bundle, BundleRefused

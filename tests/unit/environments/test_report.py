@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from windlass.api.environment import EnvironmentStatus
+from windlass.api.kinds.environment import EnvironmentStatus
 from windlass.environments.decide import phase, report, step
 from windlass.environments.decide.ledger import Revision
 from windlass.environments.decide.phase import Circumstances

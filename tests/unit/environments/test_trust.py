@@ -10,8 +10,8 @@ import pytest
 
 from tests.support import manifests as written
 from tests.support.manifests import PLACE, pod_spec
-from windlass.api.environment import Environment
-from windlass.api.project import Project
+from windlass.api.kinds.environment import Environment
+from windlass.api.kinds.project import Project
 from windlass.environments.decide import field_rules, quota, trust
 from windlass.environments.decide.bundle import BundleRefused
 from windlass.environments.decide.quota import AboveMaximum

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from windlass.api.environment import Environment
-from windlass.api.project import Project
+from windlass.api.kinds.environment import Environment
+from windlass.api.kinds.project import Project
 from windlass.environments.decide import quota, wish
 from windlass.environments.decide.fences import Door
 from windlass.environments.decide.wish import SourceWish, WishRefused

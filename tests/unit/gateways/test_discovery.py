@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.gateway_pods import live
-from windlass.api.label_selector import LabelSelector
+from windlass.api.schema.object_references import LabelSelector
 from windlass.gateways.decide import discovery
 from windlass.gateways.decide.discovery import Claim, Discovery
 from windlass.gateways.decide.pods import LivePod

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.support.gateway_pods import COMMIT, GOAL, gateway, synced
-from windlass.api.ignitionsync_status import IgnitionSyncStatus
+from windlass.api.kinds.ignitionsync_status import IgnitionSyncStatus
 from windlass.base.errors import Retryable, Stalled, Waiting
 from windlass.gateways.decide import notices, report, standing
 from windlass.gateways.decide.metadata import Source

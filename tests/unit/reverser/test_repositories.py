@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from windlass.api.gitrepoconfig import GitRepoConfig
+from windlass.api.kinds.gitrepoconfig import GitRepoConfig
 from windlass.base.clock import SystemClock
 from windlass.base.errors import Stalled
 from windlass.git.errors import GitError

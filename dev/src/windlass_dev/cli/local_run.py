@@ -18,7 +18,7 @@ from windlass.app.settings_flags import accepts_settings
 from windlass.cli.run import Kubeconfig
 
 if TYPE_CHECKING:
-    from windlass_dev.cluster.installer import Installation
+    from windlass_dev.cluster.installer import InstalledOperator
     from windlass_dev.cluster.local_cluster import LocalCluster
 
 _LEASE = {
@@ -44,7 +44,7 @@ def run(
     from windlass.telemetry import log_setup
 
     log_setup.load_structlog()
-    from windlass.api.install import Install
+    from windlass.api.install.installation import Installation
     from windlass.app import controller as role
     from windlass.base.errors import WindlassError
     from windlass.telemetry import logs
@@ -57,7 +57,7 @@ def run(
     cluster = _select_cluster(kubeconfig, name)
     logs.configure(format=settings.log_format, level=settings.log_level)
     installation = asyncio.run(
-        installer.install(cluster, Install(settings.release, settings.namespace))
+        installer.install(cluster, Installation(settings.release, settings.namespace))
     )
     typer.echo(f"installed; acting as {installer.OPERATOR_USER}", err=True)
     asyncio.run(role.run(local_settings(settings, installation), installation.kubeconfig))
@@ -83,9 +83,9 @@ def _select_cluster(kubeconfig: Path | None, name: str) -> LocalCluster:
     return local_cluster.get_cluster(extension.name)
 
 
-def local_settings(settings: Settings, installation: Installation) -> Settings:
+def local_settings(settings: Settings, installation: InstalledOperator) -> Settings:
     """The settings for one machine: what was left at its default fits the local cluster."""
-    from windlass.app.settings_forms import Address
+    from windlass.app.settings_forms import ListenAddress
     from windlass_dev.programs import provider, tools
 
     # The last one is where a cluster with a node sees this machine, and its git server.
@@ -93,8 +93,8 @@ def local_settings(settings: Settings, installation: Installation) -> Settings:
     changes = _where_default(
         settings,
         {
-            "metrics_bind_address": Address("127.0.0.1", 0),
-            "health_probe_bind_address": Address("127.0.0.1", 0),
+            "metrics_bind_address": ListenAddress("127.0.0.1", 0),
+            "health_probe_bind_address": ListenAddress("127.0.0.1", 0),
             "work_dir": installation.work_directory,
             "environments_helm": str(provider.find_tool(tools.HELM) or settings.environments_helm),
             "git_allow_file": True,
@@ -104,7 +104,7 @@ def local_settings(settings: Settings, installation: Installation) -> Settings:
     return replace(
         settings,
         # The webhook configuration names this address, so no setting may change it.
-        webhook_bind_address=Address(installation.webhook_host, installation.webhook_port),
+        webhook_bind_address=ListenAddress(installation.webhook_host, installation.webhook_port),
         webhook_certificate_addresses=_added(settings.webhook_certificate_addresses, addresses),
         git_insecure_hosts=_added(settings.git_insecure_hosts, {*addresses, "localhost"}),
         **changes,

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from windlass.api import crd, rbac, webhook
-from windlass.api.install import Install
-from windlass.api.registry import KINDS
+from windlass.api.install import crd, rbac, webhook
+from windlass.api.install.installation import Installation
+from windlass.api.kinds.registry import KINDS
 from windlass.base.errors import WindlassError
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
@@ -55,7 +55,7 @@ _Identity = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Installation:
+class InstalledOperator:
     """What the operator of a desk needs to run."""
 
     kubeconfig: Path
@@ -65,8 +65,8 @@ class Installation:
 
 
 async def install(
-    desk: LocalCluster, place: Install, *, watch: Literal["selected", "any"] = "any"
-) -> Installation:
+    desk: LocalCluster, place: Installation, *, watch: Literal["selected", "any"] = "any"
+) -> InstalledOperator:
     """Apply everything and wait until the CRDs are served; running it again changes nothing."""
     mark = kubeconfig.read_extension(desk.admin_kubeconfig)
     if mark is None:
@@ -79,9 +79,9 @@ async def install(
     port = await asyncio.to_thread(ports.port_from_file, desk.directory / "webhook-port")
     url = f"https://{mark.webhook_host}:{port}"
     documents = [
-        *rbac.documents([rbac.user(OPERATOR_USER)], install=place, watch=watch),
-        *(crd.document(kind) for kind in KINDS),
-        webhook.document(place.release, place.namespace, b"", url),
+        *rbac.documents([rbac.user_subject(OPERATOR_USER)], install=place, watch=watch),
+        *(crd.crd_manifest(kind) for kind in KINDS),
+        webhook.webhook_configuration(place.release, place.namespace, b"", url),
     ]
     async with Connection.open(kubeconfig=desk.admin_kubeconfig) as connection:
         api = Api(connection)
@@ -96,7 +96,7 @@ async def install(
         ]
         await _wait_until_established(api, [each for each in found if each["kind"] == _DEFINITION])
     user = await asyncio.to_thread(desk.user_kubeconfig, OPERATOR_USER)
-    return Installation(user, mark.webhook_host, port, desk.directory / "stores")
+    return InstalledOperator(user, mark.webhook_host, port, desk.directory / "stores")
 
 
 def _keep_completed_url(wanted: Object, live: Object | None, root: str) -> Object:
@@ -106,7 +106,7 @@ def _keep_completed_url(wanted: Object, live: Object | None, root: str) -> Objec
     """
     hooks = (live or {}).get("webhooks") or [{}]
     completed: str = (hooks[0].get("clientConfig") or {}).get("url", "")
-    if not completed.startswith(root + webhook.PATH):
+    if not completed.startswith(root + webhook.PATH_PREFIX):
         return wanted
     (hook,) = wanted["webhooks"]
     return wanted | {"webhooks": [hook | {"clientConfig": {}}]}

@@ -17,7 +17,7 @@ from functools import lru_cache
 
 from msgspec import Struct, field
 
-from windlass.api.label_selector import LabelSelector
+from windlass.api.schema.object_references import LabelSelector
 
 Labels = Mapping[str, str]
 

@@ -19,9 +19,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from windlass.api.environment import Environment
-from windlass.api.free_object import FreeObject
-from windlass.api.project_source import Template
+from windlass.api.kinds.environment import Environment
+from windlass.api.kinds.project_sources import Template
+from windlass.api.schema.scalars import FreeObject
 from windlass.environments.decide import names
 from windlass.environments.decide.names import Identity
 from windlass.environments.decide.wish import WishRefused

@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from windlass.api.environment import Environment
-from windlass.api.project import Project
-from windlass.api.project_network import PodSecurity
+from windlass.api.kinds.environment import Environment
+from windlass.api.kinds.project import Project
+from windlass.api.kinds.project_limits import PodSecurity
 from windlass.environments.decide import quota, wish
 from windlass.objects.names import Object
 

@@ -11,11 +11,15 @@ from dataclasses import dataclass
 
 import msgspec
 
-from windlass.api.amount import ContainerAmounts
-from windlass.api.environment import Environment
-from windlass.api.environment_source import EnvironmentSource
-from windlass.api.project import Project
-from windlass.api.project_source import DEFAULT_TEMPLATE, ProjectSource, Template
+from windlass.api.kinds.environment import Environment
+from windlass.api.kinds.project import Project
+from windlass.api.kinds.project_limits import ContainerResources
+from windlass.api.kinds.project_sources import (
+    DEFAULT_TEMPLATE,
+    EnvironmentSource,
+    ProjectSource,
+    Template,
+)
 from windlass.environments.decide.fences import Door
 from windlass.environments.decide.quota import Limits
 
@@ -147,6 +151,6 @@ def _source(offered: ProjectSource, asked: EnvironmentSource | None) -> SourceWi
     )
 
 
-def _per_container(found: ContainerAmounts | None) -> dict[str, str]:
+def _per_container(found: ContainerResources | None) -> dict[str, str]:
     renamed = {"ephemeralStorage": "ephemeral-storage"}
     return {renamed.get(name, name): value for name, value in amounts(found).items()}

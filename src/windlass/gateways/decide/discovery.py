@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from windlass.api.label_selector import LabelSelector
+from windlass.api.schema.object_references import LabelSelector
 from windlass.gateways.decide import gateway
 from windlass.gateways.decide.pods import LivePod
 from windlass.gateways.decide.refusal import Refused

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from windlass.api.ignitionsync_status import DriftStatus, GatewayStatus, PastSync
+from windlass.api.kinds.ignitionsync_status import DriftStatus, GatewayStatus, PastSyncStatus
 from windlass.gateways.decide.standing import Standing, Tally
 from windlass.gateways.decide.status_report import Report, written
 from windlass.objects.names import Object
@@ -62,7 +62,7 @@ def _reported(base: GatewayStatus, said: Report) -> GatewayStatus:
         degraded=said.degraded or None,
         agent_version=said.agent_version,
         sync_history=tuple(
-            PastSync(
+            PastSyncStatus(
                 timestamp=past.timestamp,
                 commit=past.commit,
                 result=past.result,

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from windlass.api.ignitionsync_status import DriftStatus, GatewayStatus, IgnitionSyncStatus
+from windlass.api.kinds.ignitionsync_status import DriftStatus, GatewayStatus, IgnitionSyncStatus
 from windlass.gateways.decide.gateway_rows import MOST_SHOWN
 from windlass.gateways.decide.metadata import Source
 from windlass.gateways.decide.report import ALL_SYNCED

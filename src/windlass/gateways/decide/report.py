@@ -25,7 +25,7 @@ from typing import Literal
 
 import msgspec
 
-from windlass.api.ignitionsync_status import SourceStatus
+from windlass.api.kinds.ignitionsync_status import SourceStatus
 from windlass.base.errors import Stalled, Waiting, WindlassError
 from windlass.gateways.decide import gateway_rows, spec_check, standing
 from windlass.gateways.decide.metadata import Source

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from windlass.api.ignitionsync_status import GatewayCounts, SyncStatus
+from windlass.api.kinds.ignitionsync_status import GatewayCounts, SyncStatus
 from windlass.gateways.decide import routing as routings
 from windlass.gateways.decide import selection
 from windlass.gateways.decide.discovery import Gateway

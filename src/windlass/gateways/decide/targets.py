@@ -11,8 +11,13 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from windlass.api.ignitionsync import IgnitionSync, IgnitionSyncSpec
-from windlass.api.ignitionsync_profile import AdditionalFile, Normalize, Profile, ProfileMapping
+from windlass.api.kinds.ignitionsync import IgnitionSync, IgnitionSyncSpec
+from windlass.api.kinds.ignitionsync_profile import (
+    AdditionalFileSpec,
+    Normalize,
+    ProfileMappingSpec,
+    ProfileSpec,
+)
 from windlass.base import clock
 from windlass.gateways.decide import metadata, owned, paths, routing
 from windlass.gateways.decide.metadata import (
@@ -153,7 +158,7 @@ def routing_told(data: Mapping[str, str]) -> Routing | None:
         return None
 
 
-def _profile(one: Profile) -> routing.Profile:
+def _profile(one: ProfileSpec) -> routing.Profile:
     return routing.Profile(
         mappings=tuple(map(_mapping, one.mappings)),
         exclude_patterns=one.exclude_patterns,
@@ -164,7 +169,7 @@ def _profile(one: Profile) -> routing.Profile:
     )
 
 
-def _mapping(one: ProfileMapping) -> routing.ProfileMapping:
+def _mapping(one: ProfileMappingSpec) -> routing.ProfileMapping:
     return routing.ProfileMapping(
         source=one.source,
         destination=one.destination,
@@ -175,7 +180,7 @@ def _mapping(one: ProfileMapping) -> routing.ProfileMapping:
     )
 
 
-def _additional(one: AdditionalFile) -> routing.AdditionalFile:
+def _additional(one: AdditionalFileSpec) -> routing.AdditionalFile:
     return routing.AdditionalFile(one.source, one.dest, one.type)
 
 

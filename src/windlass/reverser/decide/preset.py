@@ -7,10 +7,10 @@ asked first.
 
 from __future__ import annotations
 
-from windlass.api import preset
+from windlass.api.kinds import watchrules
 from windlass.objects.names import GVR
 
-PRESET: tuple[tuple[str, str], ...] = tuple((one.group, one.resource) for one in preset.PRESET)
+PRESET: tuple[tuple[str, str], ...] = tuple((one.group, one.resource) for one in watchrules.PRESET)
 """RUL-5: what a rule item without `resources` means, as (group, plural)."""
 
 SOFT: frozenset[tuple[str, str]] = frozenset(

@@ -10,10 +10,10 @@ import yaml
 from typer.testing import CliRunner
 
 from windlass.app.settings import Settings
-from windlass.app.settings_forms import Address
+from windlass.app.settings_forms import ListenAddress
 from windlass.base.errors import WindlassError
 from windlass_dev.cli.local_run import local_settings, run
-from windlass_dev.cluster.installer import Installation
+from windlass_dev.cluster.installer import InstalledOperator
 
 
 def _elsewhere(path: Path) -> Path:
@@ -58,13 +58,13 @@ def test_without_dev_the_role_to_start_is_named() -> None:
     assert "windlass controller" in result.exception.message
 
 
-_INSTALLATION = Installation(Path("/k"), "10.212.0.1", 20443, Path("/stores"))
+_INSTALLATION = InstalledOperator(Path("/k"), "10.212.0.1", 20443, Path("/stores"))
 
 
 def test_a_local_cluster_is_a_matter_of_settings() -> None:
     """Everything that differs from a real cluster could be written into a file of settings."""
     found = local_settings(Settings(git_insecure_hosts=("git.lan",)), _INSTALLATION)
-    assert found.webhook_bind_address == Address("10.212.0.1", 20443)
+    assert found.webhook_bind_address == ListenAddress("10.212.0.1", 20443)
     assert found.webhook_certificate_addresses == ("10.212.0.1", "127.0.0.1")
     assert found.git_insecure_hosts == ("git.lan", "10.212.0.1", "127.0.0.1", "localhost")
     assert found.git_allow_file

@@ -1,0 +1,1 @@
+"""Objects to install: CRDs, roles, admission policies, webhook; and their reference pages."""

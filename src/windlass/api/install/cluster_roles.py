@@ -1,0 +1,412 @@
+"""Roles and bindings of each capability, each with a sentence on what it is for.
+
+The reverser has one role for each right that an administrator may want to take away:
+
+| Role | Right | Bound |
+|---|---|---|
+| `<release>-reverser` | own kinds, what they name, reviews, discovery | always |
+| `<release>-reverser-watch` | read the usual types, without Secrets | mode `selected` |
+| `<release>-reverser-watch-any` | read every type | mode `any` |
+| `<release>-reverser-watch-secrets` | read Secrets | until its binding is removed |
+| `<release>-reverser-leader` (a Role) | lease, two Secrets, own pods' labels | always |
+| `<release>-reverser-view`, `-edit` | what people may do | by aggregation |
+
+None may write a mirrored type, escalate, bind or impersonate.
+
+Gateways may grant agents only what they hold themselves. Their writes go to objects whose names
+begin with `ignition-sync-`; a role cannot express that, the operator policy does.
+
+Environments:
+
+| Role | Right | Bound |
+|---|---|---|
+| `<release>-environments` | own kinds, namespaces, reading, the two bindings below | always |
+| `<release>-environment-manager` | policies, inventory, acting as the applier | in each namespace |
+| `<release>-environment-applier` | the kinds that a bundle may hold | in each, to the applier |
+
+Nothing of a bundle is written with the operator's own rights: it impersonates the service
+account `windlass-applier` of that one namespace, which exists as a name only.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from windlass.api.install.installation import Installation
+from windlass.api.kinds import watchrules
+from windlass.api.kinds.registry import ENVIRONMENT_KINDS, GATEWAY_KINDS, REVERSER_KINDS
+from windlass.api.schema.resource import CATALYST, CONFIGBUTLER, IGNITION
+from windlass.objects.names import Object
+
+RBAC_GROUP = "rbac.authorization.k8s.io"
+PURPOSE_ANNOTATION = "windlass.dev/purpose"
+
+READ_VERBS = ("get", "list", "watch")
+WRITE_VERBS = ("create", "update", "patch", "delete", "deletecollection")
+
+
+def cluster_role(place: Installation, name: str, purpose: str, rules: list[Object]) -> Object:
+    """A ClusterRole."""
+    return {
+        "apiVersion": f"{RBAC_GROUP}/v1",
+        "kind": "ClusterRole",
+        "metadata": object_metadata(place, name, purpose),
+        "rules": rules,
+    }
+
+
+def object_metadata(place: Installation, name: str, purpose: str) -> Object:
+    """Name, labels and purpose."""
+    return {"name": name, "labels": place.labels, "annotations": {PURPOSE_ANNOTATION: purpose}}
+
+
+def rule(
+    groups: Sequence[str],
+    resources: Sequence[str],
+    verbs: Sequence[str],
+    names: Sequence[str] = (),
+) -> Object:
+    """One right; with `names` over those objects alone."""
+    found: Object = {"apiGroups": list(groups), "resources": list(resources), "verbs": list(verbs)}
+    return found | {"resourceNames": list(names)} if names else found
+
+
+def with_binding(role: Object, subjects: Sequence[Object]) -> list[Object]:
+    """The role and, if there are subjects, its binding."""
+    if not subjects:
+        return [role]
+    about = role["metadata"]
+    binding = {
+        "apiVersion": f"{RBAC_GROUP}/v1",
+        "kind": f"{role['kind']}Binding",
+        "metadata": about | {"labels": dict(about["labels"])},
+        "roleRef": {"apiGroup": RBAC_GROUP, "kind": role["kind"], "name": about["name"]},
+        "subjects": [dict(subject) for subject in subjects],
+    }
+    binding["metadata"]["annotations"] = {
+        PURPOSE_ANNOTATION: f"Gives the operator the {role['kind']} above."
+    }
+    return [role, binding]
+
+
+def aggregate_to(role: Object, *names: str) -> Object:
+    """The role as a part of the cluster's own roles for people."""
+    for name in names:
+        role["metadata"]["labels"][f"{RBAC_GROUP}/aggregate-to-{name}"] = "true"
+    return role
+
+
+WatchMode = Literal["selected", "any"]
+
+
+def reverser_roles(
+    place: Installation, who: list[Object], watch: WatchMode
+) -> dict[str, list[Object]]:
+    """The roles by file, bound to `who`."""
+    return {
+        "reverser": with_binding(_reverser_role(place), who),
+        "reverser-leader": with_binding(_reverser_leader_role(place), who),
+        "reverser-watch": with_binding(
+            _reverser_watch_role(place), who if watch == "selected" else []
+        ),
+        "reverser-watch-any": with_binding(
+            _reverser_watch_any_role(place), who if watch == "any" else []
+        ),
+        "reverser-watch-secrets": with_binding(_reverser_watch_secrets_role(place), who),
+        "reverser-people": [_reverser_view_role(place), _reverser_edit_role(place)],
+    }
+
+
+def _reverser_role(place: Installation) -> Object:
+    plurals = [kind.plural for kind in REVERSER_KINDS]
+    return cluster_role(
+        place,
+        place.reverser,
+        "Reads the kinds of windlass and what they name, and reports in their status. "
+        "Secrets and ConfigMaps are only ever fetched by the name that an object gives.",
+        [
+            rule([CONFIGBUTLER.name], plurals, READ_VERBS),
+            rule(
+                [CONFIGBUTLER.name], [f"{plural}/status" for plural in plurals], ["update", "patch"]
+            ),
+            rule(["", "events.k8s.io"], ["events"], ["create", "patch"]),
+            rule([""], ["configmaps", "secrets", "namespaces"], ["get"]),
+            rule(["apiextensions.k8s.io"], ["customresourcedefinitions"], READ_VERBS),
+            rule(["apiregistration.k8s.io"], ["apiservices"], READ_VERBS),
+            rule(["authentication.k8s.io"], ["tokenreviews"], ["create"]),
+            rule(["authorization.k8s.io"], ["subjectaccessreviews"], ["create"]),
+            rule(
+                ["admissionregistration.k8s.io"],
+                ["validatingwebhookconfigurations"],
+                [*READ_VERBS, "patch"],
+                [place.webhook_configuration],
+            ),
+        ],
+    )
+
+
+def _reverser_leader_role(place: Installation) -> Object:
+    found = cluster_role(
+        place,
+        f"{place.reverser}-leader",
+        "Elects one leader, marks its pod so that admission calls reach it, "
+        "and keeps the salt of redacted values and the certificate of the webhook.",
+        [
+            rule(["coordination.k8s.io"], ["leases"], ["create"]),
+            rule(["coordination.k8s.io"], ["leases"], ["get", "update", "patch"], [place.lease]),
+            rule([""], ["secrets"], ["create"]),
+            rule([""], ["secrets"], ["get"], [place.salt_secret]),
+            rule([""], ["secrets"], [*READ_VERBS, "update"], [place.webhook_secret]),
+            rule([""], ["pods"], ["get", "list", "patch"]),
+        ],
+    )
+    metadata = found["metadata"] | {"namespace": place.namespace}
+    return found | {"kind": "Role", "metadata": metadata}
+
+
+def _reverser_watch_role(place: Installation) -> Object:
+    rules = [
+        rule([group], names, READ_VERBS)
+        for group, names in watchrules.preset_without_secrets().items()
+    ]
+    rules.append(rule([""], ["namespaces"], READ_VERBS))
+    return cluster_role(
+        place,
+        f"{place.reverser}-watch",
+        "Mode selected: reads the types that are mirrored, without Secrets. To mirror another "
+        "type add a rule for it here or in a role of your own bound to the same subject; "
+        "to mirror every type bind the role ending in -watch-any instead.",
+        rules,
+    )
+
+
+def _reverser_watch_any_role(place: Installation) -> Object:
+    return cluster_role(
+        place,
+        f"{place.reverser}-watch-any",
+        "Mode any: reads every type, now and in future, Secrets included, because a role cannot "
+        "leave one type out. Nobody is bound to it unless that mode is chosen.",
+        [rule(["*"], ["*"], READ_VERBS)],
+    )
+
+
+def _reverser_watch_secrets_role(place: Installation) -> Object:
+    return cluster_role(
+        place,
+        f"{place.reverser}-watch-secrets",
+        "Reads all Secrets, so that their structure can be mirrored. Remove its binding, and "
+        "Secrets are reported as Forbidden while everything else goes on.",
+        [rule([""], ["secrets"], READ_VERBS)],
+    )
+
+
+def _reverser_view_role(place: Installation) -> Object:
+    plurals = [kind.plural for kind in REVERSER_KINDS]
+    found = cluster_role(
+        place,
+        f"{place.reverser}-view",
+        "Lets whoever may view a namespace see its mirroring.",
+        [rule([CONFIGBUTLER.name], plurals, READ_VERBS)],
+    )
+    return aggregate_to(found, "view", "edit", "admin")
+
+
+def _reverser_edit_role(place: Installation) -> Object:
+    # A cluster rule exports the whole cluster: no right to edit a namespace leads there.
+    plurals = [kind.plural for kind in REVERSER_KINDS if kind.namespaced]
+    found = cluster_role(
+        place,
+        f"{place.reverser}-edit",
+        "Lets whoever may edit a namespace mirror it. Cluster rules are not part of this.",
+        [rule([CONFIGBUTLER.name], plurals, WRITE_VERBS)],
+    )
+    return aggregate_to(found, "edit", "admin")
+
+
+_OWNED_OBJECT_VERBS = ("get", "list", "watch", "create", "patch", "delete")
+
+
+def gateways_roles(place: Installation, who: list[Object]) -> dict[str, list[Object]]:
+    """The roles by file, bound to `who`."""
+    return {
+        "gateways": with_binding(_gateways_role(place), who),
+        "gateways-people": [_gateways_view_role(place), _gateways_edit_role(place)],
+    }
+
+
+def _gateways_role(place: Installation) -> Object:
+    plurals = [kind.plural for kind in GATEWAY_KINDS]
+    return cluster_role(
+        place,
+        place.gateways,
+        "Reads IgnitionSyncs and the pods of gateways, and keeps for each IgnitionSync the "
+        "ConfigMaps that agents read and write and the Role that lets them. Secrets are only "
+        "ever fetched by the name that an object gives.",
+        [
+            rule([IGNITION.name], plurals, (*READ_VERBS, "patch")),
+            rule([IGNITION.name], _subresources(plurals, "status"), ["update", "patch"]),
+            rule([IGNITION.name], _subresources(plurals, "finalizers"), ["update"]),
+            rule([""], ["pods"], READ_VERBS),
+            rule([""], ["configmaps"], _OWNED_OBJECT_VERBS),
+            rule([RBAC_GROUP], ["roles", "rolebindings"], _OWNED_OBJECT_VERBS),
+            rule([""], ["secrets"], ["get"]),
+            rule(["", "events.k8s.io"], ["events"], ["create", "patch"]),
+        ],
+    )
+
+
+def _gateways_view_role(place: Installation) -> Object:
+    found = cluster_role(
+        place,
+        f"{place.gateways}-view",
+        "Lets whoever may view a namespace see how its gateways are.",
+        [rule([IGNITION.name], [kind.plural for kind in GATEWAY_KINDS], READ_VERBS)],
+    )
+    return aggregate_to(found, "view", "edit", "admin")
+
+
+def _gateways_edit_role(place: Installation) -> Object:
+    found = cluster_role(
+        place,
+        f"{place.gateways}-edit",
+        "Lets whoever may edit a namespace bring commits onto its gateways.",
+        [rule([IGNITION.name], [kind.plural for kind in GATEWAY_KINDS], WRITE_VERBS)],
+    )
+    return aggregate_to(found, "edit", "admin")
+
+
+def _subresources(plurals: list[str], name: str) -> list[str]:
+    return [f"{plural}/{name}" for plural in plurals]
+
+
+APPLIER = "windlass-applier"
+"""The name to act as, of the RoleBinding that gives it rights, and of nothing else."""
+
+MANAGER_BINDING = "windlass-manager"
+"""The RoleBinding that gives the operator its rights inside a namespace."""
+
+_BUNDLE_TYPES = {
+    "": (
+        "configmaps",
+        "persistentvolumeclaims",
+        "pods",
+        "replicationcontrollers",
+        "secrets",
+        "serviceaccounts",
+        "services",
+    ),
+    "apps": ("daemonsets", "deployments", "statefulsets"),
+    "autoscaling": ("horizontalpodautoscalers",),
+    "batch": ("cronjobs", "jobs"),
+    "policy": ("poddisruptionbudgets",),
+}
+_WATCHED_TYPES = {
+    "": (
+        "configmaps",
+        "limitranges",
+        "namespaces",
+        "persistentvolumeclaims",
+        "pods",
+        "replicationcontrollers",
+        "resourcequotas",
+        "serviceaccounts",
+        "services",
+    ),
+    "apps": ("daemonsets", "deployments", "statefulsets"),
+    "autoscaling": ("horizontalpodautoscalers",),
+    "batch": ("cronjobs", "jobs"),
+    "networking.k8s.io": ("networkpolicies",),
+    "policy": ("poddisruptionbudgets",),
+    RBAC_GROUP: ("rolebindings",),
+    "storage.k8s.io": ("storageclasses",),
+}
+
+
+def environments_roles(place: Installation, who: list[Object]) -> dict[str, list[Object]]:
+    """The roles by file; those of one namespace are bound there, by the operator."""
+    return {
+        "environments": with_binding(_environments_role(place), who),
+        "environment-manager": [_environment_manager_role(place)],
+        "environment-applier": [_environment_applier_role(place)],
+        "environments-people": [_environments_view_role(place), _environments_edit_role(place)],
+    }
+
+
+def _environments_role(place: Installation) -> Object:
+    plurals = [kind.plural for kind in ENVIRONMENT_KINDS]
+    statuses = [f"{plural}/status" for plural in plurals]
+    granted = [place.environment_manager, place.environment_applier]
+    return cluster_role(
+        place,
+        place.environments,
+        "Reads Projects and Environments, makes and removes namespaces, and gives itself the "
+        "two roles for one namespace. The fence keeps these writes inside namespaces that it "
+        "made. Secrets are only ever fetched by the name that a Project gives.",
+        [
+            rule([CATALYST.name], plurals, (*READ_VERBS, "patch")),
+            # A Project that is deleted may take its Environments along.
+            rule([CATALYST.name], ["environments"], ["delete"]),
+            rule([CATALYST.name], statuses, ["update", "patch"]),
+            rule([""], ["namespaces"], ["create", "patch", "delete"]),
+            rule([RBAC_GROUP], ["rolebindings"], ["create"]),
+            rule([RBAC_GROUP], ["rolebindings"], ["patch"], [MANAGER_BINDING, APPLIER]),
+            rule([RBAC_GROUP], ["clusterroles"], ["bind"], granted),
+            *(rule([group], names, READ_VERBS) for group, names in _WATCHED_TYPES.items()),
+            rule([""], ["secrets"], ["get"]),
+            rule(["", "events.k8s.io"], ["events"], ["create", "patch"]),
+        ],
+    )
+
+
+def _environment_manager_role(place: Installation) -> Object:
+    return cluster_role(
+        place,
+        place.environment_manager,
+        "What the operator may do inside a namespace it made. It is bound there and nowhere else.",
+        [
+            rule(
+                [""],
+                ["configmaps", "limitranges", "resourcequotas", "serviceaccounts"],
+                _OWNED_OBJECT_VERBS,
+            ),
+            rule([""], ["secrets"], ["get", "list", "create", "patch", "delete"]),
+            rule(["networking.k8s.io"], ["networkpolicies"], _OWNED_OBJECT_VERBS),
+            rule([RBAC_GROUP], ["rolebindings"], _OWNED_OBJECT_VERBS),
+            rule([""], ["serviceaccounts"], ["impersonate"], [APPLIER]),
+        ],
+    )
+
+
+def _environment_applier_role(place: Installation) -> Object:
+    verbs = ("get", "list", "create", "patch", "delete")
+    return cluster_role(
+        place,
+        place.environment_applier,
+        "The kinds that a bundle may hold. It is bound inside one namespace, to the name "
+        f"{APPLIER} that the operator acts as there.",
+        [rule([group], names, verbs) for group, names in _BUNDLE_TYPES.items()],
+    )
+
+
+def _environments_view_role(place: Installation) -> Object:
+    found = cluster_role(
+        place,
+        f"{place.environments}-view",
+        "Lets whoever may view a namespace see its Projects and Environments.",
+        [rule([CATALYST.name], [kind.plural for kind in ENVIRONMENT_KINDS], READ_VERBS)],
+    )
+    return aggregate_to(found, "view", "edit", "admin")
+
+
+def _environments_edit_role(place: Installation) -> Object:
+    found = cluster_role(
+        place,
+        f"{place.environments}-edit",
+        "Lets whoever may edit a namespace keep Projects and Environments there, and so use the "
+        "credentials that a Project names.",
+        [rule([CATALYST.name], [kind.plural for kind in ENVIRONMENT_KINDS], WRITE_VERBS)],
+    )
+    return aggregate_to(found, "edit", "admin")

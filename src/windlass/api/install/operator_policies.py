@@ -1,0 +1,183 @@
+"""Admission policies that bound the operator, beyond what roles can express.
+
+A role cannot say "only in namespaces I created" or "only rules like these". Two
+ValidatingAdmissionPolicies do:
+
+- the **operator policy** is about the operator alone: each kind that it writes is bounded in
+  where, by what name and with which content (`operator_policy_bounds`); it touches a namespace
+  only if that carries the uid of an Environment;
+- the **ownership label policy** is about everybody else: nobody but the operator may put the
+  labels onto a namespace that make it one of an Environment. Otherwise a namespace that was
+  created beforehand with a copied uid would be taken for ours.
+
+Both match every subresource: with `*` alone a token of a foreign service account could be
+created. A write that cannot be evaluated is denied. They come before the roles, also by the
+names of their files. A policy takes effect only some moments after it was written, so the
+operator waits until it sees itself denied (`environments.isolation.operator_policy`).
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from windlass.api.install import cluster_roles, operator_policy_bounds
+from windlass.api.install.installation import Installation
+from windlass.api.install.operator_policy_bounds import (
+    ADMISSION_GROUP,
+    ENVIRONMENT_UID,
+    NAMESPACE_TYPE,
+    cel_list,
+)
+from windlass.objects.names import Object
+
+ENVIRONMENT_TYPE = operator_policy_bounds.ENVIRONMENT_TYPE
+
+_POD_SECURITY_LEVEL = "pod-security.kubernetes.io/enforce"
+
+
+def policies_by_file(place: Installation, who: Sequence[Object]) -> dict[str, list[Object]]:
+    """Both policies with their bindings, in one file each."""
+    return {
+        "01-fence": _with_binding(place, _operator_policy(place, who)),
+        "01-fence-marks": _with_binding(
+            place, _ownership_label_policy(place, [_user_name(subject) for subject in who])
+        ),
+    }
+
+
+def _user_name(subject: Object) -> str:
+    """How the API server calls a subject that acts."""
+    if subject["kind"] == "ServiceAccount":
+        return f"system:serviceaccount:{subject['namespace']}:{subject['name']}"
+    return str(subject["name"])
+
+
+def _operator_policy(place: Installation, who: Sequence[Object]) -> Object:
+    names = [_user_name(subject) for subject in who]
+    return _policy(
+        place,
+        place.fence,
+        "Keeps the writes of the operator inside what is its own, whatever its roles allow.",
+        [{"name": "operator", "expression": f"request.userInfo.username in {cel_list(names)}"}],
+        _match("*/*", ["*"], ["*"]),
+        [*_namespace_variables(), *operator_policy_bounds.bound_variables(place, who)],
+        [
+            {
+                "expression": "!variables.isNamespace || variables.isOwnedNamespace",
+                "message": "the operator changes only namespaces that carry the uid of an "
+                "Environment, and never that uid; it gives them no level but baseline or "
+                "restricted",
+            },
+            {
+                "expression": " || ".join(
+                    f"variables.{name}" for name in ("isNamespace", *operator_policy_bounds.BOUNDS)
+                ),
+                "message": "the operator writes only to its own namespace, to namespaces of "
+                "Environments and to its own objects, each by name and with the content that "
+                "windlass gives it",
+            },
+        ],
+    )
+
+
+def _namespace_variables() -> list[Object]:
+    kind = "request.resource.group == '' && request.resource.resource == 'namespaces'"
+    return [
+        _variable("isNamespace", kind),
+        _variable("uid", _metadata_value("object", "annotations", ENVIRONMENT_UID)),
+        _variable("oldUid", _metadata_value("oldObject", "annotations", ENVIRONMENT_UID)),
+        _variable("level", _metadata_value("object", "labels", _POD_SECURITY_LEVEL)),
+        _variable(
+            "isOwnedNamespace",
+            "(!has(request.subResource) || request.subResource == '')"
+            " && (request.operation == 'CREATE' || variables.oldUid != '')"
+            " && (request.operation == 'DELETE' || variables.uid != '')"
+            " && (request.operation != 'UPDATE' || variables.uid == variables.oldUid)"
+            " && variables.level != 'privileged'",
+        ),
+    ]
+
+
+def _ownership_label_policy(place: Installation, names: list[str]) -> Object:
+    marks = (("labels", NAMESPACE_TYPE), ("labels", ENVIRONMENT_UID))
+    variables: list[Object] = []
+    kept = []
+    for number, (part, key) in enumerate((*marks, ("annotations", ENVIRONMENT_UID))):
+        variables.append(_variable(f"new{number}", _metadata_value("object", part, key)))
+        variables.append(_variable(f"old{number}", _metadata_value("oldObject", part, key)))
+        kept.append(
+            f"(variables.new{number} == '' || variables.new{number} == variables.old{number})"
+        )
+    return _policy(
+        place,
+        f"{place.fence}-marks",
+        "Lets nobody but the operator mark a namespace as one of an Environment; taking marks "
+        "away is free, the operator then leaves the namespace alone.",
+        [{"name": "others", "expression": f"!(request.userInfo.username in {cel_list(names)})"}],
+        _match(["namespaces", "namespaces/*"], ["CREATE", "UPDATE"], [""]),
+        variables,
+        [
+            {
+                "expression": " && ".join(kept),
+                "message": f"only windlass sets {NAMESPACE_TYPE} and {ENVIRONMENT_UID}; "
+                "create an Environment instead",
+            }
+        ],
+    )
+
+
+def _metadata_value(obj: str, part: str, key: str) -> str:
+    """The value of a label or annotation; empty where there is none."""
+    place = f"{obj}.metadata.{part}"
+    return f"{obj} != null && has({place}) && '{key}' in {place} ? {place}['{key}'] : ''"
+
+
+def _variable(name: str, expression: str) -> Object:
+    return {"name": name, "expression": expression}
+
+
+def _match(resources: str | list[str], operations: list[str], groups: list[str]) -> Object:
+    rule = {
+        "apiGroups": groups,
+        "apiVersions": ["*"],
+        "operations": operations,
+        "resources": [resources] if isinstance(resources, str) else resources,
+        "scope": "*",
+    }
+    return {"matchPolicy": "Equivalent", "resourceRules": [rule]}
+
+
+def _policy(
+    place: Installation,
+    name: str,
+    purpose: str,
+    conditions: list[Object],
+    match: Object,
+    variables: list[Object],
+    validations: list[Object],
+) -> Object:
+    return {
+        "apiVersion": f"{ADMISSION_GROUP}/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": cluster_roles.object_metadata(place, name, purpose),
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": match,
+            "matchConditions": conditions,
+            "variables": variables,
+            "validations": [told | {"reason": "Forbidden"} for told in validations],
+        },
+    }
+
+
+def _with_binding(place: Installation, policy: Object) -> list[Object]:
+    name = policy["metadata"]["name"]
+    binding = {
+        "apiVersion": f"{ADMISSION_GROUP}/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": cluster_roles.object_metadata(place, name, "Puts the policy above into force."),
+        "spec": {"policyName": name, "validationActions": ["Deny"]},
+    }
+    return [policy, binding]

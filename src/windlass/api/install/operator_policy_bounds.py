@@ -1,0 +1,305 @@
+"""What the operator may write, kind by kind, as CEL expressions of the operator policy.
+
+Roles cannot bound the content of what is written. Whoever got hold of the operator's
+credentials could otherwise pass on its rights: a Role over Secrets, a token of another
+account, an image of its own in a pod.
+
+| Where | Kind | Bound |
+|---|---|---|
+| anywhere | our kinds | status; spec unchanged; an Environment deleted |
+| | Events | signed by windlass |
+| | our webhook configuration | nothing but where it calls |
+| | ConfigMaps of gateways | by name |
+| | Roles of gateways | by name; rules over ConfigMaps by name |
+| | RoleBindings of gateways | by name; service accounts of the same namespace |
+| own namespace | Lease, Secret | by name; never a token |
+| | Pod | its spec unchanged |
+| of an Environment | RoleBinding | the two shipped roles, to operator and applier |
+| | ConfigMap, quota, limits, account, policies | by name |
+| | Secret | a release, by name and type |
+
+Every bound holds for objects alone, never for a subresource (a token of a service account is
+one); the status of our kinds is the only exception.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from windlass.api.install import cluster_roles
+from windlass.api.install.installation import Installation
+from windlass.api.kinds.ignitionsync import OWNED_PREFIX
+from windlass.api.schema.resource import CATALYST, CONFIGBUTLER, IGNITION
+from windlass.objects.names import Object
+
+ENVIRONMENT_UID = "catalyst.dev/environment-uid"
+"""Annotation and label of a namespace: which Environment it belongs to."""
+
+NAMESPACE_TYPE = "catalyst.dev/namespace-type"
+"""Label of a namespace: what it is for."""
+
+ENVIRONMENT_TYPE = "environment"
+"""The type of a namespace that an Environment runs in."""
+
+ADMISSION_GROUP = "admissionregistration.k8s.io"
+RELEASE_TYPE = "catalyst.dev/release.v1"
+RELEASE_PREFIX = "windlass-release-"
+INVENTORY_NAME = "windlass-inventory"
+EVENT_CONTROLLER_PREFIX = "windlass.dev/"
+
+_OWN_GROUPS = (CONFIGBUTLER.name, IGNITION.name, CATALYST.name)
+_REVIEWS = ("authentication.k8s.io", "authorization.k8s.io")
+_AGENT_VERBS = ("get", "list", "watch", "patch")
+_PLAIN = "(!has(request.subResource) || request.subResource == '')"
+_DELETES = "request.operation == 'DELETE'"
+_UNCHANGED = "request.operation == 'UPDATE' && object.spec == oldObject.spec"
+
+
+def bound_variables(place: Installation, operators: Sequence[Object]) -> list[Object]:
+    """The variables of the policy; each says whether a write is within one of the bounds."""
+    return [
+        _variable("isPlain", _PLAIN),
+        _variable("isReview", f"request.resource.group in {cel_list(_REVIEWS)}"),
+        _variable("isOwnKind", _own_kind_bound()),
+        _variable("isEvent", _event_bound()),
+        _variable("isWebhook", _webhook_bound(place)),
+        _variable("isOfGateways", _gateways_bound()),
+        _variable("isInOwnNamespace", _own_namespace_bound(place)),
+        _variable("isInEnvironment", _environment_bound(place, operators)),
+    ]
+
+
+BOUNDS = (
+    "isReview",
+    "isOwnKind",
+    "isEvent",
+    "isWebhook",
+    "isOfGateways",
+    "isInOwnNamespace",
+    "isInEnvironment",
+)
+"""The variables of which one has to hold."""
+
+
+def cel_list(names: Sequence[str]) -> str:
+    """Texts as a list of the expression language."""
+    return "[" + ", ".join(f"'{name}'" for name in names) + "]"
+
+
+# ---- anywhere
+
+
+def _own_kind_bound() -> str:
+    status = "has(request.subResource) && request.subResource == 'status'"
+    removal = f"{_DELETES} && request.resource.resource == 'environments'"
+    return _all_of(
+        f"request.resource.group in {cel_list(_OWN_GROUPS)}",
+        _any_of(status, _all_of("variables.isPlain", _any_of(_UNCHANGED, removal))),
+    )
+
+
+def _event_bound() -> str:
+    signed = f"{{0}}.reportingController.startsWith('{EVENT_CONTROLLER_PREFIX}')"
+    return _all_of(
+        _is_type("events.k8s.io", "events"),
+        "variables.isPlain",
+        "object != null && has(object.reportingController)",
+        signed.format("object"),
+        _any_of(
+            "oldObject == null",
+            f"has(oldObject.reportingController) && {signed.format('oldObject')}",
+        ),
+    )
+
+
+def _webhook_bound(place: Installation) -> str:
+    kept = (
+        "name",
+        "rules",
+        "failurePolicy",
+        "sideEffects",
+        "timeoutSeconds",
+        "matchPolicy",
+        "namespaceSelector",
+        "objectSelector",
+        "admissionReviewVersions",
+    )
+    same = " && ".join(f"one.{name} == old.{name}" for name in kept)
+    conditions = (
+        "(has(one.matchConditions) ? one.matchConditions : [])"
+        " == (has(old.matchConditions) ? old.matchConditions : [])"
+    )
+    return _all_of(
+        _is_type(ADMISSION_GROUP, "validatingwebhookconfigurations"),
+        "variables.isPlain && request.operation == 'UPDATE'",
+        f"request.name == '{place.webhook_configuration}'",
+        "has(object.webhooks) == has(oldObject.webhooks)",
+        _any_of(
+            "!has(object.webhooks)",
+            "object.webhooks.size() == oldObject.webhooks.size() && object.webhooks.all(one, "
+            f"oldObject.webhooks.exists(old, {same} && {conditions}))",
+        ),
+    )
+
+
+def _gateways_bound() -> str:
+    return _all_of(
+        "has(request.namespace) && variables.isPlain",
+        f"request.name.startsWith('{OWNED_PREFIX}')",
+        _any_of(
+            _is_type("", "configmaps"),
+            _all_of(_is_type(cluster_roles.RBAC_GROUP, "roles"), _any_of(_DELETES, _agent_rules())),
+            _all_of(
+                _is_type(cluster_roles.RBAC_GROUP, "rolebindings"),
+                _any_of(_DELETES, _agent_subjects()),
+            ),
+        ),
+    )
+
+
+def _agent_rules() -> str:
+    """Rules over ConfigMaps that are named, and are objects of gateways."""
+    return _any_of(
+        "!has(object.rules)",
+        "object.rules.all(rule, rule.apiGroups == [''] && rule.resources == ['configmaps']"
+        " && !has(rule.nonResourceURLs) && has(rule.resourceNames)"
+        " && rule.resourceNames.size() > 0"
+        f" && rule.resourceNames.all(name, name.startsWith('{OWNED_PREFIX}'))"
+        f" && rule.verbs.all(verb, verb in {cel_list(_AGENT_VERBS)}))",
+    )
+
+
+def _agent_subjects() -> str:
+    return _all_of(
+        "object.roleRef.kind == 'Role'",
+        f"object.roleRef.name.startsWith('{OWNED_PREFIX}')",
+        _any_of("!has(object.subjects)", f"object.subjects.all(one, {_is_account_of_namespace()})"),
+    )
+
+
+def _is_account_of_namespace() -> str:
+    """That `one` is a service account of the namespace that is written to."""
+    return (
+        "one.kind == 'ServiceAccount' && has(one.namespace) && one.namespace == request.namespace"
+    )
+
+
+# ---- in the operator's own namespace
+
+
+def _own_namespace_bound(place: Installation) -> str:
+    named = f"request.name.startsWith('{place.release}-')"
+    no_token = _any_of(
+        "object == null",
+        "!has(object.type)",
+        "object.type != 'kubernetes.io/service-account-token'",
+    )
+    return _all_of(
+        f"has(request.namespace) && request.namespace == '{place.namespace}'",
+        "variables.isPlain",
+        _any_of(
+            _all_of(_is_type("coordination.k8s.io", "leases"), named),
+            _all_of(_is_type("", "secrets"), named, no_token),
+            _all_of(_is_type("", "pods"), _UNCHANGED),
+        ),
+    )
+
+
+# ---- in the namespace of an Environment
+
+
+def _environment_bound(place: Installation, operators: Sequence[Object]) -> str:
+    labels = "namespaceObject.metadata.labels"
+    return _all_of(
+        f"has(request.namespace) && namespaceObject != null && has({labels})",
+        f"'{NAMESPACE_TYPE}' in {labels} && {labels}['{NAMESPACE_TYPE}'] == '{ENVIRONMENT_TYPE}'",
+        "variables.isPlain",
+        _any_of(
+            _is_object("", "configmaps", INVENTORY_NAME),
+            _is_object("", "limitranges", "default-limits"),
+            _is_object("", "resourcequotas", "default-quota"),
+            _all_of(
+                _is_object("", "serviceaccounts", "default"), _any_of(_DELETES, _mounts_no_token())
+            ),
+            _all_of(_is_type("", "secrets"), _release_secret()),
+            # Those of others may be deleted: they could open what the Environment is held in.
+            _all_of(
+                _is_type("networking.k8s.io", "networkpolicies"),
+                _any_of(_DELETES, "request.name == 'default-policy'", _name_starts_with("allow-")),
+            ),
+            _all_of(
+                _is_type(cluster_roles.RBAC_GROUP, "rolebindings"), _bindings(place, operators)
+            ),
+        ),
+    )
+
+
+def _mounts_no_token() -> str:
+    field = "object.automountServiceAccountToken"
+    return f"has({field}) && !{field}"
+
+
+def _release_secret() -> str:
+    return _all_of(
+        _name_starts_with(RELEASE_PREFIX),
+        _any_of(_DELETES, f"has(object.type) && object.type == '{RELEASE_TYPE}'"),
+    )
+
+
+def _bindings(place: Installation, operators: Sequence[Object]) -> str:
+    """The two bindings, each to exactly whom it is meant for."""
+    itself = _any_of(*(_subject(one) for one in operators))
+    applier = f"{_is_account_of_namespace()} && one.name == '{cluster_roles.APPLIER}'"
+    return _any_of(
+        _binding(cluster_roles.MANAGER_BINDING, place.environment_manager, itself),
+        _binding(cluster_roles.APPLIER, place.environment_applier, applier),
+    )
+
+
+def _binding(name: str, granted: str, subject: str) -> str:
+    content = _all_of(
+        f"object.roleRef.kind == 'ClusterRole' && object.roleRef.name == '{granted}'",
+        f"has(object.subjects) && object.subjects.all(one, {subject})",
+    )
+    return _all_of(f"request.name == '{name}'", _any_of(_DELETES, content))
+
+
+def _subject(operator: Object) -> str:
+    """That `one` is this operator."""
+    named = f"one.kind == '{operator['kind']}' && one.name == '{operator['name']}'"
+    if operator["kind"] != "ServiceAccount":
+        return named
+    return f"{named} && has(one.namespace) && one.namespace == '{operator['namespace']}'"
+
+
+# ---- parts of expressions
+
+
+def _is_type(group: str, resource: str) -> str:
+    return f"request.resource.group == '{group}' && request.resource.resource == '{resource}'"
+
+
+def _is_object(group: str, resource: str, name: str) -> str:
+    return f"{_is_type(group, resource)} && request.name == '{name}'"
+
+
+def _name_starts_with(prefix: str) -> str:
+    return f"request.name.startsWith('{prefix}')"
+
+
+def _all_of(*parts: str) -> str:
+    return " && ".join(part if _is_simple(part) else f"({part})" for part in parts)
+
+
+def _any_of(*parts: str) -> str:
+    return " || ".join(f"({part})" for part in parts)
+
+
+def _is_simple(part: str) -> bool:
+    return "||" not in part
+
+
+def _variable(name: str, expression: str) -> Object:
+    return {"name": name, "expression": expression}

@@ -1,0 +1,81 @@
+"""Everything that grants or bounds rights in an installation, in the order to apply it.
+
+The namespace and service account, the operator policies, then the roles of each capability.
+Each file can be left out on its own. Who is bound: the operator's roles are bound to the
+subjects; roles for people work by aggregation; roles for one namespace are bound there, by the
+operator.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from windlass.api.install import cluster_roles, operator_policies
+from windlass.api.install.cluster_roles import WatchMode
+from windlass.api.install.installation import Installation
+from windlass.objects.names import Object
+
+CapabilityName = Literal["reverser", "gateways", "environments"]
+CAPABILITIES: tuple[CapabilityName, ...] = ("reverser", "gateways", "environments")
+
+RBAC_GROUP = cluster_roles.RBAC_GROUP
+PURPOSE_ANNOTATION = cluster_roles.PURPOSE_ANNOTATION
+
+
+def documents(
+    subjects: Sequence[Object] | None = None,
+    *,
+    install: Installation | None = None,
+    watch: WatchMode = "selected",
+    capabilities: Sequence[CapabilityName] = CAPABILITIES,
+) -> list[Object]:
+    """Everything to apply, in an order that works; subjects default to the service account."""
+    told = documents_by_file(subjects, install=install, watch=watch, capabilities=capabilities)
+    return [document for documents_ in told.values() for document in documents_]
+
+
+def documents_by_file(
+    subjects: Sequence[Object] | None = None,
+    *,
+    install: Installation | None = None,
+    watch: WatchMode = "selected",
+    capabilities: Sequence[CapabilityName] = CAPABILITIES,
+) -> dict[str, list[Object]]:
+    """The same by file name, so that each can be left out on its own."""
+    place = install or Installation()
+    who = list(subjects) if subjects is not None else [place.service_account]
+    roles = {
+        "reverser": cluster_roles.reverser_roles(place, who, watch),
+        "gateways": cluster_roles.gateways_roles(place, who),
+        "environments": cluster_roles.environments_roles(place, who),
+    }
+    found = {"00-namespace": _namespace_documents(place, with_account=subjects is None)}
+    # Whoever applies them in this order, or in that of their names, never gives a right
+    # that nothing fences in.
+    found |= operator_policies.policies_by_file(place, who)
+    for capability in capabilities:
+        found |= roles[capability]
+    return found
+
+
+def user_subject(name: str) -> Object:
+    """A person or a desk process as the subject of a binding."""
+    return {"kind": "User", "apiGroup": RBAC_GROUP, "name": name}
+
+
+def _namespace_documents(place: Installation, *, with_account: bool) -> list[Object]:
+    purpose = "Holds what windlass itself consists of."
+    namespace = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": cluster_roles.object_metadata(place, place.namespace, purpose),
+    }
+    metadata = cluster_roles.object_metadata(
+        place, place.release, "Who the operator is to the API server."
+    )
+    metadata["namespace"] = place.namespace
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
+    return [namespace, account] if with_account else [namespace]

@@ -1,0 +1,151 @@
+"""The validating webhook configuration through which the API server reports who makes a change.
+
+It only records: its failure policy is Ignore and its timeout one second, so a missing or slow
+answer costs an author's name and never a write. What cannot be mirrored, and what nodes do, is
+filtered by the server itself and costs nothing.
+
+| Request | Sent |
+|---|---|
+| no subresource | yes |
+| UPDATE of a subresource other than `status` (`scale`, `resize`, `ephemeralcontainers`) | yes |
+| UPDATE of `status` | if labels, annotations, finalizers or owners differ |
+| CREATE of a subresource (`pods/binding`, `pods/eviction`) | no |
+
+What is left out here is never attributed to anybody: see `reverser.selection.coverage`.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import base64
+
+from windlass.api.install.installation import Installation
+from windlass.objects.names import Object
+
+PATH_PREFIX = "/process-validating-webhook/"
+"""What every path begins with; the rest is known to those who may read the configuration."""
+
+WEBHOOK_NAME = "gitops-reverser.configbutler.ai"
+PORT = 9443
+
+LEADER_LABEL = {"role": "leader"}
+
+SYSTEM_NAMESPACES = ("kube-system", "kube-public", "kube-node-lease")
+
+_OPTIONAL_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
+
+
+def _differs(field: str) -> str:
+    # An empty field is absent, and selecting it without `?` is an error: with the failure
+    # policy Ignore an error leaves the request out.
+    return f"object.?metadata.?{field} != oldObject.?metadata.?{field}"
+
+
+_MATCH_CONDITIONS = (
+    ("not-a-dry-run", "!has(request.dryRun) || !request.dryRun"),
+    (
+        "not-an-event",
+        "request.resource.resource != 'events' "
+        "|| !(request.resource.group in ['', 'events.k8s.io'])",
+    ),
+    (
+        "not-a-lease",
+        "request.resource.resource != 'leases' || request.resource.group != 'coordination.k8s.io'",
+    ),
+    (
+        "not-a-review",
+        "!(request.resource.group in ['authentication.k8s.io', 'authorization.k8s.io'])",
+    ),
+    (
+        "not-a-node",
+        "!request.userInfo.username.startsWith('system:node:') "
+        "&& !(has(request.userInfo.groups) && 'system:nodes' in request.userInfo.groups)",
+    ),
+    (
+        "may-change-what-is-mirrored",
+        "!has(request.subResource) || request.subResource == '' "
+        "|| (request.operation == 'UPDATE' && (request.subResource != 'status' || "
+        + " || ".join(_differs(field) for field in _OPTIONAL_METADATA)
+        + "))",
+    ),
+)
+
+
+def webhook_configuration(
+    release: str, namespace: str, ca_bundle: bytes, url: str | None
+) -> Object:
+    """The configuration; `url` is the root of a server at the desk, None the leader's Service.
+
+    It names no path, and without a `ca_bundle` none of that either: the operator fills both
+    in when it serves, so that applying this again takes neither away.
+    """
+    install = Installation(release, namespace)
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": install.webhook_configuration, "labels": install.labels},
+        "webhooks": [_webhook(install, _client_config(install, ca_bundle, url))],
+    }
+
+
+def leader_service(release: str, namespace: str) -> Object:
+    """The Service that leads to the leader of this release and to nobody else."""
+    install = Installation(release, namespace)
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": install.leader_service,
+            "namespace": namespace,
+            "labels": install.labels,
+        },
+        "spec": {
+            "selector": install.labels | LEADER_LABEL,
+            "ports": [{"name": "admission", "port": 443, "targetPort": PORT}],
+        },
+    }
+
+
+def _client_config(install: Installation, ca_bundle: bytes, url: str | None) -> Object:
+    place: Object
+    if url is None:
+        named = {"name": install.leader_service, "namespace": install.namespace}
+        place = {"service": named | {"port": 443}}
+    else:
+        place = {"url": url}
+    bundle = {"caBundle": base64.b64encode(ca_bundle).decode("ascii")} if ca_bundle else {}
+    return place | bundle
+
+
+def _webhook(install: Installation, client: Object) -> Object:
+    return {
+        "name": WEBHOOK_NAME,
+        "clientConfig": client,
+        "admissionReviewVersions": ["v1"],
+        "failurePolicy": "Ignore",
+        "matchPolicy": "Equivalent",
+        "sideEffects": "None",
+        "timeoutSeconds": 1,
+        "rules": [
+            {
+                "apiGroups": ["*"],
+                "apiVersions": ["*"],
+                "resources": ["*/*"],
+                "operations": ["CREATE", "UPDATE", "DELETE"],
+                "scope": "*",
+            }
+        ],
+        "namespaceSelector": {"matchExpressions": [_outside_system_namespaces(install.namespace)]},
+        "matchConditions": [
+            {"name": name, "expression": expression} for name, expression in _MATCH_CONDITIONS
+        ],
+    }
+
+
+def _outside_system_namespaces(namespace: str) -> Object:
+    return {
+        "key": "kubernetes.io/metadata.name",
+        "operator": "NotIn",
+        "values": [*SYSTEM_NAMESPACES, namespace],
+    }

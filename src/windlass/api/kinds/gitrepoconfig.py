@@ -1,0 +1,174 @@
+"""GitRepoConfig: a Git remote, how to reach it, and who may use it.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from windlass.api.schema import remote_url
+from windlass.api.schema.constraint import Constraint, schema_extra
+from windlass.api.schema.kind import AGE_COLUMN, READY_COLUMN, Column, Kind, message_column
+from windlass.api.schema.object_references import CertificateRef, KnownHostsRef, SecretRef
+from windlass.api.schema.remote_url import RemoteUrl
+from windlass.api.schema.resource import Resource, ResourceStatus
+from windlass.api.schema.scalars import BranchName, NamespaceOrAny, PersonText
+
+HostKeyVerification = Literal["Strict", "Disabled"]
+BranchState = Literal["Found", "Missing", "PendingCreation"]
+
+
+class Committer(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The bot identity in commits."""
+
+    name: Annotated[PersonText, Meta(description="Name of the committer.")] = "windlass"
+    email: Annotated[PersonText, Meta(description="E-mail address of the committer.")] = (
+        "noreply@windlass.invalid"
+    )
+
+
+class Commit(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """How commits are made."""
+
+    committer: Annotated[
+        Committer,
+        Meta(
+            description="Who stands as committer in every commit. The author is the person who "
+            "made the change in the cluster."
+        ),
+    ] = Committer()
+
+
+class GitRepoConfigSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The remote, how to reach it, and who may use it."""
+
+    CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = remote_url.url_constraints(
+        "repo_url", "spec.secretRef"
+    )
+
+    repo_url: Annotated[
+        RemoteUrl,
+        Meta(
+            description="Address of the remote: https://host/path, ssh://user@host/path or "
+            "user@host:path. It never holds a password or token; those stand in the Secret "
+            "named by secretRef. http:// and git:// work only for hosts that the administrator "
+            "listed as insecure, file:/// only at the desk."
+        ),
+    ]
+    allowed_branches: Annotated[
+        tuple[BranchName, ...],
+        Meta(
+            description="The branches that GitDestinations may write to, by their exact names.",
+            min_length=1,
+            max_length=64,
+            extra=schema_extra(list_type="set"),
+        ),
+    ]
+    allowed_namespaces: Annotated[
+        tuple[NamespaceOrAny, ...],
+        Meta(
+            description="Other namespaces whose GitDestinations may use this repository and its "
+            "credentials; * grants every namespace. The own namespace needs no grant.",
+            max_length=256,
+            extra=schema_extra(list_type="set"),
+        ),
+    ] = ()
+    secret_ref: Annotated[
+        SecretRef | None,
+        Meta(
+            description="The Secret with the credentials, in the namespace of this object: an SSH "
+            "key (ssh-privatekey, identity or sshPrivateKey), username and password, or a token. "
+            "Leave it out for a remote that needs none."
+        ),
+    ] = None
+    known_hosts_ref: Annotated[
+        KnownHostsRef | None,
+        Meta(
+            description="Where the SSH host keys of the remote stand, unless the Secret has a key "
+            "known_hosts. Without any known host key an SSH remote is refused."
+        ),
+    ] = None
+    host_key_verification: Annotated[
+        HostKeyVerification,
+        Meta(
+            description="Strict refuses an SSH remote whose host key is unknown. Disabled accepts "
+            "any host key, so somebody in between can read and change what is sent; the "
+            "condition TransportVerified then says False."
+        ),
+    ] = "Strict"
+    ca_ref: Annotated[
+        CertificateRef | None,
+        Meta(description="Extra CA certificates (PEM) for an https remote."),
+    ] = None
+    commit: Annotated[Commit, Meta(description="How commits are made.")] = Commit()
+
+
+class BranchStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What the remote says about one allowed branch."""
+
+    name: Annotated[str, Meta(description="Name of the branch.", max_length=244)]
+    state: Annotated[
+        BranchState,
+        Meta(
+            description="Found: the remote has it. Missing: it does not. PendingCreation: it does "
+            "not, and a GitDestination will create it."
+        ),
+    ]
+    sha: Annotated[str, Meta(description="The commit the branch points to.", max_length=64)] = ""
+
+
+class GitRepoConfigStatus(
+    ResourceStatus, frozen=True, kw_only=True, rename="camel", omit_defaults=True
+):
+    """What is known of the remote."""
+
+    remote: Annotated[
+        str,
+        Meta(
+            description="The remote in canonical form, without credentials. Two configs with the "
+            "same value here share one connection.",
+            max_length=2048,
+        ),
+    ] = ""
+    branches: Annotated[
+        tuple[BranchStatus, ...],
+        Meta(
+            description="The allowed branches as the remote has them.",
+            max_length=64,
+            extra=schema_extra(list_type="map", keys=("name",)),
+        ),
+    ] = ()
+
+
+class GitRepoConfig(Resource, frozen=True, kw_only=True, rename="camel"):
+    """A Git remote, how to reach it, and who may use it."""
+
+    spec: GitRepoConfigSpec
+    status: GitRepoConfigStatus = msgspec.field(default_factory=GitRepoConfigStatus)
+
+
+KIND = Kind(
+    resource=GitRepoConfig,
+    plural="gitrepoconfigs",
+    short_names=("grc",),
+    namespaced=True,
+    columns=(
+        Column("URL", ".spec.repoUrl", "Address of the remote.", wide=True),
+        READY_COLUMN,
+        message_column(wide=False),
+        AGE_COLUMN,
+    ),
+    description="A GitRepoConfig names a Git remote, says how to reach it, and grants its use.",
+    sample={
+        "metadata": {"name": "infra", "namespace": "windlass-system"},
+        "spec": {
+            "repoUrl": "ssh://git@git.example.com/infra.git",
+            "allowedBranches": ["main"],
+            "secretRef": {"name": "infra-git"},
+        },
+    },
+)

@@ -1,0 +1,182 @@
+"""Part of the IgnitionSync spec: which files go where, and how their content is changed.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from windlass.api.schema.constraint import code_only, compile_pattern, schema_extra
+from windlass.api.schema.scalars import Glob, GlobOrMapped, TreePath
+
+MappingType = Literal["dir", "file"]
+SystemNameScope = Literal["AnyDepth", "TopLevel"]
+
+_JSON_STEPS = (
+    r"""\.[^.\[\]"\x00-\x1f]+""",
+    r"""\[(0|[1-9][0-9]{0,8}|-)\]""",
+    r"""\["([^"\\\x00-\x1f]|\\["\\])*"\]""",
+)
+_JSON_PATH = f"^({'|'.join(_JSON_STEPS)})+$"
+
+JsonPath = Annotated[str, Meta(min_length=1, max_length=256, pattern=_JSON_PATH)]
+ProfileName = Annotated[
+    str, Meta(min_length=1, max_length=63, pattern="^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
+]
+VariableName = Annotated[
+    str, Meta(min_length=1, max_length=63, pattern="^[A-Za-z_][A-Za-z0-9_]{0,62}$")
+]
+PatchValue = Annotated[str, Meta(max_length=1024)]
+
+_is_json_path = compile_pattern(_JSON_PATH).search
+_JSON_PATHS = code_only(
+    "every key is a path of at most 256 characters, such as .a.b[0].c",
+    lambda edits: all(len(path) <= 256 and _is_json_path(path) for path in edits),
+)
+Globs = Annotated[tuple[Glob, ...], Meta(max_length=128, extra=schema_extra(list_type="atomic"))]
+
+
+class PatchSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Edits of JSON files that leave every other byte as it is."""
+
+    file: Annotated[
+        GlobOrMapped,
+        Meta(
+            description="Which files below the destination; left out for the mapped file itself. "
+            "Variables may stand in it."
+        ),
+    ] = ""
+    set: Annotated[
+        dict[str, PatchValue],
+        Meta(
+            description="Values by path, for example .host: 10.0.0.1 or .servers[0].port: 8088; "
+            "the index - appends to a list. Variables may stand in values. A value that is JSON "
+            "then is used as JSON, any other as a text.",
+            min_length=1,
+            max_length=64,
+            extra=schema_extra(_JSON_PATHS),
+        ),
+    ]
+
+
+class ProfileMappingSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One piece of the repository, and where it lands."""
+
+    source: Annotated[
+        TreePath,
+        Meta(
+            description="File or directory in the repository; . is its root. Variables such as "
+            "{{.GatewayName}} may stand in it."
+        ),
+    ]
+    destination: Annotated[
+        TreePath,
+        Meta(
+            description="Where it lands, relative to the data directory of the gateway. Variables "
+            "may stand in it."
+        ),
+    ]
+    type: Annotated[
+        MappingType | None,
+        Meta(description="What the source must be; left out, it is what the repository has."),
+    ] = None
+    required: Annotated[
+        bool,
+        Meta(description="Whether a source that is missing is an error; else it is skipped."),
+    ] = False
+    template: Annotated[
+        bool, Meta(description="Replace variables in the contents of the files too.")
+    ] = False
+    patches: Annotated[
+        tuple[PatchSpec, ...],
+        Meta(
+            description="Edits of JSON files, after the variables.",
+            max_length=32,
+            extra=schema_extra(list_type="atomic"),
+        ),
+    ] = ()
+
+
+class ProfileSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What the gateways that name this profile get."""
+
+    mappings: Annotated[
+        tuple[ProfileMappingSpec, ...],
+        Meta(
+            description="What lands where; of two mappings onto one file the later wins.",
+            min_length=1,
+            max_length=64,
+            extra=schema_extra(list_type="atomic"),
+        ),
+    ]
+    exclude_patterns: Annotated[
+        Globs,
+        Meta(description="Further paths on the gateway that are neither written nor deleted."),
+    ] = ()
+    vars: Annotated[
+        Annotated[dict[VariableName, PatchValue], Meta(max_length=64)] | None,
+        Meta(description="Variables of this profile, written {{.Vars.name}}."),
+    ] = None
+    sync_period: Annotated[
+        Annotated[int, Meta(ge=5, le=3600)] | None,
+        Meta(
+            description="Seconds after which the agent looks again by itself; left out, the "
+            "annotation of the pod decides."
+        ),
+    ] = None
+    dry_run: Annotated[
+        bool, Meta(description="Plan and report, but write nothing and scan nothing.")
+    ] = False
+    paused: Annotated[bool, Meta(description="Leave the gateways of this profile as they are.")] = (
+        False
+    )
+
+
+class AdditionalFileSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One more piece of the repository for gateways that use no profile."""
+
+    source: Annotated[
+        TreePath,
+        Meta(description="File or directory in the repository. Variables may stand in it."),
+    ]
+    dest: Annotated[
+        TreePath,
+        Meta(
+            description="Where it lands, relative to the data directory. Variables may stand in it."
+        ),
+    ]
+    type: Annotated[MappingType, Meta(description="What the source is.")] = "file"
+
+
+class NormalizeField(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One value to set in every config.json that has it."""
+
+    json_path: Annotated[
+        JsonPath, Meta(description="Where the value stands, for example .a.b[0].c.")
+    ]
+    value_template: Annotated[
+        str, Meta(description="The value; variables may stand in it.", max_length=1024)
+    ]
+
+
+class Normalize(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What is made to fit the gateway in every config.json."""
+
+    system_name: Annotated[bool, Meta(description="Set systemName to the name of the gateway.")] = (
+        False
+    )
+    system_name_scope: Annotated[
+        SystemNameScope,
+        Meta(description="Whether systemName is looked for at any depth or at the top alone."),
+    ] = "AnyDepth"
+    fields: Annotated[
+        tuple[NormalizeField, ...],
+        Meta(
+            description="Further values to set.",
+            max_length=32,
+            extra=schema_extra(list_type="atomic"),
+        ),
+    ] = ()

@@ -1,0 +1,229 @@
+"""Project: repositories that Environments are made from, and what those may use.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from windlass.api.kinds import project_sources
+from windlass.api.kinds.project_limits import Network, ProjectResources, Security
+from windlass.api.kinds.project_sources import (
+    PRIMARY_SOURCE,
+    ProjectSource,
+    SingleSource,
+    SingleTemplate,
+    Template,
+    TypeName,
+)
+from windlass.api.schema.constraint import Constraint, at_most_one, exactly_one, schema_extra
+from windlass.api.schema.kind import AGE_COLUMN, READY_COLUMN, Column, Kind, message_column
+from windlass.api.schema.resource import CATALYST, Count, Group, Resource, ResourceStatus
+from windlass.api.schema.scalars import NamespaceName
+
+FINALIZER = "catalyst.catalyst.dev/finalizer"
+
+DeletionPolicy = Literal["Block", "Cascade"]
+
+
+def _refers_to_known_sources(spec: ProjectSpec) -> bool:
+    names = {source.name for source in spec.sources or ()} or {PRIMARY_SOURCE}
+    wanted = {template.source_ref for template in (spec.templates or {}).values()}
+    return wanted <= names | {""}
+
+
+_KNOWN_SOURCES = Constraint(
+    "!has(self.templates) || self.templates.all(key, !has(self.templates[key].sourceRef)"
+    " || self.templates[key].sourceRef == '' || (has(self.sources)"
+    " ? self.sources.exists(source, source.name == self.templates[key].sourceRef)"
+    f" : self.templates[key].sourceRef == '{PRIMARY_SOURCE}'))",
+    "every sourceRef is the name of an entry of sources (primary, if source is given instead)",
+    _refers_to_known_sources,
+    "templates",
+)
+
+
+class ProjectSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The repositories, how Environments are made from them, and what those may use."""
+
+    CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = (
+        exactly_one("source", "sources", "give sources or source, one of the two"),
+        at_most_one("deployment", "templates", "give templates or deployment, not both"),
+        _KNOWN_SOURCES,
+    )
+
+    suspend: Annotated[
+        bool,
+        Meta(
+            description="Leave this Project and its Environments as they are until this is false "
+            "again; deleting them still works."
+        ),
+    ] = False
+    sources: Annotated[
+        Annotated[
+            tuple[ProjectSource, ...],
+            Meta(
+                min_length=1,
+                max_length=16,
+                extra=schema_extra(list_type="map", keys=("name",)),
+            ),
+        ]
+        | None,
+        Meta(description="The repositories."),
+    ] = None
+    templates: Annotated[
+        Annotated[dict[TypeName, Template], Meta(max_length=16)] | None,
+        Meta(
+            description="How Environments are made, by their type; the one named default is for "
+            "every type without its own."
+        ),
+    ] = None
+    resources: Annotated[
+        ProjectResources,
+        Meta(description="How much an Environment may use.", extra=schema_extra(filled_in=True)),
+    ] = ProjectResources()
+    network: Annotated[
+        Network,
+        Meta(description="What Environments may reach.", extra=schema_extra(filled_in=True)),
+    ] = Network()
+    security: Annotated[
+        Security,
+        Meta(
+            description="How far the pods of trusted Environments may go.",
+            extra=schema_extra(filled_in=True),
+        ),
+    ] = Security()
+    environment_namespaces: Annotated[
+        tuple[NamespaceName, ...],
+        Meta(
+            description="Other namespaces whose Environments may name this Project, and so use "
+            "its credentials. The own namespace needs no grant.",
+            max_length=64,
+            extra=schema_extra(list_type="set"),
+        ),
+    ] = ()
+    deletion_policy: Annotated[
+        DeletionPolicy,
+        Meta(
+            description="What deleting this Project does while Environments use it: Block waits "
+            "until somebody has deleted them, Cascade deletes them."
+        ),
+    ] = "Block"
+    source: Annotated[
+        SingleSource | None,
+        Meta(description="Another way to write sources with one entry named primary."),
+    ] = None
+    deployment: Annotated[
+        SingleTemplate | None,
+        Meta(description="Another way to write templates with one entry named default."),
+    ] = None
+
+
+def canonical_spec(spec: ProjectSpec) -> ProjectSpec:
+    """`spec` with `sources` and `templates` alone, whichever way it was written."""
+    return msgspec.structs.replace(
+        spec,
+        sources=project_sources.canonical_project_sources(spec.source, spec.sources),
+        templates=project_sources.canonical_project_templates(spec.deployment, spec.templates),
+        source=None,
+        deployment=None,
+    )
+
+
+class EnvironmentCounts(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How many Environments there are, by how they are."""
+
+    total: Annotated[Count, Meta(description="All of them.")] = 0
+    ready: Annotated[Count, Meta(description="Those that run as wished.")] = 0
+    failed: Annotated[Count, Meta(description="Those that somebody must look at.")] = 0
+
+
+class SourceHead(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Where a repository stands."""
+
+    name: Annotated[str, Meta(description="Name of the source.", max_length=63)]
+    head: Annotated[str, Meta(description="The commit of its branch.", max_length=64)] = ""
+
+
+class ProjectStatus(ResourceStatus, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """How the repositories and the Environments are."""
+
+    environments: Annotated[
+        EnvironmentCounts | None, Meta(description="How many Environments there are.")
+    ] = None
+    sources: Annotated[
+        tuple[SourceHead, ...],
+        Meta(
+            description="Where the repositories stand.",
+            max_length=16,
+            extra=schema_extra(list_type="map", keys=("name",)),
+        ),
+    ] = ()
+
+
+class Project(Resource, frozen=True, kw_only=True, rename="camel"):
+    """Repositories that Environments are made from, and what those may use."""
+
+    group: ClassVar[Group] = CATALYST
+    invalid_reason: ClassVar[str] = "ConfigInvalid"
+
+    @classmethod
+    def later_shape(cls, spec: ProjectSpec) -> ProjectSpec:
+        return canonical_spec(spec)
+
+    spec: ProjectSpec
+    status: ProjectStatus = msgspec.field(default_factory=ProjectStatus)
+
+
+KIND = Kind(
+    resource=Project,
+    plural="projects",
+    short_names=("proj", "cproj"),
+    namespaced=True,
+    columns=(
+        READY_COLUMN,
+        Column(
+            "Environments",
+            ".status.environments.total",
+            "How many Environments there are.",
+            type="integer",
+        ),
+        Column(
+            "Running",
+            ".status.environments.ready",
+            "How many of them run as wished.",
+            type="integer",
+        ),
+        message_column(wide=False),
+        AGE_COLUMN,
+        Column("Repository", ".spec..repositoryUrl", "Address of the first source.", wide=True),
+    ),
+    description="A Project names repositories that Environments are made from.",
+    sample={
+        "metadata": {"name": "shop", "namespace": "team-a"},
+        "spec": {
+            "sources": [
+                {
+                    "name": "app",
+                    "repositoryUrl": "https://git.example.com/team-a/shop.git",
+                    "branch": "main",
+                    "secretRef": {"name": "shop-git"},
+                }
+            ],
+            "templates": {
+                "default": {"type": "manifest", "sourceRef": "app", "path": "deploy"},
+                "preview": {
+                    "type": "helm",
+                    "sourceRef": "app",
+                    "path": "chart",
+                    "valuesFiles": ["values/preview.yaml"],
+                    "values": {"web": {"replicas": 1}},
+                },
+            },
+        },
+    },
+)

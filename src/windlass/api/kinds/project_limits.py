@@ -1,0 +1,257 @@
+"""Limits that a Project sets for its Environments: quota, container resources, network, pods.
+
+A quantity is a Kubernetes quantity, as a text or as a whole number, and always above zero. An
+Environment may ask for another `Quota`, up to the `maxQuota` of its Project.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import Meta, Struct
+
+from windlass.api.schema.constraint import Constraint, code_only, schema_extra
+from windlass.api.schema.scalars import Cidr, LabelName
+from windlass.objects import quantity
+
+_NUMBER = r"(0*[1-9][0-9]{0,17}(\.[0-9]{0,9})?|0*\.0*[1-9][0-9]{0,8})"
+_SUFFIX = "([KMGTPE]i|[numkMGTPE]|[eE][+-]?1?[0-9])?"
+
+Quantity = (
+    Annotated[str, Meta(min_length=1, max_length=32, pattern=f"^{_NUMBER}{_SUFFIX}$")]
+    | Annotated[int, Meta(ge=1)]
+)
+"""A quantity above zero."""
+
+ObjectCount = Annotated[int, Meta(ge=1, le=100_000)]
+"""How many of something."""
+
+QUOTA_FIELDS = (
+    "cpu",
+    "memory",
+    "limits_cpu",
+    "limits_memory",
+    "storage",
+    "ephemeral_storage",
+    "pods",
+    "persistent_volume_claims",
+    "services",
+    "jobs",
+    "secrets",
+    "config_maps",
+)
+"""Every field of a quota."""
+
+CONTAINER_FIELDS = ("cpu", "memory", "ephemeral_storage")
+"""Every field of a container's amounts."""
+
+
+def not_above(
+    smaller: str,
+    larger: str,
+    fields: tuple[str, ...],
+    message: str,
+    fallback: Mapping[str, str] | None = None,
+) -> Constraint:
+    """No field of the object `smaller` is above the same field of the object `larger`.
+
+    A field that `larger` leaves out is the one in `fallback`; without one it is no bound.
+    """
+    usual = fallback or {}
+
+    def holds(value: Any) -> bool:
+        one, other = getattr(value, smaller), getattr(value, larger)
+        return all(low <= high for low, high in _comparable_pairs(one, other, fields, usual))
+
+    # A quantity may be a number, and a field that may be both has no bound the server trusts.
+    return code_only(message, holds, field=larger)
+
+
+def _comparable_pairs(
+    one: Any, other: Any, fields: tuple[str, ...], usual: Mapping[str, str]
+) -> Iterator[tuple[Fraction, Fraction]]:
+    for field in fields:
+        low = getattr(one, field, None)
+        high = getattr(other, field, None) or usual.get(field)
+        if low is not None and high is not None:
+            yield quantity.parse(low), quantity.parse(high)
+
+
+class Quota(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Amounts that somebody names; what is left out stays as it is."""
+
+    cpu: Annotated[Quantity | None, Meta(description="CPU requests of all pods.")] = None
+    memory: Annotated[Quantity | None, Meta(description="Memory requests of all pods.")] = None
+    limits_cpu: Annotated[Quantity | None, Meta(description="CPU limits of all pods.")] = None
+    limits_memory: Annotated[Quantity | None, Meta(description="Memory limits of all pods.")] = None
+    storage: Annotated[Quantity | None, Meta(description="Size of all volume claims.")] = None
+    ephemeral_storage: Annotated[
+        Quantity | None, Meta(description="Ephemeral storage requests of all pods.")
+    ] = None
+    pods: Annotated[ObjectCount | None, Meta(description="Number of pods.")] = None
+    persistent_volume_claims: Annotated[
+        ObjectCount | None, Meta(description="Number of volume claims.")
+    ] = None
+    services: Annotated[ObjectCount | None, Meta(description="Number of Services.")] = None
+    jobs: Annotated[ObjectCount | None, Meta(description="Number of Jobs.")] = None
+    secrets: Annotated[ObjectCount | None, Meta(description="Number of Secrets.")] = None
+    config_maps: Annotated[ObjectCount | None, Meta(description="Number of ConfigMaps.")] = None
+
+
+class DefaultQuota(Quota, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The amounts of an Environment that names none."""
+
+    cpu: Annotated[Quantity, Meta(description="CPU requests of all pods.")] = "2"
+    memory: Annotated[Quantity, Meta(description="Memory requests of all pods.")] = "4Gi"
+    limits_memory: Annotated[
+        Quantity | None,
+        Meta(description="Memory limits of all pods; left out, twice the requests."),
+    ] = None
+    limits_cpu: Annotated[
+        Quantity | None, Meta(description="CPU limits of all pods; left out, none.")
+    ] = None
+    storage: Annotated[Quantity, Meta(description="Size of all volume claims.")] = "20Gi"
+    ephemeral_storage: Annotated[
+        Quantity, Meta(description="Ephemeral storage requests of all pods.")
+    ] = "10Gi"
+    pods: Annotated[ObjectCount, Meta(description="Number of pods.")] = 20
+    persistent_volume_claims: Annotated[
+        ObjectCount, Meta(description="Number of volume claims.")
+    ] = 10
+    services: Annotated[ObjectCount, Meta(description="Number of Services.")] = 20
+    jobs: Annotated[ObjectCount, Meta(description="Number of Jobs.")] = 20
+    secrets: Annotated[ObjectCount, Meta(description="Number of Secrets.")] = 60
+    config_maps: Annotated[ObjectCount, Meta(description="Number of ConfigMaps.")] = 60
+
+
+class ContainerResources(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Amounts of one container."""
+
+    cpu: Annotated[Quantity | None, Meta(description="CPU.")] = None
+    memory: Annotated[Quantity | None, Meta(description="Memory.")] = None
+    ephemeral_storage: Annotated[Quantity | None, Meta(description="Ephemeral storage.")] = None
+
+
+class ContainerLimits(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What a container gets that names nothing, and what none may exceed."""
+
+    CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = (
+        not_above(
+            "default_request",
+            "default",
+            CONTAINER_FIELDS,
+            "defaultRequest is not above default (500m, 400Mi and 1Gi where it is left out)",
+            {"cpu": "500m", "memory": "400Mi", "ephemeral_storage": "1Gi"},
+        ),
+        not_above("default", "max", CONTAINER_FIELDS, "default is not above max"),
+        not_above("default_request", "max", CONTAINER_FIELDS, "defaultRequest is not above max"),
+    )
+
+    default_request: Annotated[
+        ContainerResources | None,
+        Meta(description="Requests of a container without any; left out, 50m, 64Mi and 256Mi."),
+    ] = None
+    default: Annotated[
+        ContainerResources | None,
+        Meta(description="Limits of a container without any; left out, 500m, 400Mi and 1Gi."),
+    ] = None
+    max: Annotated[
+        ContainerResources | None,
+        Meta(description="What no container may exceed; left out, the limits of the quota."),
+    ] = None
+
+
+class ProjectResources(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """How much an Environment may use."""
+
+    CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = (
+        not_above("default_quota", "max_quota", QUOTA_FIELDS, "maxQuota is not below defaultQuota"),
+    )
+
+    default_quota: Annotated[
+        DefaultQuota,
+        Meta(
+            description="How much an Environment may use that asks for nothing else.",
+            extra=schema_extra(filled_in=True),
+        ),
+    ] = DefaultQuota()
+    max_quota: Annotated[
+        Quota | None,
+        Meta(
+            description="How much an Environment may ask for, not below defaultQuota; what is "
+            "left out cannot be raised above it."
+        ),
+    ] = None
+    limit_range: Annotated[
+        ContainerLimits | None,
+        Meta(description="Defaults and bounds of one container."),
+    ] = None
+
+
+PodSecurity = Literal["restricted", "baseline"]
+
+
+class EgressPort(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One port."""
+
+    port: Annotated[Annotated[int, Meta(ge=1, le=65535)], Meta(description="Number of the port.")]
+    protocol: Annotated[Literal["TCP", "UDP"], Meta(description="Protocol.")] = "TCP"
+
+
+class Egress(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Addresses that Environments may reach."""
+
+    name: Annotated[LabelName, Meta(description="Name of the entry.")]
+    cidrs: Annotated[
+        tuple[Cidr, ...],
+        Meta(
+            description="Blocks of addresses. Private ones need the consent of the administrator.",
+            min_length=1,
+            max_length=32,
+            extra=schema_extra(list_type="set"),
+        ),
+    ]
+    ports: Annotated[
+        tuple[EgressPort, ...],
+        Meta(
+            description="Ports that may be reached there; left out, all of them.",
+            max_length=32,
+            extra=schema_extra(list_type="atomic"),
+        ),
+    ] = ()
+    untrusted: Annotated[
+        bool, Meta(description="Whether untrusted Environments may reach them too.")
+    ] = False
+
+
+class Network(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What Environments may reach."""
+
+    web_egress: Annotated[
+        Literal["Public", "None"],
+        Meta(description="Whether ports 80 and 443 of public addresses may be reached."),
+    ] = "Public"
+    egress: Annotated[
+        tuple[Egress, ...],
+        Meta(
+            description="Further addresses that may be reached.",
+            max_length=32,
+            extra=schema_extra(list_type="map", keys=("name",)),
+        ),
+    ] = ()
+
+
+class Security(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """How far the pods of trusted Environments may go."""
+
+    pod_security: Annotated[
+        PodSecurity,
+        Meta(
+            description="The Pod Security level of their namespaces. For untrusted Environments "
+            "the administrator says it."
+        ),
+    ] = "restricted"

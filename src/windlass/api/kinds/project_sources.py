@@ -1,0 +1,216 @@
+"""Sources and templates: repositories and commits that Environments are made from.
+
+A Project names repositories and templates, an Environment the commits of them. Both specs can
+also be written in an older way, with one source and one template. `canonical_…` turns the older
+way into the later one: once, where an object is decoded. The stored object is never rewritten,
+because the tool that wrote it would write it back. Canonical input is returned unchanged.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta, Struct
+
+from windlass.api.schema import remote_url
+from windlass.api.schema.constraint import Constraint, camel_case, schema_extra
+from windlass.api.schema.object_references import SecretRef
+from windlass.api.schema.remote_url import RemoteUrl
+from windlass.api.schema.scalars import (
+    FreeObject,
+    Glob,
+    LabelName,
+    LabelNameOrFirst,
+    RefOrDefault,
+    TreePath,
+    TreePathOrRoot,
+)
+
+PRIMARY_SOURCE = "primary"
+"""The name of the only source of a Project that writes `source`."""
+
+DEFAULT_TEMPLATE = "default"
+"""The template of every type that has none of its own."""
+
+TemplateType = Literal["manifest", "helm"]
+
+TypeName = Annotated[str, Meta(min_length=1, max_length=30, pattern="^[a-z][a-z0-9-]{0,29}$")]
+"""The type of an Environment, which chooses its template."""
+
+_URL_TEXT = (
+    "Address of the repository: https://host/path, ssh://user@host/path or user@host:path. It "
+    "never holds a password or token. http:// and git:// work only for hosts that the "
+    "administrator listed as insecure, file:/// only at the desk."
+)
+_BRANCH_TEXT = "The branch to follow; left out, the default branch of the remote."
+_PATH_TEXT = (
+    "Where it lies in the repository: for manifest a file, or a directory whose YAML and JSON "
+    "files are read at any depth, without directories whose names begin with a dot; for helm the "
+    "directory with Chart.yaml; left out, the root."
+)
+_TYPE_TEXT = (
+    "How the files become objects: manifest takes them as they are and skips documents with "
+    "neither apiVersion nor kind, which status.unsupported of the Environment lists; helm renders "
+    "the chart, whose dependencies lie in its charts directory."
+)
+_VALUES_TEXT = (
+    "Values for the chart, at most 256 KiB; they win over valuesFiles. Any keys, kept as they are."
+)
+
+
+def _only_helm(field: str) -> Constraint:
+    return _only_for_type(
+        "helm", field, f"{camel_case(field)} are for a template of type helm; leave them out"
+    )
+
+
+def _only_for_type(kind: TemplateType, field: str, message: str) -> Constraint:
+    return Constraint(
+        f"self.type == '{kind}' || !has(self.{camel_case(field)})",
+        message,
+        lambda template: template.type == kind or getattr(template, field) is None,
+        field,
+    )
+
+
+class ProjectSource(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One repository."""
+
+    CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = remote_url.url_constraints(
+        "repository_url", "secretRef"
+    )
+
+    name: Annotated[LabelName, Meta(description="How templates and Environments call it.")]
+    repository_url: Annotated[RemoteUrl, Meta(description=_URL_TEXT)]
+    branch: Annotated[RefOrDefault, Meta(description=_BRANCH_TEXT)] = ""
+    secret_ref: Annotated[
+        SecretRef | None,
+        Meta(
+            description="The Secret with the credentials, in the namespace of the Project: an SSH "
+            "key (ssh-privatekey or identity, with known_hosts), username and password, or a "
+            "token; ca.crt for a private CA. It is sent to the host of this address alone."
+        ),
+    ] = None
+
+
+class SingleSource(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The only repository of a Project, in the older way to write it."""
+
+    CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = remote_url.url_constraints(
+        "repository_url", "sources[].secretRef"
+    )
+
+    repository_url: Annotated[RemoteUrl, Meta(description=_URL_TEXT)]
+    branch: Annotated[RefOrDefault, Meta(description=_BRANCH_TEXT)] = ""
+
+
+class Template(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """How an Environment of one type is made."""
+
+    CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = (
+        _only_helm("values"),
+        _only_helm("values_files"),
+        _only_for_type(
+            "manifest",
+            "exclude",
+            "exclude is for a template of type manifest; a chart has .helmignore",
+        ),
+    )
+
+    type: Annotated[TemplateType, Meta(description=_TYPE_TEXT)]
+    source_ref: Annotated[
+        LabelNameOrFirst, Meta(description="Name of the source; left out, the first.")
+    ] = ""
+    path: Annotated[TreePathOrRoot, Meta(description=_PATH_TEXT)] = ""
+    values: Annotated[FreeObject | None, Meta(description=_VALUES_TEXT)] = None
+    values_files: Annotated[
+        Annotated[tuple[TreePath, ...], Meta(max_length=8, extra=schema_extra(list_type="atomic"))]
+        | None,
+        Meta(
+            description="Files with values for the chart, by their path from the root of the "
+            "repository, not of the chart; they win over the chart's own values, later ones "
+            "over earlier ones."
+        ),
+    ] = None
+    exclude: Annotated[
+        Annotated[tuple[Glob, ...], Meta(max_length=16, extra=schema_extra(list_type="atomic"))]
+        | None,
+        Meta(
+            description="Files that are left out, as patterns of paths below path: * and ? stay "
+            "within one name, ** stands for any number of directories, and a match on a "
+            "directory covers everything below it."
+        ),
+    ] = None
+
+
+class SingleTemplate(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The only template of a Project, in the older way to write it."""
+
+    CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = (_only_helm("values"),)
+
+    type: Annotated[TemplateType, Meta(description=_TYPE_TEXT)]
+    path: Annotated[TreePathOrRoot, Meta(description=_PATH_TEXT)] = ""
+    values: Annotated[FreeObject | None, Meta(description=_VALUES_TEXT)] = None
+
+
+CommitChoice = Annotated[str, Meta(max_length=64, pattern="^(HEAD|[0-9a-f]{7,40}|[0-9a-f]{64})?$")]
+"""A commit; empty or HEAD means the newest of the branch."""
+
+_COMMIT_TEXT = "The exact commit; left out or HEAD, the newest one of the branch is followed."
+_COMMIT_BRANCH_TEXT = (
+    "The branch to follow, and the one a given commit must lie on; left out, that of the Project."
+)
+
+
+class EnvironmentSource(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What to take from one repository of the Project."""
+
+    name: Annotated[
+        LabelName,
+        Meta(
+            description="Name of the source in the Project. Where both have one source only, any "
+            "name will do."
+        ),
+    ]
+    commit_sha: Annotated[CommitChoice, Meta(description=_COMMIT_TEXT)] = ""
+    branch: Annotated[RefOrDefault, Meta(description=_COMMIT_BRANCH_TEXT)] = ""
+
+
+class SingleCommit(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What to take from the only repository, in the older way to write it."""
+
+    commit_sha: Annotated[CommitChoice, Meta(description=_COMMIT_TEXT)] = ""
+    branch: Annotated[RefOrDefault, Meta(description=_COMMIT_BRANCH_TEXT)] = ""
+
+
+def canonical_project_sources(
+    single: SingleSource | None, several: tuple[ProjectSource, ...] | None
+) -> tuple[ProjectSource, ...]:
+    """The repositories of a Project."""
+    if single is None:
+        return several or ()
+    url, branch = single.repository_url, single.branch
+    return (ProjectSource(name=PRIMARY_SOURCE, repository_url=url, branch=branch),)
+
+
+def canonical_project_templates(
+    single: SingleTemplate | None, several: dict[str, Template] | None
+) -> dict[str, Template]:
+    """The templates of a Project; the older way knows one, for every type."""
+    if single is None:
+        return several or {}
+    template = Template(type=single.type, path=single.path, values=single.values)
+    # Without a source: the first is the only one there is, whatever it is called.
+    return {DEFAULT_TEMPLATE: template}
+
+
+def canonical_environment_sources(
+    single: SingleCommit | None, several: tuple[EnvironmentSource, ...] | None
+) -> tuple[EnvironmentSource, ...]:
+    """What an Environment asks of the repositories."""
+    if single is None:
+        return several or ()
+    commit, branch = single.commit_sha, single.branch
+    return (EnvironmentSource(name=PRIMARY_SOURCE, commit_sha=commit, branch=branch),)

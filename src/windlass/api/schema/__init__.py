@@ -1,0 +1,1 @@
+"""How a custom resource is declared: field types, constraints, validation, OpenAPI schema."""

@@ -1,0 +1,145 @@
+"""Constraints on fields: rules that a bound or an enumeration cannot express.
+
+A `Constraint` carries the CEL expression that the API server evaluates beside the function
+that this process evaluates, so that an object the server accepts is never rejected here and
+the reverse; only a rule whose estimated cost the server would not accept exists in code alone
+(`code_only`). Most are made from one regular expression, written in the part of the syntax
+that RE2 shares with Python; `$` always stands for the very end of the text. A constraint that
+names a field stands on the parent of that field: the server then leaves the value out of its
+error message.
+
+The declarations in `api.kinds` attach constraints with `schema_extra`; `openapi` publishes them
+in the CRD, `validation` evaluates them.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+INVISIBLE_CHARACTERS = (
+    r"\x00-\x20\x7f-\xa0\xad"
+    "\u061c\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff"
+)
+"""Inside of a character class: spaces, line breaks, control and direction characters."""
+
+ListType = Literal["atomic", "set", "map"]
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """One rule: what must hold, and what to tell the person for whom it does not."""
+
+    cel: str
+    message: str
+    holds: Callable[[Any], bool]
+    field: str = ""
+
+
+def schema_extra(
+    *constraints: Constraint,
+    list_type: ListType | None = None,
+    keys: tuple[str, ...] = (),
+    filled_in: bool = False,
+) -> dict[str, Any]:
+    """The `extra` of a `msgspec.Meta`: what our schema knows beyond msgspec's own bounds.
+
+    `filled_in` objects are put into place by the API server, with the defaults below them.
+    """
+    extra: dict[str, Any] = {}
+    if constraints:
+        extra["constraints"] = constraints
+    if list_type is not None:
+        extra["list_type"] = list_type
+    if keys:
+        extra["list_keys"] = keys
+    if filled_in:
+        extra["filled_in"] = True
+    return extra
+
+
+def code_only(message: str, holds: Callable[[Any], bool], *, field: str = "") -> Constraint:
+    """A rule that costs more than the server grants: it is judged when an object is decoded."""
+    return Constraint("", message, holds, field)
+
+
+def must_match(regex: str, message: str, *, field: str = "") -> Constraint:
+    """The text holds a match of `regex`."""
+    found = _pattern_search(regex, field)
+    return Constraint(f"{_subject(field)}.matches({cel_string(regex)})", message, found, field)
+
+
+def must_not_match(regex: str, message: str, *, field: str = "") -> Constraint:
+    """The text holds no match of `regex`."""
+    found = _pattern_search(regex, field)
+    cel = f"!{_subject(field)}.matches({cel_string(regex)})"
+    return Constraint(cel, message, lambda value: not found(value), field)
+
+
+def immutable(field: str, message: str) -> Constraint:
+    """The field keeps the value it was created with; only the server sees both."""
+    subject = camel_case(field)
+    return Constraint(f"self.{subject} == oldSelf.{subject}", message, lambda _: True, field)
+
+
+def may_only_become(field: str, lowest: str, message: str) -> Constraint:
+    """The field may change to `lowest` and to nothing else; only the server sees both."""
+    subject = camel_case(field)
+    cel = f"self.{subject} == oldSelf.{subject} || self.{subject} == {cel_string(lowest)}"
+    return Constraint(cel, message, lambda _: True, field)
+
+
+def at_most_one(one: str, other: str, message: str) -> Constraint:
+    """Two optional fields never stand together."""
+    cel = f"!(has(self.{camel_case(one)}) && has(self.{camel_case(other)}))"
+
+    def holds(value: Any) -> bool:
+        return getattr(value, one) is None or getattr(value, other) is None
+
+    return Constraint(cel, message, holds, one)
+
+
+def exactly_one(one: str, other: str, message: str) -> Constraint:
+    """Of two optional fields one is given, and not both."""
+    cel = f"has(self.{camel_case(one)}) != has(self.{camel_case(other)})"
+
+    def holds(value: Any) -> bool:
+        return (getattr(value, one) is None) != (getattr(value, other) is None)
+
+    return Constraint(cel, message, holds, other)
+
+
+def compile_pattern(regex: str) -> re.Pattern[str]:
+    """`regex` with the server's meaning of `$`: not before a closing line break."""
+    return re.compile(regex.replace("$", r"\Z"))
+
+
+def cel_string(text: str) -> str:
+    """`text` as a CEL string literal, in ASCII so that it can be read and copied."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    plain = (char if char.isascii() else f"\\u{ord(char):04x}" for char in escaped)
+    return f"'{''.join(plain)}'"
+
+
+def camel_case(name: str) -> str:
+    """The name of a field as it stands in a manifest."""
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+def _subject(field: str) -> str:
+    return f"self.{camel_case(field)}" if field else "self"
+
+
+def _pattern_search(regex: str, field: str) -> Callable[[Any], bool]:
+    pattern = compile_pattern(regex)
+
+    def found(value: Any) -> bool:
+        text = getattr(value, field) if field else value
+        return pattern.search(text) is not None
+
+    return found

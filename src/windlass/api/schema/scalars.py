@@ -1,0 +1,263 @@
+"""Field types that are written as text: names, refs, paths, globs, durations, CIDR blocks.
+
+Each is a string with bounds, so that the API server can estimate the cost of its rules, and
+with a message for every way to get it wrong.
+
+- Paths and globs are relative, without a way out. No rule here is the last line of defense,
+  each is repeated where a path is used; but a mistake is reported when it is made.
+- CIDR blocks are checked by patterns alone: the oldest API server we support has no CEL
+  function for them.
+- `FreeObject` is the one type that is not text: an object with any keys, whose content the API
+  server keeps as it is. Nothing in it is pruned, no default is filled in.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from windlass.api.schema.constraint import (
+    INVISIBLE_CHARACTERS,
+    Constraint,
+    cel_string,
+    must_match,
+    must_not_match,
+    schema_extra,
+)
+from windlass.base import clock
+
+_LABEL = "[a-z0-9]([a-z0-9-]*[a-z0-9])?"
+
+NamespaceName = Annotated[str, Meta(min_length=1, max_length=63, pattern=f"^{_LABEL}$")]
+"""A namespace that must be given."""
+
+NamespaceOrSame = Annotated[str, Meta(max_length=63, pattern=f"^({_LABEL})?$")]
+"""A namespace; empty means the one of the object that holds the reference."""
+
+LabelName = Annotated[str, Meta(min_length=1, max_length=63, pattern=f"^{_LABEL}$")]
+"""A name that becomes part of the name of an object."""
+
+LabelNameOrFirst = Annotated[str, Meta(max_length=63, pattern=f"^({_LABEL})?$")]
+"""Such a name; empty means the first there is."""
+
+NamespaceOrAny = Annotated[str, Meta(min_length=1, max_length=63, pattern=rf"^(\*|{_LABEL})$")]
+"""One entry of a grant list."""
+
+ObjectName = Annotated[str, Meta(min_length=1, max_length=253, pattern=rf"^{_LABEL}(\.{_LABEL})*$")]
+"""The name of an object, as the API server checks it."""
+
+DataKey = Annotated[str, Meta(min_length=1, max_length=253, pattern="^[A-Za-z0-9._-]+$")]
+"""A key in the data of a ConfigMap or Secret."""
+
+DataKeyOrDefault = Annotated[str, Meta(max_length=253, pattern="^[A-Za-z0-9._-]*$")]
+"""A key; empty means the first of the usual names that exists."""
+
+_BRANCH_BYTES = 244
+_REF_BYTES = 255
+
+
+def _ref_constraints(what: str, most: int) -> tuple[Constraint, ...]:
+    return (
+        must_not_match(
+            rf"[{INVISIBLE_CHARACTERS}~^:?*\[\\]",
+            f"{what} has no spaces, no control characters and none of ~ ^ : ? * [ \\",
+        ),
+        must_not_match("^[-/]", f"{what} does not begin with - or /"),
+        must_not_match(r"\.\.|@\{|//", f"{what} has no .., no @{{ and no //"),
+        must_not_match(
+            r"(^|/)\.|\.lock(/|$)|[./]$",
+            f"no part of {what} begins with a dot or ends in .lock, "
+            "and the name does not end in / or a dot",
+        ),
+        must_not_match(
+            "^(@|HEAD)$", "@ and HEAD are not branches; give the name of the branch itself"
+        ),
+        Constraint(
+            f"size(bytes(self)) <= {most}",
+            f"{what} has at most {most} bytes",
+            lambda name: len(name.encode("utf-8", "replace")) <= most,
+        ),
+    )
+
+
+BranchName = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=_BRANCH_BYTES,
+        extra=schema_extra(*_ref_constraints("a branch name", _BRANCH_BYTES)),
+    ),
+]
+"""A branch without `refs/heads/`, by git's own rules for reference names."""
+
+_REF_RULES = schema_extra(*_ref_constraints("a ref", _REF_BYTES))
+
+RefName = Annotated[str, Meta(min_length=1, max_length=_REF_BYTES, extra=_REF_RULES)]
+"""A branch, a tag, a full reference name or a full commit id."""
+
+RefOrDefault = Annotated[str, Meta(max_length=_REF_BYTES, extra=_REF_RULES)]
+"""A branch; empty means the one that is meant without a word."""
+
+_FOLDER_CONSTRAINTS = (
+    must_not_match(
+        r"(^|/)\.|\.(/|$)",
+        "no part of the folder begins or ends with a dot: "
+        "such folders hold CI definitions or Git's own data",
+    ),
+)
+
+FolderPath = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=512,
+        pattern="^([A-Za-z0-9._-]+/)*[A-Za-z0-9._-]+$",
+        extra=schema_extra(*_FOLDER_CONSTRAINTS),
+    ),
+]
+"""A folder inside a repository, never its root."""
+
+
+def _is_window(text: str) -> bool:
+    try:
+        return clock.parse_duration(text) <= 300
+    except ValueError:
+        return False
+
+
+_WINDOW_BOUNDS = Constraint(
+    # The first half keeps numbers too large for a duration away from the conversion.
+    "self.matches('^([0-9]{1,8}(ms|s|m|h))+$') && duration(self) <= duration('5m')",
+    "the window lies between 0s and 5m; write it like 0s, 500ms, 30s or 2m",
+    _is_window,
+)
+
+WindowDuration = Annotated[
+    str, Meta(max_length=32, pattern=clock.DURATION_PATTERN, extra=schema_extra(_WINDOW_BOUNDS))
+]
+"""A length of time from 0s to 5m."""
+
+_PERSON_CONSTRAINTS = (
+    must_not_match(
+        r"[\x00-\x1f\x7f-\x9f<>]", "names and addresses have no control characters, no < and no >"
+    ),
+    must_match(
+        r"[^\x00-\x20.,:;<>" + "\"'" + r"\\]",
+        "Git drops quotes, dots, commas and spaces at the ends; something else must remain",
+    ),
+)
+
+PersonText = Annotated[
+    str, Meta(min_length=1, max_length=128, extra=schema_extra(*_PERSON_CONSTRAINTS))
+]
+"""A name or an address that fits into a commit header."""
+
+_RESOURCE_CONSTRAINTS = (
+    must_not_match(
+        "/",
+        "write the plural of the type alone, for example deployments and not deployments/status: "
+        "a watch never carries subresources",
+    ),
+)
+
+ResourcePlural = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=63,
+        pattern=r"^(\*|[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)$",
+        extra=schema_extra(*_RESOURCE_CONSTRAINTS),
+    ),
+]
+"""A plural resource name, or `*`."""
+
+GroupName = Annotated[str, Meta(max_length=253, pattern=rf"^(\*|({_LABEL}(\.{_LABEL})*)?)$")]
+"""An API group; the core group is the empty text, `*` is every group."""
+
+VersionName = Annotated[
+    str, Meta(min_length=1, max_length=63, pattern=r"^(\*|[a-z]([a-z0-9-]*[a-z0-9])?)$")
+]
+"""An API version, or `*`."""
+
+
+_IPV4_OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_IPV4_BLOCK = rf"{_IPV4_OCTET}(\.{_IPV4_OCTET}){{3}}/(3[0-2]|[12]?[0-9])"
+
+_IPV6_GROUP = "[0-9a-fA-F]{1,4}"
+_IPV6_FORMS = (
+    f"({_IPV6_GROUP}:){{7}}{_IPV6_GROUP}",
+    f"({_IPV6_GROUP}:){{1,7}}:",
+    *(
+        f"({_IPV6_GROUP}:){{1,{before}}}(:{_IPV6_GROUP}){{1,{7 - before}}}"
+        for before in range(6, 0, -1)
+    ),
+    f":(:{_IPV6_GROUP}){{1,7}}",
+    "::",
+)
+_IPV6_BLOCK = rf"({'|'.join(_IPV6_FORMS)})/(12[0-8]|1[01][0-9]|[1-9]?[0-9])"
+
+Cidr = Annotated[str, Meta(min_length=1, max_length=64, pattern=f"^({_IPV4_BLOCK}|{_IPV6_BLOCK})$")]
+"""A block of IPv4 or IPv6 addresses such as 203.0.113.0/24."""
+
+
+_PATH_RULES = schema_extra(
+    must_not_match("^[/~]", "a path is relative: it begins with neither / nor ~"),
+    must_not_match(r"(^|/)\.\.(/|$)", "a path has no .. in it"),
+    must_not_match(r"[\x00-\x1f\x7f\\]", "a path has no backslash and no control characters"),
+)
+
+TreePath = Annotated[str, Meta(min_length=1, max_length=512, extra=_PATH_RULES)]
+"""A file or directory."""
+
+TreePathOrRoot = Annotated[str, Meta(max_length=512, extra=_PATH_RULES)]
+"""A file or directory; empty is the root."""
+
+# By pattern and not by rule: inside a map of lists of lists the rules of a spec would
+# cost more than the server grants.
+Glob = Annotated[
+    str, Meta(min_length=1, max_length=256, pattern=r"^[^!\x00-\x1f\x7f][^\x00-\x1f\x7f]*$")
+]
+"""A pattern of paths; there is no negation."""
+
+GlobOrMapped = Annotated[
+    str, Meta(max_length=256, pattern=r"^([^!\x00-\x1f\x7f][^\x00-\x1f\x7f]*)?$")
+]
+"""Such a pattern; empty is the file that is mapped."""
+
+
+_DURATION_PATTERN = "^([0-9]{1,6}(ms|s|m|h))+$"
+_MAX_DURATION_CHARS = 32
+
+
+def duration_between(least: str, most: str) -> Meta:
+    """The bounds of a text such as 90s or 1h30m."""
+    # The first part keeps what is no duration away from the conversion.
+    cel = (
+        f"self.matches({cel_string(_DURATION_PATTERN)}) && duration(self) >= duration('{least}')"
+        f" && duration(self) <= duration('{most}')"
+    )
+    message = f"write a length of time from {least} to {most}, for example 90s or 1h30m"
+    constraint = Constraint(cel, message, _within_bounds(least, most))
+    return Meta(
+        max_length=_MAX_DURATION_CHARS, pattern=_DURATION_PATTERN, extra=schema_extra(constraint)
+    )
+
+
+def _within_bounds(least: str, most: str) -> Callable[[str], bool]:
+    low, high = clock.parse_duration(least), clock.parse_duration(most)
+
+    def holds(text: str) -> bool:
+        try:
+            return low <= clock.parse_duration(text) <= high
+        except ValueError:
+            return False
+
+    return holds
+
+
+FreeObject = dict[str, Any]
+"""Any keys, any values below them."""

@@ -1,0 +1,328 @@
+"""The three capabilities as the controller role runs them, each with its slice of the settings.
+
+`run` works until it is cancelled; `why_not_ready` is what the readiness probe reports. Each
+builds its controller anew when it is started again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from windlass.api.install.installation import Installation
+from windlass.app.settings import Settings
+from windlass.app.webhook_registration import WebhookRegistration
+from windlass.base.clock import Clock
+from windlass.environments.controller import EnvironmentsController, EnvironmentsSettings
+from windlass.environments.decide.fences import Surroundings
+from windlass.environments.decide.names import Naming
+from windlass.environments.decide.owned_objects import Subject
+from windlass.environments.decide.reach import Reach
+from windlass.environments.decide.trust import Untrusted
+from windlass.gateways.controller import GatewaysController, GatewaysSettings
+from windlass.git.settings import GitSettings
+from windlass.kube.api import Api
+from windlass.kube.connection import Connection
+from windlass.kube.reflector_state import ReflectorSettings
+from windlass.objects.names import GVR
+from windlass.reverser import controller as reverser
+from windlass.reverser.controller import Ground, Reverser, ReverserSettings
+from windlass.reverser.decide.cadence import Limits
+from windlass.reverser.tally import Tally
+from windlass.reverser.witness import frames
+from windlass.reverser.witness.supervisor import Listeners, WitnessSupervisor
+from windlass.telemetry.environments import EnvironmentMetrics
+from windlass.telemetry.gateways import GatewayMetrics
+from windlass.web import server
+from windlass.web.webhook_identity import ServingNames
+
+
+def git_settings(settings: Settings, api_server: str) -> GitSettings:
+    """The limits and permissions of git; a remote is never at `api_server`."""
+    return GitSettings(
+        insecure_hosts=frozenset(settings.git_insecure_hosts),
+        allow_file=settings.git_allow_file,
+        refused_cidrs=settings.git_refused_cidrs,
+        api_server=_endpoint(api_server),
+        fetch_timeout_seconds=settings.git_fetch_timeout,
+        push_timeout_seconds=settings.git_push_timeout,
+    )
+
+
+def _endpoint(server: str) -> tuple[str, int]:
+    parts = urlsplit(server)
+    return parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)
+
+
+_MIB = 1 << 20
+
+
+def reverser_settings(settings: Settings, instance: str, git: GitSettings) -> ReverserSettings:
+    """Slices the settings of the process."""
+    return ReverserSettings(
+        install=Installation(settings.release, settings.namespace),
+        instance=instance,
+        work_directory=settings.work_dir,
+        git=git,
+        follow=ReflectorSettings(
+            page_size=settings.page_size, idle_seconds=settings.watch_idle_timeout
+        ),
+        limits=Limits(
+            files=settings.git_batch_max_files,
+            size_bytes=settings.git_batch_max_bytes_mib * _MIB,
+            wait_seconds=float(settings.git_batch_max_wait_sec),
+        ),
+        discovery_refresh_seconds=settings.discovery_refresh,
+        excluded=frozenset(settings.discovery_exclude),
+        removal_grace_seconds=settings.removal_grace,
+        sensitive=frozenset(settings.sensitive_resource),
+        readable_annotations=settings.sensitive_annotation_allow,
+        watch_all=settings.watch_all,
+        noise_filter=settings.noise_filter == "default",
+        ingests=settings.enable_watch_ingestion,
+        remote_check_seconds=settings.remote_check_interval,
+        pending_max_bytes=settings.pending_max_mib * _MIB,
+        workers_at_once=settings.workers_max_global,
+        workers_per_repository=settings.workers_max_per_repo,
+        cluster_uid=settings.cluster_uid,
+        cluster_destination_namespaces=frozenset(settings.cluster_destination_namespaces),
+        attribution_ttl_seconds=settings.attribution_ttl,
+        attribution_max_entries=settings.attribution_max_entries,
+        attribution_depth=settings.attribution_depth,
+    )
+
+
+class ReverserCapability:
+    """Mirrors the cluster; its witness is a process of its own."""
+
+    name = "reverser"
+
+    def __init__(
+        self,
+        settings: Settings,
+        connection: Connection,
+        tally: Tally,
+        *,
+        holder: str,
+        may_push: Callable[[], bool],
+        clock: Clock,
+    ) -> None:
+        self._settings = settings
+        self._connection = connection
+        self._tally = tally
+        self._holder = holder
+        self._may_push = may_push
+        self._clock = clock
+        self._api = Api(connection)
+        self._install = Installation(settings.release, settings.namespace)
+        self._running: Reverser | None = None
+
+    async def run(self) -> None:
+        git = git_settings(self._settings, self._connection.server)
+        settings = reverser_settings(self._settings, self._holder, git)
+        ground = await reverser.survey(self._api, settings)
+        self._running = Reverser(
+            self._connection,
+            settings,
+            ground,
+            clock=self._clock,
+            tally=self._tally,
+            may_push=self._may_push,
+        )
+        address = self._settings.webhook_bind_address
+        with contextlib.closing(
+            server.bind_socket(address.host, address.port, flag="--webhook-bind-address")
+        ) as listening:
+            await self._with_witness(self._running, ground, listening)
+
+    def unready(self) -> str | None:
+        running = self._running
+        if running is None:
+            return "the cluster is being looked at"
+        if not running.cache.complete:
+            return "our own resources are not all read yet; are the CRDs installed?"
+        if running.catalogue.current is None:
+            return "the served types are not known yet"
+        return None if running.witnesses.serving else "the witness does not answer yet"
+
+    async def _with_witness(
+        self, running: Reverser, ground: Ground, listening: socket.socket
+    ) -> None:
+        trust = WebhookRegistration(
+            self._connection,
+            self._install,
+            ServingNames(
+                (f"{self._install.leader_service}.{self._install.namespace}.svc",),
+                self._settings.webhook_certificate_addresses,
+            ),
+            self._clock,
+            on_asked=running.witnesses.asks,
+        )
+        witness = WitnessSupervisor(
+            listening,
+            lambda: self._configure(trust, ground),
+            Listeners(
+                record=running.witnesses.record,
+                lost=running.witnesses.lost,
+                beat=running.witnesses.beat,
+                answered=running.witnesses.answered,
+                serving=running.witnesses.serves,
+            ),
+            self._clock,
+            log_format=self._settings.log_format,
+            log_level=self._settings.log_level,
+        )
+        async with asyncio.TaskGroup() as group:
+            helpers = [
+                group.create_task(witness.run(), name="witness"),
+                group.create_task(trust.keep(witness.reconfigure), name="webhook trust"),
+            ]
+            try:
+                await running.run()
+            finally:
+                for helper in helpers:
+                    helper.cancel()
+
+    def _configure(self, trust: WebhookRegistration, ground: Ground) -> frames.Configure:
+        return frames.Configure(
+            certificate_pem=trust.identity.leaf.cert_pem,
+            key_pem=trust.identity.leaf.key_pem,
+            client_ca_pem=b"",
+            digest_key=ground.digest_key,
+            sensitive=list(self._settings.sensitive_resource),
+            paths=trust.paths,
+        )
+
+
+class GatewaysCapability:
+    """Tells agents which commit their gateway should have."""
+
+    name = "gateways"
+
+    def __init__(
+        self,
+        settings: Settings,
+        connection: Connection,
+        metrics: GatewayMetrics,
+        *,
+        clock: Clock,
+    ) -> None:
+        self._settings = settings
+        self._connection = connection
+        self._metrics = metrics
+        self._clock = clock
+        self._running: GatewaysController | None = None
+
+    async def run(self) -> None:
+        self._running = GatewaysController(
+            self._connection,
+            GatewaysSettings(
+                work_directory=self._settings.work_dir / "gateways",
+                git=git_settings(self._settings, self._connection.server),
+                follow=ReflectorSettings(
+                    page_size=self._settings.page_size,
+                    idle_seconds=self._settings.watch_idle_timeout,
+                ),
+                cluster_name=self._settings.gateways_cluster_name,
+                protected_paths=self._settings.gateways_protected_paths,
+            ),
+            clock=self._clock,
+            metrics=self._metrics,
+        )
+        await self._running.run()
+
+    def unready(self) -> str | None:
+        running = self._running
+        if running is None or not running.cache.syncs.synced.is_set():
+            return "IgnitionSyncs are not all read yet; are the CRDs installed?"
+        return None
+
+
+_SELF_SUBJECT_REVIEWS = GVR("authentication.k8s.io", "v1", "selfsubjectreviews")
+
+
+class EnvironmentsCapability:
+    """Makes running copies of Projects."""
+
+    name = "environments"
+
+    def __init__(
+        self,
+        settings: Settings,
+        connection: Connection,
+        metrics: EnvironmentMetrics,
+        *,
+        clock: Clock,
+    ) -> None:
+        self._settings = settings
+        self._connection = connection
+        self._metrics = metrics
+        self._clock = clock
+        self._running: EnvironmentsController | None = None
+
+    async def run(self) -> None:
+        git = git_settings(self._settings, self._connection.server)
+        settings = _environments_settings(self._settings, await self._own_name(), git)
+        self._running = EnvironmentsController(
+            self._connection, settings, clock=self._clock, metrics=self._metrics
+        )
+        await self._running.run()
+
+    def unready(self) -> str | None:
+        running = self._running
+        if running is None or not running.cache.complete:
+            return "Projects and Environments are not all read yet; are the CRDs installed?"
+        return None if running.guard.is_in_force else running.guard.missing
+
+    async def _own_name(self) -> str:
+        """Who we are to the API server: the one whom roles inside a namespace are bound to."""
+        question = {"apiVersion": _SELF_SUBJECT_REVIEWS.api_version, "kind": "SelfSubjectReview"}
+        answer = await Api(self._connection).create(
+            _SELF_SUBJECT_REVIEWS, question, field_manager="windlass-environments"
+        )
+        return str(answer["status"]["userInfo"]["username"])
+
+
+def _environments_settings(
+    settings: Settings, operator: str, git: GitSettings
+) -> EnvironmentsSettings:
+    reserved = {*settings.environments_reserved_namespaces, settings.namespace}
+    return EnvironmentsSettings(
+        work_directory=settings.work_dir / "environments",
+        git=git,
+        operator=Subject(operator),
+        install=Installation(settings.release, settings.namespace),
+        follow=ReflectorSettings(
+            page_size=settings.page_size, idle_seconds=settings.watch_idle_timeout
+        ),
+        naming=Naming(
+            plain_namespaces=frozenset(settings.environments_plain_namespaces),
+            reserved=frozenset(reserved),
+        ),
+        surroundings=Surroundings(
+            cluster_cidrs=settings.environments_cluster_cidrs,
+            extra_except=settings.environments_extra_except,
+            egress_ceiling=settings.environments_egress_ceiling,
+            is_enforced=settings.environments_network_enforcement == "assume",
+        ),
+        untrusted=Untrusted(
+            pod_security=settings.environments_untrusted_pod_security,
+            runtime_class_name=settings.environments_untrusted_runtime_class_name,
+            node_selector=dict(settings.environments_untrusted_node_selector),
+            quota=dict(settings.environments_untrusted_quota),
+        ),
+        reach=Reach(
+            csi_drivers=frozenset(settings.environments_csi_drivers),
+            schedulers=frozenset(settings.environments_schedulers),
+            allowed_annotations=settings.environments_allowed_annotations,
+            denied_annotations=settings.environments_denied_annotations,
+        ),
+        storage_classes=frozenset(settings.environments_storage_classes),
+        poll_seconds=settings.environments_poll_interval,
+        rollout_seconds=settings.environments_rollout_timeout,
+        helm=settings.environments_helm,
+        suspended=settings.environments_suspend,
+    )

@@ -1,0 +1,236 @@
+"""Registers our admission webhook with the API server, and keeps its certificate trusted.
+
+The leader keeps one Secret in its own namespace with CA, server certificate and path; the next
+leader serves with the same, so a failover changes nothing that the API server would have to
+load. The webhook configuration belongs to whoever installed it: it is watched, and only
+`caBundle` and the path of its `clientConfig` are corrected.
+
+| Observed | Then |
+|---|---|
+| no Secret, or one that cannot be read | created anew; the old path is accepted for a while |
+| certificate due | certificate and path are renewed, the Secret first, then the endpoint |
+| `caBundle` or path not ours | patched; calls until then may have reached nobody |
+| no configuration | reported; changes are attributed to nobody until there is one |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import contextlib
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import structlog
+
+from windlass.api.install import webhook
+from windlass.api.install.installation import Installation
+from windlass.base.clock import Clock
+from windlass.base.errors import WindlassError
+from windlass.kube.api import Api
+from windlass.kube.connection import Connection
+from windlass.kube.errors import NotFound
+from windlass.kube.reflector import Scope
+from windlass.objects.names import GVR, Object
+from windlass.runtime.informer import Informer
+from windlass.web import certificates, webhook_identity
+from windlass.web.webhook_identity import ServingNames, WebhookIdentity
+
+WEBHOOK_CONFIGURATIONS = GVR(
+    "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations"
+)
+
+_SECRETS = GVR("", "v1", "secrets")
+_FIELD_MANAGER = "windlass-webhook"
+_RESYNC_SECONDS = 300.0
+_RETRY_SECONDS = 5.0
+_PEM_END = b"-----END CERTIFICATE-----"
+
+_log = structlog.get_logger(__name__)
+
+
+class WebhookRegistration:
+    """The identity we serve with, its Secret and its registration.
+
+    `on_asked` hears whether the API server is told to ask us, with True only once it is.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        install: Installation,
+        names: ServingNames,
+        clock: Clock,
+        *,
+        on_asked: Callable[[bool], None] = lambda _: None,
+    ) -> None:
+        self._connection = connection
+        self._api = Api(connection)
+        self._install = install
+        self._names = names
+        self._clock = clock
+        self._on_asked = on_asked
+        self._identity: WebhookIdentity | None = None
+        self._served: tuple[str, ...] = ()
+        self._registered = False
+        self._look = asyncio.Event()
+
+    @property
+    def identity(self) -> WebhookIdentity:
+        assert self._identity is not None, "who serves has looked up the identity before"
+        return self._identity
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths that are accepted now, the registered one first."""
+        return [webhook.PATH_PREFIX + token for token in self.identity.tokens(self._clock.now())]
+
+    async def keep(self, on_changed: Callable[[], None]) -> None:
+        """Keep Secret and registration right, until cancelled.
+
+        `on_changed` is called when the endpoint must serve something else than before, the
+        first time included.
+        """
+        install = self._install
+        async with asyncio.TaskGroup() as group:
+            for scope in (
+                Scope(WEBHOOK_CONFIGURATIONS, name=install.webhook_configuration),
+                Scope(_SECRETS, install.namespace, name=install.webhook_secret),
+            ):
+                group.create_task(self._watch(scope), name=f"webhook watches {scope}")
+            while True:
+                seconds = await self._pass(on_changed)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(seconds):
+                        await self._look.wait()
+
+    async def _watch(self, scope: Scope) -> None:
+        """Look again whenever somebody changes the object."""
+        watched = Informer(
+            self._connection,
+            scope,
+            on_change=lambda _: self._look.set(),
+            keep="digest",
+            clock=self._clock,
+        )
+        await watched.run()
+
+    async def _pass(self, on_changed: Callable[[], None]) -> float:
+        """One look at everything; seconds until the next, if nothing happens before."""
+        self._look.clear()
+        try:
+            await self._keep_secret()
+            if self._served != (served := (self.identity.leaf.cert_pem.decode(), *self.paths)):
+                self._served = served
+                on_changed()
+            await self.register()
+        except WindlassError as error:
+            # Once registered, an API server that does not answer proves nothing.
+            if not self._registered:
+                self._on_asked(False)
+            _log.warning("webhook not registered", reason=error.reason, message=error.message)
+            return _RETRY_SECONDS
+        overlap = self.identity.changed + webhook_identity.OVERLAP - self._clock.now()
+        ends = overlap.total_seconds()
+        return min(_RESYNC_SECONDS, ends) if ends > 0 else _RESYNC_SECONDS
+
+    # ---- the Secret
+
+    async def _keep_secret(self) -> None:
+        """The identity as the Secret has it, renewed there first where that is due."""
+        now, found = self._clock.now(), await self._stored()
+        kept = (
+            webhook_identity.read_identity(found.get("data") or {}) if found is not None else None
+        )
+        if kept is None and self._identity is not None:
+            # Deleted, or spoiled, while we serve: that is how an administrator asks for new ones.
+            kept = webhook_identity.renew_identity(self._identity, self._names, now)
+        elif kept is None:
+            kept = webhook_identity.create_identity(self._names, now)
+        elif webhook_identity.needs_renewal(kept, self._names, now):
+            kept = webhook_identity.renew_identity(kept, self._names, now)
+        else:
+            self._identity = kept
+            return
+        await self._store(kept, found)
+        self._identity = kept
+
+    async def _stored(self) -> Object | None:
+        place = self._install.namespace
+        try:
+            return await self._api.get(_SECRETS, self._install.webhook_secret, place)
+        except NotFound:
+            return None
+
+    async def _store(self, kept: WebhookIdentity, found: Object | None) -> None:
+        metadata = {"name": self._install.webhook_secret, "namespace": self._install.namespace}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque"}
+        secret["data"] = webhook_identity.secret_data(kept)
+        if found is None:
+            await self._api.create(_SECRETS, secret, field_manager=_FIELD_MANAGER)
+        else:
+            version = found["metadata"]["resourceVersion"]
+            secret["metadata"] = metadata | {"resourceVersion": version}
+            await self._api.replace(_SECRETS, secret, field_manager=_FIELD_MANAGER)
+        _log.info("webhook certificate renewed", secret=self._install.webhook_secret)
+
+    # ---- the configuration
+
+    async def register(self) -> None:
+        """Have the API server call our path and trust our authority, beside the one it trusts."""
+        name = self._install.webhook_configuration
+        try:
+            found = await self._api.get(WEBHOOK_CONFIGURATIONS, name)
+        except NotFound as error:
+            self._registered = False
+            raise WindlassError(
+                "WebhookMissing",
+                f"ValidatingWebhookConfiguration {name} does not exist; install it to have "
+                "changes credited to people",
+            ) from error
+        hooks = found.get("webhooks") or []
+        patch = [one for number, hook in enumerate(hooks) for one in self._patch(number, hook)]
+        if patch:
+            self._on_asked(False)
+            await self._api.json_patch(
+                WEBHOOK_CONFIGURATIONS, name, patch, field_manager=_FIELD_MANAGER
+            )
+        self._registered = True
+        self._on_asked(True)
+
+    def _patch(self, number: int, hook: Object) -> list[Object]:
+        client = hook.get("clientConfig") or {}
+        place = f"/webhooks/{number}/clientConfig"
+        bundle = base64.b64encode(self._bundle(client)).decode()
+        wanted = {f"{place}/caBundle": (client.get("caBundle"), bundle)}
+        path = self.paths[0]
+        if "url" in client:
+            wanted[f"{place}/url"] = (client["url"], _url_root(client["url"]) + path)
+        elif "service" in client:
+            wanted[f"{place}/service/path"] = (client["service"].get("path"), path)
+        return [
+            {"op": "add", "path": where, "value": new}
+            for where, (old, new) in wanted.items()
+            if old != new
+        ]
+
+    def _bundle(self, client: Object) -> bytes:
+        """Ours, and of those registered the newest that is not ours."""
+        now, ours = self._clock.now(), self.identity.authority.cert_pem
+        others = certificates.bundle(now, _registered_bundle(client)).replace(ours, b"")
+        end = others.find(_PEM_END)
+        previous = others[: end + len(_PEM_END)] + b"\n" if end >= 0 else b""
+        return certificates.bundle(now, ours, previous)
+
+
+def _url_root(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _registered_bundle(client: Object) -> bytes:
+    try:
+        return base64.b64decode(client.get("caBundle") or "", validate=True)
+    except binascii.Error:
+        return b""

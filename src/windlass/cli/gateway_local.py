@@ -1,0 +1,362 @@
+"""The agent's engine on a local directory: the same store, plan and journal, without a cluster.
+
+Behind every command of `windlass gateway`; imported when one runs, because it loads the agent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import socket
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orjson
+from msgspec import structs
+
+from windlass.api.kinds.ignitionsync import IgnitionSync, IgnitionSyncSpec
+from windlass.api.schema import validation
+from windlass.base.clock import SystemClock
+from windlass.base.errors import WindlassError
+from windlass.cli import gateway_output
+from windlass.cli.gateway_options import GatewayOptions
+from windlass.gateways.agent import order as orders
+from windlass.gateways.agent import token_file
+from windlass.gateways.agent.apply import Applier
+from windlass.gateways.agent.engine import Engine
+from windlass.gateways.agent.lock import Owner
+from windlass.gateways.agent.order import Order
+from windlass.gateways.decide import globs, metadata, pod_annotations, routing, spec_check, targets
+from windlass.gateways.decide.deletes import Allowance, Safety
+from windlass.gateways.decide.gateway import Pod
+from windlass.gateways.decide.globs import Globs
+from windlass.gateways.decide.manifest import Manifest
+from windlass.gateways.decide.metadata import Access, Policy
+from windlass.gateways.decide.routing import PREFIX, Routing
+from windlass.git import credentials, ls_remote, store_limits
+from windlass.git.commit_store import CommitStore, RemoteSource
+from windlass.git.credentials import ANONYMOUS, Credentials
+from windlass.git.format import refs
+from windlass.git.format.remote import Remote, RemoteRefused
+from windlass.git.runner import Git
+from windlass.git.settings import GitSettings
+from windlass.objects import yaml_reader
+from windlass.objects.yaml_reader import NotReadable
+
+if TYPE_CHECKING:
+    from windlass.gateways.agent.scans import Scanner
+    from windlass.gateways.agent.work import Work
+
+_STORE_BYTES = 8 * 1024**3
+_KIND = "IgnitionSync"
+_TOP_LEVEL = frozenset(("apiVersion", "kind", "metadata", "spec", "status"))
+_LOOPBACK = "http://127.0.0.1:8088"
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayRequest:
+    """What the inputs mean, before the repository was asked."""
+
+    repo: str
+    ref: str
+    routing: Routing
+    policy: Policy
+    pod: Pod
+    cr_name: str
+    api_token: str
+    """Name of the API token to scan with; its resource on the gateway is never deleted."""
+
+
+def read_request(inputs: GatewayOptions) -> GatewayRequest:
+    """The inputs together with the IgnitionSync, if one is given; options win."""
+    _check_directory(inputs.to)
+    check_excludes(inputs.exclude or ())
+    cr = _read_cr(inputs.cr) if inputs.cr is not None else None
+    repo = inputs.repo or (cr.spec.git.repo if cr else "")
+    ref = inputs.ref or (cr.spec.git.ref if cr else "")
+    if not repo or not ref:
+        raise _usage_error("specify --repo and --ref, or --cr with a file that has both")
+    routed = targets.routing_of(cr.spec, inputs.cluster_name) if cr else Routing()
+    problems = spec_check.problems(routed)
+    if problems:
+        raise _usage_error(f"--cr: {inputs.cr}: {spec_check.sentence(problems)}")
+    pod = _pod(inputs, cr.metadata.namespace if cr else "default")
+    return GatewayRequest(
+        repo=repo,
+        ref=ref,
+        routing=_with_options(routed, inputs),
+        policy=targets.policy_of(cr.spec) if cr else metadata.Policy(),
+        pod=pod,
+        cr_name=cr.metadata.name if cr else "desk",
+        api_token=_read_token_name(inputs.token_file),
+    )
+
+
+async def build_order(
+    inputs: GatewayOptions, asked: GatewayRequest, git: Git, allowed: str = ""
+) -> Order:
+    """The order, with the commit that the ref means now."""
+    if allowed and not refs.is_sha(allowed):
+        raise _usage_error("--allow-mass-delete: specify the full commit id")
+    source = RemoteSource(_parse_remote(asked.repo), _read_credentials(inputs.git_auth))
+    commit = await _resolve_commit(git, source, asked.ref)
+    if allowed and allowed.lower() != commit:
+        raise _usage_error(f"--allow-mass-delete: {asked.ref} is commit {commit}, not {allowed}")
+    hashed = routing.routing_hash(asked.routing)
+    policy = asked.policy
+    safety = Safety(
+        delete_policy=policy.delete_policy,
+        max_deletes=policy.max_deletes,
+        max_delete_percent=policy.max_delete_percent,
+        api_token=asked.api_token,
+        allowed=Allowance(commit, hashed) if allowed else None,
+    )
+    return Order(
+        source=source,
+        commit=commit,
+        ref=asked.ref,
+        routing=asked.routing,
+        routing_hash=hashed,
+        pod=asked.pod,
+        cr_name=asked.cr_name,
+        safety=safety,
+        caps=orders.caps_of(policy),
+    )
+
+
+def local_git(inputs: GatewayOptions) -> Git:
+    """Git as a desk may use it: also with directories of this machine."""
+    hosts = frozenset(inputs.insecure_host or ())
+    return Git(GitSettings(insecure_hosts=hosts, local_hosts=hosts, allow_file=True))
+
+
+def check_excludes(patterns: Iterable[str]) -> None:
+    """An error for a pattern that cannot be used."""
+    for pattern in patterns:
+        try:
+            globs.check(pattern)
+        except ValueError as error:
+            raise _usage_error(f"--exclude: {error}") from error
+
+
+def effective_excludes(manifest: Manifest, more: Iterable[str]) -> Globs:
+    """The excludes of the last sync, and more; the usual ones where it did not note its own."""
+    known = default_excludes() if manifest.excludes is None else manifest.excludes
+    return Globs((*known, *more))
+
+
+def default_excludes() -> tuple[str, ...]:
+    """The excludes of a gateway for which nobody wrote any."""
+    return (*routing.DEFAULT_EXCLUDES, *pod_annotations.tag_provider_patterns(Pod("", "")))
+
+
+def check_scan(scan: str, token: Path | None) -> None:
+    """An error for an address or a token that no scan can use."""
+    if scan and token is None:
+        raise _usage_error("--scan needs --token-file")
+    _read_token_name(token)
+    from windlass.gateways.agent.loopback import Address
+
+    try:
+        Address(scan or _LOOPBACK)
+    except WindlassError as error:
+        raise _usage_error(f"--scan: {error.message}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class LocalScan:
+    """How a scan went; `failure` is why the gateway has not read its files."""
+
+    text: str
+    failure: WindlassError | None = None
+
+    def check(self) -> None:
+        """Raise the failure, if there is one."""
+        if self.failure is not None:
+            raise self.failure
+
+
+async def run_scan(work: Work, policy: Policy, scan: str) -> LocalScan:
+    """Have the gateway read what is owed, if an address is given."""
+    if not scan:
+        return LocalScan("skipped")
+    try:
+        result = await work.scan(Access(), policy, is_booting=False)
+    except WindlassError as error:
+        message = gateway_output.with_flags(error.message)
+        return LocalScan(f"failed ({error.reason})", WindlassError(error.reason, message))
+    return LocalScan(result.text or "not needed")
+
+
+@dataclass(frozen=True, slots=True)
+class LocalGateway:
+    """A data directory with an engine over it."""
+
+    applier: Applier
+    store: CommitStore
+    engine: Engine
+
+
+@contextlib.contextmanager
+def open_gateway(data: Path, git: Git, repo: str = "") -> Iterator[LocalGateway]:
+    """The directory and the store for `repo`, for as long as the block runs."""
+    _check_directory(data)
+    store_limits.limit_pack_windows()
+    with _open_store(git, repo) as store, Applier(data, _lock_owner()) as applier:
+        yield LocalGateway(applier, store, Engine(applier, store))
+
+
+def agent_operations(bench: LocalGateway, scan: str, token_file: Path | None) -> Work:
+    """The agent's operations on the directory; `scan` is the gateway's address, if one runs."""
+    # A plan needs neither an HTTP client nor metrics, and they take half a second to load.
+    from prometheus_client import CollectorRegistry
+
+    from windlass.gateways.agent.scans import Scanner
+    from windlass.gateways.agent.work import Work
+    from windlass.telemetry import logs
+    from windlass.telemetry.gateways import AgentMetrics
+
+    def scanner(_: Access) -> Scanner:
+        return Scanner(scan or _LOOPBACK, token_file or Path("/nonexistent"))
+
+    # What an agent logs, a person sees as the result.
+    logs.configure(format="auto", level="warning")
+    metrics = AgentMetrics(CollectorRegistry())
+    return Work(bench.applier, bench.store, scanner, SystemClock(), metrics)
+
+
+@contextlib.contextmanager
+def _open_store(git: Git, repo: str) -> Iterator[CommitStore]:
+    """A store of this user, by repository; one command at a time uses it."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = cache / "windlass" / "gateways"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    name = hashlib.sha256(repo.encode()).hexdigest()[:16]
+    with (folder / f"{name}.lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        store = CommitStore.open(git, folder / name, cap_bytes=_STORE_BYTES)
+        try:
+            yield store
+        finally:
+            store.close()
+
+
+def _lock_owner() -> Owner:
+    host = socket.gethostname()
+    return Owner(f"desk-{host}-{os.getpid()}", "windlass-gateway", host)
+
+
+async def _resolve_commit(git: Git, source: RemoteSource, ref: str) -> str:
+    if refs.is_sha(ref):
+        return ref.lower()
+    try:
+        wants = refs.ref_patterns(ref)
+        found = await ls_remote.list_refs(git, source.remote, source.credentials, wants)
+        return refs.resolve_ref(found, ref).commit
+    except refs.RefUnknown as error:
+        raise WindlassError("RefNotFound", str(error)) from error
+
+
+def _parse_remote(repo: str) -> Remote:
+    text = repo
+    if "://" not in repo and Path(repo).is_dir():
+        text = f"file://{Path(repo).resolve()}"
+    elif repo.startswith(("/", ".", "~")):
+        raise _usage_error(f"--repo: {repo} is not a directory; specify a URL or a bare repository")
+    try:
+        return Remote.parse(text)
+    except RemoteRefused as error:
+        raise _usage_error(f"--repo: {error}") from error
+
+
+def _read_credentials(folder: Path | None) -> Credentials:
+    if folder is None:
+        return ANONYMOUS
+    try:
+        files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    except OSError as error:
+        raise _usage_error(f"--git-auth: {folder}: {error.strerror}") from error
+    return credentials.from_secret(files)
+
+
+def _read_token_name(path: Path | None) -> str:
+    if path is None:
+        return ""
+    try:
+        token = token_file.parsed(path.read_bytes())
+    except OSError as error:
+        raise _usage_error(f"--token-file: {path}: {error.strerror}") from error
+    if token is None:
+        raise _usage_error(f"--token-file: {path} must contain one line `name:secret`")
+    return token.partition(":")[0]
+
+
+def _read_cr(path: Path) -> IgnitionSync:
+    try:
+        documents = yaml_reader.read_all(path.read_bytes())
+    except OSError as error:
+        raise _usage_error(f"--cr: {path}: {error.strerror}") from error
+    except NotReadable as error:
+        raise _usage_error(f"--cr: {path}: {error}") from error
+    found = [one for one in documents if isinstance(one, dict) and one.get("kind") == _KIND]
+    if len(found) != 1:
+        raise _usage_error(f"--cr: {path} must contain one {_KIND}, not {len(found)}")
+    unknown = [name for name in found[0] if name not in _TOP_LEVEL]
+    unknown += validation.unknown_fields(IgnitionSyncSpec, found[0].get("spec"))
+    if unknown:
+        # The API server would drop them with a warning; here nobody would notice.
+        raise _usage_error(f"--cr: {path}: unknown field {', '.join(unknown)}")
+    return IgnitionSync.decode(orjson.dumps(found[0]))
+
+
+def _check_directory(data: Path) -> None:
+    if not data.is_dir():
+        raise _usage_error(f"--to: {data} is not a directory; specify the gateway's data directory")
+
+
+def _with_options(routed: Routing, inputs: GatewayOptions) -> Routing:
+    return structs.replace(
+        routed,
+        site_number=inputs.site_number or routed.site_number,
+        cluster_name=inputs.cluster_name,
+    )
+
+
+def _annotations(inputs: GatewayOptions) -> dict[str, str]:
+    given = _parse_pairs(inputs.annotation, "--annotation")
+    unknown = sorted(given.keys() - pod_annotations.KNOWN)
+    if unknown:
+        known = ", ".join(sorted(pod_annotations.KNOWN))
+        raise _usage_error(f"--annotation: unknown key {unknown[0]!r}; supported: {known}")
+    return given
+
+
+def _pod(inputs: GatewayOptions, namespace: str) -> Pod:
+    said = {
+        "service-path": inputs.service_path,
+        "profile": inputs.profile,
+        "gateway-name": inputs.gateway_name,
+        "deployment-mode": inputs.deployment_mode,
+        "tag-provider": inputs.tag_provider,
+        "exclude-patterns": ",".join(one.replace(",", "\\,") for one in inputs.exclude or ()),
+        **_annotations(inputs),
+    }
+    annotations = {PREFIX + name: text for name, text in said.items() if text}
+    name = inputs.pod_name or inputs.gateway_name or "gateway"
+    return Pod(name, namespace, annotations, _parse_pairs(inputs.label, "--label"))
+
+
+def _parse_pairs(texts: list[str] | None, option: str) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts or ()]
+    wrong = [name for name, equals, _ in pairs if not name or not equals]
+    if wrong:
+        raise _usage_error(f"{option}: write it as KEY=VALUE")
+    return {name: value for name, _, value in pairs}
+
+
+def _usage_error(text: str) -> WindlassError:
+    return WindlassError("Usage", text)

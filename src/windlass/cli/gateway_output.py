@@ -1,0 +1,66 @@
+"""Messages of `windlass gateway`, in terms of command-line flags.
+
+The engine's messages name annotations and fields of an IgnitionSync, because in a cluster those
+are what a person sets; here they are replaced by flags. Plans as JSON keep the engine's words:
+they are equal wherever they are made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+
+from windlass.base.errors import WindlassError
+from windlass.gateways.agent.completion import Ended
+from windlass.gateways.agent.journal import Record
+from windlass.gateways.decide.routing import PREFIX
+
+_FLAGS = "service-path|profile|gateway-name|deployment-mode|tag-provider"
+_ANNOTATION = re.escape(PREFIX)
+
+# From the special to the general: the first that fits wins.
+_REPLACEMENTS = (
+    (rf'annotate with {_ANNOTATION}allow-mass-delete="([0-9a-f]+)"', r"add --allow-mass-delete=\1"),
+    (rf"{_ANNOTATION}exclude-patterns", "--exclude"),
+    (rf"{_ANNOTATION}({_FLAGS})\b", r"--\1"),
+    (rf"{_ANNOTATION}([a-z-]+)", r"--annotation \1"),
+    (r"; use system-name-template", "; use --annotation system-name-template=TEMPLATE"),
+    (r"gateway\.apiKeySecretRef", "--token-file"),
+    (r"while gateway\.tls is false", "while --scan says http"),
+    (r"set gateway\.port to ([0-9]+) and gateway\.tls to true", r"use --scan=https://127.0.0.1:\1"),
+    (r"set gateway\.port to ([0-9]+) and gateway\.tls to false", r"use --scan=http://127.0.0.1:\1"),
+    (r"set gateway\.port and gateway\.tls to where it leads", "set --scan to where it leads"),
+)
+_PATTERNS = tuple((re.compile(pattern), words) for pattern, words in _REPLACEMENTS)
+
+
+def with_flags(text: str) -> str:
+    """`text` of the engine with flags in the place of annotations and fields."""
+    for pattern, words in _PATTERNS:
+        text = pattern.sub(words, text)
+    return text
+
+
+@contextlib.contextmanager
+def errors_with_flags() -> Iterator[None]:
+    """Errors that leave the block name flags."""
+    try:
+        yield
+    except WindlassError as error:
+        raise WindlassError(error.reason, with_flags(error.message)) from error
+
+
+def interrupted_note(record: Record) -> str:
+    """What a plan says about an apply that was cut off."""
+    return f"{_apply_name(record)} was interrupted; the next apply or rollback ends it first"
+
+
+def resumed_note(ended: Ended) -> str:
+    """What an apply says about the one before, which it has brought to its end."""
+    what = "completed" if ended.tree == "new" else "undone"
+    return f"{_apply_name(ended.record)} was interrupted and has been {what} first"
+
+
+def _apply_name(record: Record) -> str:
+    return f"the apply of {record.to_commit[:7] or 'the state before the first sync'}"

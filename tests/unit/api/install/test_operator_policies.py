@@ -1,0 +1,75 @@
+"""The fence: about whom it speaks, and that it misses nothing."""
+
+from __future__ import annotations
+
+from windlass.api.install import cluster_roles, operator_policies, operator_policy_bounds, rbac
+from windlass.api.install.installation import Installation
+from windlass.environments import kept_charts
+from windlass.environments.decide import ledger, marks, owned_objects
+from windlass.objects.names import Object
+
+
+def _policy(name: str, subject: Object | None = None) -> Object:
+    place = Installation()
+    policy, binding = operator_policies.policies_by_file(place, [subject or place.service_account])[
+        name
+    ]
+    assert binding["spec"]["policyName"] == policy["metadata"]["name"]
+    assert binding["spec"]["validationActions"] == ["Deny"]
+    spec: Object = policy["spec"]
+    return spec
+
+
+def test_it_speaks_about_the_operator_alone() -> None:
+    """The fence holds for the account that acts, a service account or a person at a desk."""
+    (account,) = _policy("01-fence")["matchConditions"]
+    assert "'system:serviceaccount:windlass-system:windlass'" in account["expression"]
+    (person,) = _policy("01-fence", rbac.user_subject("desk"))["matchConditions"]
+    assert person["expression"] == "request.userInfo.username in ['desk']"
+
+
+def test_the_marks_speak_about_everybody_else() -> None:
+    """The other policy leaves the operator out."""
+    (others,) = _policy("01-fence-marks", rbac.user_subject("desk"))["matchConditions"]
+    assert others["expression"] == "!(request.userInfo.username in ['desk'])"
+
+
+def test_subresources_are_matched() -> None:
+    """Every write of every type is judged, also that of a token; a fault refuses."""
+    spec = _policy("01-fence")
+    (rule,) = spec["matchConstraints"]["resourceRules"]
+    assert (rule["resources"], rule["operations"], rule["scope"]) == (["*/*"], ["*"], "*")
+    assert spec["failurePolicy"] == _policy("01-fence-marks")["failurePolicy"] == "Fail"
+
+
+def test_refusals_say_why() -> None:
+    """Each refusal is a sentence and counts as forbidden."""
+    for name in ("01-fence", "01-fence-marks"):
+        for validation in _policy(name)["validations"]:
+            assert validation["reason"] == "Forbidden"
+            assert len(validation["message"].split()) > 5
+
+
+def test_every_bound_is_one_of_the_variables() -> None:
+    """What has to hold is declared, and what is declared is asked for."""
+    spec = _policy("01-fence")
+    names = {row["name"] for row in spec["variables"]}
+    assert set(operator_policy_bounds.BOUNDS) <= names
+    asked = spec["validations"][1]["expression"].split(" || ")
+    assert asked == [
+        f"variables.{name}" for name in ("isNamespace", *operator_policy_bounds.BOUNDS)
+    ]
+
+
+def test_bounds_name_what_the_operator_writes() -> None:
+    """The names in the policy are those that environments give their objects."""
+    assert ledger.CONFIG_MAP == operator_policy_bounds.INVENTORY_NAME
+    assert kept_charts.NAME.startswith(operator_policy_bounds.RELEASE_PREFIX)
+    assert owned_objects.RELEASE_TYPE == operator_policy_bounds.RELEASE_TYPE
+    assert marks.UID == operator_policy_bounds.ENVIRONMENT_UID
+    assert marks.TYPE == operator_policy_bounds.NAMESPACE_TYPE
+    assert owned_objects.APPLIER == cluster_roles.APPLIER
+    assert owned_objects.MANAGER == cluster_roles.MANAGER_BINDING
+    bounds = {row["name"]: row["expression"] for row in _policy("01-fence")["variables"]}
+    for name in (owned_objects.QUOTA, owned_objects.LIMITS):
+        assert f"request.name == '{name}'" in bounds["isInEnvironment"]

@@ -1,0 +1,134 @@
+"""Roles: least rights, each with its purpose, bound to whom one says."""
+
+from __future__ import annotations
+
+from windlass.api.install import rbac
+from windlass.api.install.installation import Installation
+from windlass.api.kinds import watchrules
+from windlass.objects.names import Object
+
+
+def _roles(documents: list[Object]) -> dict[str, Object]:
+    return {doc["metadata"]["name"]: doc for doc in documents if "rules" in doc}
+
+
+def _bound(documents: list[Object]) -> set[str]:
+    return {doc["roleRef"]["name"] for doc in documents if "roleRef" in doc}
+
+
+def test_default_subject_is_the_service_account() -> None:
+    """Without subjects the operator's service account is made and bound."""
+    documents = rbac.documents()
+    assert [doc["kind"] for doc in documents[:2]] == ["Namespace", "ServiceAccount"]
+    subjects = [doc["subjects"] for doc in documents if "subjects" in doc]
+    account = {"kind": "ServiceAccount", "name": "windlass", "namespace": "windlass-system"}
+    assert all(subject == [account] for subject in subjects)
+    assert _bound(documents) == {
+        "windlass-reverser",
+        "windlass-reverser-leader",
+        "windlass-reverser-watch",
+        "windlass-reverser-watch-secrets",
+        "windlass-gateways",
+        "windlass-environments",
+    }
+
+
+def test_capabilities_can_be_left_out() -> None:
+    """Rights of a capability that does not run are not given; the fence always stands."""
+    documents = rbac.documents(capabilities=("gateways",))
+    assert _bound(documents) == {"windlass-gateways"}
+    kinds = {doc["kind"] for doc in documents}
+    assert {"Namespace", "ValidatingAdmissionPolicy"} <= kinds
+
+
+def test_subjects_can_be_users() -> None:
+    """Given subjects replace the service account, which is then not made."""
+    documents = rbac.documents([rbac.user_subject("desk")])
+    assert "ServiceAccount" not in {doc["kind"] for doc in documents}
+    subjects = [doc["subjects"] for doc in documents if "subjects" in doc]
+    assert all(subject == [rbac.user_subject("desk")] for subject in subjects)
+
+
+def test_mode_any_binds_the_other_role() -> None:
+    """The two watch modes are told apart by their bindings alone."""
+    documents = rbac.documents(watch="any")
+    assert "windlass-reverser-watch-any" in _bound(documents)
+    assert "windlass-reverser-watch" not in _bound(documents)
+    assert "windlass-reverser-watch" in _roles(documents)
+
+
+def test_everything_says_what_it_is_for() -> None:
+    """Each document carries its purpose."""
+    for document in rbac.documents():
+        assert document["metadata"]["annotations"][rbac.PURPOSE_ANNOTATION]
+
+
+def test_secrets_are_listed_by_the_removable_role_alone() -> None:
+    """Of the bound roles only one lists Secrets that it does not name."""
+    documents = rbac.documents()
+    roles = _roles(documents)
+    listing = {
+        name
+        for name in _bound(documents)
+        for rule in roles[name]["rules"]
+        if {"secrets", "*"} & set(rule["resources"]) and {"list", "watch", "*"} & set(rule["verbs"])
+        if not rule.get("resourceNames")
+    }
+    assert listing == {"windlass-reverser-watch-secrets"}
+
+
+def test_dangerous_verbs_reach_named_objects_alone() -> None:
+    """Nobody may escalate or use all verbs; binding and impersonating name what they reach."""
+    found = []
+    for document in rbac.documents(watch="any"):
+        for rule in document.get("rules", ()):
+            assert not {"escalate", "*"} & set(rule["verbs"])
+            if {"bind", "impersonate"} & set(rule["verbs"]):
+                name = document["metadata"]["name"]
+                found.append((name, rule["verbs"], rule["resources"], rule["resourceNames"]))
+    granted = ["windlass-environment-manager", "windlass-environment-applier"]
+    assert found == [
+        ("windlass-environments", ["bind"], ["clusterroles"], granted),
+        (granted[0], ["impersonate"], ["serviceaccounts"], ["windlass-applier"]),
+    ]
+
+
+def test_roles_of_one_namespace_are_bound_by_nobody_here() -> None:
+    """What holds inside an Environment's namespace is not given for the whole cluster."""
+    bound = _bound(rbac.documents())
+    assert {"windlass-environment-manager", "windlass-environment-applier"}.isdisjoint(bound)
+
+
+def test_the_gateways_hold_what_they_grant() -> None:
+    """Every right in the Role of an agent is one of the capability itself."""
+    rules = _roles(rbac.documents(capabilities=("gateways",)))["windlass-gateways"]["rules"]
+    held = {verb for rule in rules if "configmaps" in rule["resources"] for verb in rule["verbs"]}
+    assert {"get", "list", "watch", "patch"} <= held
+
+
+def test_the_applier_reaches_no_rights_and_no_policies() -> None:
+    """A bundle cannot bring roles, bindings, quotas or network policies."""
+    rules = _roles(rbac.documents())["windlass-environment-applier"]["rules"]
+    named = {name for rule in rules for name in rule["resources"]}
+    banned = {"roles", "rolebindings", "networkpolicies", "resourcequotas", "limitranges"}
+    assert banned.isdisjoint(named)
+    assert not any("/" in name or name == "*" for name in named)
+
+
+def test_watch_role_is_the_preset_without_secrets() -> None:
+    """The selected types are the usual ones and namespaces."""
+    rules = _roles(rbac.documents())["windlass-reverser-watch"]["rules"]
+    named = {
+        (group, name) for rule in rules for group in rule["apiGroups"] for name in rule["resources"]
+    }
+    usual = {(kind.group, kind.resource) for kind in watchrules.PRESET}
+    assert named == usual - {("", "secrets")} | {("", "namespaces")}
+
+
+def test_names_follow_the_release() -> None:
+    """Another release in another namespace shares no cluster-wide name."""
+    ours = {doc["metadata"]["name"] for doc in rbac.documents()}
+    theirs = {
+        doc["metadata"]["name"] for doc in rbac.documents(install=Installation("two", "other"))
+    }
+    assert ours.isdisjoint(theirs)

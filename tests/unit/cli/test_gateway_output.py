@@ -1,0 +1,52 @@
+"""The engine's texts in the words of a command line."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.base.errors import Stalled, WindlassError
+from windlass.cli.gateway_output import errors_with_flags, with_flags
+from windlass.gateways.decide import scan_answers
+from windlass.gateways.decide.scan_answers import Answer
+
+COMMIT = "a1" * 20
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            f'If this is meant, annotate with ignition-sync.io/allow-mass-delete="{COMMIT}"',
+            f"If this is meant, add --allow-mass-delete={COMMIT}",
+        ),
+        ("set ignition-sync.io/service-path or", "set --service-path or"),
+        ("ignition-sync.io/exclude-patterns: x", "--exclude: x"),
+        ("ignition-sync.io/system-name-template: x", "--annotation system-name-template: x"),
+        ("projects/a: not JSON", "projects/a: not JSON"),
+    ],
+)
+def test_annotations_become_flags(text: str, said: str) -> None:
+    """Those that have a flag of their own, and all others."""
+    assert with_flags(text) == said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(scan_answers.judged(Answer(status), tls=False).message for status in (301, 401, 403)),
+        scan_answers.elsewhere(8088, tls=False),
+        scan_answers.elsewhere(8043, tls=True),
+    ],
+)
+def test_what_scans_say_names_no_field_that_a_command_line_lacks(text: str) -> None:
+    """Address and token are flags here."""
+    said = with_flags(text)
+    assert not [name for name in ("apiKeySecretRef", "gateway.port", "gateway.tls") if name in said]
+    assert "https://127.0.0.1:8043" in said or "8043" not in text
+
+
+def test_errors_keep_their_reason() -> None:
+    """Only the words change."""
+    with pytest.raises(WindlassError) as caught, errors_with_flags():
+        raise Stalled("NoRouting", "ignition-sync.io/profile: 'x' not found")
+    assert (caught.value.reason, caught.value.message) == ("NoRouting", "--profile: 'x' not found")
