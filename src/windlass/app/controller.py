@@ -60,16 +60,16 @@ class Capability(Protocol):
     def unready(self) -> str | None: ...
 
 
-async def run_with_restarts(part: Capability) -> None:
+async def run_with_restarts(capability: Capability) -> None:
     """Run a part, and begin it again after a fault that may pass."""
     while True:
         try:
-            await part.run()
+            await capability.run()
         except Fatal:
             raise
         except WindlassError as error:
             _log.warning(
-                "cannot work yet", part=part.name, reason=error.reason, message=error.message
+                "cannot work yet", part=capability.name, reason=error.reason, message=error.message
             )
             await asyncio.sleep(_RESTART_SECONDS)
 
@@ -88,7 +88,9 @@ class ControllerRole:
         self._leadership = self._candidate()
         self._fenced = connection.fenced(self._may_write)
         wanted = settings.capabilities
-        self._parts = tuple(each for each in self._all_parts() if each.name in wanted)
+        self._parts = tuple(
+            capability for capability in self._all_parts() if capability.name in wanted
+        )
         self._stopping = asyncio.Event()
 
     def _candidate(self) -> LeaderElection:
@@ -162,15 +164,15 @@ class ControllerRole:
     async def _lead(self) -> None:
         try:
             async with asyncio.TaskGroup() as group:
-                for each in self._parts:
-                    group.create_task(run_with_restarts(each), name=each.name)
+                for capability in self._parts:
+                    group.create_task(run_with_restarts(capability), name=capability.name)
         except BaseExceptionGroup as error:
             raise controller.root_cause(error) from error
 
     @contextlib.asynccontextmanager
     async def _probes(self) -> AsyncIterator[None]:
         address = self._settings.health_probe_bind_address
-        ready = {each.name: self._readiness(each) for each in self._parts}
+        ready = {capability.name: self._readiness(capability) for capability in self._parts}
         app = endpoints.probes_app(live={}, ready=ready)
         flag = "--health-probe-bind-address"
         async with Server(app, address.host, address.port, flag=flag):
@@ -183,12 +185,12 @@ class ControllerRole:
         async with Server(app, address.host, address.port, flag="--metrics-bind-address"):
             yield
 
-    def _readiness(self, each: Capability) -> endpoints.Check:
+    def _readiness(self, capability: Capability) -> endpoints.Check:
         """Why a part does not work yet; a candidate that could lead at any time is ready."""
 
         def unready() -> str | None:
             if not self._settings.leader_elect or self._leadership.acquired.is_set():
-                return each.unready()
+                return capability.unready()
             return None if self._leadership.answered else "the API server does not answer"
 
         return unready

@@ -159,7 +159,7 @@ class ReverserCapability:
                 self._settings.webhook_certificate_addresses,
             ),
             self._clock,
-            on_asked=running.witnesses.asks,
+            on_registered=running.witnesses.asks,
         )
         witness = WitnessSupervisor(
             listening,

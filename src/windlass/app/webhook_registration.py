@@ -59,18 +59,18 @@ class WebhookRegistration:
     def __init__(
         self,
         connection: Connection,
-        install: Installation,
+        installation: Installation,
         names: ServingNames,
         clock: Clock,
         *,
-        on_asked: Callable[[bool], None] = lambda _: None,
+        on_registered: Callable[[bool], None] = lambda _: None,
     ) -> None:
         self._connection = connection
         self._api = Api(connection)
-        self._install = install
+        self._install = installation
         self._names = names
         self._clock = clock
-        self._on_asked = on_asked
+        self._on_asked = on_registered
         self._identity: WebhookIdentity | None = None
         self._served: tuple[str, ...] = ()
         self._registered = False
@@ -92,11 +92,11 @@ class WebhookRegistration:
         `on_changed` is called when the endpoint must serve something else than before, the
         first time included.
         """
-        install = self._install
+        installation = self._install
         async with asyncio.TaskGroup() as group:
             for scope in (
-                Scope(WEBHOOK_CONFIGURATIONS, name=install.webhook_configuration),
-                Scope(_SECRETS, install.namespace, name=install.webhook_secret),
+                Scope(WEBHOOK_CONFIGURATIONS, name=installation.webhook_configuration),
+                Scope(_SECRETS, installation.namespace, name=installation.webhook_secret),
             ):
                 group.create_task(self._watch(scope), name=f"webhook watches {scope}")
             while True:
@@ -140,33 +140,33 @@ class WebhookRegistration:
     async def _keep_secret(self) -> None:
         """The identity as the Secret has it, renewed there first where that is due."""
         now, found = self._clock.now(), await self._stored()
-        kept = (
+        current = (
             webhook_identity.read_identity(found.get("data") or {}) if found is not None else None
         )
-        if kept is None and self._identity is not None:
+        if current is None and self._identity is not None:
             # Deleted, or spoiled, while we serve: that is how an administrator asks for new ones.
-            kept = webhook_identity.renew_identity(self._identity, self._names, now)
-        elif kept is None:
-            kept = webhook_identity.create_identity(self._names, now)
-        elif webhook_identity.needs_renewal(kept, self._names, now):
-            kept = webhook_identity.renew_identity(kept, self._names, now)
+            current = webhook_identity.renew_identity(self._identity, self._names, now)
+        elif current is None:
+            current = webhook_identity.create_identity(self._names, now)
+        elif webhook_identity.needs_renewal(current, self._names, now):
+            current = webhook_identity.renew_identity(current, self._names, now)
         else:
-            self._identity = kept
+            self._identity = current
             return
-        await self._store(kept, found)
-        self._identity = kept
+        await self._store(current, found)
+        self._identity = current
 
     async def _stored(self) -> Object | None:
-        place = self._install.namespace
+        namespace = self._install.namespace
         try:
-            return await self._api.get(_SECRETS, self._install.webhook_secret, place)
+            return await self._api.get(_SECRETS, self._install.webhook_secret, namespace)
         except NotFound:
             return None
 
-    async def _store(self, kept: WebhookIdentity, found: Object | None) -> None:
+    async def _store(self, current: WebhookIdentity, found: Object | None) -> None:
         metadata = {"name": self._install.webhook_secret, "namespace": self._install.namespace}
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque"}
-        secret["data"] = webhook_identity.secret_data(kept)
+        secret["data"] = webhook_identity.secret_data(current)
         if found is None:
             await self._api.create(_SECRETS, secret, field_manager=_FIELD_MANAGER)
         else:
@@ -201,14 +201,14 @@ class WebhookRegistration:
 
     def _patch(self, number: int, hook: Object) -> list[Object]:
         client = hook.get("clientConfig") or {}
-        place = f"/webhooks/{number}/clientConfig"
+        client_path = f"/webhooks/{number}/clientConfig"
         bundle = base64.b64encode(self._bundle(client)).decode()
-        wanted = {f"{place}/caBundle": (client.get("caBundle"), bundle)}
+        wanted = {f"{client_path}/caBundle": (client.get("caBundle"), bundle)}
         path = self.paths[0]
         if "url" in client:
-            wanted[f"{place}/url"] = (client["url"], _url_root(client["url"]) + path)
+            wanted[f"{client_path}/url"] = (client["url"], _url_root(client["url"]) + path)
         elif "service" in client:
-            wanted[f"{place}/service/path"] = (client["service"].get("path"), path)
+            wanted[f"{client_path}/service/path"] = (client["service"].get("path"), path)
         return [
             {"op": "add", "path": where, "value": new}
             for where, (old, new) in wanted.items()

@@ -139,22 +139,22 @@ def _check_output(output: str) -> None:
 async def _plan(inputs: GatewayOptions) -> Planned:
     from windlass.cli import gateway_local
 
-    asked, git = gateway_local.read_request(inputs), gateway_local.local_git(inputs)
-    order = await gateway_local.build_order(inputs, asked, git)
-    with gateway_local.open_gateway(inputs.to, git, asked.repo) as bench:
-        _print_interrupted(bench)
-        return await bench.engine.plan(order)
+    request, git = gateway_local.read_request(inputs), gateway_local.local_git(inputs)
+    order = await gateway_local.build_order(inputs, request, git)
+    with gateway_local.open_gateway(inputs.to, git, request.repo) as gateway:
+        _print_interrupted(gateway)
+        return await gateway.engine.plan(order)
 
 
 async def _diff(inputs: GatewayOptions) -> bool:
     from windlass.cli import gateway_local
 
-    asked, git = gateway_local.read_request(inputs), gateway_local.local_git(inputs)
-    order = await gateway_local.build_order(inputs, asked, git)
-    with gateway_local.open_gateway(inputs.to, git, asked.repo) as bench:
-        _print_interrupted(bench)
-        planned = await bench.engine.plan(order)
-        _print_diff(bench, planned)
+    request, git = gateway_local.read_request(inputs), gateway_local.local_git(inputs)
+    order = await gateway_local.build_order(inputs, request, git)
+    with gateway_local.open_gateway(inputs.to, git, request.repo) as gateway:
+        _print_interrupted(gateway)
+        planned = await gateway.engine.plan(order)
+        _print_diff(gateway, planned)
         return bool(planned.plan.ops)
 
 
@@ -163,12 +163,12 @@ async def _apply(inputs: GatewayOptions, allowed: str, scan: str) -> tuple[Synce
     from windlass.gateways.agent.interrupt import Interrupt
 
     gateway_local.check_scan(scan, inputs.token_file)
-    asked, git = gateway_local.read_request(inputs), gateway_local.local_git(inputs)
-    order = await gateway_local.build_order(inputs, asked, git, allowed)
-    with gateway_local.open_gateway(inputs.to, git, asked.repo) as bench:
-        work = await _start_agent(bench, scan, inputs.token_file)
+    request, git = gateway_local.read_request(inputs), gateway_local.local_git(inputs)
+    order = await gateway_local.build_order(inputs, request, git, allowed)
+    with gateway_local.open_gateway(inputs.to, git, request.repo) as gateway:
+        work = await _start_agent(gateway, scan, inputs.token_file)
         done = await work.sync(order, Interrupt(), trigger=work.memory.trigger)
-        return done, await gateway_local.run_scan(work, asked.policy, scan)
+        return done, await gateway_local.run_scan(work, request.policy, scan)
 
 
 async def _rollback(to: Path, scan: str, token_file: Path | None) -> tuple[str, LocalScan]:
@@ -177,8 +177,8 @@ async def _rollback(to: Path, scan: str, token_file: Path | None) -> tuple[str, 
     from windlass.git.runner import Git
 
     gateway_local.check_scan(scan, token_file)
-    with gateway_local.open_gateway(to, Git()) as bench:
-        work = await _start_agent(bench, scan, token_file)
+    with gateway_local.open_gateway(to, Git()) as gateway:
+        work = await _start_agent(gateway, scan, token_file)
         before = work.holding
         # The value an agent has heeded stays heeded.
         if not await work.rollback(work.memory.rollback, work.memory.trigger):
@@ -189,21 +189,21 @@ async def _rollback(to: Path, scan: str, token_file: Path | None) -> tuple[str, 
     return f"{to}: from {old} back to {new}; scan: {scanned.text}", scanned
 
 
-async def _start_agent(bench: LocalGateway, scan: str, token_file: Path | None) -> Work:
+async def _start_agent(gateway: LocalGateway, scan: str, token_file: Path | None) -> Work:
     """The agent's hands on a tree that is whole; what had been cut off is mentioned."""
     from windlass.cli import gateway_local, gateway_output
 
-    work = gateway_local.agent_operations(bench, scan, token_file)
+    work = gateway_local.agent_operations(gateway, scan, token_file)
     ended = await work.start()
     if ended is not None:
         _print_note(gateway_output.resumed_note(ended))
     return work
 
 
-def _print_interrupted(bench: LocalGateway) -> None:
+def _print_interrupted(gateway: LocalGateway) -> None:
     from windlass.cli import gateway_output
 
-    record = bench.applier.interrupted()
+    record = gateway.applier.interrupted()
     if record is not None:
         _print_note(gateway_output.interrupted_note(record))
 
@@ -220,13 +220,13 @@ async def _verify(to: Path, exclude: list[str]) -> Drift:
     from windlass.git.runner import Git
 
     gateway_local.check_excludes(exclude)
-    with gateway_local.open_gateway(to, Git()) as bench:
-        _print_interrupted(bench)
-        manifest = bench.applier.manifest()
+    with gateway_local.open_gateway(to, Git()) as gateway:
+        _print_interrupted(gateway)
+        manifest = gateway.applier.manifest()
         if manifest is None:
             raise WindlassError("NothingSynced", f"{to} holds nothing that was synced")
         excludes = gateway_local.effective_excludes(manifest, exclude)
-        return comparing.compared(bench.applier, None, manifest, excludes, everything=True)
+        return comparing.compared(gateway.applier, None, manifest, excludes, everything=True)
 
 
 def _plan_text(planned: Planned) -> str:
@@ -264,12 +264,12 @@ def _print(text: str) -> None:
     typer.echo(redaction.visible(text))
 
 
-def _print_diff(bench: LocalGateway, planned: Planned) -> None:
+def _print_diff(gateway: LocalGateway, planned: Planned) -> None:
     for op in planned.plan.ops:
         if op.op in ("put", "delete"):
-            new = bench.engine.content(planned, op.path) if op.op == "put" else b""
+            new = gateway.engine.content(planned, op.path) if op.op == "put" else b""
             there = op.path in planned.live.files
-            old = bench.applier.tree.read(op.path) if there else b""
+            old = gateway.applier.tree.read(op.path) if there else b""
             _print(_file_diff(op.path, old, new, is_new=not there, goes=op.op == "delete"))
 
 

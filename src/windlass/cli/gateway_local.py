@@ -97,32 +97,32 @@ def read_request(inputs: GatewayOptions) -> GatewayRequest:
 
 
 async def build_order(
-    inputs: GatewayOptions, asked: GatewayRequest, git: Git, allowed: str = ""
+    inputs: GatewayOptions, request: GatewayRequest, git: Git, allowed: str = ""
 ) -> Order:
     """The order, with the commit that the ref means now."""
     if allowed and not refs.is_sha(allowed):
         raise _usage_error("--allow-mass-delete: specify the full commit id")
-    source = RemoteSource(_parse_remote(asked.repo), _read_credentials(inputs.git_auth))
-    commit = await _resolve_commit(git, source, asked.ref)
+    source = RemoteSource(_parse_remote(request.repo), _read_credentials(inputs.git_auth))
+    commit = await _resolve_commit(git, source, request.ref)
     if allowed and allowed.lower() != commit:
-        raise _usage_error(f"--allow-mass-delete: {asked.ref} is commit {commit}, not {allowed}")
-    hashed = routing.routing_hash(asked.routing)
-    policy = asked.policy
+        raise _usage_error(f"--allow-mass-delete: {request.ref} is commit {commit}, not {allowed}")
+    hashed = routing.routing_hash(request.routing)
+    policy = request.policy
     safety = Safety(
         delete_policy=policy.delete_policy,
         max_deletes=policy.max_deletes,
         max_delete_percent=policy.max_delete_percent,
-        api_token=asked.api_token,
+        api_token=request.api_token,
         allowed=Allowance(commit, hashed) if allowed else None,
     )
     return Order(
         source=source,
         commit=commit,
-        ref=asked.ref,
-        routing=asked.routing,
+        ref=request.ref,
+        routing=request.routing,
         routing_hash=hashed,
-        pod=asked.pod,
-        cr_name=asked.cr_name,
+        pod=request.pod,
+        cr_name=request.cr_name,
         safety=safety,
         caps=orders.caps_of(policy),
     )
@@ -210,7 +210,7 @@ def open_gateway(data: Path, git: Git, repo: str = "") -> Iterator[LocalGateway]
         yield LocalGateway(applier, store, Engine(applier, store))
 
 
-def agent_operations(bench: LocalGateway, scan: str, token_file: Path | None) -> Work:
+def agent_operations(gateway: LocalGateway, scan: str, token_file: Path | None) -> Work:
     """The agent's operations on the directory; `scan` is the gateway's address, if one runs."""
     # A plan needs neither an HTTP client nor metrics, and they take half a second to load.
     from prometheus_client import CollectorRegistry
@@ -226,7 +226,7 @@ def agent_operations(bench: LocalGateway, scan: str, token_file: Path | None) ->
     # What an agent logs, a person sees as the result.
     logs.configure(format="auto", level="warning")
     metrics = AgentMetrics(CollectorRegistry())
-    return Work(bench.applier, bench.store, scanner, SystemClock(), metrics)
+    return Work(gateway.applier, gateway.store, scanner, SystemClock(), metrics)
 
 
 @contextlib.contextmanager
@@ -336,7 +336,7 @@ def _annotations(inputs: GatewayOptions) -> dict[str, str]:
 
 
 def _pod(inputs: GatewayOptions, namespace: str) -> Pod:
-    said = {
+    values = {
         "service-path": inputs.service_path,
         "profile": inputs.profile,
         "gateway-name": inputs.gateway_name,
@@ -345,7 +345,7 @@ def _pod(inputs: GatewayOptions, namespace: str) -> Pod:
         "exclude-patterns": ",".join(one.replace(",", "\\,") for one in inputs.exclude or ()),
         **_annotations(inputs),
     }
-    annotations = {PREFIX + name: text for name, text in said.items() if text}
+    annotations = {PREFIX + name: text for name, text in values.items() if text}
     name = inputs.pod_name or inputs.gateway_name or "gateway"
     return Pod(name, namespace, annotations, _parse_pairs(inputs.label, "--label"))
 

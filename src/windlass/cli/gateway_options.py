@@ -67,7 +67,7 @@ def accepts_gateway_options(command: Callable[..., R]) -> Callable[..., R]:
 
     def run(**options: Any) -> R:
         inputs = GatewayOptions(
-            **{asked.name: options.pop(asked.name) for asked in _GATEWAY_PARAMETERS}
+            **{parameter.name: options.pop(parameter.name) for parameter in _GATEWAY_PARAMETERS}
         )
         return command(inputs=inputs, **options)
 

@@ -114,7 +114,7 @@ def _metrics_page() -> str:
 
 
 def _metric_type(line: DeclaredMetric[Any]) -> str:
-    return {"Count": "counter", "Level": "gauge", "Spread": "histogram"}[line.kind.__name__]
+    return line.kind.__name__.removesuffix("Series").lower()
 
 
 def _kind_files() -> Iterator[tuple[str, str]]:

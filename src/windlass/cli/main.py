@@ -93,12 +93,16 @@ def complete_app() -> typer.Typer:
 
 
 def _single_command(whole: typer.Typer, name: str) -> Callable[[], Any] | None:
-    alone = copy.copy(whole)
-    alone.registered_commands = [one for one in whole.registered_commands if one.name == name]
-    alone.registered_groups = [one for one in whole.registered_groups if one.name == name]
-    if not alone.registered_commands and not alone.registered_groups:
+    selected = copy.copy(whole)
+    selected.registered_commands = [
+        command for command in whole.registered_commands if command.name == name
+    ]
+    selected.registered_groups = [
+        command for command in whole.registered_groups if command.name == name
+    ]
+    if not selected.registered_commands and not selected.registered_groups:
         return None
-    return typer.main.get_group(alone)
+    return typer.main.get_group(selected)
 
 
 def _not_installed(name: str) -> Exception:

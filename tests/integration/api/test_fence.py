@@ -85,7 +85,7 @@ def fenced(installed: LocalCluster, server: Server, dry: str) -> Iterator[Fenced
     almighty = _almighty(found).operator
     documents = rbac.documents(
         [rbac.user_subject(found.operator.user), rbac.user_subject(almighty.user)],
-        install=place,
+        installation=place,
         capabilities=("gateways", "environments"),
     )
     wide = binding(f"{release}-all", "cluster-admin", almighty.user, kind="ClusterRoleBinding")

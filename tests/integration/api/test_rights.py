@@ -37,7 +37,7 @@ def _installed(server: Server, watch: WatchMode) -> Iterator[Installation]:
     place = Installation(release=release, namespace=f"{release}-own")
     documents = rbac.documents(
         [rbac.user_subject(_operator(place))],
-        install=place,
+        installation=place,
         watch=watch,
         capabilities=("reverser",),
     )

@@ -79,7 +79,7 @@ async def install(
     port = await asyncio.to_thread(ports.port_from_file, desk.directory / "webhook-port")
     url = f"https://{mark.webhook_host}:{port}"
     documents = [
-        *rbac.documents([rbac.user_subject(OPERATOR_USER)], install=place, watch=watch),
+        *rbac.documents([rbac.user_subject(OPERATOR_USER)], installation=place, watch=watch),
         *(crd.crd_manifest(kind) for kind in KINDS),
         webhook.webhook_configuration(place.release, place.namespace, b"", url),
     ]

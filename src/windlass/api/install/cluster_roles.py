@@ -48,19 +48,25 @@ READ_VERBS = ("get", "list", "watch")
 WRITE_VERBS = ("create", "update", "patch", "delete", "deletecollection")
 
 
-def cluster_role(place: Installation, name: str, purpose: str, rules: list[Object]) -> Object:
+def cluster_role(
+    installation: Installation, name: str, purpose: str, rules: list[Object]
+) -> Object:
     """A ClusterRole."""
     return {
         "apiVersion": f"{RBAC_GROUP}/v1",
         "kind": "ClusterRole",
-        "metadata": object_metadata(place, name, purpose),
+        "metadata": object_metadata(installation, name, purpose),
         "rules": rules,
     }
 
 
-def object_metadata(place: Installation, name: str, purpose: str) -> Object:
+def object_metadata(installation: Installation, name: str, purpose: str) -> Object:
     """Name, labels and purpose."""
-    return {"name": name, "labels": place.labels, "annotations": {PURPOSE_ANNOTATION: purpose}}
+    return {
+        "name": name,
+        "labels": installation.labels,
+        "annotations": {PURPOSE_ANNOTATION: purpose},
+    }
 
 
 def rule(
@@ -103,28 +109,30 @@ WatchMode = Literal["selected", "any"]
 
 
 def reverser_roles(
-    place: Installation, who: list[Object], watch: WatchMode
+    installation: Installation, subjects: list[Object], watch: WatchMode
 ) -> dict[str, list[Object]]:
     """The roles by file, bound to `who`."""
     return {
-        "reverser": with_binding(_reverser_role(place), who),
-        "reverser-leader": with_binding(_reverser_leader_role(place), who),
+        "reverser": with_binding(_reverser_role(installation), subjects),
+        "reverser-leader": with_binding(_reverser_leader_role(installation), subjects),
         "reverser-watch": with_binding(
-            _reverser_watch_role(place), who if watch == "selected" else []
+            _reverser_watch_role(installation), subjects if watch == "selected" else []
         ),
         "reverser-watch-any": with_binding(
-            _reverser_watch_any_role(place), who if watch == "any" else []
+            _reverser_watch_any_role(installation), subjects if watch == "any" else []
         ),
-        "reverser-watch-secrets": with_binding(_reverser_watch_secrets_role(place), who),
-        "reverser-people": [_reverser_view_role(place), _reverser_edit_role(place)],
+        "reverser-watch-secrets": with_binding(
+            _reverser_watch_secrets_role(installation), subjects
+        ),
+        "reverser-people": [_reverser_view_role(installation), _reverser_edit_role(installation)],
     }
 
 
-def _reverser_role(place: Installation) -> Object:
+def _reverser_role(installation: Installation) -> Object:
     plurals = [kind.plural for kind in REVERSER_KINDS]
     return cluster_role(
-        place,
-        place.reverser,
+        installation,
+        installation.reverser,
         "Reads the kinds of windlass and what they name, and reports in their status. "
         "Secrets and ConfigMaps are only ever fetched by the name that an object gives.",
         [
@@ -142,40 +150,45 @@ def _reverser_role(place: Installation) -> Object:
                 ["admissionregistration.k8s.io"],
                 ["validatingwebhookconfigurations"],
                 [*READ_VERBS, "patch"],
-                [place.webhook_configuration],
+                [installation.webhook_configuration],
             ),
         ],
     )
 
 
-def _reverser_leader_role(place: Installation) -> Object:
+def _reverser_leader_role(installation: Installation) -> Object:
     found = cluster_role(
-        place,
-        f"{place.reverser}-leader",
+        installation,
+        f"{installation.reverser}-leader",
         "Elects one leader, marks its pod so that admission calls reach it, "
         "and keeps the salt of redacted values and the certificate of the webhook.",
         [
             rule(["coordination.k8s.io"], ["leases"], ["create"]),
-            rule(["coordination.k8s.io"], ["leases"], ["get", "update", "patch"], [place.lease]),
+            rule(
+                ["coordination.k8s.io"],
+                ["leases"],
+                ["get", "update", "patch"],
+                [installation.lease],
+            ),
             rule([""], ["secrets"], ["create"]),
-            rule([""], ["secrets"], ["get"], [place.salt_secret]),
-            rule([""], ["secrets"], [*READ_VERBS, "update"], [place.webhook_secret]),
+            rule([""], ["secrets"], ["get"], [installation.salt_secret]),
+            rule([""], ["secrets"], [*READ_VERBS, "update"], [installation.webhook_secret]),
             rule([""], ["pods"], ["get", "list", "patch"]),
         ],
     )
-    metadata = found["metadata"] | {"namespace": place.namespace}
+    metadata = found["metadata"] | {"namespace": installation.namespace}
     return found | {"kind": "Role", "metadata": metadata}
 
 
-def _reverser_watch_role(place: Installation) -> Object:
+def _reverser_watch_role(installation: Installation) -> Object:
     rules = [
         rule([group], names, READ_VERBS)
         for group, names in watchrules.preset_without_secrets().items()
     ]
     rules.append(rule([""], ["namespaces"], READ_VERBS))
     return cluster_role(
-        place,
-        f"{place.reverser}-watch",
+        installation,
+        f"{installation.reverser}-watch",
         "Mode selected: reads the types that are mirrored, without Secrets. To mirror another "
         "type add a rule for it here or in a role of your own bound to the same subject; "
         "to mirror every type bind the role ending in -watch-any instead.",
@@ -183,43 +196,43 @@ def _reverser_watch_role(place: Installation) -> Object:
     )
 
 
-def _reverser_watch_any_role(place: Installation) -> Object:
+def _reverser_watch_any_role(installation: Installation) -> Object:
     return cluster_role(
-        place,
-        f"{place.reverser}-watch-any",
+        installation,
+        f"{installation.reverser}-watch-any",
         "Mode any: reads every type, now and in future, Secrets included, because a role cannot "
         "leave one type out. Nobody is bound to it unless that mode is chosen.",
         [rule(["*"], ["*"], READ_VERBS)],
     )
 
 
-def _reverser_watch_secrets_role(place: Installation) -> Object:
+def _reverser_watch_secrets_role(installation: Installation) -> Object:
     return cluster_role(
-        place,
-        f"{place.reverser}-watch-secrets",
+        installation,
+        f"{installation.reverser}-watch-secrets",
         "Reads all Secrets, so that their structure can be mirrored. Remove its binding, and "
         "Secrets are reported as Forbidden while everything else goes on.",
         [rule([""], ["secrets"], READ_VERBS)],
     )
 
 
-def _reverser_view_role(place: Installation) -> Object:
+def _reverser_view_role(installation: Installation) -> Object:
     plurals = [kind.plural for kind in REVERSER_KINDS]
     found = cluster_role(
-        place,
-        f"{place.reverser}-view",
+        installation,
+        f"{installation.reverser}-view",
         "Lets whoever may view a namespace see its mirroring.",
         [rule([CONFIGBUTLER.name], plurals, READ_VERBS)],
     )
     return aggregate_to(found, "view", "edit", "admin")
 
 
-def _reverser_edit_role(place: Installation) -> Object:
+def _reverser_edit_role(installation: Installation) -> Object:
     # A cluster rule exports the whole cluster: no right to edit a namespace leads there.
     plurals = [kind.plural for kind in REVERSER_KINDS if kind.namespaced]
     found = cluster_role(
-        place,
-        f"{place.reverser}-edit",
+        installation,
+        f"{installation.reverser}-edit",
         "Lets whoever may edit a namespace mirror it. Cluster rules are not part of this.",
         [rule([CONFIGBUTLER.name], plurals, WRITE_VERBS)],
     )
@@ -229,19 +242,19 @@ def _reverser_edit_role(place: Installation) -> Object:
 _OWNED_OBJECT_VERBS = ("get", "list", "watch", "create", "patch", "delete")
 
 
-def gateways_roles(place: Installation, who: list[Object]) -> dict[str, list[Object]]:
+def gateways_roles(installation: Installation, subjects: list[Object]) -> dict[str, list[Object]]:
     """The roles by file, bound to `who`."""
     return {
-        "gateways": with_binding(_gateways_role(place), who),
-        "gateways-people": [_gateways_view_role(place), _gateways_edit_role(place)],
+        "gateways": with_binding(_gateways_role(installation), subjects),
+        "gateways-people": [_gateways_view_role(installation), _gateways_edit_role(installation)],
     }
 
 
-def _gateways_role(place: Installation) -> Object:
+def _gateways_role(installation: Installation) -> Object:
     plurals = [kind.plural for kind in GATEWAY_KINDS]
     return cluster_role(
-        place,
-        place.gateways,
+        installation,
+        installation.gateways,
         "Reads IgnitionSyncs and the pods of gateways, and keeps for each IgnitionSync the "
         "ConfigMaps that agents read and write and the Role that lets them. Secrets are only "
         "ever fetched by the name that an object gives.",
@@ -258,20 +271,20 @@ def _gateways_role(place: Installation) -> Object:
     )
 
 
-def _gateways_view_role(place: Installation) -> Object:
+def _gateways_view_role(installation: Installation) -> Object:
     found = cluster_role(
-        place,
-        f"{place.gateways}-view",
+        installation,
+        f"{installation.gateways}-view",
         "Lets whoever may view a namespace see how its gateways are.",
         [rule([IGNITION.name], [kind.plural for kind in GATEWAY_KINDS], READ_VERBS)],
     )
     return aggregate_to(found, "view", "edit", "admin")
 
 
-def _gateways_edit_role(place: Installation) -> Object:
+def _gateways_edit_role(installation: Installation) -> Object:
     found = cluster_role(
-        place,
-        f"{place.gateways}-edit",
+        installation,
+        f"{installation.gateways}-edit",
         "Lets whoever may edit a namespace bring commits onto its gateways.",
         [rule([IGNITION.name], [kind.plural for kind in GATEWAY_KINDS], WRITE_VERBS)],
     )
@@ -325,23 +338,28 @@ _WATCHED_TYPES = {
 }
 
 
-def environments_roles(place: Installation, who: list[Object]) -> dict[str, list[Object]]:
+def environments_roles(
+    installation: Installation, subjects: list[Object]
+) -> dict[str, list[Object]]:
     """The roles by file; those of one namespace are bound there, by the operator."""
     return {
-        "environments": with_binding(_environments_role(place), who),
-        "environment-manager": [_environment_manager_role(place)],
-        "environment-applier": [_environment_applier_role(place)],
-        "environments-people": [_environments_view_role(place), _environments_edit_role(place)],
+        "environments": with_binding(_environments_role(installation), subjects),
+        "environment-manager": [_environment_manager_role(installation)],
+        "environment-applier": [_environment_applier_role(installation)],
+        "environments-people": [
+            _environments_view_role(installation),
+            _environments_edit_role(installation),
+        ],
     }
 
 
-def _environments_role(place: Installation) -> Object:
+def _environments_role(installation: Installation) -> Object:
     plurals = [kind.plural for kind in ENVIRONMENT_KINDS]
     statuses = [f"{plural}/status" for plural in plurals]
-    granted = [place.environment_manager, place.environment_applier]
+    granted = [installation.environment_manager, installation.environment_applier]
     return cluster_role(
-        place,
-        place.environments,
+        installation,
+        installation.environments,
         "Reads Projects and Environments, makes and removes namespaces, and gives itself the "
         "two roles for one namespace. The fence keeps these writes inside namespaces that it "
         "made. Secrets are only ever fetched by the name that a Project gives.",
@@ -361,10 +379,10 @@ def _environments_role(place: Installation) -> Object:
     )
 
 
-def _environment_manager_role(place: Installation) -> Object:
+def _environment_manager_role(installation: Installation) -> Object:
     return cluster_role(
-        place,
-        place.environment_manager,
+        installation,
+        installation.environment_manager,
         "What the operator may do inside a namespace it made. It is bound there and nowhere else.",
         [
             rule(
@@ -380,31 +398,31 @@ def _environment_manager_role(place: Installation) -> Object:
     )
 
 
-def _environment_applier_role(place: Installation) -> Object:
+def _environment_applier_role(installation: Installation) -> Object:
     verbs = ("get", "list", "create", "patch", "delete")
     return cluster_role(
-        place,
-        place.environment_applier,
+        installation,
+        installation.environment_applier,
         "The kinds that a bundle may hold. It is bound inside one namespace, to the name "
         f"{APPLIER} that the operator acts as there.",
         [rule([group], names, verbs) for group, names in _BUNDLE_TYPES.items()],
     )
 
 
-def _environments_view_role(place: Installation) -> Object:
+def _environments_view_role(installation: Installation) -> Object:
     found = cluster_role(
-        place,
-        f"{place.environments}-view",
+        installation,
+        f"{installation.environments}-view",
         "Lets whoever may view a namespace see its Projects and Environments.",
         [rule([CATALYST.name], [kind.plural for kind in ENVIRONMENT_KINDS], READ_VERBS)],
     )
     return aggregate_to(found, "view", "edit", "admin")
 
 
-def _environments_edit_role(place: Installation) -> Object:
+def _environments_edit_role(installation: Installation) -> Object:
     found = cluster_role(
-        place,
-        f"{place.environments}-edit",
+        installation,
+        f"{installation.environments}-edit",
         "Lets whoever may edit a namespace keep Projects and Environments there, and so use the "
         "credentials that a Project names.",
         [rule([CATALYST.name], [kind.plural for kind in ENVIRONMENT_KINDS], WRITE_VERBS)],

@@ -37,12 +37,15 @@ ENVIRONMENT_TYPE = operator_policy_bounds.ENVIRONMENT_TYPE
 _POD_SECURITY_LEVEL = "pod-security.kubernetes.io/enforce"
 
 
-def policies_by_file(place: Installation, who: Sequence[Object]) -> dict[str, list[Object]]:
+def policies_by_file(
+    installation: Installation, subjects: Sequence[Object]
+) -> dict[str, list[Object]]:
     """Both policies with their bindings, in one file each."""
     return {
-        "01-fence": _with_binding(place, _operator_policy(place, who)),
+        "01-fence": _with_binding(installation, _operator_policy(installation, subjects)),
         "01-fence-marks": _with_binding(
-            place, _ownership_label_policy(place, [_user_name(subject) for subject in who])
+            installation,
+            _ownership_label_policy(installation, [_user_name(subject) for subject in subjects]),
         ),
     }
 
@@ -54,15 +57,15 @@ def _user_name(subject: Object) -> str:
     return str(subject["name"])
 
 
-def _operator_policy(place: Installation, who: Sequence[Object]) -> Object:
-    names = [_user_name(subject) for subject in who]
+def _operator_policy(installation: Installation, subjects: Sequence[Object]) -> Object:
+    names = [_user_name(subject) for subject in subjects]
     return _policy(
-        place,
-        place.fence,
+        installation,
+        installation.fence,
         "Keeps the writes of the operator inside what is its own, whatever its roles allow.",
         [{"name": "operator", "expression": f"request.userInfo.username in {cel_list(names)}"}],
         _match("*/*", ["*"], ["*"]),
-        [*_namespace_variables(), *operator_policy_bounds.bound_variables(place, who)],
+        [*_namespace_variables(), *operator_policy_bounds.bound_variables(installation, subjects)],
         [
             {
                 "expression": "!variables.isNamespace || variables.isOwnedNamespace",
@@ -100,19 +103,19 @@ def _namespace_variables() -> list[Object]:
     ]
 
 
-def _ownership_label_policy(place: Installation, names: list[str]) -> Object:
-    marks = (("labels", NAMESPACE_TYPE), ("labels", ENVIRONMENT_UID))
+def _ownership_label_policy(installation: Installation, names: list[str]) -> Object:
+    labels = (("labels", NAMESPACE_TYPE), ("labels", ENVIRONMENT_UID))
     variables: list[Object] = []
-    kept = []
-    for number, (part, key) in enumerate((*marks, ("annotations", ENVIRONMENT_UID))):
+    unchanged = []
+    for number, (part, key) in enumerate((*labels, ("annotations", ENVIRONMENT_UID))):
         variables.append(_variable(f"new{number}", _metadata_value("object", part, key)))
         variables.append(_variable(f"old{number}", _metadata_value("oldObject", part, key)))
-        kept.append(
+        unchanged.append(
             f"(variables.new{number} == '' || variables.new{number} == variables.old{number})"
         )
     return _policy(
-        place,
-        f"{place.fence}-marks",
+        installation,
+        f"{installation.fence}-marks",
         "Lets nobody but the operator mark a namespace as one of an Environment; taking marks "
         "away is free, the operator then leaves the namespace alone.",
         [{"name": "others", "expression": f"!(request.userInfo.username in {cel_list(names)})"}],
@@ -120,7 +123,7 @@ def _ownership_label_policy(place: Installation, names: list[str]) -> Object:
         variables,
         [
             {
-                "expression": " && ".join(kept),
+                "expression": " && ".join(unchanged),
                 "message": f"only windlass sets {NAMESPACE_TYPE} and {ENVIRONMENT_UID}; "
                 "create an Environment instead",
             }
@@ -130,8 +133,8 @@ def _ownership_label_policy(place: Installation, names: list[str]) -> Object:
 
 def _metadata_value(obj: str, part: str, key: str) -> str:
     """The value of a label or annotation; empty where there is none."""
-    place = f"{obj}.metadata.{part}"
-    return f"{obj} != null && has({place}) && '{key}' in {place} ? {place}['{key}'] : ''"
+    field = f"{obj}.metadata.{part}"
+    return f"{obj} != null && has({field}) && '{key}' in {field} ? {field}['{key}'] : ''"
 
 
 def _variable(name: str, expression: str) -> Object:
@@ -150,7 +153,7 @@ def _match(resources: str | list[str], operations: list[str], groups: list[str])
 
 
 def _policy(
-    place: Installation,
+    installation: Installation,
     name: str,
     purpose: str,
     conditions: list[Object],
@@ -161,23 +164,25 @@ def _policy(
     return {
         "apiVersion": f"{ADMISSION_GROUP}/v1",
         "kind": "ValidatingAdmissionPolicy",
-        "metadata": cluster_roles.object_metadata(place, name, purpose),
+        "metadata": cluster_roles.object_metadata(installation, name, purpose),
         "spec": {
             "failurePolicy": "Fail",
             "matchConstraints": match,
             "matchConditions": conditions,
             "variables": variables,
-            "validations": [told | {"reason": "Forbidden"} for told in validations],
+            "validations": [validation | {"reason": "Forbidden"} for validation in validations],
         },
     }
 
 
-def _with_binding(place: Installation, policy: Object) -> list[Object]:
+def _with_binding(installation: Installation, policy: Object) -> list[Object]:
     name = policy["metadata"]["name"]
     binding = {
         "apiVersion": f"{ADMISSION_GROUP}/v1",
         "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": cluster_roles.object_metadata(place, name, "Puts the policy above into force."),
+        "metadata": cluster_roles.object_metadata(
+            installation, name, "Puts the policy above into force."
+        ),
         "spec": {"policyName": name, "validationActions": ["Deny"]},
     }
     return [policy, binding]

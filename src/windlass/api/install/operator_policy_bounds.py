@@ -57,17 +57,17 @@ _DELETES = "request.operation == 'DELETE'"
 _UNCHANGED = "request.operation == 'UPDATE' && object.spec == oldObject.spec"
 
 
-def bound_variables(place: Installation, operators: Sequence[Object]) -> list[Object]:
+def bound_variables(installation: Installation, operators: Sequence[Object]) -> list[Object]:
     """The variables of the policy; each says whether a write is within one of the bounds."""
     return [
         _variable("isPlain", _PLAIN),
         _variable("isReview", f"request.resource.group in {cel_list(_REVIEWS)}"),
         _variable("isOwnKind", _own_kind_bound()),
         _variable("isEvent", _event_bound()),
-        _variable("isWebhook", _webhook_bound(place)),
+        _variable("isWebhook", _webhook_bound(installation)),
         _variable("isOfGateways", _gateways_bound()),
-        _variable("isInOwnNamespace", _own_namespace_bound(place)),
-        _variable("isInEnvironment", _environment_bound(place, operators)),
+        _variable("isInOwnNamespace", _own_namespace_bound(installation)),
+        _variable("isInEnvironment", _environment_bound(installation, operators)),
     ]
 
 
@@ -114,7 +114,7 @@ def _event_bound() -> str:
     )
 
 
-def _webhook_bound(place: Installation) -> str:
+def _webhook_bound(installation: Installation) -> str:
     kept = (
         "name",
         "rules",
@@ -134,7 +134,7 @@ def _webhook_bound(place: Installation) -> str:
     return _all_of(
         _is_type(ADMISSION_GROUP, "validatingwebhookconfigurations"),
         "variables.isPlain && request.operation == 'UPDATE'",
-        f"request.name == '{place.webhook_configuration}'",
+        f"request.name == '{installation.webhook_configuration}'",
         "has(object.webhooks) == has(oldObject.webhooks)",
         _any_of(
             "!has(object.webhooks)",
@@ -189,15 +189,15 @@ def _is_account_of_namespace() -> str:
 # ---- in the operator's own namespace
 
 
-def _own_namespace_bound(place: Installation) -> str:
-    named = f"request.name.startsWith('{place.release}-')"
+def _own_namespace_bound(installation: Installation) -> str:
+    named = f"request.name.startsWith('{installation.release}-')"
     no_token = _any_of(
         "object == null",
         "!has(object.type)",
         "object.type != 'kubernetes.io/service-account-token'",
     )
     return _all_of(
-        f"has(request.namespace) && request.namespace == '{place.namespace}'",
+        f"has(request.namespace) && request.namespace == '{installation.namespace}'",
         "variables.isPlain",
         _any_of(
             _all_of(_is_type("coordination.k8s.io", "leases"), named),
@@ -210,7 +210,7 @@ def _own_namespace_bound(place: Installation) -> str:
 # ---- in the namespace of an Environment
 
 
-def _environment_bound(place: Installation, operators: Sequence[Object]) -> str:
+def _environment_bound(installation: Installation, operators: Sequence[Object]) -> str:
     labels = "namespaceObject.metadata.labels"
     return _all_of(
         f"has(request.namespace) && namespaceObject != null && has({labels})",
@@ -230,7 +230,8 @@ def _environment_bound(place: Installation, operators: Sequence[Object]) -> str:
                 _any_of(_DELETES, "request.name == 'default-policy'", _name_starts_with("allow-")),
             ),
             _all_of(
-                _is_type(cluster_roles.RBAC_GROUP, "rolebindings"), _bindings(place, operators)
+                _is_type(cluster_roles.RBAC_GROUP, "rolebindings"),
+                _bindings(installation, operators),
             ),
         ),
     )
@@ -248,13 +249,13 @@ def _release_secret() -> str:
     )
 
 
-def _bindings(place: Installation, operators: Sequence[Object]) -> str:
+def _bindings(installation: Installation, operators: Sequence[Object]) -> str:
     """The two bindings, each to exactly whom it is meant for."""
     itself = _any_of(*(_subject(one) for one in operators))
     applier = f"{_is_account_of_namespace()} && one.name == '{cluster_roles.APPLIER}'"
     return _any_of(
-        _binding(cluster_roles.MANAGER_BINDING, place.environment_manager, itself),
-        _binding(cluster_roles.APPLIER, place.environment_applier, applier),
+        _binding(cluster_roles.MANAGER_BINDING, installation.environment_manager, itself),
+        _binding(cluster_roles.APPLIER, installation.environment_applier, applier),
     )
 
 

@@ -28,37 +28,39 @@ PURPOSE_ANNOTATION = cluster_roles.PURPOSE_ANNOTATION
 def documents(
     subjects: Sequence[Object] | None = None,
     *,
-    install: Installation | None = None,
+    installation: Installation | None = None,
     watch: WatchMode = "selected",
     capabilities: Sequence[CapabilityName] = CAPABILITIES,
 ) -> list[Object]:
     """Everything to apply, in an order that works; subjects default to the service account."""
-    told = documents_by_file(subjects, install=install, watch=watch, capabilities=capabilities)
-    return [document for documents_ in told.values() for document in documents_]
+    by_file = documents_by_file(
+        subjects, installation=installation, watch=watch, capabilities=capabilities
+    )
+    return [document for documents_of_file in by_file.values() for document in documents_of_file]
 
 
 def documents_by_file(
     subjects: Sequence[Object] | None = None,
     *,
-    install: Installation | None = None,
+    installation: Installation | None = None,
     watch: WatchMode = "selected",
     capabilities: Sequence[CapabilityName] = CAPABILITIES,
 ) -> dict[str, list[Object]]:
     """The same by file name, so that each can be left out on its own."""
-    place = install or Installation()
-    who = list(subjects) if subjects is not None else [place.service_account]
+    installation = installation or Installation()
+    bound_subjects = list(subjects) if subjects is not None else [installation.service_account]
     roles = {
-        "reverser": cluster_roles.reverser_roles(place, who, watch),
-        "gateways": cluster_roles.gateways_roles(place, who),
-        "environments": cluster_roles.environments_roles(place, who),
+        "reverser": cluster_roles.reverser_roles(installation, bound_subjects, watch),
+        "gateways": cluster_roles.gateways_roles(installation, bound_subjects),
+        "environments": cluster_roles.environments_roles(installation, bound_subjects),
     }
-    found = {"00-namespace": _namespace_documents(place, with_account=subjects is None)}
+    by_file = {"00-namespace": _namespace_documents(installation, with_account=subjects is None)}
     # Whoever applies them in this order, or in that of their names, never gives a right
     # that nothing fences in.
-    found |= operator_policies.policies_by_file(place, who)
+    by_file |= operator_policies.policies_by_file(installation, bound_subjects)
     for capability in capabilities:
-        found |= roles[capability]
-    return found
+        by_file |= roles[capability]
+    return by_file
 
 
 def user_subject(name: str) -> Object:
@@ -66,16 +68,16 @@ def user_subject(name: str) -> Object:
     return {"kind": "User", "apiGroup": RBAC_GROUP, "name": name}
 
 
-def _namespace_documents(place: Installation, *, with_account: bool) -> list[Object]:
+def _namespace_documents(installation: Installation, *, with_account: bool) -> list[Object]:
     purpose = "Holds what windlass itself consists of."
     namespace = {
         "apiVersion": "v1",
         "kind": "Namespace",
-        "metadata": cluster_roles.object_metadata(place, place.namespace, purpose),
+        "metadata": cluster_roles.object_metadata(installation, installation.namespace, purpose),
     }
     metadata = cluster_roles.object_metadata(
-        place, place.release, "Who the operator is to the API server."
+        installation, installation.release, "Who the operator is to the API server."
     )
-    metadata["namespace"] = place.namespace
+    metadata["namespace"] = installation.namespace
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
     return [namespace, account] if with_account else [namespace]

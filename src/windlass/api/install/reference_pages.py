@@ -30,7 +30,7 @@ def kind_page(kind: Kind, sample_yaml: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def rbac_page(install_files: dict[str, list[Object]]) -> str:
+def rbac_page(documents_by_file: dict[str, list[Object]]) -> str:
     """The page of the roles in Markdown."""
     lines = [
         "# Rights",
@@ -40,11 +40,11 @@ def rbac_page(install_files: dict[str, list[Object]]) -> str:
         "| Object | File | What it is for | May |",
         "|---|---|---|---|",
     ]
-    for name, documents in install_files.items():
+    for name, documents in documents_by_file.items():
         lines.extend(_role_row(name, document) for document in documents if "rules" in document)
     lines += ["", "Admission policies refuse what roles cannot express:", ""]
     lines += ["| Object | File | What it is for | Refuses |", "|---|---|---|---|"]
-    for name, documents in install_files.items():
+    for name, documents in documents_by_file.items():
         lines.extend(_policy_row(name, policy) for policy in documents if _is_policy(policy))
     return "\n".join(lines) + "\n"
 
@@ -62,9 +62,9 @@ def _is_policy(document: Object) -> bool:
 
 def _policy_row(name: str, policy: Object) -> str:
     metadata = policy["metadata"]
-    told = "<br>".join(rule["message"] for rule in policy["spec"]["validations"])
+    texts = "<br>".join(rule["message"] for rule in policy["spec"]["validations"])
     purpose = metadata["annotations"][rbac.PURPOSE_ANNOTATION]
-    return f"| {policy['kind']} `{metadata['name']}` | `{name}.yaml` | {purpose} | {told} |"
+    return f"| {policy['kind']} `{metadata['name']}` | `{name}.yaml` | {purpose} | {texts} |"
 
 
 def _rule_text(rule: Object) -> str:
@@ -106,10 +106,10 @@ def _fields(schema: Object, path: str) -> Iterator[tuple[str, Object, bool]]:
 
 
 def _rules(schema: Object) -> Iterator[str]:
-    told = list(_messages(schema, "spec"))
-    if told:
+    texts = list(_messages(schema, "spec"))
+    if texts:
         yield from ("Refused by the API server unless:", "")
-        yield from (f"- `{path}`: {message}" for path, message in told)
+        yield from (f"- `{path}`: {message}" for path, message in texts)
         yield ""
 
 
@@ -149,7 +149,7 @@ def _bounds(field: Object) -> str:
     if "x-kubernetes-int-or-string" in field:
         return "above 0"
     items = field.get("items", {})
-    told = (
+    texts = (
         _range(field, "minItems", "maxItems", "entries"),
         _range(field, "minProperties", "maxProperties", "entries"),
         _range(field, "minimum", "maximum", ""),
@@ -158,7 +158,7 @@ def _bounds(field: Object) -> str:
         f"`{field['pattern']}`" if "pattern" in field else "",
         f"each `{items['pattern']}`" if "pattern" in items else "",
     )
-    return ", ".join(text.replace("|", "\\|") for text in told if text)
+    return ", ".join(text.replace("|", "\\|") for text in texts if text)
 
 
 def _range(field: Object, least: str, most: str, unit: str) -> str:

@@ -80,45 +80,45 @@ def webhook_configuration(
     It names no path, and without a `ca_bundle` none of that either: the operator fills both
     in when it serves, so that applying this again takes neither away.
     """
-    install = Installation(release, namespace)
+    installation = Installation(release, namespace)
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": install.webhook_configuration, "labels": install.labels},
-        "webhooks": [_webhook(install, _client_config(install, ca_bundle, url))],
+        "metadata": {"name": installation.webhook_configuration, "labels": installation.labels},
+        "webhooks": [_webhook(installation, _client_config(installation, ca_bundle, url))],
     }
 
 
 def leader_service(release: str, namespace: str) -> Object:
     """The Service that leads to the leader of this release and to nobody else."""
-    install = Installation(release, namespace)
+    installation = Installation(release, namespace)
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {
-            "name": install.leader_service,
+            "name": installation.leader_service,
             "namespace": namespace,
-            "labels": install.labels,
+            "labels": installation.labels,
         },
         "spec": {
-            "selector": install.labels | LEADER_LABEL,
+            "selector": installation.labels | LEADER_LABEL,
             "ports": [{"name": "admission", "port": 443, "targetPort": PORT}],
         },
     }
 
 
-def _client_config(install: Installation, ca_bundle: bytes, url: str | None) -> Object:
-    place: Object
+def _client_config(installation: Installation, ca_bundle: bytes, url: str | None) -> Object:
+    endpoint: Object
     if url is None:
-        named = {"name": install.leader_service, "namespace": install.namespace}
-        place = {"service": named | {"port": 443}}
+        named = {"name": installation.leader_service, "namespace": installation.namespace}
+        endpoint = {"service": named | {"port": 443}}
     else:
-        place = {"url": url}
+        endpoint = {"url": url}
     bundle = {"caBundle": base64.b64encode(ca_bundle).decode("ascii")} if ca_bundle else {}
-    return place | bundle
+    return endpoint | bundle
 
 
-def _webhook(install: Installation, client: Object) -> Object:
+def _webhook(installation: Installation, client: Object) -> Object:
     return {
         "name": WEBHOOK_NAME,
         "clientConfig": client,
@@ -136,7 +136,9 @@ def _webhook(install: Installation, client: Object) -> Object:
                 "scope": "*",
             }
         ],
-        "namespaceSelector": {"matchExpressions": [_outside_system_namespaces(install.namespace)]},
+        "namespaceSelector": {
+            "matchExpressions": [_outside_system_namespaces(installation.namespace)]
+        },
         "matchConditions": [
             {"name": name, "expression": expression} for name, expression in _MATCH_CONDITIONS
         ],

@@ -69,15 +69,15 @@ def code_only(message: str, holds: Callable[[Any], bool], *, field: str = "") ->
 
 def must_match(regex: str, message: str, *, field: str = "") -> Constraint:
     """The text holds a match of `regex`."""
-    found = _pattern_search(regex, field)
-    return Constraint(f"{_subject(field)}.matches({cel_string(regex)})", message, found, field)
+    matches = _pattern_search(regex, field)
+    return Constraint(f"{_subject(field)}.matches({cel_string(regex)})", message, matches, field)
 
 
 def must_not_match(regex: str, message: str, *, field: str = "") -> Constraint:
     """The text holds no match of `regex`."""
-    found = _pattern_search(regex, field)
+    matches = _pattern_search(regex, field)
     cel = f"!{_subject(field)}.matches({cel_string(regex)})"
-    return Constraint(cel, message, lambda value: not found(value), field)
+    return Constraint(cel, message, lambda value: not matches(value), field)
 
 
 def immutable(field: str, message: str) -> Constraint:
@@ -138,8 +138,8 @@ def _subject(field: str) -> str:
 def _pattern_search(regex: str, field: str) -> Callable[[Any], bool]:
     pattern = compile_pattern(regex)
 
-    def found(value: Any) -> bool:
+    def matches(value: Any) -> bool:
         text = getattr(value, field) if field else value
         return pattern.search(text) is not None
 
-    return found
+    return matches

@@ -82,9 +82,9 @@ _pattern = cache(compile_pattern)
 
 
 def _errors(kind: Any, value: Any, path: str) -> Iterator[FieldError]:
-    judge = _CHECKS.get(type(kind))
-    if judge is not None:
-        yield from judge(kind, value, path)
+    check = _CHECKS.get(type(kind))
+    if check is not None:
+        yield from check(kind, value, path)
 
 
 def _check_metadata(kind: inspect.Metadata, value: Any, path: str) -> Iterator[FieldError]:

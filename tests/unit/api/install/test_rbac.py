@@ -129,6 +129,6 @@ def test_names_follow_the_release() -> None:
     """Another release in another namespace shares no cluster-wide name."""
     ours = {doc["metadata"]["name"] for doc in rbac.documents()}
     theirs = {
-        doc["metadata"]["name"] for doc in rbac.documents(install=Installation("two", "other"))
+        doc["metadata"]["name"] for doc in rbac.documents(installation=Installation("two", "other"))
     }
     assert ours.isdisjoint(theirs)
