@@ -24,7 +24,7 @@ from tests.support.gitserver import PASSWORD
 from tests.support.mirrored import Mirrored
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.reverser.sighting import Lens
+from windlass.reverser.content.clean_object import ObjectReader
 
 WRITES = 100
 _MIRRORS = 6
@@ -127,7 +127,7 @@ def _loops(ground: Ground, namespace: str) -> list[float]:
 
 def _look_cost() -> Figure:
     raw = json.dumps(samples.deployment("shop", "web"), separators=(",", ":")).encode()
-    lens = Lens(b"k" * 32, frozenset())
+    lens = ObjectReader(b"k" * 32, frozenset())
     ours = _per_call(lambda: lens.look(samples.DEPLOYMENTS, "Deployment", raw))
     plain = _per_call(lambda: json.loads(raw))
     return Figure(

@@ -24,8 +24,8 @@ from bench.many_files import git
 from tests.support import worker_site
 from tests.support.gitserver import PASSWORD
 from tests.support.gitserver import git as bare_git
-from windlass.reverser.decide.attribution import Observation, Verdict
-from windlass.reverser.decide.author import Actor
+from windlass.reverser.attribution.author import Actor
+from windlass.reverser.attribution.record_join import AuthorVerdict, Observation
 
 COMMITS = 200
 PER_SECOND = 2.0
@@ -74,9 +74,9 @@ async def _worker(ground: Ground, turn: int) -> float:
     return seconds
 
 
-def _judge(observation: Observation) -> Verdict:
+def _judge(observation: Observation) -> AuthorVerdict:
     number = int(observation.uid.rpartition("-")[2])
-    return Verdict("exact", Actor(_PEOPLE[number % len(_PEOPLE)]))
+    return AuthorVerdict("exact", Actor(_PEOPLE[number % len(_PEOPLE)]))
 
 
 def _work_tree(ground: Ground, turn: int) -> float:

@@ -43,9 +43,9 @@ async def _windlass_look(kubeconfig: Path, namespace: str) -> AsyncGenerator[Non
     from bench.samples import POD_TEMPLATES
     from windlass.kube.connection import Connection
     from windlass.kube.reflector import Observed, Scope, SnapshotComplete, reflect
-    from windlass.reverser.sighting import Lens
+    from windlass.reverser.content.clean_object import ObjectReader
 
-    lens = Lens(b"k" * 32, frozenset())
+    lens = ObjectReader(b"k" * 32, frozenset())
     async with (
         Connection.open(kubeconfig=kubeconfig) as connection,
         aclosing(reflect(connection, Scope(POD_TEMPLATES, namespace))) as items,

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from tests.support.few_draws import row, rows, shares
 from windlass.objects.names import GVR, Identity
-from windlass.reverser.decide import attribution
-from windlass.reverser.decide.attribution import Observation, judge
-from windlass.reverser.decide.coverage import Coverage
-from windlass.reverser.decide.records import Link, Record, Records
-from windlass.reverser.decide.transition import Operation
+from windlass.reverser.attribution import record_join
+from windlass.reverser.attribution.record_join import Observation, judge_change
+from windlass.reverser.attribution.records import AdmissionRecord, AdmissionRecords, RecordLink
+from windlass.reverser.attribution.webhook_coverage import WebhookCoverage
+from windlass.reverser.file_operation import Operation
 
 STREAM = GVR("apps", "v1", "deployments")
 OTHER = GVR("apps", "v1beta1", "deployments")
@@ -42,12 +42,16 @@ RECORD = (
 )
 
 
-def _record(said: tuple[Any, ...]) -> Record:
+def _record(said: tuple[Any, ...]) -> AdmissionRecord:
     *first, content, replicas, subresource, name = said
-    return Record(*first, content=content, replicas=replicas, subresource=subresource, name=name)
+    return AdmissionRecord(
+        *first, content=content, replicas=replicas, subresource=subresource, name=name
+    )
 
 
-def _case(said: tuple[Any, ...], rows: list[tuple[Any, ...]]) -> tuple[Observation, list[Record]]:
+def _case(
+    said: tuple[Any, ...], rows: list[tuple[Any, ...]]
+) -> tuple[Observation, list[AdmissionRecord]]:
     """A change, and records of which most are of its kind: others are never weighed."""
     kind, version, *rest = said
     observation = Observation("u1", kind, version, Identity(STREAM, "", "x"), *rest)
@@ -64,7 +68,7 @@ cases = st.builds(
 )
 
 
-def on_link(observation: Observation, record: Record) -> bool:
+def on_link(observation: Observation, record: AdmissionRecord) -> bool:
     """Whether the record is an attempt of the observed kind on the observed predecessor."""
     creating = observation.operation == "CREATE"
     same_version = record.old_resource_version == observation.previous_resource_version
@@ -75,7 +79,7 @@ def on_link(observation: Observation, record: Record) -> bool:
     )
 
 
-def could_be(observation: Observation, record: Record) -> bool:
+def could_be(observation: Observation, record: AdmissionRecord) -> bool:
     """Whether the record may be that of the change: it agrees, or it cannot be compared."""
     if record.subresource == "scale" and observation.operation == "UPDATE":
         counts = (record.replicas, observation.replicas, observation.previous_replicas)
@@ -87,10 +91,12 @@ def could_be(observation: Observation, record: Record) -> bool:
 
 
 @given(cases)
-def test_credited_user_is_the_only_one_who_fits(case: tuple[Observation, list[Record]]) -> None:
+def test_credited_user_is_the_only_one_who_fits(
+    case: tuple[Observation, list[AdmissionRecord]],
+) -> None:
     """ATT-4: every attempt that could be the true one is by the user who is credited."""
     observation, found = case
-    verdict = judge(observation, found, lost=False)
+    verdict = judge_change(observation, found, lost=False)
     if verdict.actor is None:
         assert verdict.reason
         return
@@ -109,22 +115,22 @@ def test_credited_user_is_the_only_one_who_fits(case: tuple[Observation, list[Re
 
 
 @given(cases)
-def test_losses_silence_every_verdict(case: tuple[Observation, list[Record]]) -> None:
+def test_losses_silence_every_verdict(case: tuple[Observation, list[AdmissionRecord]]) -> None:
     """ATT-3: where records may be missing nobody is credited."""
     observation, found = case
-    assert judge(observation, found, lost=True).actor is None
+    assert judge_change(observation, found, lost=True).actor is None
 
 
 @given(cases, st.integers(0, 2**16))
 def test_order_of_records_does_not_matter(
-    case: tuple[Observation, list[Record]], seed: int
+    case: tuple[Observation, list[AdmissionRecord]], seed: int
 ) -> None:
     """ATT-6: nearness and order of arrival prove nothing."""
     observation, found = case
     mixed = list(found)
     random.Random(seed).shuffle(mixed)
-    before = judge(observation, found, lost=False)
-    after = judge(observation, mixed, lost=False)
+    before = judge_change(observation, found, lost=False)
+    after = judge_change(observation, mixed, lost=False)
     assert (before.tier, before.reason) == (after.tier, after.reason)
     assert (before.actor and before.actor.user) == (after.actor and after.actor.user)
 
@@ -134,9 +140,9 @@ def test_records_stay_in_bounds_and_vanish_only_with_notice(
     arrivals: list[tuple[Any, ...]],
 ) -> None:
     """ATT-3: bounds hold at every step; what is gone has expired, is doubled or is known lost."""
-    kept = Records(ttl=30.0, max_entries=3, depth=2)
+    kept = AdmissionRecords(ttl=30.0, max_entries=3, depth=2)
     now = 20.0
-    added: list[Record] = []
+    added: list[AdmissionRecord] = []
     for tenths, *said in arrivals:
         record = _record(tuple(said))
         now += tenths / 50
@@ -152,7 +158,7 @@ def test_records_stay_in_bounds_and_vanish_only_with_notice(
         assert explained(kept, record, now)
 
 
-def explained(kept: Records, record: Record, now: float) -> bool:
+def explained(kept: AdmissionRecords, record: AdmissionRecord, now: float) -> bool:
     """Whether a record that was added is held, expired, doubled by a newer one or told lost."""
     if record.time <= now - 30.0 or kept.was_lost(record.time, now, record.link):
         return True
@@ -195,7 +201,7 @@ def digest(body: int, replicas: int, gvr: GVR = STREAM) -> bytes:
 class Server:
     """An API server with our webhook in front of it and one watch behind it."""
 
-    records: Records
+    records: AdmissionRecords
     now: float = 1000.0
     counter: int = 0
     objects: dict[str, Live] = field(default_factory=dict)
@@ -209,7 +215,7 @@ class Server:
         self.counter += 1
         return str(self.counter)
 
-    def admit(self, record: Record) -> None:
+    def admit(self, record: AdmissionRecord) -> None:
         """The webhook was called; its record may get lost, and then it is known when."""
         if self.losing:
             self.losing = False
@@ -223,10 +229,10 @@ class Server:
         self.events.append((self.now, event))
 
     def request(
-        self, user: str, operation: Operation, link: Link, gvr: GVR = STREAM, **given: Any
+        self, user: str, operation: Operation, link: RecordLink, gvr: GVR = STREAM, **given: Any
     ) -> None:
         uid, version = link
-        self.admit(Record(self.now, user, operation, gvr, uid, version, **given))
+        self.admit(AdmissionRecord(self.now, user, operation, gvr, uid, version, **given))
 
     def create(self, user: str, name: str, body: int, fate: Fate, gvr: GVR) -> None:
         uid = f"{name}-{self.version()}"
@@ -302,8 +308,8 @@ class Server:
             known[1] if known else None,
         )
         for later in (0.0, 5.0):
-            verdict = attribution.attributed(
-                observation, self.records, Coverage(), now=self.now + later
+            verdict = record_join.attribute_change(
+                observation, self.records, WebhookCoverage(), now=self.now + later
             )
             assert verdict.actor is None or verdict.actor.user == event.user, (event, verdict)
         self.credited += verdict.actor is not None
@@ -365,7 +371,7 @@ def test_a_wrong_author_never_appears(
 ) -> None:
     """P6: rejected, stale, dry-run and lost attempts never lend their user to a change."""
     entries, depth = bounds
-    server = Server(Records(ttl=60.0, max_entries=entries, depth=depth))
+    server = Server(AdmissionRecords(ttl=60.0, max_entries=entries, depth=depth))
     for *step, tenths in world:
         take(server, tuple(step), tenths)
     server.deliver(0.0)
@@ -375,7 +381,7 @@ def test_a_wrong_author_never_appears(
 @given(rows(USERS, range(6), max_size=60, usual=10))
 def test_honest_writes_are_all_credited(writes: list[tuple[str, int]]) -> None:
     """A57: fast writes of one object by changing users all get their author."""
-    server = Server(Records())
+    server = Server(AdmissionRecords())
     server.create("alice", "x", -1, "stored", STREAM)
     stored = 1
     for user, body in writes:

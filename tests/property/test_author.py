@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from windlass.objects.names import GVR, Identity
-from windlass.reverser.decide import author, message
+from windlass.reverser.attribution import author
+from windlass.reverser.publish import commit_message
 
 ANY = st.one_of(
     st.text(max_size=300),
@@ -28,11 +29,11 @@ def clean(text: str) -> bool:
 @settings(max_examples=150, deadline=None)
 def test_author_is_always_fit_for_a_header(user: str, email: str, name: str) -> None:
     """Name and e-mail are clean, short, never empty, and cleaning again changes nothing."""
-    found = author.author_of(author.Actor(user, email, name))
+    found = author.commit_author(author.Actor(user, email, name))
     for text in (found.name, found.email):
         assert clean(text)
         assert len(text.encode()) <= 128
-    assert author.cleaned(found.name) == found.name
+    assert author.sanitize_name(found.name) == found.name
     assert found.email.count("@") >= 1
     assert " " not in found.email
 
@@ -43,9 +44,9 @@ def test_author_is_always_fit_for_a_header(user: str, email: str, name: str) -> 
 def test_no_text_can_add_a_trailer(user: str, name: str, count: int) -> None:
     """The last paragraph of a message holds exactly our seven trailers."""
     identity = Identity(GVR("", "v1", "things"), "", name)
-    changes = [message.FileChange("CREATE", identity, "base/v1/things/x.yaml")] * count
-    trailers = message.Trailers("c", "ns", "ctl", "i", "a/b", user, "exact")
-    text = message.commit_message(changes, trailers)
+    changes = [commit_message.FileChange("CREATE", identity, "base/v1/things/x.yaml")] * count
+    trailers = commit_message.Trailers("c", "ns", "ctl", "i", "a/b", user, "exact")
+    text = commit_message.render_message(changes, trailers)
     paragraphs = text.rstrip("\n").split("\n\n")
     assert len(paragraphs) == (2 if count == 1 else 3)
     rows = paragraphs[-1].split("\n")

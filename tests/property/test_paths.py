@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.support.few_draws import picks
 from windlass.objects.names import GVR, Identity
-from windlass.reverser.decide import paths
+from windlass.reverser.content import file_paths
 
 ALNUM = string.ascii_lowercase + string.digits
 
@@ -59,9 +59,9 @@ RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
 @settings(max_examples=150, deadline=None)
 def test_every_segment_is_legal_everywhere(identity: Identity) -> None:
     """ASCII, short, no reserved name or character, no dot at either end, below the base."""
-    path = paths.file_path("base/folder", identity)
+    path = file_paths.file_path("base/folder", identity)
     below = path.removeprefix("base/folder/")
-    assert below == paths.object_path(identity)
+    assert below == file_paths.object_path(identity)
     for segment in below.split("/"):
         assert re.fullmatch(r"[A-Za-z0-9._=+@,%~-]+", segment)
         assert len(segment.encode()) <= 255
@@ -75,15 +75,15 @@ def test_every_segment_is_legal_everywhere(identity: Identity) -> None:
 def test_two_identities_never_share_a_path(one: Identity, other: Identity) -> None:
     """Different names of one type, and different types, have different files."""
     assume(one != other)
-    assert paths.object_path(one) != paths.object_path(other)
+    assert file_paths.object_path(one) != file_paths.object_path(other)
     if one.name != other.name:
         namesake = Identity(one.gvr, one.namespace, other.name)
-        assert paths.object_path(one) != paths.object_path(namesake)
+        assert file_paths.object_path(one) != file_paths.object_path(namesake)
 
 
 def test_no_two_short_names_share_a_path() -> None:
     """What encoding makes of a character is never what it makes of another."""
     names = {"".join(chars) for count in (1, 2, 3) for chars in product("aA.:=~é-2E", repeat=count)}
     gvr = GVR("", "v1", "roles")
-    found = {paths.object_path(Identity(gvr, "ns", name)) for name in names - {".", ".."}}
+    found = {file_paths.object_path(Identity(gvr, "ns", name)) for name in names - {".", ".."}}
     assert len(found) == len(names) - 2

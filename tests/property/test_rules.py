@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from tests.support.few_draws import picks, row, rows, shares
 from windlass.objects.names import GVR, Key
-from windlass.reverser.decide import preset, rules
-from windlass.reverser.decide.catalogue import Catalogue, Type
-from windlass.reverser.decide.plan import Plan
-from windlass.reverser.decide.rules import Resolution, Rule, RuleItem, Selection
-from windlass.reverser.decide.transition import OPERATIONS, Operation
+from windlass.reverser.file_operation import OPERATIONS, Operation
+from windlass.reverser.selection import rules
+from windlass.reverser.selection.routes import RoutePlan
+from windlass.reverser.selection.rules import RuleItem, RuleResolution, SelectedScope, SelectionRule
+from windlass.reverser.selection.type_catalog import ResourceType, TypeCatalog
 
 GROUPS = ("", "apps", "batch", "example.com", "events.k8s.io")
 PLURALS = ("pods", "events", "widgets", "deployments", "cronjobs")
@@ -23,11 +23,11 @@ VERSIONS = ("v1", "v1beta1", "v2")
 VERBS = (frozenset({"list", "watch"}), frozenset({"list"}))
 
 
-def _types(drawn: list[tuple[Any, ...]], cluster: list[str]) -> list[Type]:
+def _types(drawn: list[tuple[Any, ...]], cluster: list[str]) -> list[ResourceType]:
     """Served types, each once; the scope of a plural is the same in all its versions."""
     served = {(group, version, plural): said for group, version, plural, *said in drawn}
     return [
-        Type(GVR(*name), name[2].title(), name[2] not in cluster, *said)
+        ResourceType(GVR(*name), name[2].title(), name[2] not in cluster, *said)
         for name, said in served.items()
     ]
 
@@ -67,23 +67,23 @@ exclusions = picks(["widgets", "apps/deployments", "core/pods"], max_size=3).map
 
 @given(type_lists, kinds, rule_lists, st.booleans(), exclusions)
 def test_selections_are_always_permitted(
-    types: list[Type],
+    types: list[ResourceType],
     kind: rules.RuleKind,
     listed: tuple[RuleItem, ...],
     watch_all: bool,
     excluded: frozenset[str],
 ) -> None:
     """RUL-4, RUL-6, 2.3: followable, not excluded, of the right scope, at home."""
-    rule = Rule(Key("team", "r"), kind, "team", Key("d", "d"), listed)
-    catalogue = Catalogue.of(types)
+    rule = SelectionRule(Key("team", "r"), kind, "team", Key("d", "d"), listed)
+    catalogue = TypeCatalog.of(types)
     found = rules.resolve(rule, catalogue, watch_all=watch_all, excluded=excluded)
     by_gvr = {one.gvr: one for one in types}
     for selection in found.scopes:
         one = by_gvr[selection.gvr]
         assert selection.mask
         assert one.verbs >= {"list", "watch"}
-        assert not preset.never_mirrored(one.gvr)
-        assert not preset.hard_excluded(one.gvr, excluded)
+        assert not rules.is_never_mirrored(one.gvr)
+        assert not rules.is_excluded_by_flag(one.gvr, excluded)
         assert selection.namespace == ("team" if kind == "WatchRule" else "")
         assert one.namespaced or kind == "ClusterWatchRule"
     assert found.scopes or found.unresolved
@@ -92,14 +92,14 @@ def test_selections_are_always_permitted(
 
 @given(type_lists, row(PLURALS, some(GROUPS)), picks(range(60), max_size=12))
 def test_named_resources_only_gain_from_more_types(
-    types: list[Type], said: tuple[str, tuple[str, ...] | None], numbers: list[int]
+    types: list[ResourceType], said: tuple[str, tuple[str, ...] | None], numbers: list[int]
 ) -> None:
     """RUL-1: types of other plurals or groups never take a named selection away."""
     families = sorted({(one.gvr.group, one.gvr.resource) for one in types})
     chosen = {families[number % len(families)] for number in numbers if families}
     plural, groups = said
     fewer = [one for one in types if (one.gvr.group, one.gvr.resource) in chosen]
-    rule = Rule(
+    rule = SelectionRule(
         Key("team", "r"),
         "WatchRule",
         "team",
@@ -107,7 +107,7 @@ def test_named_resources_only_gain_from_more_types(
         (RuleItem(resources=(plural,), api_groups=groups),),
     )
     small, large = (
-        rules.resolve(rule, Catalogue(tuple(some)), watch_all=False, excluded=frozenset())
+        rules.resolve(rule, TypeCatalog(tuple(some)), watch_all=False, excluded=frozenset())
         for some in (fewer, types)
     )
     assert set(small.scopes) <= set(large.scopes)
@@ -122,9 +122,12 @@ MASKS = [
 DESTINATIONS = (Key("x", "one"), Key("x", "two"), Key("y", "one"))
 
 
-def _resolved(drawn: list[tuple[Any, ...]]) -> list[tuple[Key, Resolution]]:
+def _resolved(drawn: list[tuple[Any, ...]]) -> list[tuple[Key, RuleResolution]]:
     return [
-        (destination, Resolution(tuple(Selection(*one) for one in batched(said, 4))[:count]))
+        (
+            destination,
+            RuleResolution(tuple(SelectedScope(*one) for one in batched(said, 4))[:count]),
+        )
         for destination, count, *said in drawn
     ]
 
@@ -139,7 +142,7 @@ resolved = rows(DESTINATIONS, range(4), *SELECTION * 3, max_size=6).map(_resolve
 
 
 def naive(
-    rules_given: list[tuple[Key, Resolution]], gvr: GVR, namespace: str
+    rules_given: list[tuple[Key, RuleResolution]], gvr: GVR, namespace: str
 ) -> dict[Key, tuple[frozenset[Operation], frozenset[Operation]]]:
     """The masks of each destination by asking every rule."""
     found: dict[Key, tuple[frozenset[Operation], frozenset[Operation]]] = {}
@@ -153,9 +156,9 @@ def naive(
 
 
 @given(resolved)
-def test_routes_equal_a_naive_search(given_rules: list[tuple[Key, Resolution]]) -> None:
+def test_routes_equal_a_naive_search(given_rules: list[tuple[Key, RuleResolution]]) -> None:
     """RUL-8, RUL-10: the dictionary finds what asking every rule finds."""
-    plan = Plan(given_rules)
+    plan = RoutePlan(given_rules)
     for gvr in gvrs:
         for namespace in ("", "a", "b", "c"):
             expected = naive(given_rules, gvr, namespace)
@@ -166,10 +169,10 @@ def test_routes_equal_a_naive_search(given_rules: list[tuple[Key, Resolution]]) 
 
 @given(resolved)
 def test_streams_are_all_that_is_needed_and_no_more(
-    given_rules: list[tuple[Key, Resolution]],
+    given_rules: list[tuple[Key, RuleResolution]],
 ) -> None:
     """ING-1: every selection has exactly one stream, every stream a selection."""
-    plan = Plan(given_rules)
+    plan = RoutePlan(given_rules)
     wanted = {(one.gvr, one.namespace) for _, found in given_rules for one in found.scopes}
     for gvr, namespace in wanted:
         assert len({(gvr, namespace), (gvr, "")} & plan.scopes()) == 1

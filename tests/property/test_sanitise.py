@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.few_draws import lists_of, maps_of, row, rows, shares
-from windlass.reverser.decide import digest, noise, sanitise
+from windlass.reverser.content import clean_object, noise, sanitize
 
 FIELDS = (
     "name", "namespace", "uid", "labels", "annotations", "managedFields", "ownerReferences",
@@ -84,10 +84,12 @@ OBJECTS = st.builds(
 def test_cleaning_is_pure_and_idempotent(obj: dict[str, Any]) -> None:
     """No shape breaks it, the input stays as it was, twice is once."""
     before = copy.deepcopy(obj)
-    cleaned = sanitise.cleaned(obj)
+    cleaned = sanitize.sanitize_object(obj)
     assert obj == before
-    assert sanitise.cleaned(cleaned) == cleaned
-    assert digest.digest(sanitise.cleaned(before)) == digest.digest(cleaned)
+    assert sanitize.sanitize_object(cleaned) == cleaned
+    assert clean_object.content_digest(
+        sanitize.sanitize_object(before)
+    ) == clean_object.content_digest(cleaned)
     assert "status" not in cleaned
     assert cleaned["metadata"].keys() <= {"name", "namespace", "labels", "annotations"}
 
@@ -97,8 +99,8 @@ def test_cleaning_is_pure_and_idempotent(obj: dict[str, Any]) -> None:
 def test_judging_never_fails(obj: dict[str, Any]) -> None:
     """Noise and ownership are decided on any shape, without changing it."""
     before = copy.deepcopy(obj)
-    assert noise.reason(obj) is None or noise.reason(obj)
-    assert sanitise.controller_owned(obj) in (True, False)
+    assert noise.noise_reason(obj) is None or noise.noise_reason(obj)
+    assert sanitize.is_controller_owned(obj) in (True, False)
     assert obj == before
 
 
@@ -107,5 +109,5 @@ def test_judging_never_fails(obj: dict[str, Any]) -> None:
 def test_custom_kinds_lose_nothing_but_status(obj: dict[str, Any]) -> None:
     """Of a kind without rules every top-level key but status is kept."""
     obj |= {"apiVersion": "example.org/v1", "kind": "Thing"}
-    cleaned = sanitise.cleaned(obj)
+    cleaned = sanitize.sanitize_object(obj)
     assert cleaned.keys() == obj.keys() - {"status"}

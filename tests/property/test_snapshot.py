@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from tests.support.few_draws import maps_of, picks, planted, rows, values_of
 from windlass.objects.names import GVR, JSON, Identity, Object
-from windlass.reverser.decide import occupancy, paths, snapshot
+from windlass.reverser.content import file_paths
+from windlass.reverser.publish import path_ownership
 
 BASE = "clusters/prod"
 ALNUM = string.ascii_lowercase + string.digits
@@ -54,28 +55,30 @@ def stored(identity: Identity, kind: str = "Thing") -> Object:
 @given(identities, identities)
 def test_files_are_located_without_knowing_their_type(identity: Identity, other: Identity) -> None:
     """SNP-3: content and path together give the object back; the path of another confirms none."""
-    path = paths.file_path(BASE, identity)
-    assert snapshot.located(stored(identity), path, BASE) == (identity, "Thing")
-    if paths.file_path(BASE, other) != path:
-        found = snapshot.located(stored(other), path, BASE)
-        assert found is None or paths.file_path(BASE, found[0]) == path
+    path = file_paths.file_path(BASE, identity)
+    assert path_ownership.locate_object(stored(identity), path, BASE) == (identity, "Thing")
+    if file_paths.file_path(BASE, other) != path:
+        found = path_ownership.locate_object(stored(other), path, BASE)
+        assert found is None or file_paths.file_path(BASE, found[0]) == path
 
 
 @given(contents, st.text(max_size=20))
 def test_whatever_a_file_holds_can_be_asked_where_it_belongs(content: Object, path: str) -> None:
     """6.3: content and paths of a repository are anybody's."""
-    found = snapshot.located(content, f"{BASE}/{path}", BASE)
-    assert found is None or paths.file_path(BASE, found[0]) == f"{BASE}/{path}"
+    found = path_ownership.locate_object(content, f"{BASE}/{path}", BASE)
+    assert found is None or file_paths.file_path(BASE, found[0]) == f"{BASE}/{path}"
 
 
 @given(identities, identities)
 def test_files_are_recognised_by_what_they_hold(identity: Identity, other: Identity) -> None:
     """SNP-3: a file we would write is ours when read back; one of another object is not."""
-    assert snapshot.owner(stored(identity), identity.gvr, "Thing") == identity
-    assert snapshot.owner(stored(identity, "Other"), identity.gvr, "Thing") is None
-    found = snapshot.owner(stored(identity), other.gvr, "Thing")
+    assert path_ownership.stored_identity(stored(identity), identity.gvr, "Thing") == identity
+    assert path_ownership.stored_identity(stored(identity, "Other"), identity.gvr, "Thing") is None
+    found = path_ownership.stored_identity(stored(identity), other.gvr, "Thing")
     same = (identity.gvr.api_version, identity.key) == (other.gvr.api_version, other.key)
-    belongs = found is not None and paths.file_path(BASE, found) == paths.file_path(BASE, other)
+    belongs = found is not None and file_paths.file_path(BASE, found) == file_paths.file_path(
+        BASE, other
+    )
     assert belongs == same
 
 
@@ -85,8 +88,8 @@ def test_any_content_is_judged_without_error(
 ) -> None:
     """6.3: repository content is untrusted; whatever parses gets an answer."""
     strange = {**content, "apiVersion": "v1", "kind": "Thing", "metadata": metadata}
-    assert not snapshot.same_identity(content, identity, "Thing")
-    snapshot.owner(strange, identity.gvr, "Thing")
+    assert not path_ownership.holds_identity(content, identity, "Thing")
+    path_ownership.stored_identity(strange, identity.gvr, "Thing")
 
 
 @given(path_sets, path_sets)
@@ -94,7 +97,7 @@ def test_candidates_are_dead_files_of_the_scope(
     scope: frozenset[str], live: frozenset[str]
 ) -> None:
     """SNP-2, ING-12: a live path is never a candidate, a dead one always is."""
-    found = snapshot.candidates(scope, live)
+    found = path_ownership.orphan_candidates(scope, live)
     assert set(found) == scope - live
 
 
@@ -105,10 +108,10 @@ def test_writing_a_free_path_hides_no_entry(
     """SNP-10: whatever is not occupied can be written without another entry going away."""
     leaves = {path for path in tree if not any(one.startswith(f"{path}/") for one in tree)}
     modes = dict.fromkeys(leaves, mode)
-    directories = occupancy.directories(leaves)
+    directories = path_ownership.all_directories(leaves)
     for path in ("a", "a/b", "b/c/a", "d/a"):
-        found = occupancy.standing(path, modes, directories)
-        if not occupancy.occupied(found, claimed=claimed, same_identity=same):
+        found = path_ownership.path_entry(path, modes, directories)
+        if not path_ownership.is_occupied(found, claimed=claimed, same_identity=same):
             hidden = {
                 leaf
                 for leaf in leaves

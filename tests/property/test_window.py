@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from tests.support.few_draws import rows, shares
 from windlass.objects.names import GVR, Identity
-from windlass.reverser.arrival import Arrival
-from windlass.reverser.decide import transition, window
-from windlass.reverser.decide.attribution import Miss, Tier
-from windlass.reverser.decide.author import Author
-from windlass.reverser.decide.transition import Operation
-from windlass.reverser.decide.window import Change, PlannedCommit
-from windlass.reverser.folder import Gathered
+from windlass.reverser import file_operation
+from windlass.reverser.attribution.author import Author
+from windlass.reverser.attribution.record_join import Tier, UnresolvedReason
+from windlass.reverser.file_operation import Operation
+from windlass.reverser.publish import commit_plan
+from windlass.reverser.publish.commit_plan import PlannedChange, PlannedCommit
+from windlass.reverser.publish.file_update import FileUpdate
+from windlass.reverser.publish.folder import PendingWindow
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
 PATHS = ("p", "q", "r")
@@ -25,9 +26,11 @@ BLOBS = shares([None], ["1", "2", "3"])
 indexes = rows(PATHS, ["1", "2", "3"], max_size=3, usual=1).map(dict)
 
 
-def change(path: str, blob: str | None, user: str, tier: Tier, miss: Miss, at: int) -> Change:
+def change(
+    path: str, blob: str | None, user: str, tier: Tier, miss: UnresolvedReason, at: int
+) -> PlannedChange:
     """The change of one path at one moment."""
-    return Change(
+    return PlannedChange(
         path,
         Identity(GVR("", "v1", "configmaps"), "ns", path),
         blob,
@@ -43,13 +46,13 @@ def change(path: str, blob: str | None, user: str, tier: Tier, miss: Miss, at: i
 
 
 TIERS: tuple[Tier, ...] = ("exact", "exact", "chain")
-MISSES: tuple[Miss, ...] = ("", "", "NoRecord")
+MISSES: tuple[UnresolvedReason, ...] = ("", "", "NoRecord")
 windows = rows(PATHS, BLOBS, ["alice", "bob", "carol"], TIERS, MISSES, max_size=30, usual=8).map(
     lambda listed: [change(*row, at) for at, row in enumerate(listed)]
 )
 
 
-def replayed(index: Mapping[str, str], changes: Iterable[Change]) -> dict[str, str]:
+def replayed(index: Mapping[str, str], changes: Iterable[PlannedChange]) -> dict[str, str]:
     """The files after `changes`."""
     state = dict(index)
     for one in changes:
@@ -60,23 +63,25 @@ def replayed(index: Mapping[str, str], changes: Iterable[Change]) -> dict[str, s
     return state
 
 
-def flat(commits: Iterable[PlannedCommit]) -> list[Change]:
+def flat(commits: Iterable[PlannedCommit]) -> list[PlannedChange]:
     """All changes in the order in which they are committed."""
     return [one for commit in commits for one in commit.changes]
 
 
 @given(windows, indexes)
-def test_commits_lead_to_the_same_files(changes: list[Change], index: dict[str, str]) -> None:
+def test_commits_lead_to_the_same_files(
+    changes: list[PlannedChange], index: dict[str, str]
+) -> None:
     """CMT-3: nothing is lost, and nothing else is written."""
-    planned = window.commits(changes, index)
+    planned = commit_plan.plan_commits(changes, index)
     assert replayed(index, flat(planned)) == replayed(index, changes)
-    assert dict(window.overlay(index, changes)) == replayed(index, changes)
+    assert dict(commit_plan.overlay_index(index, changes)) == replayed(index, changes)
 
 
 @given(windows, indexes)
-def test_every_path_keeps_its_order(changes: list[Change], index: dict[str, str]) -> None:
+def test_every_path_keeps_its_order(changes: list[PlannedChange], index: dict[str, str]) -> None:
     """CMT-3: what is committed of a path is told in order, each step with its own author."""
-    planned = flat(window.commits(changes, index))
+    planned = flat(commit_plan.plan_commits(changes, index))
     for path in PATHS:
         came = [(one.received, one.blob, one.signature) for one in changes if one.path == path]
         told = [(one.received, one.blob, one.signature) for one in planned if one.path == path]
@@ -86,23 +91,23 @@ def test_every_path_keeps_its_order(changes: list[Change], index: dict[str, str]
 
 @given(windows, indexes)
 def test_commits_are_real_and_of_one_signature(
-    changes: list[Change], index: dict[str, str]
+    changes: list[PlannedChange], index: dict[str, str]
 ) -> None:
     """CMT-3, CMT-7: no empty commit, no mixed tiers, every operation true to the file."""
     state = dict(index)
-    for commit in window.commits(changes, index):
+    for commit in commit_plan.plan_commits(changes, index):
         assert commit.changes
         assert len({one.path for one in commit.changes}) == len(commit.changes)
         for one in commit.changes:
             assert one.signature == (commit.author, commit.tier, commit.user, commit.miss)
-            assert one.op == transition.between(state.get(one.path), one.blob)
+            assert one.op == file_operation.operation_between(state.get(one.path), one.blob)
         state = replayed(state, commit.changes)
 
 
 @given(windows, indexes)
-def test_commits_are_few(changes: list[Change], index: dict[str, str]) -> None:
+def test_commits_are_few(changes: list[PlannedChange], index: dict[str, str]) -> None:
     """CMT-3: neighbours differ in signature, and a settled path makes none."""
-    planned = window.commits(changes, index)
+    planned = commit_plan.plan_commits(changes, index)
     assert all(
         one.changes[0].signature != other.changes[0].signature for one, other in pairwise(planned)
     )
@@ -119,52 +124,52 @@ def test_one_author_has_one_commit(
     changes = [
         change(path, blob, "alice", "exact", "", at) for at, (path, blob) in enumerate(listed)
     ]
-    planned = window.commits(changes, index)
+    planned = commit_plan.plan_commits(changes, index)
     assert len(planned) == int(replayed(index, changes) != index)
 
 
 @given(windows, indexes, indexes)
 def test_commits_move_to_another_tip(
-    changes: list[Change], index: dict[str, str], tip: dict[str, str]
+    changes: list[PlannedChange], index: dict[str, str], tip: dict[str, str]
 ) -> None:
     """GIT-7: re-planned on a foreign tip the touched paths end as wanted, the others stay."""
-    planned = window.commits(changes, index)
-    again = window.replanned(planned, tip)
+    planned = commit_plan.plan_commits(changes, index)
+    again = commit_plan.replan_commits(planned, tip)
     assert replayed(tip, flat(again)) == replayed(tip, flat(planned))
-    assert window.replanned(again, tip) == again
+    assert commit_plan.replan_commits(again, tip) == again
 
 
 @given(windows, indexes, st.integers(0, 5))
 def test_what_is_left_of_a_window_leads_to_the_same_files(
-    changes: list[Change], index: dict[str, str], landed: int
+    changes: list[PlannedChange], index: dict[str, str], landed: int
 ) -> None:
     """GIT-8: after a push of the first commits the rest is told once, and ends where it would."""
-    first = flat(window.commits(changes, index)[:landed])
-    window_left = Gathered([_arrival(one) for one in changes]).after(
+    first = flat(commit_plan.plan_commits(changes, index)[:landed])
+    window_left = PendingWindow([_arrival(one) for one in changes]).after(
         {one.path: one.at for one in first}
     )
     times = {one.received for one in window_left.arrivals}
     left = [one for one in changes if one.received in times]
     then = replayed(index, first)
-    rest = flat(window.commits(left, then))
+    rest = flat(commit_plan.plan_commits(left, then))
     assert replayed(then, rest) == replayed(index, changes)
     for path in PATHS:
         told = [one.received for one in (*first, *rest) if one.path == path]
         assert told == sorted(set(told))
 
 
-def _arrival(one: Change) -> Arrival:
+def _arrival(one: PlannedChange) -> FileUpdate:
     mask = frozenset[Operation]()
-    return Arrival(one.identity, "Kind", one.path, one.blob, None, mask, None, one.received)
+    return FileUpdate(one.identity, "Kind", one.path, one.blob, None, mask, None, one.received)
 
 
 @given(windows, indexes, st.integers(1, 3), st.integers(0, 3))
 def test_commits_are_cut_at_their_ceilings(
-    changes: list[Change], index: dict[str, str], files: int, size: int
+    changes: list[PlannedChange], index: dict[str, str], files: int, size: int
 ) -> None:
     """No commit is too large, nothing is lost, and what fits together stays together."""
-    planned = window.commits(changes, index)
-    cut = window.capped(planned, files=files, size_bytes=size)
+    planned = commit_plan.plan_commits(changes, index)
+    cut = commit_plan.cap_commits(planned, files=files, size_bytes=size)
     assert flat(cut) == flat(planned)
     for commit in cut:
         assert len(commit.changes) <= files

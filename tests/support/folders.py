@@ -6,8 +6,7 @@ from windlass.git.credentials import ANONYMOUS
 from windlass.git.format.objects import Person
 from windlass.git.format.remote import Remote
 from windlass.objects.names import Key
-from windlass.reverser.folder import Folder
-from windlass.reverser.target import Target
+from windlass.reverser.publish.folder import Folder, WriteTarget
 
 DESTINATION = Key("ns", "dest")
 
@@ -15,7 +14,7 @@ DESTINATION = Key("ns", "dest")
 def empty_folder() -> Folder:
     """The folder `base` of ns/dest, not opened yet."""
     return Folder(
-        Target(
+        WriteTarget(
             key=DESTINATION,
             uid="u",
             repository=Key("ns", "repo"),

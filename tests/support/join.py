@@ -22,16 +22,16 @@ from windlass.base.clock import SystemClock
 from windlass.kube.connection import Connection
 from windlass.kube.reflector import Observed, Scope, SnapshotComplete, reflect
 from windlass.objects.names import JSON
-from windlass.reverser.decide import decode, sanitise
-from windlass.reverser.decide.attribution import Observation, Verdict
-from windlass.reverser.decide.records import Records
-from windlass.reverser.decide.transition import Operation
-from windlass.reverser.sighting import Lens, Sighting
-from windlass.reverser.tally import Tally
-from windlass.reverser.tracking import Tracked, Tracking
-from windlass.reverser.witness import testimony
-from windlass.reverser.witness.frames import Witnessed
-from windlass.reverser.witnesses import Witnesses
+from windlass.reverser.attribution import webhook_record
+from windlass.reverser.attribution.attributor import Attributor
+from windlass.reverser.attribution.record_join import AuthorVerdict, Observation
+from windlass.reverser.attribution.records import AdmissionRecords
+from windlass.reverser.attribution.webhook_frames import RecordFrame
+from windlass.reverser.content import object_decoder, sanitize
+from windlass.reverser.content.clean_object import CleanObject, ObjectReader
+from windlass.reverser.file_operation import Operation
+from windlass.reverser.metrics import MirrorMetrics
+from windlass.reverser.watch.tracker import ObjectTracker, TrackedObject
 from windlass.telemetry.reverser import ReverserMetrics
 from windlass.web.admission import AdmissionRequest
 
@@ -48,22 +48,24 @@ class Change:
     observation: Observation
     resource_version: str
     object: bytes
-    first: Verdict
-    last: Verdict | None = None
+    first: AuthorVerdict
+    last: AuthorVerdict | None = None
 
 
 class Recorder:
     """Takes down admission calls as the witness does, and keeps the objects to explain with."""
 
     def __init__(self) -> None:
-        self.told: dict[str, list[tuple[Witnessed, bytes]]] = defaultdict(list)
+        self.told: dict[str, list[tuple[RecordFrame, bytes]]] = defaultdict(list)
         # This witness lives in the test's own process and cannot fall silent unseen.
-        tally = Tally(ReverserMetrics(CollectorRegistry()))
-        self.witnesses = Witnesses(Records(), tally, SystemClock(), silence_seconds=float("inf"))
-        self._oath = testimony.Oath(_KEY, frozenset())
+        tally = MirrorMetrics(ReverserMetrics(CollectorRegistry()))
+        self.witnesses = Attributor(
+            AdmissionRecords(), tally, SystemClock(), silence_seconds=float("inf")
+        )
+        self._oath = webhook_record.RecordSettings(_KEY, frozenset())
 
     def hear(self, request: AdmissionRequest) -> None:
-        record = testimony.witnessed(request, self._oath, time.monotonic())
+        record = webhook_record.build_record(request, self._oath, time.monotonic())
         if record is not None:
             self.witnesses.record(record)
             self.told[record.uid].append((record, request.object))
@@ -80,8 +82,8 @@ class Watcher:
         self._sample = sample
         self._token = token
         self._recorder = recorder
-        self._tracking = Tracking()
-        self._lens = Lens(_KEY, frozenset(), noise_filter=False)
+        self._tracking = ObjectTracker()
+        self._lens = ObjectReader(_KEY, frozenset(), noise_filter=False)
 
     async def run(self, connection: Connection) -> None:
         scope = Scope(self._sample.served.gvr, self._sample.namespace)
@@ -95,7 +97,7 @@ class Watcher:
     def _observe(self, item: Observed) -> None:
         served = self._sample.served
         sighting = self._lens.look(served.gvr, served.kind, item.object)
-        assert isinstance(sighting, Sighting), sighting
+        assert isinstance(sighting, CleanObject), sighting
         labels = sighting.cleaned["metadata"].get("labels") or {}
         if not served.namespaced and labels.get(LABEL) != self._token:
             return
@@ -105,14 +107,14 @@ class Watcher:
         digest = b"" if leaving else sighting.digest
         if not item.initial and (known is None or known.digest != digest):
             self._changed(sighting, known, item.object, leaving=leaving)
-        tracked = Tracked(sighting.uid, sighting.resource_version, digest, sighting.replicas)
+        tracked = TrackedObject(sighting.uid, sighting.resource_version, digest, sighting.replicas)
         self._tracking.put(sighting.identity.key, tracked)
         self.seen.add((sighting.uid, sighting.resource_version))
         if leaving:
             self.gone.add(sighting.uid)
 
     def _changed(
-        self, sighting: Sighting, known: Tracked | None, raw: bytes, *, leaving: bool
+        self, sighting: CleanObject, known: TrackedObject | None, raw: bytes, *, leaving: bool
     ) -> None:
         appeared: Operation = "CREATE" if known is None else "UPDATE"
         observation = Observation(
@@ -208,16 +210,19 @@ def differences(change: Change, user: str, recorder: Recorder) -> tuple[set[str]
     observation = change.observation
     if observation.operation == "DELETE":
         return set(), set()
-    watched = decode.decode(change.object)
+    watched = object_decoder.decode_object(change.object)
     admitted = [
-        decode.decode(body)
+        object_decoder.decode_object(body)
         for record, body in recorder.told[observation.uid]
         if (record.user, record.operation, record.subresource) == (user, observation.operation, "")
         and (record.uid, record.old_resource_version) == observation.link
         and f"{record.group}/{record.version}".lstrip("/") == observation.identity.gvr.api_version
     ]
     raw = [set(paths(one, watched)) - _VERSION for one in admitted]
-    clean = [set(paths(sanitise.cleaned(one), sanitise.cleaned(watched))) for one in admitted]
+    clean = [
+        set(paths(sanitize.sanitize_object(one), sanitize.sanitize_object(watched)))
+        for one in admitted
+    ]
     return min(raw, key=len, default=set()), min(clean, key=len, default=set())
 
 

@@ -18,7 +18,7 @@ from tests.support.rejecting_webhook import REFUSED
 from windlass.kube.api import Api
 from windlass.kube.errors import ApiError, Conflict, NotFound
 from windlass.objects.names import JSON, Object
-from windlass.reverser.decide import sanitise
+from windlass.reverser.content import sanitize
 
 _MANAGER = "experiment"
 _TRIES = 8
@@ -92,7 +92,7 @@ class Life:
         seen = await self._people[0].api.get(*path, self._sample.namespace)
 
         async def create(api: Api, number: int) -> Object:
-            body = other.like(sanitise.cleaned(seen), "abroad", number)
+            body = other.like(sanitize.sanitize_object(seen), "abroad", number)
             return await api.create(other.served.gvr, body, field_manager=_MANAGER)
 
         await self._done(self._merge(born, other))
@@ -112,7 +112,7 @@ class Life:
         writer = next(self._turns)
         with suppress(ApiError):
             await writer.api.apply(self._gvr, other, field_manager=_MANAGER, dry_run=True)
-        stale = sanitise.cleaned(born)
+        stale = sanitize.sanitize_object(born)
         stale["metadata"]["resourceVersion"] = born["metadata"]["resourceVersion"]
         stale["metadata"].setdefault("annotations", {})["example.org/stale"] = "yes"
         with suppress(Conflict):

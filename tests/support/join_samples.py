@@ -16,8 +16,9 @@ from pathlib import Path
 from windlass.kube.discovery import ServedType
 from windlass.objects import yaml_reader
 from windlass.objects.names import GVR, Object
-from windlass.reverser.decide import catalogue, sanitise
-from windlass.reverser.decide.catalogue import Type
+from windlass.reverser.content import sanitize
+from windlass.reverser.selection import type_catalog
+from windlass.reverser.selection.type_catalog import ResourceType
 
 LABEL = "example.org/join"
 DEFINITIONS = GVR("apiextensions.k8s.io", "v1", "customresourcedefinitions")
@@ -88,7 +89,7 @@ def sample(
     path = _FIXTURES / f"{stem}.yaml"
     if not path.exists():
         return None
-    body = sanitise.cleaned(yaml_reader.read(path.read_bytes()))
+    body = sanitize.sanitize_object(yaml_reader.read(path.read_bytes()))
     place = limited if plural in _LIMITING else namespace
     followed, *others = family
     if stem in _ADAPTED:
@@ -99,7 +100,7 @@ def sample(
 def definition(token: str) -> Object:
     """A custom kind with two versions and a scale subresource."""
     path = _FIXTURES / "customresourcedefinitions.apiextensions.k8s.io.yaml"
-    body = sanitise.cleaned(yaml_reader.read(path.read_bytes()))
+    body = sanitize.sanitize_object(yaml_reader.read(path.read_bytes()))
     group = f"{token}.example.org"
     body["metadata"]["name"] = f"gadgets.{group}"
     body["spec"]["group"] = group
@@ -115,9 +116,10 @@ def definition(token: str) -> Object:
 
 def _followed_first(family: list[ServedType]) -> list[ServedType]:
     of_type = {
-        one.gvr: Type(one.gvr, one.kind, one.namespaced, one.verbs, one.preferred) for one in family
+        one.gvr: ResourceType(one.gvr, one.kind, one.namespaced, one.verbs, one.preferred)
+        for one in family
     }
-    chosen = catalogue.preferred(tuple(of_type.values())).gvr
+    chosen = type_catalog.preferred(tuple(of_type.values())).gvr
     return sorted(family, key=lambda one: one.gvr != chosen)
 
 

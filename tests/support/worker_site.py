@@ -17,29 +17,29 @@ from windlass.git.format.objects import Person
 from windlass.git.ls_remote import RefListings
 from windlass.git.runner import Git
 from windlass.objects.names import GVR, Identity, Key
-from windlass.reverser.arrival import Arrival
-from windlass.reverser.branch import Branch
-from windlass.reverser.decide import cadence, paths
-from windlass.reverser.decide.attribution import Observation, Verdict
-from windlass.reverser.decide.author import Actor
-from windlass.reverser.decide.rules import mask
-from windlass.reverser.decide.selected import Selected
-from windlass.reverser.folder import Folder
-from windlass.reverser.party import Party
-from windlass.reverser.publisher import Delivery, Publisher, Signature
-from windlass.reverser.surroundings import Surroundings
-from windlass.reverser.target import Target
-from windlass.reverser.worker import BranchWorker
+from windlass.reverser.attribution.author import Actor
+from windlass.reverser.attribution.record_join import AuthorVerdict, Observation
+from windlass.reverser.content import file_paths
+from windlass.reverser.publish import cadence
+from windlass.reverser.publish.branch_worker import BranchWorker
+from windlass.reverser.publish.file_update import FileUpdate
+from windlass.reverser.publish.folder import Folder, WriteTarget
+from windlass.reverser.publish.publisher import ControllerIdentity, Delivery, Publisher
+from windlass.reverser.publish.remote_branch import RemoteBranch
+from windlass.reverser.publish.worker_hooks import WorkerHooks
+from windlass.reverser.publish.writer_group import WriterGroup
+from windlass.reverser.selection.rule_coverage import RuleCoverage
+from windlass.reverser.selection.rules import mask
 
 BASE = "clusters/prod"
 MAPS = GVR("", "v1", "configmaps")
 OURS = "ours-uid"
-_ALICE = Verdict("exact", Actor("alice"))
+_ALICE = AuthorVerdict("exact", Actor("alice"))
 
 
 def path_of(name: str) -> str:
     """Where the file of a ConfigMap lies."""
-    return paths.file_path(BASE, Identity(MAPS, "ns", name))
+    return file_paths.file_path(BASE, Identity(MAPS, "ns", name))
 
 
 @dataclass
@@ -51,10 +51,10 @@ class Heard:
     reread: list[str] = field(default_factory=list)
     races: int = 0
     pushed: list[Delivery] = field(default_factory=list)
-    selected: Selected | None = None
+    selected: RuleCoverage | None = None
 
-    def around(self) -> Surroundings:
-        return Surroundings(
+    def around(self) -> WorkerHooks:
+        return WorkerHooks(
             may_push=lambda: True,
             seeding=lambda _: False,
             gone=self._gone,
@@ -74,13 +74,13 @@ class Heard:
     def _raced(self) -> None:
         self.races += 1
 
-    async def _selected(self, destination: Key) -> Selected | None:
+    async def _selected(self, destination: Key) -> RuleCoverage | None:
         return self.selected
 
     async def _gone(self, identity: Identity) -> bool:
         return False
 
-    async def _reread(self, target: Target, arrival: Arrival) -> Arrival | None:
+    async def _reread(self, target: WriteTarget, arrival: FileUpdate) -> FileUpdate | None:
         self.reread.append(arrival.identity.name)
         content = b"read again\n"
         return replace(arrival, blob=objects.blob_id(content), content=content)
@@ -91,9 +91,9 @@ class Site:
     """A worker, its repository on the server, and what it told."""
 
     worker: BranchWorker
-    branch: Branch
+    branch: RemoteBranch
     repository: Path
-    target: Target
+    target: WriteTarget
     heard: Heard
     clock: SystemClock
 
@@ -101,7 +101,7 @@ class Site:
         return self.worker.attach(replace(self.target, **changes))  # type: ignore[arg-type]
 
     @property
-    def party(self) -> Party:
+    def party(self) -> WriterGroup:
         return self.worker.parties[self.target.repository]
 
     async def serve(self) -> None:
@@ -134,7 +134,7 @@ class Site:
         )
         self.worker.offer(
             folder,
-            Arrival(
+            FileUpdate(
                 identity=Identity(MAPS, "ns", name),
                 kind="ConfigMap",
                 path=path_of(name),
@@ -167,20 +167,20 @@ async def standing(git_host: Served, tmp_path: Path) -> AsyncIterator[Site]:
     clock = SystemClock()
     child = Git(git_settings(tmp_path))
     listings = RefListings(child, clock)
-    branch = Branch("main", tmp_path / "store", child, listings)
+    branch = RemoteBranch("main", tmp_path / "store", child, listings)
     heard = Heard()
-    signature = Signature(OURS, "windlass-system", "windlass", "test")
+    signature = ControllerIdentity(OURS, "windlass-system", "windlass", "test")
     worker = BranchWorker(
         branch,
-        Publisher(branch, signature, lambda _: _ALICE, clock, cadence.Limits()),
+        Publisher(branch, signature, lambda _: _ALICE, clock, cadence.WindowLimits()),
         child,
-        cadence.Limits(),
+        cadence.WindowLimits(),
         heard.around(),
         clock,
         (asyncio.Semaphore(1), asyncio.Semaphore(1)),
         pending_max_bytes=1 << 20,
     )
-    target = Target(
+    target = WriteTarget(
         key=Key("ns", "dest"),
         uid="u",
         repository=Key("ns", "repo"),

@@ -35,7 +35,7 @@ from windlass.base.clock import Clock, SystemClock
 from windlass.base.errors import Fatal, WindlassError
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.reverser.tally import Tally
+from windlass.reverser.metrics import MirrorMetrics
 from windlass.runtime import controller
 from windlass.runtime.lease import Holder, LeaderElection
 from windlass.telemetry.environments import EnvironmentMetrics
@@ -83,7 +83,7 @@ class ControllerRole:
         self._clock = clock
         self._install = Installation(settings.release, settings.namespace)
         self._registry = CollectorRegistry()
-        self._tally = Tally(ReverserMetrics(self._registry))
+        self._tally = MirrorMetrics(ReverserMetrics(self._registry))
         self._holder = Holder.local()
         self._leadership = self._candidate()
         self._fenced = connection.fenced(self._may_write)

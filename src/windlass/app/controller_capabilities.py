@@ -29,11 +29,11 @@ from windlass.kube.connection import Connection
 from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import GVR
 from windlass.reverser import controller as reverser
-from windlass.reverser.controller import Ground, Reverser, ReverserSettings
-from windlass.reverser.decide.cadence import Limits
-from windlass.reverser.tally import Tally
-from windlass.reverser.witness import frames
-from windlass.reverser.witness.supervisor import Listeners, WitnessSupervisor
+from windlass.reverser.attribution import webhook_frames
+from windlass.reverser.attribution.webhook_supervisor import WebhookListeners, WebhookSupervisor
+from windlass.reverser.controller import ClusterIdentity, Reverser, ReverserSettings
+from windlass.reverser.metrics import MirrorMetrics
+from windlass.reverser.publish.cadence import WindowLimits
 from windlass.telemetry.environments import EnvironmentMetrics
 from windlass.telemetry.gateways import GatewayMetrics
 from windlass.web import server
@@ -70,7 +70,7 @@ def reverser_settings(settings: Settings, instance: str, git: GitSettings) -> Re
         follow=ReflectorSettings(
             page_size=settings.page_size, idle_seconds=settings.watch_idle_timeout
         ),
-        limits=Limits(
+        limits=WindowLimits(
             files=settings.git_batch_max_files,
             size_bytes=settings.git_batch_max_bytes_mib * _MIB,
             wait_seconds=float(settings.git_batch_max_wait_sec),
@@ -104,7 +104,7 @@ class ReverserCapability:
         self,
         settings: Settings,
         connection: Connection,
-        tally: Tally,
+        tally: MirrorMetrics,
         *,
         holder: str,
         may_push: Callable[[], bool],
@@ -123,7 +123,7 @@ class ReverserCapability:
     async def run(self) -> None:
         git = git_settings(self._settings, self._connection.server)
         settings = reverser_settings(self._settings, self._holder, git)
-        ground = await reverser.survey(self._api, settings)
+        ground = await reverser.load_cluster_identity(self._api, settings)
         self._running = Reverser(
             self._connection,
             settings,
@@ -149,7 +149,7 @@ class ReverserCapability:
         return None if running.witnesses.serving else "the witness does not answer yet"
 
     async def _with_witness(
-        self, running: Reverser, ground: Ground, listening: socket.socket
+        self, running: Reverser, ground: ClusterIdentity, listening: socket.socket
     ) -> None:
         trust = WebhookRegistration(
             self._connection,
@@ -161,10 +161,10 @@ class ReverserCapability:
             self._clock,
             on_registered=running.witnesses.asks,
         )
-        witness = WitnessSupervisor(
+        witness = WebhookSupervisor(
             listening,
             lambda: self._configure(trust, ground),
-            Listeners(
+            WebhookListeners(
                 record=running.witnesses.record,
                 lost=running.witnesses.lost,
                 beat=running.witnesses.beat,
@@ -186,8 +186,10 @@ class ReverserCapability:
                 for helper in helpers:
                     helper.cancel()
 
-    def _configure(self, trust: WebhookRegistration, ground: Ground) -> frames.Configure:
-        return frames.Configure(
+    def _configure(
+        self, trust: WebhookRegistration, ground: ClusterIdentity
+    ) -> webhook_frames.ConfigureFrame:
+        return webhook_frames.ConfigureFrame(
             certificate_pem=trust.identity.leaf.cert_pem,
             key_pem=trust.identity.leaf.key_pem,
             client_ca_pem=b"",

@@ -11,7 +11,7 @@ import typer
 
 if TYPE_CHECKING:
     from windlass.kube.api import Api
-    from windlass.reverser.once import Choice, Difference
+    from windlass.reverser.dump import DumpDiff, DumpSelection
 
 
 def mirror(
@@ -48,13 +48,13 @@ def mirror(
 
     from windlass.base import redaction
     from windlass.base.errors import WindlassError
-    from windlass.reverser.once import Choice
+    from windlass.reverser.dump import DumpSelection
 
     if not once:
         raise WindlassError("Usage", "say --once: one snapshot is what this version can do")
     if preset not in ("seed", "all") or output not in ("text", "json"):
         raise WindlassError("Usage", "--preset is seed or all, --output is text or json")
-    choice = Choice(
+    choice = DumpSelection(
         namespaces=tuple(namespace or ()),
         include=tuple(include or ()),
         exclude=frozenset(exclude or ()),
@@ -88,7 +88,7 @@ def mirror(
 
 
 async def _run_dump(
-    choice: Choice,
+    choice: DumpSelection,
     to: Path,
     kubeconfig: Path | None,
     context: str | None,
@@ -96,14 +96,14 @@ async def _run_dump(
     noise_filter: bool,
     writes: bool,
     prunes: bool,
-) -> Difference:
+) -> DumpDiff:
     from windlass.base import redaction
     from windlass.base.safe_directory import SafeDirectory
     from windlass.kube.api import Api
     from windlass.kube.connection import Connection
-    from windlass.reverser.decide import secrets
-    from windlass.reverser.once import DESTINATION, Dump
-    from windlass.reverser.sighting import Lens
+    from windlass.reverser.content import secret_redaction
+    from windlass.reverser.content.clean_object import ObjectReader
+    from windlass.reverser.dump import DESTINATION, Dump
 
     salt = _salt()
     async with Connection.open(kubeconfig=kubeconfig, context=context) as connection:
@@ -111,8 +111,10 @@ async def _run_dump(
         dump = Dump(
             api,
             SafeDirectory(to),
-            Lens(secrets.digest_key(salt), frozenset(), noise_filter=noise_filter),
-            salt=secrets.destination_salt(salt, DESTINATION),
+            ObjectReader(
+                secret_redaction.derive_digest_key(salt), frozenset(), noise_filter=noise_filter
+            ),
+            salt=secret_redaction.derive_destination_salt(salt, DESTINATION),
             cluster_uid=await _cluster_uid(api, connection.server),
             writes=writes,
             prunes=prunes,
@@ -149,7 +151,7 @@ def _salt() -> bytes:
     return file.read_bytes()
 
 
-def _as_text(found: Difference, to: Path, dry_run: bool) -> str:
+def _as_text(found: DumpDiff, to: Path, dry_run: bool) -> str:
     would = "would be " if dry_run else ""
     lines = [
         f"{to}: {len(found.created)} {would}created, {len(found.updated)} {would}updated, "
@@ -160,7 +162,7 @@ def _as_text(found: Difference, to: Path, dry_run: bool) -> str:
     return "\n".join(lines)
 
 
-def _as_json(found: Difference) -> str:
+def _as_json(found: DumpDiff) -> str:
     return json.dumps(
         {
             "created": found.created,

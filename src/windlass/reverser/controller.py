@@ -1,8 +1,8 @@
-"""The reverser as one thing to run: four kinds in, commits out.
+"""The reverser controller: mirrors Kubernetes objects of four custom resources into Git.
 
-`Reverser.run` is what the leader runs; cancelling it stops intake first, then writes
-what waits. Everything is level-triggered: a change of one object adds the keys of those
-that depend on it to their queues, and their passes look at the state that is there.
+`app` builds one `Reverser` per process; the leader runs `Reverser.run`. Cancelling it stops the
+watches first, then pushes what is pending. Everything is level-triggered: a change of one object
+adds the keys of its dependents to their queues, and their reconciles read the current state.
 """
 
 from __future__ import annotations
@@ -27,27 +27,32 @@ from windlass.kube.connection import Connection
 from windlass.kube.reflector import Scope
 from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import GVR, Key
-from windlass.reverser import salt
-from windlass.reverser.announcer import Announcer
-from windlass.reverser.cache import Cache
-from windlass.reverser.catalogue import API_SERVICES, CUSTOM_RESOURCE_DEFINITIONS, CatalogueKeeper
-from windlass.reverser.decide import cadence, noise, secrets
-from windlass.reverser.decide.coverage import Coverage
-from windlass.reverser.decide.records import Records
-from windlass.reverser.decide.rules import RuleKind
-from windlass.reverser.destinations import Destinations
-from windlass.reverser.gauges import Gauges
-from windlass.reverser.mirror import Mirror
-from windlass.reverser.publisher import Delivery, Signature
-from windlass.reverser.repositories import Repositories
-from windlass.reverser.reviews import Reviews
-from windlass.reverser.sighting import Lens
-from windlass.reverser.surroundings import Surroundings
-from windlass.reverser.tally import Tally
-from windlass.reverser.watch_rules import WatchRules
-from windlass.reverser.witnesses import Witnesses
-from windlass.reverser.worker import BranchWorker
-from windlass.reverser.workers import Workers
+from windlass.reverser import mirror_salt
+from windlass.reverser.attribution.attributor import Attributor
+from windlass.reverser.attribution.records import AdmissionRecords
+from windlass.reverser.attribution.webhook_coverage import WebhookCoverage
+from windlass.reverser.content import noise, secret_redaction
+from windlass.reverser.content.clean_object import ObjectReader
+from windlass.reverser.destination import DestinationReconciler
+from windlass.reverser.event_queue import EventQueue
+from windlass.reverser.folder_reviews import FolderReviews
+from windlass.reverser.gauges import MirrorGauges
+from windlass.reverser.metrics import MirrorMetrics
+from windlass.reverser.object_cache import ReverserCache
+from windlass.reverser.publish import cadence
+from windlass.reverser.publish.branch_worker import BranchWorker
+from windlass.reverser.publish.publisher import ControllerIdentity, Delivery
+from windlass.reverser.publish.worker_hooks import WorkerHooks
+from windlass.reverser.publish.worker_pool import WorkerPool
+from windlass.reverser.repository import RepositoryReconciler
+from windlass.reverser.rule import RuleReconciler
+from windlass.reverser.selection.rules import RuleKind
+from windlass.reverser.watch.catalog_refresher import (
+    API_SERVICES,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    CatalogRefresher,
+)
+from windlass.reverser.watch.mirror import Mirror
 from windlass.runtime.controller import Controller
 from windlass.runtime.events import EventRecorder
 from windlass.runtime.informer import Informer
@@ -69,7 +74,7 @@ class ReverserSettings:
     work_directory: Path
     git: GitSettings
     follow: ReflectorSettings = field(default_factory=ReflectorSettings)
-    limits: cadence.Limits = field(default_factory=cadence.Limits)
+    limits: cadence.WindowLimits = field(default_factory=cadence.WindowLimits)
     discovery_refresh_seconds: float = 300.0
     excluded: frozenset[str] = frozenset()
     removal_grace_seconds: float = 60.0
@@ -90,7 +95,7 @@ class ReverserSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class ClusterIdentity:
     """What must be known before anything can be decided."""
 
     cluster_uid: str
@@ -98,16 +103,16 @@ class Ground:
 
     @property
     def digest_key(self) -> bytes:
-        return secrets.digest_key(self.mirror_salt)
+        return secret_redaction.derive_digest_key(self.mirror_salt)
 
 
-async def survey(api: Api, settings: ReverserSettings) -> Ground:
+async def load_cluster_identity(api: Api, settings: ReverserSettings) -> ClusterIdentity:
     """Look up who this cluster is, and with which salt it is mirrored."""
     uid = settings.cluster_uid
     if not uid:
         namespace = await api.get(GVR("", "v1", "namespaces"), "kube-system")
         uid = namespace["metadata"]["uid"]
-    return Ground(uid, await salt.ensure(api, settings.install))
+    return ClusterIdentity(uid, await mirror_salt.ensure_salt(api, settings.install))
 
 
 class Reverser:
@@ -117,10 +122,10 @@ class Reverser:
         self,
         connection: Connection,
         settings: ReverserSettings,
-        ground: Ground,
+        ground: ClusterIdentity,
         *,
         clock: Clock,
-        tally: Tally,
+        tally: MirrorMetrics,
         may_push: Callable[[], bool],
     ) -> None:
         self._connection = connection
@@ -133,7 +138,7 @@ class Reverser:
         self._queues: dict[str, KeyedQueue[Key]] = {
             kind.name: KeyedQueue() for kind in registry.REVERSER_KINDS
         }
-        self.cache = Cache(
+        self.cache = ReverserCache(
             repositories=self._informer(registry.GIT_REPO_CONFIGS, self._repository_changed),
             destinations=self._informer(registry.GIT_DESTINATIONS, self._destination_changed),
             watch_rules=self._informer(registry.WATCH_RULES, self._queues["WatchRule"].add),
@@ -145,23 +150,25 @@ class Reverser:
             self._informer(gvr, lambda _: self.catalogue.poke(), keep_bytes=False)
             for gvr in (CUSTOM_RESOURCE_DEFINITIONS, API_SERVICES)
         )
-        self.witnesses = Witnesses(
-            Records(
+        self.witnesses = Attributor(
+            AdmissionRecords(
                 settings.attribution_ttl_seconds,
                 settings.attribution_max_entries,
                 settings.attribution_depth,
             ),
             tally,
             clock,
-            coverage=Coverage(frozenset({*webhook.SYSTEM_NAMESPACES, settings.install.namespace})),
+            coverage=WebhookCoverage(
+                frozenset({*webhook.SYSTEM_NAMESPACES, settings.install.namespace})
+            ),
             on_hearing=self._every_destination,
             definition_deleted=self._definition_deleted,
         )
         self._recorder = EventRecorder(api, "windlass.dev/reverser", clock=clock)
-        self._announcer = Announcer(self._recorder, self.cache.destinations.get)
+        self._announcer = EventQueue(self._recorder, self.cache.destinations.get)
         self._git = Git(settings.git, on_end=tally.git_ended)
         self._listings = RefListings(self._git, clock)
-        self.catalogue = CatalogueKeeper(
+        self.catalogue = CatalogRefresher(
             api,
             refresh_seconds=settings.discovery_refresh_seconds,
             on_change=self._catalogue_changed,
@@ -179,7 +186,7 @@ class Reverser:
             on_write=self.witnesses.wrote,
             tell=self._announcer.tell,
         )
-        self.repositories = Repositories(
+        self.repositories = RepositoryReconciler(
             api,
             self.cache,
             self._git,
@@ -188,7 +195,7 @@ class Reverser:
             check_seconds=settings.remote_check_seconds,
             on_change=self._repository_known,
         )
-        self.destinations = Destinations(
+        self.destinations = DestinationReconciler(
             self.cache,
             self.repositories,
             self.mirror,
@@ -198,7 +205,7 @@ class Reverser:
             tally=tally,
             attribution=lambda key: (self.witnesses.standing, self.witnesses.is_settling(key)),
         )
-        self._gauges = Gauges(tally.metrics, self.mirror, self._queues, clock)
+        self._gauges = MirrorGauges(tally.metrics, self.mirror, self._queues, clock)
         self._controllers = self._wire(api)
 
     # ---- wiring
@@ -215,9 +222,9 @@ class Reverser:
             clock=self._clock,
         )
 
-    def _lens(self, ground: Ground) -> Lens:
+    def _lens(self, ground: ClusterIdentity) -> ObjectReader:
         install = self._settings.install
-        own: noise.Own = frozenset(
+        own: noise.OwnObjects = frozenset(
             {
                 ("Secret", install.namespace, install.salt_secret),
                 ("Secret", install.namespace, install.webhook_secret),
@@ -226,7 +233,7 @@ class Reverser:
                 ("Lease", install.namespace, install.lease),
             }
         )
-        return Lens(
+        return ObjectReader(
             digest_key=ground.digest_key,
             sensitive=self._settings.sensitive,
             own=own,
@@ -234,9 +241,9 @@ class Reverser:
             readable=self._settings.readable_annotations,
         )
 
-    def _workers(self, mirror: Mirror, ground: Ground) -> Workers:
+    def _workers(self, mirror: Mirror, ground: ClusterIdentity) -> WorkerPool:
         settings = self._settings
-        self._reviews = Reviews(
+        self._reviews = FolderReviews(
             Api(self._connection),
             self.cache,
             mirror,
@@ -246,11 +253,11 @@ class Reverser:
             excluded=settings.excluded,
             grace_seconds=settings.removal_grace_seconds,
         )
-        return Workers(
+        return WorkerPool(
             work_directory=settings.work_directory,
             git=self._git,
             listings=self._listings,
-            signature=Signature(
+            signature=ControllerIdentity(
                 cluster_uid=ground.cluster_uid,
                 controller_namespace=settings.install.namespace,
                 controller_name=settings.install.release,
@@ -258,7 +265,7 @@ class Reverser:
             ),
             judge=self.witnesses.judge,
             limits=settings.limits,
-            around=Surroundings(
+            around=WorkerHooks(
                 may_push=self._may_push,
                 seeding=mirror.seeding,
                 gone=mirror.gone,
@@ -309,9 +316,9 @@ class Reverser:
             for kind in registry.REVERSER_KINDS
         )
 
-    def _rules(self, kind: RuleKind) -> WatchRules:
+    def _rules(self, kind: RuleKind) -> RuleReconciler:
         settings = self._settings
-        return WatchRules(
+        return RuleReconciler(
             kind,
             self.cache,
             self.destinations,

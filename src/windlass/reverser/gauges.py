@@ -1,4 +1,4 @@
-"""Levels of the mirror that nobody counts as they change: looked at once a second."""
+"""Gauges of the mirror that are sampled once a second: queues, streams, pending files, lag."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Mapping
 
 from windlass.base.clock import Clock
 from windlass.objects.names import Key
-from windlass.reverser.mirror import Mirror
+from windlass.reverser.watch.mirror import Mirror
 from windlass.runtime.queue import KeyedQueue
 from windlass.telemetry.reverser import ReverserMetrics
 
-_SECONDS = 1.0
+_INTERVAL_SECONDS = 1.0
 
 
-class Gauges:
+class MirrorGauges:
     """The gauges of one running mirror; all return to zero when nothing waits."""
 
     def __init__(
@@ -35,7 +35,7 @@ class Gauges:
         """Look until cancelled."""
         while True:
             self.look()
-            await asyncio.sleep(_SECONDS)
+            await asyncio.sleep(_INTERVAL_SECONDS)
 
     def look(self) -> None:
         self._look_at_streams()

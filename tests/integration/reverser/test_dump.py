@@ -15,14 +15,14 @@ from windlass.base.safe_directory import SafeDirectory
 from windlass.kube.api import Api
 from windlass.kube.errors import NotFound
 from windlass.objects.names import GVR
-from windlass.reverser import once
-from windlass.reverser.decide import claim
-from windlass.reverser.decide.rules import Selection, mask
-from windlass.reverser.once import Choice, Dump
-from windlass.reverser.sighting import Lens
+from windlass.reverser import dump
+from windlass.reverser.content.clean_object import ObjectReader
+from windlass.reverser.dump import Dump, DumpSelection
+from windlass.reverser.publish import folder_claim
+from windlass.reverser.selection.rules import SelectedScope, mask
 
 MAPS = GVR("", "v1", "configmaps")
-SCOPE = Selection(MAPS, "ns", mask(()), include_owned=False)
+SCOPE = SelectedScope(MAPS, "ns", mask(()), include_owned=False)
 
 
 @dataclass
@@ -59,7 +59,7 @@ async def _dump(api: FakeApi, root: Path, *, prunes: bool = True) -> Dump:
     dump = Dump(
         cast("Api", api),
         SafeDirectory(root),
-        Lens(b"", frozenset()),
+        ObjectReader(b"", frozenset()),
         salt=b"",
         cluster_uid="uid",
         writes=True,
@@ -113,7 +113,7 @@ async def test_what_stood_there_before_the_claim_stays(tmp_path: Path) -> None:
 
 async def test_a_claim_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     """SNP-11: it is named and stays; nothing is written beside it."""
-    (tmp_path / claim.FILE_NAME).write_text("somebody else's notes\n")
+    (tmp_path / folder_claim.FILE_NAME).write_text("somebody else's notes\n")
     with pytest.raises(WindlassError, match="line 1 is not understood; remove the file"):
         await _dump(FakeApi(["one"]), tmp_path)
     assert not (tmp_path / "v1").exists()
@@ -121,6 +121,6 @@ async def test_a_claim_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 
 def test_a_type_that_does_not_exist_is_told() -> None:
     """A misspelt --include is an error that names it, not an empty dump."""
-    choice = Choice(include=("configmaps", "apps/deploymnts"))
+    choice = DumpSelection(include=("configmaps", "apps/deploymnts"))
     with pytest.raises(WindlassError, match="--include apps/deploymnts: no such type"):
-        once._refuse_unknown(choice, [SCOPE])
+        dump._refuse_unknown(choice, [SCOPE])

@@ -13,9 +13,9 @@ from tests.support.gitserver import Served, commit_files, files_at, git
 from tests.support.worker_site import BASE, Site, path_of
 from windlass.git import push as pushing
 from windlass.git.errors import GitError
-from windlass.reverser.decide.attribution import Observation, Verdict
-from windlass.reverser.decide.author import Actor
-from windlass.reverser.folder import Folder
+from windlass.reverser.attribution.author import Actor
+from windlass.reverser.attribution.record_join import AuthorVerdict, Observation
+from windlass.reverser.publish.folder import Folder
 from windlass_dev.git_server.fault_injection import GitFault
 
 PEOPLE = ("alice", "bob", "carol", "dave")
@@ -25,8 +25,10 @@ PEOPLE = ("alice", "bob", "carol", "dave")
 def crowd(site: Site) -> Site:
     """Changes are made by several people in turn."""
 
-    def judge(observation: Observation) -> Verdict:
-        return Verdict("exact", Actor(PEOPLE[int(observation.uid.split("-")[1]) % len(PEOPLE)]))
+    def judge(observation: Observation) -> AuthorVerdict:
+        return AuthorVerdict(
+            "exact", Actor(PEOPLE[int(observation.uid.split("-")[1]) % len(PEOPLE)])
+        )
 
     site.worker._publisher.judge = judge
     return site

@@ -25,10 +25,10 @@ from windlass.base.clock import SystemClock
 from windlass.kube.connection import Connection
 from windlass.kube.reflector import Scope, SnapshotComplete, reflect
 from windlass.objects.names import GVR, Identity
-from windlass.reverser.mirror import Mirror
-from windlass.reverser.sighting import Lens
-from windlass.reverser.tally import Tally
-from windlass.reverser.workers import Workers
+from windlass.reverser.content.clean_object import ObjectReader
+from windlass.reverser.metrics import MirrorMetrics
+from windlass.reverser.publish.worker_pool import WorkerPool
+from windlass.reverser.watch.mirror import Mirror
 from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
@@ -91,11 +91,11 @@ async def mirror(cluster: LocalCluster) -> AsyncIterator[Mirror]:
     async with Connection.open(kubeconfig=cluster.admin_kubeconfig) as connection:
         yield Mirror(
             connection,
-            lens=cast("Lens", None),
+            lens=cast("ObjectReader", None),
             follow_settings=QUICK,
             clock=SystemClock(),
-            tally=cast("Tally", None),
-            workers=lambda _: cast("Workers", None),
+            tally=cast("MirrorMetrics", None),
+            workers=lambda _: cast("WorkerPool", None),
             on_destination=lambda _: None,
             on_rules=lambda: None,
         )

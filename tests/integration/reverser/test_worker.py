@@ -16,20 +16,19 @@ from windlass.git import push as pushing
 from windlass.git.errors import GitError
 from windlass.git.format import failures, objects
 from windlass.objects.names import Key
-from windlass.reverser import batching
-from windlass.reverser import branch as branch_module
-from windlass.reverser.arrival import Arrival, Review, Sweep
-from windlass.reverser.decide import claim
-from windlass.reverser.decide.catalogue import Catalogue
-from windlass.reverser.decide.rules import mask
-from windlass.reverser.decide.selected import Selected
-from windlass.reverser.target import Target
+from windlass.reverser.publish import batch_builder, folder_claim
+from windlass.reverser.publish import remote_branch as branch_module
+from windlass.reverser.publish.file_update import FileUpdate, FolderReview, ScopeSnapshot
+from windlass.reverser.publish.folder import WriteTarget
+from windlass.reverser.selection.rule_coverage import RuleCoverage
+from windlass.reverser.selection.rules import mask
+from windlass.reverser.selection.type_catalog import TypeCatalog
 
 
 async def test_a_folder_that_was_claimed_during_a_race_is_not_written(site: Site) -> None:
     """SNP-11: whoever pushes a claim first has the folder; ours keeps what waits and says why."""
     folder = await site.opened()
-    theirs = claim.render(claim.Claim("other-uid", "ns/dest"))
+    theirs = folder_claim.render_claim(folder_claim.FolderClaim("other-uid", "ns/dest"))
     commit_files(site.repository, {f"{BASE}/.windlass-claim": theirs.decode()})
     site.offer(folder, "one")
     await site.until_due()
@@ -55,7 +54,7 @@ async def test_a_destination_taken_away_during_a_race_is_not_written(site: Site)
     site.offer(folder, "one")
     taken = [(folder, folder.take())]
     site.worker.detach(site.target.key)
-    batching.let_go(taken, [each for _, each in site.worker.folders()])
+    batch_builder.drop_unwritable(taken, [each for _, each in site.worker.folders()])
     assert taken == []
 
 
@@ -78,16 +77,16 @@ async def test_a_path_that_is_taken_stays_foreign(site: Site) -> None:
 async def test_a_new_destination_gets_time_for_its_rules(site: Site) -> None:
     """SNP-7: files that lay there before stay until it had that time; files of ours go at once."""
     text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {}\n  namespace: ns\n"
-    ours = claim.render(claim.Claim(OURS, "ns/dest"))
+    ours = folder_claim.render_claim(folder_claim.FolderClaim(OURS, "ns/dest"))
     files = {f"{BASE}/.windlass-claim": ours.decode(), _path("old"): text.format("old")}
     commit_files(site.repository, files)
     folder = await site.opened()
     site.offer(folder, "new", text.format("new"))
     await site.until_due()
     await site.serve()
-    site.heard.selected = Selected((), Catalogue(()), grown=False)
+    site.heard.selected = RuleCoverage((), TypeCatalog(()), grown=False)
     for kept in ({_path("old")}, set()):
-        site.worker.sweep(folder, Review())
+        site.worker.sweep(folder, FolderReview())
         await site.until_due()
         await site.serve()
         assert {path for path in files_at(site.repository) if path.endswith(".yaml")} == kept
@@ -98,7 +97,7 @@ async def test_a_new_destination_gets_time_for_its_rules(site: Site) -> None:
 async def test_only_events_wait_for_the_commit_window(site: Site) -> None:
     """What a snapshot or a review finds is written at once; a change waits for its window."""
     folder = await site.opened(window_seconds=300.0)
-    site.worker.sweep(folder, Review())
+    site.worker.sweep(folder, FolderReview())
     await site.until_due()
     site.offer(folder, "one")
     assert not site.worker._is_due(site.party)
@@ -159,7 +158,7 @@ async def test_objects_are_read_again_only_for_a_remote_that_answers(
     site.offer(folder, "one")
     folder.shed()
 
-    async def away(target: Target) -> str:
+    async def away(target: WriteTarget) -> str:
         raise Retryable("GitUnavailable", "away")
 
     with monkeypatch.context() as patch:
@@ -181,14 +180,14 @@ async def test_an_object_that_cannot_be_read_again_stays_dirty(
     folder.shed()
     site.offer(folder, "three", "newer: 1\n")
 
-    async def refused(target: Target, arrival: Arrival) -> Arrival:
+    async def refused(target: WriteTarget, arrival: FileUpdate) -> FileUpdate:
         if arrival.identity.name == "two":
             raise Retryable("Unavailable", "no")
         return arrival
 
     around = replace(site.heard.around(), reread=refused)
     with pytest.raises(Retryable):
-        await batching.recall(folder, site.worker._publisher, around, site.clock)
+        await batch_builder.reread_dropped(folder, site.worker._publisher, around, site.clock)
     assert list(folder.dirty) == [_path("two")]
     assert folder.expects(_path("three")) == objects.blob_id(b"newer: 1\n")
 
@@ -201,7 +200,7 @@ async def test_a_store_full_of_old_objects_is_fetched_anew(
     site.offer(folder, "one")
     await site.until_due()
     await site.serve()
-    monkeypatch.setattr(branch_module, "_CLUTTER", -1)
+    monkeypatch.setattr(branch_module, "_CLUTTER_LIMIT", -1)
     before = site.branch.store
     await site.serve()
     monkeypatch.undo()
@@ -329,7 +328,9 @@ async def test_no_commit_is_larger_than_its_ceilings(site: Site, live: bool) -> 
 async def test_a_snapshot_without_changes_does_not_wait_for_a_long_window(site: Site) -> None:
     """2.2: a long commitWindow gathers commits; it does not keep Synced from being True."""
     folder = await site.opened(window_seconds=300.0)
-    site.worker.sweep(folder, Sweep(MAPS, "ConfigMap", "ns", frozenset(), False, mask(("*",))))
+    site.worker.sweep(
+        folder, ScopeSnapshot(MAPS, "ConfigMap", "ns", frozenset(), False, mask(("*",)))
+    )
     assert not folder.is_idle
     await site.until_due()
     await site.serve()

@@ -12,9 +12,9 @@ from windlass.environments.decide import report as environment_report
 from windlass.environments.decide import step
 from windlass.environments.decide.report import Account
 from windlass.objects.names import Key
-from windlass.reverser.decide import destination_report, repository_report, rule_report
-from windlass.reverser.decide.destination_report import Progress
-from windlass.reverser.decide.rules import Resolution
+from windlass.reverser import status as reverser_status
+from windlass.reverser.selection.rules import RuleResolution
+from windlass.reverser.status import DestinationProgress
 from windlass.runtime import controller, reporter, status
 from windlass.runtime.outcome import Outcome
 
@@ -22,12 +22,14 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def _destination(trouble: Retryable | Stalled | Waiting | None) -> Outcome:
-    return destination_report.report(Progress(placed=True, is_open=True, trouble=trouble))
+    return reverser_status.destination_outcome(
+        DestinationProgress(placed=True, is_open=True, trouble=trouble)
+    )
 
 
 def _rule(*, settled: bool) -> Outcome:
-    return rule_report.report(
-        Resolution((), ()),
+    return reverser_status.rule_outcome(
+        RuleResolution((), ()),
         states={},
         objects=0,
         destination=Key("ns", "dest"),
@@ -53,7 +55,7 @@ FAILURES = {
     "a push that loses every race": _destination(Retryable("PushRaced", "late")),
     "a full disk": _destination(Retryable("DiskFull", "full")),
     "a push that is not wanted": _destination(Stalled("PushRejected", "no")),
-    "a remote that cannot be asked": repository_report.unreachable(
+    "a remote that cannot be asked": reverser_status.repository_unreachable(
         Retryable("ConnectionFailed", "away"), "git.example/x", after=3.0
     ),
     "a rule that selects nothing": _rule(settled=True),

@@ -1,0 +1,222 @@
+"""Joins a change with its admission records: who made it, if they prove it (tier 1, exact join).
+
+A wrong author is worse than none (P6). The table of ATT-4, and nothing else:
+
+| change | candidates | verdict |
+|---|---|---|
+| update | (uid, tracked version), UPDATE | content equal, one user: exact |
+| update in another API version | same | one user in all candidates, <= 10 s old: chain |
+| scale | same, subresource scale | replicas equal, one user: exact |
+| create | (uid), CREATE | content equal: exact; other version, one user: chain |
+| delete or its intent | (uid, tracked version), DELETE, <= 10 s old | one user: exact |
+| any, several users left | | unresolved, Ambiguous |
+| any, comparable but none equal | | unresolved, ContentMismatch |
+
+A record is a candidate only if it names the watched object: group, resource, namespace,
+name and uid. The true record of a change is among the candidates unless it was lost. It is
+one that matches or one that cannot be compared; so a verdict is given only where both kinds
+name one user, none where records were lost (ATT-3), and none where the API server sends no
+request (see `webhook_coverage`). Nearness in time and managedFields prove nothing (ATT-6).
+
+A change is judged on arrival and again when its window closes (ATT-7); the later verdict
+counts, because records may come after the event they explain. Deletion is judged once,
+when it is first seen to be intended (ATT-8).
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from windlass.objects.names import Identity
+from windlass.reverser.attribution.author import Actor
+from windlass.reverser.attribution.records import AdmissionRecord, AdmissionRecords, RecordLink
+from windlass.reverser.attribution.webhook_coverage import WebhookCoverage
+from windlass.reverser.file_operation import Operation
+
+Tier = Literal["exact", "chain", "content", "sync", "unresolved", "disabled"]
+UnresolvedReason = Literal[
+    "",
+    "NoRecord",
+    "Ambiguous",
+    "ContentMismatch",
+    "RecordsLost",
+    "VersionUnknown",
+    "KindNotCovered",
+    "NamespaceNotCovered",
+    "SubresourceNotCovered",
+    "DefinitionDeleted",
+    "Starting",
+]
+_Match = Literal["equal", "different", "foreign", "blank"]
+
+FRESH_SECONDS = 10.0
+# How long before a change, or before another attempt on its predecessor, its record may
+# have been made: the second after which the API server goes on without our answer, and half
+# as much for the write. Other webhooks may hold a write longer, but a wrong author also
+# needs two users with equal content on one version.
+REACH_SECONDS = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A change seen in a stream, with what was tracked of the object before it.
+
+    `identity` is the object's in the version of the stream. `previous_replicas` is the
+    tracked count before the change: a scale record explains only a change that moved it,
+    so without it no scale record can win. `bypasses` says that the change came through a
+    subresource that the API server does not ask about.
+    """
+
+    uid: str
+    operation: Operation
+    previous_resource_version: str | None
+    identity: Identity
+    content: bytes | None
+    received: float
+    replicas: int | None = None
+    previous_replicas: int | None = None
+    bypasses: bool = False
+
+    @property
+    def link(self) -> RecordLink:
+        creating = self.operation == "CREATE"
+        return self.uid, "" if creating else self.previous_resource_version or ""
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorVerdict:
+    """Who did it and how well that is proven, or why it cannot be told."""
+
+    tier: Tier
+    actor: Actor | None = None
+    reason: UnresolvedReason = ""
+
+
+def attribute_change(
+    observation: Observation, records: AdmissionRecords, coverage: WebhookCoverage, *, now: float
+) -> AuthorVerdict:
+    """The verdict from all records held, mindful of those that were lost.
+
+    Losses count from the oldest attempt on the same predecessor: a stream may lag far
+    behind, so the receipt of a change does not tell when its record was made.
+    """
+    gap = coverage.gap(observation.identity)
+    if gap is not None:
+        return _unresolved(gap)
+    found = records.candidates(observation.uid, now)
+    attempts = [one.time for one in found if one.link == observation.link]
+    since = min(observation.received, *attempts, now) - REACH_SECONDS
+    return judge_change(observation, found, lost=records.was_lost(since, now, observation.link))
+
+
+def judge_change(
+    observation: Observation, records: Sequence[AdmissionRecord], *, lost: bool
+) -> AuthorVerdict:
+    """ATT-4 by the table above; `lost` says that the true record may be missing."""
+    if observation.bypasses:
+        return _unresolved("SubresourceNotCovered")
+    if not _is_version_known(observation):
+        return _unresolved("VersionUnknown")
+    if lost:
+        return _unresolved("RecordsLost")
+    found = [record for record in records if _is_candidate(observation, record)]
+    if not found:
+        return _unresolved("NoRecord")
+    if observation.operation == "DELETE":
+        return _judge_by_time(observation, found)
+    return _judge_by_content(observation, found)
+
+
+def _judge_by_time(observation: Observation, found: Sequence[AdmissionRecord]) -> AuthorVerdict:
+    """Deletes: the newest attempt must be fresh, and nobody else have tried just before it.
+
+    The window of candidates hangs on the newest one, so two deletes of the same moment
+    are weighed together however late the change arrives; an attempt after the change hides
+    none of before it.
+    """
+    newest = max(record.time for record in found)
+    if observation.received - newest > FRESH_SECONDS:
+        return _unresolved("NoRecord")
+    moment = min(newest, observation.received)
+    return _resolve_author("exact", [one for one in found if moment - one.time <= FRESH_SECONDS])
+
+
+def _judge_by_content(observation: Observation, found: Sequence[AdmissionRecord]) -> AuthorVerdict:
+    sorts = {record: _compare_record(observation, record) for record in found}
+    equal = [record for record in found if sorts[record] == "equal"]
+    foreign = [record for record in found if sorts[record] == "foreign"]
+    if equal:
+        unknown = [record for record in found if sorts[record] == "blank"]
+        return _resolve_author("exact", equal, also=foreign + unknown)
+    if not foreign:
+        return _unresolved("ContentMismatch")
+    if observation.operation == "UPDATE" and not _is_any_fresh(observation, foreign):
+        return _unresolved("NoRecord")
+    return _resolve_author("chain", foreign, also=found)
+
+
+def _is_version_known(observation: Observation) -> bool:
+    return observation.operation == "CREATE" or bool(observation.previous_resource_version)
+
+
+def _is_candidate(observation: Observation, record: AdmissionRecord) -> bool:
+    if record.uid != observation.uid or record.operation != observation.operation:
+        return False
+    if not _names_object(record, observation.identity):
+        return False
+    if observation.operation == "CREATE":
+        return not record.subresource
+    if record.old_resource_version != observation.previous_resource_version:
+        return False
+    return observation.operation == "UPDATE" or not record.subresource
+
+
+def _names_object(record: AdmissionRecord, identity: Identity) -> bool:
+    """Whether the record is of that object; its version may be another served one."""
+    ours, theirs = identity.gvr, record.gvr
+    return (ours.group, ours.resource, identity.namespace, identity.name) == (
+        theirs.group,
+        theirs.resource,
+        record.namespace,
+        record.name,
+    )
+
+
+def _compare_record(observation: Observation, record: AdmissionRecord) -> _Match:
+    """How a record compares: `foreign` is another API version, `blank` has no content."""
+    if record.subresource == "scale":
+        return _compare_scale(observation, record)
+    if record.gvr.version != observation.identity.gvr.version:
+        return "foreign"
+    if record.content is None or observation.content is None:
+        return "blank"
+    return "equal" if record.content == observation.content else "different"
+
+
+def _compare_scale(observation: Observation, record: AdmissionRecord) -> _Match:
+    if None in (record.replicas, observation.replicas, observation.previous_replicas):
+        return "blank"
+    moved = observation.replicas != observation.previous_replicas
+    return "equal" if moved and record.replicas == observation.replicas else "different"
+
+
+def _is_any_fresh(observation: Observation, records: Iterable[AdmissionRecord]) -> bool:
+    # Measured to the change and not to now: a window may close much later (ATT-7).
+    return any(observation.received - one.time <= FRESH_SECONDS for one in records)
+
+
+def _resolve_author(
+    tier: Tier, winners: Sequence[AdmissionRecord], *, also: Sequence[AdmissionRecord] = ()
+) -> AuthorVerdict:
+    if len({record.user for record in (*winners, *also)}) > 1:
+        return _unresolved("Ambiguous")
+    newest = max(winners, key=lambda record: record.time)
+    return AuthorVerdict(tier, Actor(newest.user, newest.email, newest.display_name))
+
+
+def _unresolved(reason: UnresolvedReason) -> AuthorVerdict:
+    return AuthorVerdict("unresolved", None, reason)

@@ -1,0 +1,115 @@
+"""Which changes the API server sends an admission request for, and whether any arrive.
+
+Where it sends none, no true record could contradict a forged one, so no record counts at
+all. That is judged by the watched object, never by what a request claims about itself.
+
+| Change | Covered |
+|---|---|
+| of a kind that configures admission | no: the API server calls no webhook for these |
+| of Events, Leases and reviews | no: our webhook leaves them out |
+| in a namespace that our webhook leaves out, or of that Namespace itself | no |
+| of a Pod that is bound to a node by it (`pods/binding`) | no |
+| deletion of a Pod by the eviction API (`pods/eviction`) | no: it skips admission of the delete |
+| any other | yes |
+
+`AttributionState` is the reason of the condition Attributed: Starting until records are
+complete for the first time, then Receiving, and NoAdmissionCalls by this table:
+
+| Observed                                         | Receiving |
+|--------------------------------------------------|-----------|
+| nothing yet                                      | unknown   |
+| an admission call                                | yes       |
+| writes over `patience` seconds, and not one call | no        |
+
+One write without a call proves nothing: some are left out on purpose. Inactive users prove
+nothing either, so time counts from the first write without a call.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from windlass.objects.names import GVR, Identity, Object
+
+CoverageGap = Literal["KindNotCovered", "NamespaceNotCovered", "SubresourceNotCovered"]
+
+_UNCOVERED_GROUPS = frozenset(
+    ("admissionregistration.k8s.io", "authentication.k8s.io", "authorization.k8s.io")
+)
+_UNCOVERED_TYPES = frozenset(
+    (("", "events"), ("events.k8s.io", "events"), ("coordination.k8s.io", "leases"))
+)
+_NAMESPACES = ("", "namespaces")
+_PODS = ("", "pods")
+_EVICTED_CONDITION = ("DisruptionTarget", "EvictionByEvictionAPI")
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookCoverage:
+    """What our webhook configuration covers; `excluded` are the namespaces that it leaves out."""
+
+    excluded: frozenset[str] = frozenset()
+
+    def gap(self, identity: Identity) -> CoverageGap | None:
+        """Why no request is sent for any change of that object; None if one is."""
+        type_ = (identity.gvr.group, identity.gvr.resource)
+        if identity.gvr.group in _UNCOVERED_GROUPS or type_ in _UNCOVERED_TYPES:
+            return "KindNotCovered"
+        # A webhook's namespaceSelector is matched against the labels of a Namespace itself.
+        place = identity.name if type_ == _NAMESPACES else identity.namespace
+        return "NamespaceNotCovered" if place in self.excluded else None
+
+
+def is_bound(gvr: GVR, obj: Object) -> bool:
+    """Whether `obj` is a Pod that has a node."""
+    spec = obj.get("spec")
+    return _is_pod(gvr) and isinstance(spec, dict) and bool(spec.get("nodeName"))
+
+
+def is_evicted(gvr: GVR, obj: Object) -> bool:
+    """Whether `obj` is a Pod that the eviction API has chosen; it says so before it deletes."""
+    status = obj.get("status")
+    rows = status.get("conditions") if _is_pod(gvr) and isinstance(status, dict) else None
+    return any(
+        isinstance(row, dict) and (row.get("type"), row.get("reason")) == _EVICTED_CONDITION
+        for row in (rows if isinstance(rows, list) else ())
+    )
+
+
+def _is_pod(gvr: GVR) -> bool:
+    return (gvr.group, gvr.resource) == _PODS
+
+
+PATIENCE_SECONDS = 300.0
+
+AttributionState = Literal["Starting", "Receiving", "NoAdmissionCalls"]
+
+
+class WebhookHealth:
+    """What came lately: writes in the streams, calls to the witness."""
+
+    def __init__(self, coverage: WebhookCoverage, patience: float = PATIENCE_SECONDS) -> None:
+        self.heard: bool | None = None
+        self._coverage = coverage
+        self._patience = patience
+        self._untold_since: float | None = None
+
+    def called(self) -> bool:
+        """An admission call came; whether that is news."""
+        self._untold_since = None
+        return self._turn(True)
+
+    def wrote(self, identity: Identity, now: float) -> bool:
+        """A write was seen; whether it makes the silence news."""
+        if self._coverage.gap(identity) is not None:
+            return False
+        if self._untold_since is None:
+            self._untold_since = now
+        return now - self._untold_since >= self._patience and self._turn(False)
+
+    def _turn(self, heard: bool) -> bool:
+        before, self.heard = self.heard, heard
+        return before is not heard

@@ -1,0 +1,90 @@
+"""Turns an admission request into a record of who requested what.
+
+The uid comes from the object, never from the request's name, which is empty in bulk
+deletes. The content is kept as a digest of the sanitized object only; the bodies of
+Secrets are hashed with a key, so that not even equality with a guess can be tested.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windlass.objects.names import Object
+from windlass.reverser.attribution import author
+from windlass.reverser.attribution.webhook_frames import RecordFrame
+from windlass.reverser.content import clean_object, object_decoder, sanitize, secret_redaction
+from windlass.web.admission import AdmissionRequest
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSettings:
+    """What every record of this process is made with."""
+
+    digest_key: bytes
+    sensitive: frozenset[str]
+
+
+def build_record(
+    request: AdmissionRequest, oath: RecordSettings, time: float
+) -> RecordFrame | None:
+    """The record of a request; None for what can never become a change.
+
+    The namespace is the object's: that of the request is its own name for a Namespace.
+    """
+    if request.dry_run or (request.subresource and request.operation != "UPDATE"):
+        return None
+    new = _decode_body(request.object)
+    old = _decode_body(request.old_object)
+    uid = _metadata_text(new or old, "uid")
+    if not uid:
+        return None
+    # The body of a scale is no whole object; that of every other subresource is.
+    scale = request.subresource == "scale"
+    return RecordFrame(
+        time=time,
+        user=request.user,
+        email=_user_claim(request, author.EMAIL_CLAIM),
+        display_name=_user_claim(request, author.DISPLAY_NAME_CLAIM),
+        operation=request.operation,
+        group=request.gvr.group,
+        version=request.gvr.version,
+        resource=request.gvr.resource,
+        subresource=request.subresource,
+        namespace=_metadata_text(new or old, "namespace"),
+        name=_metadata_text(new or old, "name"),
+        uid=uid,
+        old_resource_version=_metadata_text(old, "resourceVersion"),
+        content=None if scale or new is None else _digest_content(request, new, oath),
+        replicas=_replicas(new) if scale else None,
+    )
+
+
+def _decode_body(raw: bytes) -> Object | None:
+    if not raw:
+        return None
+    try:
+        return object_decoder.decode_object(raw)
+    except object_decoder.Undecodable:
+        return None
+
+
+def _metadata_text(obj: Object | None, name: str) -> str:
+    metadata = obj.get("metadata") if obj is not None else None
+    value = metadata.get(name) if isinstance(metadata, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _digest_content(request: AdmissionRequest, obj: Object, oath: RecordSettings) -> bytes:
+    key = oath.digest_key if secret_redaction.is_sensitive(request.gvr, oath.sensitive) else b""
+    return clean_object.content_digest(sanitize.sanitize_object(obj), key=key)
+
+
+def _replicas(obj: Object | None) -> int | None:
+    spec = obj.get("spec") if obj is not None else None
+    value = spec.get("replicas", 0) if isinstance(spec, dict) else None
+    return value if isinstance(value, int) else None
+
+
+def _user_claim(request: AdmissionRequest, name: str) -> str:
+    values = request.extra.get(name, ())
+    return values[0] if values else ""

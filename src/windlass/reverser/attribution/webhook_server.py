@@ -1,0 +1,187 @@
+"""The admission webhook process: answers admission requests, then sends records of them.
+
+Started by `webhook_supervisor` with two inherited descriptors, the listening socket and one end
+of a socket pair. It answers first: sanitizing and hashing happen after the answer, through a
+queue that drops when it is full and reports the loss. It ends when the controller is gone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import errno
+import resource
+import socket
+from collections import deque
+from typing import Any
+
+import structlog
+
+from windlass.base.clock import Clock, SystemClock
+from windlass.reverser.attribution import webhook_frames, webhook_record
+from windlass.reverser.attribution.webhook_record import RecordSettings
+from windlass.telemetry import logs
+from windlass.web.admission import AdmissionEndpoint, AdmissionRequest
+from windlass.web.server import Server
+from windlass.web.tls import Tls
+
+QUEUE_LIMIT = 5000
+HEARTBEAT_SECONDS = 0.2
+_OPEN_FILES = 8192
+_EXHAUSTED_ERRNOS = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
+_ACCEPT_PAUSE_SECONDS = 1.0
+
+_log = structlog.get_logger(__name__)
+
+
+class AdmissionWebhook:
+    """Requests waiting to be told, and the telling of them."""
+
+    def __init__(self, writer: asyncio.StreamWriter, oath: RecordSettings, clock: Clock) -> None:
+        self._writer = writer
+        self._oath = oath
+        self._clock = clock
+        self._waiting: deque[tuple[float, AdmissionRequest]] = deque()
+        self._wake = asyncio.Event()
+        self._lost: list[float] = []
+        self._seconds: list[float] = []
+        self._deaf_at = float("-inf")
+
+    def hear(self, request: AdmissionRequest) -> None:
+        """Called after the answer was sent; costs one append."""
+        now = self._clock.monotonic()
+        if len(self._waiting) >= QUEUE_LIMIT:
+            self._lost.append(now)
+        else:
+            self._waiting.append((now, request))
+        self._wake.set()
+
+    def miss(self) -> None:
+        """A call came that could not be read: whatever it would have told is lost."""
+        self._lost.append(self._clock.monotonic())
+        self._wake.set()
+
+    def noticed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Hear of what the loop itself stumbles over: connections that cannot be accepted.
+
+        Without descriptors it stops accepting for a second, and the API server goes on without
+        an answer after as long. It says so once for each connection that it could have had.
+        """
+        error, now = context.get("exception"), self._clock.monotonic()
+        if not isinstance(error, OSError) or error.errno not in _EXHAUSTED_ERRNOS:
+            loop.default_exception_handler(context)
+        elif now - self._deaf_at > _ACCEPT_PAUSE_SECONDS / 2:
+            self._deaf_at = now
+            self._lost += [now, now + 1.5 * _ACCEPT_PAUSE_SECONDS]
+            self._wake.set()
+            _log.error("connections cannot be accepted", error=error.strerror)
+
+    def timed(self, seconds: float) -> None:
+        self._seconds.append(seconds)
+
+    async def tell(self) -> None:
+        """Send records as they come, one request at a time, so that answers go first."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._waiting:
+                time, request = self._waiting.popleft()
+                record = webhook_record.build_record(request, self._oath, time)
+                if record is not None:
+                    self._writer.write(webhook_frames.encode_frame(record))
+                await asyncio.sleep(0)
+            self._tell_losses()
+            await self._writer.drain()
+
+    def _tell_losses(self) -> None:
+        if self._lost:
+            lost, self._lost = self._lost, []
+            self._writer.write(
+                webhook_frames.encode_frame(webhook_frames.LostFrame(lost[0], lost[-1], len(lost)))
+            )
+
+    async def beat(self) -> None:
+        """Tell that we are awake, and how many calls were answered how fast."""
+        while True:
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+            self._writer.write(
+                webhook_frames.encode_frame(webhook_frames.HeartbeatFrame(self._clock.monotonic()))
+            )
+            if self._seconds:
+                seconds, self._seconds = self._seconds, []
+                self._writer.write(
+                    webhook_frames.encode_frame(webhook_frames.AnsweredFrame(len(seconds), seconds))
+                )
+
+
+async def _serve(listening: socket.socket, pair: socket.socket) -> None:
+    reader, writer = await asyncio.open_connection(sock=pair)
+    configuration = await webhook_frames.read_configure_frame(reader)
+    if configuration is None:
+        return
+    clock = SystemClock()
+    witness = AdmissionWebhook(writer, _record_settings(configuration), clock)
+    asyncio.get_running_loop().set_exception_handler(witness.noticed)
+    tls = Tls(
+        configuration.certificate_pem,
+        configuration.key_pem,
+        client_ca=configuration.client_ca_pem,
+    )
+    endpoint = AdmissionEndpoint(
+        witness.hear,
+        paths=configuration.paths,
+        lost=witness.miss,
+        timed=witness.timed,
+        clock=clock,
+    )
+    serving = Server(endpoint, bound=listening, tls=tls, gate=endpoint)
+    async with serving, asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(witness.tell()), tasks.create_task(witness.beat())]
+        writer.write(webhook_frames.encode_frame(webhook_frames.ServingFrame(clock.monotonic())))
+        await _apply_configurations(reader, tls, endpoint)
+        for task in running:
+            task.cancel()
+
+
+async def _apply_configurations(
+    reader: asyncio.StreamReader, tls: Tls, endpoint: AdmissionEndpoint
+) -> None:
+    """Take new certificates and paths as they come; return when the controller is gone."""
+    while True:
+        configuration = await webhook_frames.read_configure_frame(reader)
+        if configuration is None:
+            return
+        tls.reload(configuration.certificate_pem, configuration.key_pem)
+        endpoint.accept(configuration.paths)
+
+
+def _record_settings(configuration: webhook_frames.ConfigureFrame) -> RecordSettings:
+    return RecordSettings(
+        digest_key=configuration.digest_key,
+        sensitive=frozenset(configuration.sensitive),
+    )
+
+
+def _raise_open_file_limit() -> None:
+    """Raise the soft limit of open files: where it is 1024, accepting would fail before the
+    server's own limit of connections closes an idle one.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    enough = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < enough:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (enough, hard))
+
+
+def main() -> None:
+    """Serve with the descriptors that the command line names."""
+    parser = argparse.ArgumentParser(description="answers admission calls for the controller")
+    parser.add_argument("--listen-fd", type=int, required=True)
+    parser.add_argument("--pair-fd", type=int, required=True)
+    parser.add_argument("--log-format", default="auto")
+    parser.add_argument("--log-level", default="info")
+    arguments = parser.parse_args()
+    _raise_open_file_limit()
+    logs.configure(format=arguments.log_format, level=arguments.log_level)
+    listening = socket.socket(fileno=arguments.listen_fd)
+    pair = socket.socket(fileno=arguments.pair_fd)
+    asyncio.run(_serve(listening, pair))

@@ -1,0 +1,156 @@
+"""Runs the admission webhook as a child process and dispatches the frames it sends.
+
+The listening socket belongs to the controller, so a child that dies is replaced on
+the same port and calls made meanwhile wait in the kernel's queue. Everything it may
+have received between its last frame and the first frame of its successor counts as lost:
+changes in that time get no author rather than a guessed one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from windlass.base.clock import Backoff, Clock
+from windlass.reverser.attribution import webhook_frames
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookListeners:
+    """Who hears what the witness tells."""
+
+    record: Callable[[webhook_frames.RecordFrame], None]
+    lost: Callable[[float, float, int], None]
+    """From when to when, and how many calls as far as somebody counted them."""
+    beat: Callable[[float], None]
+    answered: Callable[[webhook_frames.AnsweredFrame], None]
+    serving: Callable[[bool], None]
+
+
+class WebhookSupervisor:
+    """One child process at a time, restarted with backoff."""
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        configuration: Callable[[], webhook_frames.ConfigureFrame],
+        listeners: WebhookListeners,
+        clock: Clock,
+        *,
+        log_format: str = "auto",
+        log_level: str = "info",
+    ) -> None:
+        self.pid: int | None = None
+        self._listening = listening
+        self._configuration = configuration
+        self._listeners = listeners
+        self._clock = clock
+        self._log_arguments = ("--log-format", log_format, "--log-level", log_level)
+        self._backoff = Backoff(0.05, 5.0)
+        # Nothing is known of the time before the first witness served.
+        self._silent_since = 0.0
+        self._configurable = asyncio.Event()
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def run(self) -> None:
+        """Run until cancelled; the child ends with us because its pair closes.
+
+        The first begins when there is a configuration to serve with: see `reconfigure`.
+        """
+        await self._configurable.wait()
+        while True:
+            started = self._clock.monotonic()
+            await self._one_life()
+            if self._clock.monotonic() - started > 10.0:
+                self._backoff.healthy()
+            delay = self._backoff.next_seconds()
+            _log.warning("witness ended; starting another", seconds=round(delay, 2))
+            await asyncio.sleep(delay)
+
+    def reconfigure(self) -> None:
+        """Hand the present certificate and paths to the witness."""
+        self._configurable.set()
+        if self._writer is not None:
+            self._writer.write(webhook_frames.encode_frame(self._configuration()))
+
+    async def _one_life(self) -> None:
+        ours, theirs = socket.socketpair()
+        # Whoever is cancelled on the way leaves neither a socket nor a child behind.
+        with ours, theirs:
+            process = await self._started(theirs)
+            theirs.close()
+            try:
+                await self._attend(ours)
+            finally:
+                self._writer = None
+                self._listeners.serving(False)
+                await _wait_for_exit(process)
+
+    async def _started(self, theirs: socket.socket) -> asyncio.subprocess.Process:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "windlass.reverser.attribution",
+            f"--listen-fd={self._listening.fileno()}",
+            f"--pair-fd={theirs.fileno()}",
+            *self._log_arguments,
+            pass_fds=(self._listening.fileno(), theirs.fileno()),
+            stdin=asyncio.subprocess.DEVNULL,
+        )
+        self.pid = process.pid
+        return process
+
+    async def _attend(self, ours: socket.socket) -> None:
+        """Hear what the child says until it ends."""
+        try:
+            reader, writer = await asyncio.open_connection(sock=ours)
+        except BaseException:
+            # The child leaves when its pair closes, and nobody else would close it.
+            ours.close()
+            raise
+        try:
+            writer.write(webhook_frames.encode_frame(self._configuration()))
+            self._writer = writer
+            await self._listen(reader)
+        finally:
+            writer.close()
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        while (message := await webhook_frames.read_webhook_frame(reader)) is not None:
+            self._hear(message)
+            self._silent_since = self._clock.monotonic()
+
+    def _hear(self, message: webhook_frames.WebhookFrame) -> None:
+        match message:
+            case webhook_frames.RecordFrame():
+                self._listeners.record(message)
+            case webhook_frames.LostFrame():
+                self._listeners.lost(message.start, message.end, message.calls)
+            case webhook_frames.HeartbeatFrame():
+                self._listeners.beat(message.time)
+            case webhook_frames.AnsweredFrame():
+                self._listeners.answered(message)
+            case webhook_frames.ServingFrame():
+                self._listeners.lost(self._silent_since, message.time, 0)
+                self._listeners.beat(message.time)
+                self._listeners.serving(True)
+
+
+async def _wait_for_exit(process: asyncio.subprocess.Process) -> None:
+    """Wait for the child; it leaves by itself when its pair closes, else it is killed."""
+    try:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(3.0):
+                await process.wait()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()

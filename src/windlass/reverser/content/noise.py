@@ -1,0 +1,132 @@
+"""Recognizes objects that are not desired state: created, and recreated, by controllers.
+
+`noise_reason` gives the sub-code of the skip reason `Noise`, or None. Objects of windlass
+itself (`own`) are never mirrored, whatever the filter is set to. Bootstrap RBAC is not noise:
+it does not churn, and edits to it matter.
+
+Whoever may annotate or label an object must not be able to hide it, so a mark counts only
+on the kinds, and in the shapes, that the controllers themselves create.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+
+from windlass.objects.names import GVK, Object
+from windlass.reverser.content import sanitize
+
+OwnObjects = frozenset[tuple[str, str, str]]
+"""Kind, namespace and name of the objects windlass keeps for itself."""
+
+OWN_OBJECT = "OwnObject"
+
+DESCRIPTIONS = {
+    "ApiServerService": "the Service of the API server",
+    "AutoscalerStatus": "a status record of the cluster autoscaler",
+    "Automanaged": "an APIService that the API server manages",
+    "BootstrapToken": "a bootstrap token",
+    "ClusterCA": "a copy of the cluster's CA certificate",
+    "DefaultServiceAccount": "a default ServiceAccount without settings",
+    "HelmRelease": "a release record of Helm",
+    "IPAllocation": "an address that the API server allocated",
+    "LeaderRecord": "a leader election record",
+    "ServerAuthentication": "authentication settings that the API server publishes",
+    "ServiceAccountToken": "a service account token",
+    "TokenTracking": "a tracking record of the API server",
+    OWN_OBJECT: "an object that windlass keeps for itself",
+}
+"""What an object of each sub-code is, for people."""
+
+_LEADER = "control-plane.alpha.kubernetes.io/leader"
+_LEADER_KINDS = frozenset({("", "ConfigMap"), ("", "Endpoints"), ("coordination.k8s.io", "Lease")})
+"""Kinds that a leader election locks; elsewhere the annotation is somebody's own."""
+
+_MANAGED_BY = "ipaddress.kubernetes.io/managed-by"
+_IP_ALLOCATOR = "ipallocator.k8s.io"
+_HELM_NAME = re.compile(r"sh\.helm\.release\.v1\..+\.v[0-9]+")
+_AUTOMANAGED = "kube-aggregator.kubernetes.io/automanaged"
+_CONFIG_MAPS = {
+    "kube-root-ca.crt": "ClusterCA",
+    "openshift-service-ca.crt": "ClusterCA",
+    "extension-apiserver-authentication": "ServerAuthentication",
+    "cluster-autoscaler-status": "AutoscalerStatus",
+    "kube-apiserver-legacy-service-account-token-tracking": "TokenTracking",
+}
+_SECRET_TYPES = {
+    "kubernetes.io/service-account-token": "ServiceAccountToken",
+    "bootstrap.kubernetes.io/token": "BootstrapToken",
+}
+_HELM_TYPE = "helm.sh/release.v1"
+
+
+def noise_reason(
+    obj: Object, *, own: OwnObjects = frozenset(), filtered: bool = True
+) -> str | None:
+    """Why `obj` (as the server gave it) is not mirrored; `filtered=False` = own objects only."""
+    metadata = obj.get("metadata") or {}
+    kind = obj.get("kind", "")
+    if own and (kind, metadata.get("namespace", ""), metadata.get("name", "")) in own:
+        return OWN_OBJECT
+    if not filtered:
+        return None
+    type_ = (GVK.of(obj.get("apiVersion", ""), kind).group, kind)
+    if type_ in _LEADER_KINDS and _LEADER in (metadata.get("annotations") or {}):
+        return "LeaderRecord"
+    rule = _RULES.get(type_)
+    return rule(obj, metadata) if rule is not None else None
+
+
+def _config_map(obj: Object, metadata: Object) -> str | None:
+    data = obj.get("data")
+    # What a snapshot reads is judged before its shape is known.
+    if isinstance(data, dict) and data.keys() == {"release"} and _is_helm_record(metadata):
+        return "HelmRelease"
+    return _CONFIG_MAPS.get(metadata.get("name", ""))
+
+
+def _is_helm_record(metadata: Object) -> bool:
+    """Whether name and label are those that Helm gives its records."""
+    owner = (metadata.get("labels") or {}).get("owner")
+    return owner == "helm" and _HELM_NAME.fullmatch(metadata.get("name", "")) is not None
+
+
+def _secret(obj: Object, metadata: Object) -> str | None:
+    type_ = obj.get("type")
+    if type_ == _HELM_TYPE and _HELM_NAME.fullmatch(metadata.get("name", "")):
+        return "HelmRelease"
+    return _SECRET_TYPES.get(type_) if isinstance(type_, str) else None
+
+
+def _service(obj: Object, metadata: Object) -> str | None:
+    here = (metadata.get("namespace"), metadata.get("name"))
+    return "ApiServerService" if here == ("default", "kubernetes") else None
+
+
+def _api_service(obj: Object, metadata: Object) -> str | None:
+    return "Automanaged" if _AUTOMANAGED in (metadata.get("labels") or {}) else None
+
+
+def _ip_address(obj: Object, metadata: Object) -> str | None:
+    manager = (metadata.get("labels") or {}).get(_MANAGED_BY)
+    return "IPAllocation" if manager == _IP_ALLOCATOR else None
+
+
+def _service_account(obj: Object, metadata: Object) -> str | None:
+    if metadata.get("name") != "default":
+        return None
+    rest = sanitize.sanitize_object(obj)
+    bare = rest.keys() <= {"apiVersion", "kind", "metadata"}
+    return "DefaultServiceAccount" if bare and rest["metadata"].keys() <= _NAME_FIELDS else None
+
+
+_NAME_FIELDS = {"name", "namespace"}
+_RULES = {
+    ("", "ConfigMap"): _config_map,
+    ("", "Secret"): _secret,
+    ("", "Service"): _service,
+    ("", "ServiceAccount"): _service_account,
+    ("apiregistration.k8s.io", "APIService"): _api_service,
+    ("networking.k8s.io", "IPAddress"): _ip_address,
+}

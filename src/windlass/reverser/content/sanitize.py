@@ -1,0 +1,151 @@
+"""Removes from a live object the fields that only its API server assigns.
+
+The input is never changed, the result shares what was not touched, and sanitizing is idempotent.
+The body goes by deny-list (only `status` and the fields of `sanitize_rules`), metadata by
+allow-list, because the rest of it belongs to the server. Group and kind are compared together: a
+custom kind called Service is not the core Service.
+
+`creationTimestamp: null` also goes from the metadata of embedded templates: serving it or not
+depends on the version of the API server, never on what a user applied. A template is what lies
+below a key named `template`, `jobTemplate`, `volumeClaimTemplates` and the like, and the `spec`
+of a kind named `...Template`. Objects without that text are recognized at the speed of the JSON
+encoder and not walked.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import orjson
+
+from windlass.objects.names import GVK, JSON, Object
+from windlass.reverser.content import sanitize_rules
+
+_DROPPED_PREFIXES = frozenset(
+    (
+        "kubectl.kubernetes.io",
+        "control-plane.alpha.kubernetes.io",
+        "deployment.kubernetes.io",
+        "windlass.dev",
+        "kustomize.toolkit.fluxcd.io",
+        "applyset.kubernetes.io",
+    )
+)
+_DROPPED_KEYS = frozenset(
+    (
+        "autoscaling.alpha.kubernetes.io/conditions",
+        "autoscaling.alpha.kubernetes.io/current-metrics",
+        "deprecated.daemonset.template.generation",
+        "endpoints.kubernetes.io/last-change-trigger-time",
+        "kubernetes.io/service-account.uid",
+        "reconcile.fluxcd.io/requestedAt",
+        "argocd.argoproj.io/tracking-id",
+        "argocd.argoproj.io/installation-id",
+    )
+)
+_NO_KEYS: frozenset[str] = frozenset()
+_NEVER_OWNED_GROUPS = frozenset(("rbac.authorization.k8s.io", "admissionregistration.k8s.io"))
+"""Groups whose objects say who may do what: an owner that anybody can name hides none."""
+
+
+def sanitize_object(obj: Object, gvk: GVK | None = None) -> Object:
+    """`obj` without what its server owns; `gvk` fills in the type where a list left it out."""
+    api_version = obj.get("apiVersion") or (gvk.api_version if gvk else "")
+    kind = obj.get("kind") or (gvk.kind if gvk else "")
+    type_ = (_group(api_version), kind)
+    source = obj.get("metadata")
+    metadata = source if isinstance(source, dict) else {}
+    result: Object = {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": _keep_metadata(metadata, type_),
+    }
+    for key, value in obj.items():
+        if key != "status" and key not in result:
+            result[key] = value
+    sanitize_rules.apply_kind_rule(type_, result, metadata)
+    strip_template_timestamps(type_, result)
+    return result
+
+
+def is_controller_owned(obj: Object) -> bool:
+    """True if a controller made this object and would make it again."""
+    if _group(obj.get("apiVersion")) in _NEVER_OWNED_GROUPS:
+        return False
+    owners = obj.get("metadata", {}).get("ownerReferences")
+    if not isinstance(owners, list):
+        return False
+    return any(isinstance(owner, dict) and owner.get("controller") is True for owner in owners)
+
+
+def _group(api_version: JSON) -> str:
+    text = api_version if isinstance(api_version, str) else ""
+    return text.rpartition("/")[0]
+
+
+def _keep_metadata(metadata: Object, type_: tuple[str, str]) -> Object:
+    kept: Object = {key: metadata[key] for key in ("name", "namespace") if key in metadata}
+    labels = _without_bookkeeping(
+        metadata.get("labels"), sanitize_rules.SERVER_LABELS.get(type_, _NO_KEYS)
+    )
+    annotations = _without_bookkeeping(
+        metadata.get("annotations"), sanitize_rules.SERVER_ANNOTATIONS.get(type_, _NO_KEYS)
+    )
+    if labels:
+        kept["labels"] = labels
+    if annotations:
+        kept["annotations"] = annotations
+    return kept
+
+
+def _without_bookkeeping(pairs: JSON, of_kind: frozenset[str]) -> Object | None:
+    if not isinstance(pairs, dict):
+        return None
+    return {
+        key: value
+        for key, value in pairs.items()
+        if key not in _DROPPED_KEYS
+        and key not in of_kind
+        and not ("/" in key and key.partition("/")[0] in _DROPPED_PREFIXES)
+    }
+
+
+_TIMESTAMP_FIELD = "creationTimestamp"
+_TIMESTAMP_MARKER = b'"creationTimestamp":null'
+
+
+def strip_template_timestamps(type_: tuple[str, str], result: Object) -> None:
+    """Changes the top level of `result` in place; what lies below is copied where it changes."""
+    if not _may_contain_timestamp(result):
+        return
+    embedding = type_[1].endswith("Template")
+    for key, value in result.items():
+        if key != "metadata":
+            result[key] = _strip_node(value, _is_template(key) or (embedding and key == "spec"))
+
+
+def _may_contain_timestamp(result: Object) -> bool:
+    try:
+        return _TIMESTAMP_MARKER in orjson.dumps(result)
+    except (TypeError, ValueError):
+        return True
+
+
+def _is_template(key: str) -> bool:
+    return key.endswith(("emplate", "emplates"))
+
+
+def _strip_node(node: JSON, template: bool) -> JSON:
+    """`node` itself where nothing changes below it, else a copy."""
+    if isinstance(node, list):
+        items = [_strip_node(item, template) for item in node]
+        return items if any(new is not old for new, old in zip(items, node, strict=True)) else node
+    if not isinstance(node, dict):
+        return node
+    fresh = {key: _strip_node(value, _is_template(key)) for key, value in node.items()}
+    metadata = fresh.get("metadata")
+    if template and isinstance(metadata, dict) and metadata.get(_TIMESTAMP_FIELD, "") is None:
+        fresh["metadata"] = {
+            key: value for key, value in metadata.items() if key != _TIMESTAMP_FIELD
+        }
+    return fresh if any(fresh[key] is not node[key] for key in node) else node

@@ -1,0 +1,167 @@
+"""Redacts the values of Secrets and other sensitive objects: a change shows, the value never does.
+
+`redact_object` replaces each value by `REDACTED(hmac:<16 hex>)`, a keyed digest over identity,
+key and value: equal values in two places differ, and neither content nor length shows.
+The placeholder is not base64 on purpose, so the API server refuses to apply such a file.
+
+Annotations are values too: deployment tools keep copies of the whole object in them, some
+compressed, so searching them for plaintext would miss it. Every annotation is replaced
+but the short ones of owners that are known to keep bookkeeping there
+(`READABLE_ANNOTATIONS`). Only sanitized objects come in here; kubectl's copy is dropped before,
+and refused here.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Iterable
+from hashlib import sha256
+
+import orjson
+
+from windlass.objects.names import GVR, JSON, Identity, Object
+
+_CORE_SECRETS = ("", "secrets")
+_VALUE_FIELDS = ("data", "stringData")
+_UNREDACTED_FIELDS = frozenset(("apiVersion", "kind", "metadata"))
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_DIGEST_DIGITS = 16
+_PLACEHOLDER = re.compile(r"REDACTED\(hmac:[0-9a-f]{16}\)")
+
+READABLE_ANNOTATIONS = ("meta.helm.sh/", "argocd.argoproj.io/", "*.fluxcd.io/", "cert-manager.io/")
+"""Prefixes of annotations whose short values stay; `*.` stands for every subdomain."""
+
+MAX_READABLE_BYTES = 256
+"""Bytes of an annotation value that bookkeeping needs at most; a copy of an object is longer."""
+
+PLACEHOLDER_KEY = "redacted-annotations"
+"""The data key that keeps a Secret with nothing but redacted annotations from being applied."""
+
+
+def is_sensitive(gvr: GVR, sensitive: frozenset[str]) -> bool:
+    """True for core Secrets and the types named in `sensitive` as `[group/]resource`."""
+    if (gvr.group, gvr.resource) == _CORE_SECRETS:
+        return True
+    name = f"{gvr.group}/{gvr.resource}" if gvr.group else gvr.resource
+    return name in sensitive
+
+
+def derive_destination_salt(mirror_salt: bytes, destination: str) -> bytes:
+    """The salt of one destination (`namespace/name`), so that digests differ between them."""
+    return _derive_key(mirror_salt, "destination", destination)
+
+
+def derive_digest_key(mirror_salt: bytes) -> bytes:
+    """The key under which digests of secret-like objects are kept in memory."""
+    return _derive_key(mirror_salt, "digest", "")
+
+
+def redact_object(
+    obj: Object, identity: Identity, salt: bytes, readable: Iterable[str] = READABLE_ANNOTATIONS
+) -> Object:
+    """A cleaned `obj` with every secret value replaced; the input is not changed."""
+    _refuse_copies(obj)
+    prefix = (identity.gvr.group, identity.gvr.resource, identity.namespace, identity.name)
+    shown = {**obj, "metadata": _redact_metadata(obj.get("metadata"), prefix, salt, readable)}
+    if (identity.gvr.group, identity.gvr.resource) == _CORE_SECRETS:
+        return _redact_secret(shown, obj, prefix, salt)
+    return {
+        key: value if key in _UNREDACTED_FIELDS else _redact_leaves(value, (*prefix, key), salt)
+        for key, value in shown.items()
+    }
+
+
+def is_readable(key: str, value: JSON, readable: Iterable[str] = READABLE_ANNOTATIONS) -> bool:
+    """Whether an annotation of a sensitive object may be shown as it is."""
+    if not isinstance(value, str) or len(value.encode()) > MAX_READABLE_BYTES:
+        return False
+    return any(_has_prefix(key, prefix) for prefix in readable)
+
+
+def reveals_plaintext(before: JSON, after: JSON) -> bool:
+    """Whether `before` shows in plain text a value that `after` redacts."""
+    if isinstance(after, dict):
+        known = before if isinstance(before, dict) else {}
+        return any(
+            reveals_plaintext(known[key], value) for key, value in after.items() if key in known
+        )
+    if isinstance(after, list):
+        items = before if isinstance(before, list) else []
+        return any(reveals_plaintext(old, new) for old, new in zip(items, after, strict=False))
+    return _is_placeholder(after) and before is not None and not _is_placeholder(before)
+
+
+def _is_placeholder(value: JSON) -> bool:
+    return isinstance(value, str) and _PLACEHOLDER.fullmatch(value) is not None
+
+
+def _has_prefix(key: str, prefix: str) -> bool:
+    if not prefix.startswith("*."):
+        return key.startswith(prefix)
+    domain, _, name = key.partition("/")
+    suffix, _, start = prefix[1:].partition("/")
+    return domain.endswith(suffix) and name.startswith(start)
+
+
+def _redact_secret(shown: Object, obj: Object, prefix: tuple[str, ...], salt: bytes) -> Object:
+    result = {
+        key: _redact_map(value, (*prefix, key), salt) if key in _VALUE_FIELDS else value
+        for key, value in shown.items()
+    }
+    if shown["metadata"] != obj.get("metadata") and not any(obj.get(key) for key in _VALUE_FIELDS):
+        # Without a value that is no base64 the file could be applied, digests and all.
+        place = (*prefix, "data", PLACEHOLDER_KEY)
+        result["data"] = {PLACEHOLDER_KEY: _placeholder("", place, salt)}
+    return result
+
+
+def _redact_metadata(
+    metadata: JSON, prefix: tuple[str, ...], salt: bytes, readable: Iterable[str]
+) -> JSON:
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    if not isinstance(metadata, dict) or not isinstance(annotations, dict):
+        return metadata
+    place = (*prefix, "metadata", "annotations")
+    shown = {
+        key: value
+        if is_readable(key, value, readable)
+        else _placeholder(value, (*place, key), salt)
+        for key, value in annotations.items()
+    }
+    return {**metadata, "annotations": shown}
+
+
+def _refuse_copies(obj: Object) -> None:
+    metadata = obj.get("metadata") or {}
+    if "managedFields" in metadata or _LAST_APPLIED in (metadata.get("annotations") or {}):
+        raise ValueError("only a cleaned object can be redacted")
+
+
+def _redact_map(values: JSON, place: tuple[str, ...], salt: bytes) -> JSON:
+    if not isinstance(values, dict):
+        return None if values is None else _placeholder(values, place, salt)
+    return {key: _placeholder(value, (*place, key), salt) for key, value in values.items()}
+
+
+def _redact_leaves(node: JSON, place: tuple[str, ...], salt: bytes) -> JSON:
+    if isinstance(node, dict):
+        return {key: _redact_leaves(item, (*place, key), salt) for key, item in node.items()}
+    if isinstance(node, list):
+        return [
+            _redact_leaves(item, (*place, str(position)), salt)
+            for position, item in enumerate(node)
+        ]
+    # A PIN or a seed is as secret as a text; null says only that there is no value.
+    return None if node is None else _placeholder(node, place, salt)
+
+
+def _placeholder(value: JSON, place: tuple[str, ...], salt: bytes) -> str:
+    said = orjson.dumps([*place, value], option=orjson.OPT_SORT_KEYS)
+    return f"REDACTED(hmac:{hmac.new(salt, said, sha256).hexdigest()[:_DIGEST_DIGITS]})"
+
+
+def _derive_key(mirror_salt: bytes, purpose: str, of: str) -> bytes:
+    return hmac.new(mirror_salt, f"windlass mirror {purpose}\0{of}".encode(), sha256).digest()

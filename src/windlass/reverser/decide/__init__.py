@@ -1,1 +1,0 @@
-"""Every decision of the reverser, free of I/O."""

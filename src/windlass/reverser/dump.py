@@ -1,0 +1,272 @@
+"""One complete dump of a cluster into a local directory, with the rights of the caller.
+
+Run by `windlass mirror`. Sanitizing, emitter, layout and redaction are the operator's, so a dump
+and a mirror of one cluster hold the same bytes but for the salt of redacted values. The same
+rules hold: a type that may not be listed is reported and left alone, a file is removed only
+after a complete list and only if it is ours, an empty list must be confirmed object by object,
+and files from before our claim stay. A second run over an unchanged cluster writes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from windlass.base.errors import WindlassError
+from windlass.base.safe_directory import SafeDirectory
+from windlass.kube import discovery
+from windlass.kube.api import Api
+from windlass.kube.errors import ApiError
+from windlass.objects import yaml_emitter, yaml_reader
+from windlass.objects.names import Identity, Key, Object
+from windlass.reverser.content import file_paths
+from windlass.reverser.content.clean_object import CleanObject, ObjectReader, UnreadableLiveObject
+from windlass.reverser.publish import folder_claim, orphans, path_ownership
+from windlass.reverser.selection import rules
+from windlass.reverser.selection.rules import RuleItem, RuleResolution, SelectedScope, SelectionRule
+from windlass.reverser.selection.type_catalog import TypeCatalog
+from windlass.reverser.watch import catalog_refresher
+from windlass.telemetry.reasons import SkipReason
+
+DESTINATION = "local/mirror"
+_MAX_FILE_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class DumpSelection:
+    """What to dump; no namespaces means all of them, with the cluster-scoped types."""
+
+    namespaces: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    exclude: frozenset[str] = frozenset()
+    everything: bool = False
+    include_owned: bool = False
+
+
+@dataclass(slots=True)
+class DumpDiff:
+    """What a dump changes, or would change."""
+
+    created: list[str] = field(default_factory=list)
+    updated: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    unchanged: int = 0
+    skipped: dict[str, int] = field(default_factory=dict)
+    unread: list[str] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.created or self.updated or self.removed)
+
+    def skip(self, reason: SkipReason) -> None:
+        self.skipped[reason] = self.skipped.get(reason, 0) + 1
+
+
+def select_scopes(choice: DumpSelection, served: TypeCatalog) -> list[SelectedScope]:
+    """The scopes of a choice: rules as a user could have written them."""
+    found: list[SelectedScope] = []
+    for namespace in choice.namespaces or ("",):
+        kinds: tuple[rules.TypeScope, ...] = (
+            ("Namespaced",) if namespace else ("Namespaced", "Cluster")
+        )
+        items = tuple(item for kind in kinds for item in _rule_items(choice, kind))
+        rule = SelectionRule(
+            key=Key(namespace, "mirror"),
+            kind="WatchRule" if namespace else "ClusterWatchRule",
+            namespace=namespace,
+            destination=Key("local", "mirror"),
+            items=items,
+        )
+        resolved: RuleResolution = rules.resolve(
+            rule, served, watch_all=choice.everything, excluded=choice.exclude
+        )
+        found += resolved.scopes
+    return found
+
+
+def _refuse_unknown(choice: DumpSelection, chosen: list[SelectedScope]) -> None:
+    """A type that somebody names and that cannot be dumped is a mistake, not an empty dump."""
+    found = {name for one in chosen for name in (one.gvr.resource, _qualified_name(one))}
+    unknown = [entry for entry in choice.include if entry.lower() not in found]
+    if unknown:
+        where = " with a namespace" if choice.namespaces else ""
+        raise WindlassError(
+            "NotServed",
+            f"--include {unknown[0]}: no such type{where} can be mirrored from this cluster; "
+            "say [group/]resource as in `kubectl api-resources`",
+        )
+
+
+def _qualified_name(one: SelectedScope) -> str:
+    return f"{one.gvr.group}/{one.gvr.resource}"
+
+
+def _rule_items(choice: DumpSelection, scope: rules.TypeScope) -> list[RuleItem]:
+    base = RuleItem(include_owned=choice.include_owned, scope=scope)
+    if not choice.include:
+        named = (RuleItem(resources=("namespaces",), scope=scope),) if choice.everything else ()
+        return [base, *named]
+    items = []
+    for entry in choice.include:
+        group, slash, resource = entry.rpartition("/")
+        items.append(
+            RuleItem(
+                api_groups=(group,) if slash else None,
+                resources=(resource,),
+                include_owned=choice.include_owned,
+                scope=scope,
+            )
+        )
+    return items
+
+
+@dataclass(slots=True)
+class _ScopeListing:
+    """What the list of one scope held."""
+
+    items: int = 0
+    live: set[str] = field(default_factory=set)
+    nameless: bool = False
+
+
+class Dump:
+    """A running dump into `below`; `writes` is off for a dry run."""
+
+    def __init__(
+        self,
+        api: Api,
+        below: SafeDirectory,
+        lens: ObjectReader,
+        *,
+        salt: bytes,
+        cluster_uid: str,
+        writes: bool,
+        prunes: bool,
+        progress: Callable[[str], None],
+    ) -> None:
+        self._api = api
+        self._below = below
+        self._lens = lens
+        self._salt = salt
+        self._claim = folder_claim.FolderClaim(cluster_uid, DESTINATION, yaml_emitter.EMITTER)
+        self._writes = writes
+        self._prunes = prunes
+        self._progress = progress
+        self._claimed = False
+        self.difference = DumpDiff()
+
+    async def run(self, choice: DumpSelection) -> DumpDiff:
+        """Dump what `choice` names; FolderClaimed if the directory is somebody else's."""
+        served = catalog_refresher.build_catalog(await discovery.discover(self._api))
+        kinds = {one.gvr: one.kind for one in served.types}
+        chosen = select_scopes(choice, served)
+        _refuse_unknown(choice, chosen)
+        await asyncio.to_thread(self._take_claim)
+        for number, selection in enumerate(chosen, start=1):
+            where = f" in {selection.namespace}" if selection.namespace else ""
+            self._progress(f"[{number}/{len(chosen)}] {selection.gvr}{where}")
+            await self._scope(selection, kinds[selection.gvr])
+        return self.difference
+
+    def _take_claim(self) -> None:
+        content = self._below.read(folder_claim.FILE_NAME, limit=_MAX_FILE_BYTES)
+        try:
+            found = folder_claim.parse_claim(content) if content is not None else None
+        except folder_claim.ClaimUnreadable as error:
+            text = f"{error}; remove the file if the directory may be used"
+            raise WindlassError("FolderClaimed", text) from error
+        verdict = folder_claim.judge_claim(found, self._claim, existing_destinations=frozenset())
+        if isinstance(verdict, folder_claim.ForeignClaim):
+            raise WindlassError("FolderClaimed", verdict.message)
+        self._claimed = not isinstance(verdict, folder_claim.Unclaimed)
+        if self._writes and verdict != folder_claim.OwnClaim(outdated=False):
+            self._below.write(folder_claim.FILE_NAME, folder_claim.render_claim(self._claim))
+
+    async def _scope(self, selection: SelectedScope, kind: str) -> None:
+        seen = _ScopeListing()
+        try:
+            async for page in self._api.pages(selection.gvr, selection.namespace):
+                for raw in page.items:
+                    await asyncio.to_thread(self._object, selection, kind, raw, seen)
+        except ApiError as error:
+            self.difference.unread.append(f"{selection.gvr}: {error.message}")
+            return
+        if seen.nameless:
+            self.difference.unread.append(f"{selection.gvr}: an object without a readable name")
+        elif self._prunes and self._claimed:
+            await self._prune(selection, kind, seen)
+
+    def _object(self, selection: SelectedScope, kind: str, raw: bytes, seen: _ScopeListing) -> None:
+        """Bring one file up to date, and note which path is alive because of it."""
+        seen.items += 1
+        sighting = self._lens.look(selection.gvr, kind, raw)
+        if isinstance(sighting, UnreadableLiveObject):
+            self.difference.skip(SkipReason.UNDECODABLE)
+            if sighting.identity is None:
+                seen.nameless = True
+            else:
+                seen.live.add(file_paths.object_path(sighting.identity))
+            return
+        reason = sighting.unwanted(include_owned=selection.include_owned)
+        if reason is None and sighting.terminating:
+            reason = SkipReason.TERMINATING
+        if reason is not None:
+            self.difference.skip(reason)
+            return
+        path = file_paths.object_path(sighting.identity)
+        seen.live.add(path)
+        self._file(path, sighting, kind)
+
+    def _file(self, path: str, sighting: CleanObject, kind: str) -> None:
+        identity = sighting.identity
+        content = yaml_emitter.emit(self._lens.protected(sighting.cleaned, identity, self._salt))
+        try:
+            present = self._below.read(path, limit=_MAX_FILE_BYTES)
+        except IsADirectoryError:
+            self.difference.skip(SkipReason.PATH_OCCUPIED)
+            return
+        if present == content:
+            self.difference.unchanged += 1
+            return
+        foreign = present is not None and not path_ownership.holds_identity(
+            _parse_object(present), identity, kind
+        )
+        if foreign and not self._claimed:
+            self.difference.skip(SkipReason.PATH_OCCUPIED)
+            return
+        changed = self.difference.created if present is None else self.difference.updated
+        changed.append(path)
+        if self._writes:
+            self._below.write(path, content)
+
+    async def _prune(self, selection: SelectedScope, kind: str, seen: _ScopeListing) -> None:
+        """Remove files of the scope whose object is gone, if they are ours by content."""
+        orphans = await asyncio.to_thread(self._orphans, selection, kind, seen.live)
+        for path, identity in orphans.items():
+            if seen.items == 0 and not await self._gone(identity):
+                continue
+            self.difference.removed.append(path)
+            if self._writes:
+                await asyncio.to_thread(self._below.remove, path)
+
+    def _orphans(self, selection: SelectedScope, kind: str, live: set[str]) -> dict[str, Identity]:
+        gvr, found = selection.gvr, {}
+        folder = file_paths.scope_folder("", gvr, selection.namespace).strip("/")
+        for path in sorted(set(self._below.files(folder)) - live):
+            content = _parse_object(self._below.read(path, limit=_MAX_FILE_BYTES))
+            identity = path_ownership.stored_identity(content, gvr, kind)
+            if identity is not None and file_paths.object_path(identity) == path:
+                found[path] = identity
+        return found
+
+    async def _gone(self, identity: Identity) -> bool:
+        await asyncio.sleep(orphans.CONFIRM_INTERVAL_SECONDS)
+        return await orphans.confirm_deleted(self._api, identity)
+
+
+def _parse_object(content: bytes | None) -> Object | None:
+    try:
+        value = yaml_reader.read(content or b"")
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None

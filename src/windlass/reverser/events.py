@@ -1,0 +1,80 @@
+"""Kubernetes Events of a GitDestination that are not caused by a condition change.
+
+The mirror and the branch workers build them here; `event_queue` records each once per
+transition.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from windlass.objects.names import Identity
+from windlass.runtime.outcome import OutcomeEvent
+from windlass.telemetry.reasons import EventReason
+
+_MAX_NAMED = 3
+
+
+def push_events(
+    branch: str, folder: str, *, creates: bool, claims: bool
+) -> tuple[OutcomeEvent, ...]:
+    """What an acknowledged push did beside bringing files."""
+    found = []
+    if creates:
+        text = f"branch {branch} was made"
+        found.append(OutcomeEvent("Normal", EventReason.BRANCH_CREATED, text))
+    if claims:
+        text = f"folder {folder} of branch {branch} belongs to this destination now"
+        found.append(OutcomeEvent("Normal", EventReason.DESTINATION_CLAIMED, text))
+    return tuple(found)
+
+
+def history_rewritten(branch: str, tip: str, lost: str) -> OutcomeEvent:
+    """The server's history no longer holds what we pushed."""
+    return OutcomeEvent(
+        "Warning",
+        EventReason.REMOTE_REWOUND,
+        f"branch {branch} was rewritten: {tip[:8]} does not descend from {lost[:8]}, which was "
+        "pushed last; what is missing is written again on top of it",
+    )
+
+
+def destination_moved(branch: str, folder: str, remote: str) -> OutcomeEvent:
+    """A destination writes somewhere else from now on."""
+    return OutcomeEvent(
+        "Normal",
+        EventReason.DESTINATION_MOVED,
+        f"folder {folder} of branch {branch} on {remote} is no longer written; what it holds "
+        "stays there as it is",
+    )
+
+
+def type_forbidden(scope: str, why: str) -> OutcomeEvent:
+    """Objects that we may not list or watch."""
+    return OutcomeEvent(
+        "Warning",
+        EventReason.TYPE_FORBIDDEN,
+        f"{scope} may not be read: {why}; its files stay as they are until it may",
+    )
+
+
+def object_undecodable(identity: Identity, why: str) -> OutcomeEvent:
+    """An object that cannot be read without guessing."""
+    return OutcomeEvent(
+        "Warning",
+        EventReason.OBJECT_UNDECODABLE,
+        f"{identity} cannot be read: {why}; its file stays as it is until it can",
+    )
+
+
+def secrets_exposed(identities: tuple[Identity, ...]) -> OutcomeEvent:
+    """Files in Git that show values which are redacted from now on."""
+    named = ", ".join(map(str, identities[:_MAX_NAMED]))
+    more = len(identities) - _MAX_NAMED
+    return OutcomeEvent(
+        "Warning",
+        EventReason.SECRETS_EXPOSED,
+        f"{named}{f' and {more} more' if more > 0 else ''}: the file in Git held values in plain "
+        "text; they are redacted from the next commit on, but earlier history keeps them: change "
+        "the values, then rewrite the history if others can read it",
+    )

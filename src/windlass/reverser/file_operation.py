@@ -1,0 +1,64 @@
+"""The operation that a change performs on a file in Git: CREATE, UPDATE or DELETE.
+
+The operation comes from the state of the file, never from the type of a watch event
+(RUL-7), so masks mean the same live, after a relist and after a restart:
+
+| file | object | bytes | operation |
+|---|---|---|---|
+| absent | live | any | CREATE |
+| present | live | different | UPDATE |
+| present | live | same | none |
+| present | gone | any | DELETE |
+| absent | gone | any | none |
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from typing import Literal
+
+from windlass.telemetry.reasons import SkipReason
+
+Operation = Literal["CREATE", "UPDATE", "DELETE"]
+OPERATIONS: tuple[Operation, ...] = ("CREATE", "UPDATE", "DELETE")
+
+PruneMode = Literal["Always", "OnEvent", "Never"]
+"""SNP-6: which removals are done; inferred ones are those that nobody observed."""
+
+
+def decide_operation(*, index_has: bool, same: bool, live: bool) -> Operation | None:
+    """RUL-7: the operation by the table above; None means that Git is right already."""
+    if not live:
+        return "DELETE" if index_has else None
+    if not index_has:
+        return "CREATE"
+    return None if same else "UPDATE"
+
+
+def operation_between(before: str | None, after: str | None) -> Operation | None:
+    """RUL-7 for blob ids, where None means no file."""
+    return decide_operation(
+        index_has=before is not None, same=before == after, live=after is not None
+    )
+
+
+def skip_reason(
+    done: Operation | None,
+    mask: AbstractSet[Operation],
+    *,
+    prune: PruneMode = "Always",
+    observed: bool = True,
+) -> SkipReason | None:
+    """Why a transition is not written (RUL-7, SNP-6); None means write it.
+
+    `observed` says that the watch saw it happen.
+    """
+    if done is None:
+        return SkipReason.STATUS_ONLY
+    if done not in mask:
+        return SkipReason.OPERATION_MASKED
+    if done == "DELETE" and not (prune == "Always" or (prune == "OnEvent" and observed)):
+        return SkipReason.PRUNE_RETAINED
+    return None

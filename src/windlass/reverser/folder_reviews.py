@@ -1,0 +1,206 @@
+"""Requests the removal of files that no rule covers any more (SNP-7).
+
+Level-triggered: after every change, what the rules of a destination cover now is compared
+with what they covered when its folder was last reviewed. A difference that lasts makes the
+worker review the folder; a short one does not, such as a rule that is replaced, or rules that
+are deleted together with their destination.
+
+A rule that disappeared from the cache is confirmed by name before it counts as deleted, and no
+rules at all count only if a second list agrees, because an empty answer alone proves nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+
+from windlass.api.kinds import registry
+from windlass.base.clock import Clock
+from windlass.kube.api import Api
+from windlass.kube.errors import ApiError
+from windlass.objects.names import Key
+from windlass.reverser.object_cache import ReverserCache, RuleReference
+from windlass.reverser.publish.file_update import FolderReview
+from windlass.reverser.publish.folder import Folder
+from windlass.reverser.selection.rule_coverage import CompiledRule, RuleCoverage
+from windlass.reverser.selection.type_catalog import TypeCatalog
+from windlass.reverser.watch.mirror import Mirror
+
+_DEBOUNCE_SECONDS = 0.1
+_STABLE_SECONDS = 2.0
+"""How long a difference must stand before files go because of it."""
+
+
+class FolderReviews:
+    """What the rules of each destination cover, and who has to look at its folder again."""
+
+    def __init__(
+        self,
+        api: Api,
+        cache: ReverserCache,
+        mirror: Mirror,
+        catalogue: Callable[[], TypeCatalog | None],
+        clock: Clock,
+        *,
+        watch_all: bool,
+        excluded: frozenset[str],
+        grace_seconds: float,
+    ) -> None:
+        self._api = api
+        self._cache = cache
+        self._mirror = mirror
+        self._catalogue = catalogue
+        self._clock = clock
+        self._watch_all = watch_all
+        self._excluded = excluded
+        self._grace = timedelta(seconds=grace_seconds)
+        self._compiled: dict[tuple[str, Key], CompiledRule] = {}
+        self._since: dict[Key, tuple[RuleCoverage, float]] = {}
+        self._had_rules = False
+        self._changed = asyncio.Event()
+
+    # ---- what the controllers say
+
+    def compiled(self, kind: str, key: Key, rule: CompiledRule) -> None:
+        """A rule was understood."""
+        self._compiled[kind, key] = rule
+        self._changed.set()
+
+    def knows(self, kind: str, key: Key) -> bool:
+        """Whether a rule was understood when it was last looked at."""
+        return (kind, key) in self._compiled
+
+    def forget(self, kind: str, key: Key) -> None:
+        """A rule was deleted, or is broken; the cache tells which."""
+        self._compiled.pop((kind, key), None)
+        self._changed.set()
+
+    def news(self, destination: Key) -> None:
+        """A folder may have been opened or read again, or the last of its scopes was seen."""
+        folder = self._mirror.folder(destination)
+        if folder is None:
+            return
+        known = folder.reviewed
+        if known is None or known.settled != (not self._mirror.unseen(destination)):
+            self._changed.set()
+
+    # ---- the loop
+
+    async def run(self) -> None:
+        """Look after every change, and when one has lasted, until cancelled."""
+        due: float | None = None
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(due):
+                    await self._changed.wait()
+            await asyncio.sleep(_DEBOUNCE_SECONDS)
+            self._changed.clear()
+            due = self._look()
+
+    def _look(self) -> float | None:
+        """Ask for the reviews that are due; the seconds until the next one may be."""
+        rules = self._rules()
+        pairs = [(worker, pair[1]) for worker in self._mirror.workers for pair in worker.folders()]
+        present = {folder.target.key for _, folder in pairs}
+        self._since = {key: row for key, row in self._since.items() if key in present}
+        later: list[float] = []
+        for worker, folder in pairs:
+            selected = self._covered(folder, rules)
+            if selected is None or selected == folder.reviewed:
+                continue
+            left = self._unripe_seconds(folder.target.key, selected)
+            if left > 0:
+                later.append(left)
+            else:
+                folder.reviewed = selected
+                worker.sweep(folder, FolderReview())
+        ages = (self._young_seconds(folder) for _, folder in pairs)
+        return min([*later, *(left for left in ages if left > 0)], default=None)
+
+    def _unripe_seconds(self, destination: Key, selected: RuleCoverage) -> float:
+        now = self._clock.monotonic()
+        known = self._since.get(destination)
+        if known is None or known[0] != selected:
+            known = self._since[destination] = (selected, now)
+        return known[1] + _STABLE_SECONDS - now
+
+    def _young_seconds(self, folder: Folder) -> float:
+        """How long a destination may still wait for its rules."""
+        if not folder.target.created:
+            return 0.0
+        age = self._clock.now() - datetime.fromisoformat(folder.target.created)
+        return (self._grace - age).total_seconds()
+
+    # ---- what workers ask
+
+    async def selected(self, destination: Key) -> RuleCoverage | None:
+        """What the review of a folder goes by; None if that changed meanwhile, or is in doubt."""
+        folder = self._mirror.folder(destination)
+        if folder is None:
+            return None
+        found = self._covered(folder, self._rules())
+        if found is None or found != folder.reviewed:
+            return None
+        if self._had_rules or await self._are_there_none():
+            return found
+        folder.reviewed = None
+        self._since.pop(destination, None)
+        self._changed.set()
+        return None
+
+    def _rules(self) -> tuple[RuleReference, ...]:
+        """Every rule, those too that the cache lost and that nobody confirmed to be deleted."""
+        listed = tuple(self._cache.named())
+        present = {(rule.kind, rule.key) for rule in listed}
+        lost = (
+            RuleReference(kind, key, known.generation, known.rule.destination)
+            for (kind, key), known in self._compiled.items()
+            if (kind, key) not in present
+        )
+        return (*listed, *lost)
+
+    def _covered(self, folder: Folder, rules: Iterable[RuleReference]) -> RuleCoverage | None:
+        catalogue, destination = self._catalogue(), folder.target.key
+        if catalogue is None or not folder.is_open or not self._cache.complete:
+            return None
+        known: list[CompiledRule] = []
+        unsure: set[str] = set()
+        blind = False
+        for rule in rules:
+            self._had_rules = True
+            found = self._compiled.get((rule.kind, rule.key))
+            if found is not None and found.generation == rule.generation:
+                known += [found] if rule.destination == destination else []
+            elif self._may_mean(rule.destination, destination):
+                blind |= rule.destination is None or rule.kind == "ClusterWatchRule"
+                unsure.add(rule.key.namespace)
+        return RuleCoverage(
+            compiled=tuple(known),
+            catalogue=catalogue,
+            unsure=frozenset(unsure),
+            blind=blind,
+            settled=not self._mirror.unseen(destination),
+            grown=self._young_seconds(folder) <= 0,
+            watch_all=self._watch_all,
+            excluded=self._excluded,
+        )
+
+    def _may_mean(self, named: Key | None, destination: Key) -> bool:
+        """Whether a broken rule may be one of this destination; a mistyped name may be any."""
+        if named is None or named == destination:
+            return True
+        mistyped = self._cache.destinations.get(named) is None
+        return mistyped and named.namespace == destination.namespace
+
+    async def _are_there_none(self) -> bool:
+        """Whether a list of its own confirms that there is no rule at all."""
+        try:
+            for gvr in (registry.WATCH_RULES, registry.CLUSTER_WATCH_RULES):
+                async for page in self._api.pages(gvr, ""):
+                    if page.items:
+                        return False
+        except ApiError:
+            return False
+        return True

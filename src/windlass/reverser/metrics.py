@@ -1,0 +1,137 @@
+"""Updates the reverser's metrics and writes the audit log line of each push.
+
+Called from the mirror, the workers and the reconcilers; an update costs one integer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from weakref import WeakKeyDictionary
+
+import structlog
+
+from windlass.objects.names import Identity, Key
+from windlass.reverser.attribution.record_join import AuthorVerdict
+from windlass.reverser.publish.commit_plan import PlannedCommit
+from windlass.reverser.publish.publisher import Delivery
+from windlass.reverser.watch.stream import Stream
+from windlass.runtime.controller import ReconcileResult
+from windlass.telemetry.reasons import SkipReason
+from windlass.telemetry.reverser import ReverserMetrics
+
+_log = structlog.get_logger(__name__)
+
+
+class MirrorMetrics:
+    """The reverser's side of the metrics table; costs integers per event."""
+
+    def __init__(self, metrics: ReverserMetrics) -> None:
+        self.metrics = metrics
+        self._restarts: WeakKeyDictionary[Stream, Counter[str]] = WeakKeyDictionary()
+
+    def counted(self, kind: str) -> None:
+        if kind == "duplicate":
+            self.metrics.watch_duplicates_skipped.inc()
+        elif kind == "scanned":
+            self.metrics.objects_scanned.inc()
+        else:
+            self.metrics.events_processed.inc(kind)
+
+    def skipped(self, identity: Identity | None, reason: SkipReason) -> None:
+        self.metrics.skips.inc(reason)
+        if reason in (SkipReason.UNDECODABLE, SkipReason.PATH_OCCUPIED):
+            _log.warning("object left out", identifier=str(identity), reason=reason)
+
+    def stream(self, stream: Stream) -> None:
+        """Tell what changed about a stream since it was last looked at."""
+        known = self._restarts.setdefault(stream, Counter())
+        for reason, count in stream.restarts.items():
+            if count > known[reason]:
+                self.metrics.watch_restarts.inc(reason, amount=count - known[reason])
+                known[reason] = count
+        if stream.state == "incomplete":
+            self.metrics.snapshot_incomplete.inc("abandoned")
+        if stream.snapshot_seconds is not None:
+            self.metrics.snapshot_seconds.observe(stream.snapshot_seconds)
+            stream.snapshot_seconds = None
+        _log.debug("stream", scope=str(stream.scope), state=stream.state, message=stream.message)
+
+    def judged(self, verdict: AuthorVerdict) -> None:
+        if verdict.actor is not None:
+            self.metrics.enrich_hits.inc(verdict.tier)
+        else:
+            self.metrics.enrich_misses.inc(verdict.reason)
+
+    def raced(self) -> None:
+        self.metrics.rebase_retries.inc()
+
+    def took(self, seconds: float) -> None:
+        """One acknowledged push, of all folders in it."""
+        self.metrics.git_push_duration.observe(seconds)
+
+    def destination(self, key: Key, *, reachable: bool, synced: bool) -> None:
+        self.metrics.remote_reachable.set(reachable, key.namespace, key.name)
+        self.metrics.sync_complete.set(synced, key.namespace, key.name)
+
+    def forget_destination(self, key: Key) -> None:
+        self.metrics.forget_destination(key.namespace, key.name)
+
+    def folder_claimed(self) -> None:
+        self.metrics.marker_conflicts.inc()
+
+    def folder_overlaps(self) -> None:
+        self.metrics.ownership_conflicts.inc()
+
+    def git_ended(self, operation: str, result: str) -> None:
+        """One git child, by what it was asked for and how it ended."""
+        self.metrics.git_operations.inc(operation, result)
+
+    def passed(self, passed: ReconcileResult) -> None:
+        self.metrics.reconciles.inc(passed.controller, passed.result)
+        self.metrics.reconcile_seconds.observe(passed.seconds, passed.controller)
+
+    def pushed(self, delivery: Delivery) -> None:
+        """One folder's part of an acknowledged push; this log line is the audit record."""
+        built, written = delivery.built, delivery.written
+        self.metrics.event_to_push.observe(delivery.lag_seconds)
+        for commit in written.commits:
+            self._commit(commit)
+        changes = [change for commit in written.commits for change in commit.changes]
+        _log.info(
+            "pushed",
+            capability="reverser",
+            destination=str(written.folder.target.key),
+            remote=written.folder.target.remote.display,
+            branch=written.folder.target.branch,
+            old=built.base,
+            new=built.tip,
+            commits=len(written.commits),
+            files=len(written.edits),
+            bytes=sum(change.size for change in changes),
+            scopes=sorted({str(change.identity.gvr) for change in changes}),
+            authors=sorted({commit.author.name for commit in written.commits}),
+            tiers=sorted({commit.tier for commit in written.commits}),
+            seconds=round(delivery.lag_seconds, 3),
+            push_seconds=round(delivery.push_seconds, 3),
+        )
+
+    def _commit(self, commit: PlannedCommit) -> None:
+        kind = _author_kind(commit)
+        self.metrics.commits.inc(kind)
+        self.metrics.commit_bytes.inc(kind, amount=sum(change.size for change in commit.changes))
+        for change in commit.changes:
+            if change.op == "DELETE":
+                inferred = commit.tier == "sync"
+                self.metrics.files_deleted.inc("inferred" if inferred else "event")
+                if inferred:
+                    self.metrics.inferred_deletes.inc()
+            else:
+                self.metrics.objects_written.inc(change.op)
+
+
+def _author_kind(commit: PlannedCommit) -> str:
+    if commit.tier == "sync":
+        return "committer"
+    if commit.tier == "unresolved":
+        return "unresolved"
+    return "serviceaccount" if commit.user.startswith("system:serviceaccount:") else "user"

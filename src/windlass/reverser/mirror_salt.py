@@ -1,0 +1,57 @@
+"""The mirror salt Secret: 32 random bytes, created once, kept in the install namespace.
+
+Everything that must tell equal from different without showing content is keyed with it.
+It is never mirrored and never logged. Apart from `content` because it is the only I/O of it.
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+
+from windlass.api.install.installation import Installation
+from windlass.base.errors import Fatal
+from windlass.kube.api import Api
+from windlass.kube.errors import AlreadyExists, NotFound
+from windlass.objects.names import GVR, Object
+
+SECRETS = GVR("", "v1", "secrets")
+BYTES = 32
+_KEY = "salt"
+_MANAGER = "windlass-reverser"
+
+
+async def ensure_salt(api: Api, install: Installation) -> bytes:
+    """The salt of this installation; the first to ask makes it."""
+    try:
+        return _decode_salt(await api.get(SECRETS, install.salt_secret, install.namespace))
+    except NotFound:
+        pass
+    try:
+        return _decode_salt(await api.create(SECRETS, _new_secret(install), field_manager=_MANAGER))
+    except AlreadyExists:
+        return _decode_salt(await api.get(SECRETS, install.salt_secret, install.namespace))
+
+
+def _new_secret(install: Installation) -> Object:
+    salt = base64.b64encode(secrets.token_bytes(BYTES)).decode()
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": install.salt_secret, "namespace": install.namespace},
+        "type": "Opaque",
+        "immutable": True,
+        "data": {_KEY: salt},
+    }
+
+
+def _decode_salt(secret: Object) -> bytes:
+    found = base64.b64decode((secret.get("data") or {}).get(_KEY, ""))
+    if len(found) != BYTES:
+        metadata = secret["metadata"]
+        raise Fatal(
+            "SaltInvalid",
+            f"Secret {metadata['namespace']}/{metadata['name']} does not hold {BYTES} bytes under "
+            f"{_KEY}; restore it, or delete it to have all Secret files redacted anew",
+        )
+    return found

@@ -1,0 +1,149 @@
+"""Informer cache of the reverser's four custom resources, decoded on use.
+
+Read by every reconciler. An object that does not decode counts as absent for everyone but its
+own reconcile, which reports the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import msgspec
+from msgspec import Struct
+
+from windlass.api.kinds.gitdestination import GitDestination
+from windlass.api.kinds.gitrepoconfig import GitRepoConfig
+from windlass.api.kinds.watchrules import ClusterWatchRule, WatchRule
+from windlass.base.errors import Stalled
+from windlass.objects.names import Key
+from windlass.runtime.informer import Informer
+
+RuleObject = WatchRule | ClusterWatchRule
+
+
+class _DestinationRef(Struct, frozen=True):
+    name: str
+    namespace: str = ""
+
+
+class _RuleSpec(Struct, frozen=True, rename="camel"):
+    destination_ref: _DestinationRef
+
+
+class _RuleMetadata(Struct, frozen=True):
+    generation: int
+
+
+class _PartialRule(Struct, frozen=True):
+    """What tells whose a rule is, and whether it changed; readable also of a broken rule."""
+
+    metadata: _RuleMetadata
+    spec: _RuleSpec
+
+
+@dataclass(frozen=True, slots=True)
+class RuleReference:
+    """A rule and whose it is; no destination if it does not say that readably."""
+
+    kind: str
+    key: Key
+    generation: int
+    destination: Key | None
+
+
+_PARTIAL_RULE_DECODER = msgspec.json.Decoder(_PartialRule)
+
+
+@dataclass(frozen=True, slots=True)
+class ReverserCache:
+    """Four kinds; what does not decode counts as absent for everyone but its own pass."""
+
+    repositories: Informer
+    destinations: Informer
+    watch_rules: Informer
+    cluster_watch_rules: Informer
+
+    def informers(self) -> tuple[Informer, ...]:
+        return (
+            self.repositories,
+            self.destinations,
+            self.watch_rules,
+            self.cluster_watch_rules,
+        )
+
+    @property
+    def complete(self) -> bool:
+        return all(informer.synced.is_set() for informer in self.informers())
+
+    def repository(self, key: Key) -> GitRepoConfig | None:
+        raw = self.repositories.get(key)
+        try:
+            return GitRepoConfig.decode(raw) if raw is not None else None
+        except Stalled:
+            return None
+
+    def destination(self, key: Key) -> GitDestination | None:
+        raw = self.destinations.get(key)
+        try:
+            return GitDestination.decode(raw) if raw is not None else None
+        except Stalled:
+            return None
+
+    def destinations_of(self, repository: Key) -> Iterator[Key]:
+        """Destinations that name a repository."""
+        for key in tuple(self.destinations.keys()):
+            found = self.destination(key)
+            if found is not None and repository_key(found) == repository:
+                yield key
+
+    def rules_of(self, destination: Key) -> Iterator[tuple[str, Key]]:
+        """Rules that name a destination, with their kind."""
+        for kind, key, rule in self._rules():
+            if destination_key(rule) == destination:
+                yield kind, key
+
+    def named(self) -> Iterator[RuleReference]:
+        """Every rule, also those that do not decode."""
+        for kind, informer in (
+            ("WatchRule", self.watch_rules),
+            ("ClusterWatchRule", self.cluster_watch_rules),
+        ):
+            for key in tuple(informer.keys()):
+                raw = informer.get(key)
+                if raw is not None:
+                    yield RuleReference(kind, key, *_read_partial_rule(raw, key))
+
+    def _rules(self) -> Iterable[tuple[str, Key, RuleObject]]:
+        for kind, informer, decode in (
+            ("WatchRule", self.watch_rules, WatchRule.decode),
+            ("ClusterWatchRule", self.cluster_watch_rules, ClusterWatchRule.decode),
+        ):
+            for key in tuple(informer.keys()):
+                raw = informer.get(key)
+                try:
+                    if raw is not None:
+                        yield kind, key, decode(raw)
+                except Stalled:
+                    continue
+
+
+def _read_partial_rule(raw: bytes, key: Key) -> tuple[int, Key | None]:
+    try:
+        found = _PARTIAL_RULE_DECODER.decode(raw)
+    except msgspec.MsgspecError:
+        return 0, None
+    ref = found.spec.destination_ref
+    return found.metadata.generation, Key(ref.namespace or key.namespace, ref.name)
+
+
+def repository_key(destination: GitDestination) -> Key:
+    """The repository that a destination names."""
+    ref = destination.spec.repo_ref
+    return Key(ref.namespace_from(destination.metadata.namespace), ref.name)
+
+
+def destination_key(rule: RuleObject) -> Key:
+    """The destination that a rule names."""
+    ref = rule.spec.destination_ref
+    return Key(ref.namespace_from(rule.metadata.namespace), ref.name)

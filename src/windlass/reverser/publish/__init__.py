@@ -1,0 +1,1 @@
+"""From file updates to commits on a remote branch: one worker per branch."""

@@ -1,0 +1,78 @@
+"""Builds the batch of a closed window: its updates, proven removals and refused paths.
+
+Called by the branch worker. Every request to the cluster or to Git on the way may fail; then
+the folder still has everything that it had before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from windlass.base.clock import Clock
+from windlass.reverser import events
+from windlass.reverser.publish import orphans
+from windlass.reverser.publish.file_update import FileUpdate, FolderReview
+from windlass.reverser.publish.folder import Folder, PendingWindow
+from windlass.reverser.publish.publisher import FolderBatch, Publisher
+from windlass.reverser.publish.remote_branch import RemoteBranch
+from windlass.reverser.publish.worker_hooks import WorkerHooks
+from windlass.reverser.publish.writer_group import WriterGroup
+from windlass.telemetry.reasons import SkipReason
+
+
+async def reread_dropped(
+    folder: Folder, publisher: Publisher, around: WorkerHooks, clock: Clock
+) -> None:
+    """Read again the objects whose content was let go; what came anew meanwhile counts."""
+    while folder.dirty:
+        path, arrival = next(iter(folder.dirty.items()))
+        fresh = await around.reread(folder.target, arrival)
+        if folder.dirty.pop(path, None) is not None and fresh is not None:
+            folder.offer(fresh, clock.monotonic())
+        if folder.waiting.is_heavy:
+            await publisher.stow(folder)
+
+
+async def build_batch(
+    folder: Folder, gathered: PendingWindow, branch: RemoteBranch, around: WorkerHooks, clock: Clock
+) -> FolderBatch:
+    """A closed window with the removals that its sweeps prove, without paths that are taken."""
+    received = clock.now()
+    removals: list[FileUpdate] = []
+    for sweep in gathered.sweeps:
+        if isinstance(sweep, FolderReview):
+            selected = await around.selected(folder.target.key)
+            removals += await orphans.find_uncovered(folder, branch, selected, received)
+            continue
+        removals += await orphans.find_orphans(folder, branch, sweep, around.gone, received)
+    if exposed := await orphans.find_exposed(folder, branch, gathered.arrivals):
+        notice = events.secrets_exposed(tuple(one.identity for one in exposed))
+        around.told(folder.target.key, notice, folder.index[exposed[0].path])
+    blocked = await orphans.find_occupied(folder, branch, gathered.arrivals)
+    for path, identity in blocked.items():
+        around.skipped(identity, SkipReason.PATH_OCCUPIED)
+        folder.refuse(path, identity, SkipReason.PATH_OCCUPIED)
+    return FolderBatch(folder, gathered, tuple(removals), frozenset(blocked))
+
+
+def drop_unwritable(taken: list[tuple[Folder, PendingWindow]], present: list[Folder]) -> None:
+    """Drop from `taken` what may not be written any more since the branch moved.
+
+    Whoever moved it may have claimed a folder; that one keeps what waits until it opens
+    again. A destination may have been taken away meanwhile.
+    """
+    for folder, gathered in taken:
+        if not folder.is_open:
+            folder.put_back(gathered)
+    taken[:] = [
+        (folder, gathered)
+        for folder, gathered in taken
+        if folder.is_open and any(folder is each for each in present)
+    ]
+
+
+def drop_pending_content(everyone: Iterable[tuple[WriterGroup, Folder]]) -> None:
+    """Too much waits for a remote that is away: keep identities, re-read them later."""
+    for party, folder in everyone:
+        if party.trouble is not None:
+            folder.shed()

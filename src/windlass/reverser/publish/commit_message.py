@@ -1,0 +1,152 @@
+"""The text of a commit: subject, list of touched files, and trailers that cannot be forged.
+
+Names of objects and users are untrusted text and are made one line before they enter.
+The trailers are always all there and always the last paragraph, so nothing above them
+can pass for one; a commit without an author states the reason in one more.
+
+| Commit                    | Subject                                                        |
+|---------------------------|----------------------------------------------------------------|
+| one file                  | `[{operation}] {identifier} by user/{user}`                     |
+| several files             | `[BATCH] {n} objects ({top 3 resources}) by user/{user}`       |
+| snapshot                  | `[SYNC] {n} objects (+a ~m -d) in {baseFolder}`                |
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from windlass.objects.names import Identity
+from windlass.reverser.attribution import author
+
+Operation = Literal["CREATE", "UPDATE", "DELETE"]
+CommitKind = Literal["changes", "sync"]
+Attribution = Literal["exact", "chain", "content", "sync", "unresolved", "disabled"]
+
+MAX_LINES = 50
+
+_TOP_RESOURCES = 3
+_PREFIX = "X-ConfigButler-"
+_NO_VALUE = "(none)"
+
+
+class TouchedFile(Protocol):
+    """Anything that says which file it touched, and how."""
+
+    @property
+    def op(self) -> Operation: ...
+    @property
+    def identity(self) -> Identity: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """One file of a commit; `path` is from the root of the repository.
+
+    A `reason` says why the file goes although its object lives on.
+    """
+
+    op: Operation
+    identity: Identity
+    path: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trailers:
+    """What every commit says about its origin; an empty user means a snapshot's."""
+
+    cluster_uid: str
+    controller_namespace: str
+    controller_name: str
+    instance_id: str
+    destination: str
+    user: str
+    attribution: Attribution
+    unresolved: str = ""
+
+    def lines(self) -> list[str]:
+        rows = (
+            ("ClusterUID", self.cluster_uid),
+            ("ControllerNS", self.controller_namespace),
+            ("ControllerName", self.controller_name),
+            ("InstanceID", self.instance_id),
+            ("Destination", self.destination),
+            ("User", self.user),
+            ("Attribution", self.attribution),
+            *((("Unresolved", self.unresolved),) if self.unresolved else ()),
+        )
+        return [
+            f"{_PREFIX}{name}: {author.to_single_line(text).strip() or _NO_VALUE}"
+            for name, text in rows
+        ]
+
+
+def render_message(
+    changes: Sequence[TouchedFile],
+    trailers: Trailers,
+    *,
+    kind: CommitKind = "changes",
+    base_folder: str = "",
+) -> str:
+    """The whole message: subject, listing, trailers."""
+    first = render_subject(changes, trailers.user, kind=kind, base_folder=base_folder)
+    paragraphs = [author.to_single_line(first).strip()]
+    if reasons := _reasons(changes):
+        paragraphs.append("\n".join(reasons))
+    if reasons or len(changes) > 1:
+        paragraphs.append("\n".join(_listing(changes)))
+    paragraphs.append("\n".join(trailers.lines()))
+    return "\n\n".join(paragraphs) + "\n"
+
+
+def render_subject(
+    changes: Sequence[TouchedFile], user: str, *, kind: CommitKind, base_folder: str
+) -> str:
+    """The usual subject of a commit of `kind`."""
+    if kind == "sync":
+        return f"[SYNC] {len(changes)} objects ({_operation_counts(changes)}) in {base_folder}"
+    by = f"by user/{user or author.UNRESOLVED.name}"
+    if len(changes) == 1:
+        return f"[{changes[0].op}] {author.to_single_line(changes[0].identity.identifier)} {by}"
+    return f"[BATCH] {len(changes)} objects ({_top_resources(changes)}) {by}"
+
+
+def _operation_counts(changes: Sequence[TouchedFile]) -> str:
+    count = Counter(change.op for change in changes)
+    return f"+{count['CREATE']} ~{count['UPDATE']} -{count['DELETE']}"
+
+
+def _top_resources(changes: Sequence[TouchedFile]) -> str:
+    count = Counter(change.identity.gvr.resource for change in changes)
+    ranked = sorted(count.items(), key=lambda row: (-row[1], row[0]))
+    return ", ".join(f"{number} {resource}" for resource, number in ranked[:_TOP_RESOURCES])
+
+
+def _listing(changes: Sequence[TouchedFile]) -> list[str]:
+    lines = [_line(change) for change in changes[:MAX_LINES]]
+    left = len(changes) - MAX_LINES
+    return [*lines, f"and {left} more"] if left > 0 else lines
+
+
+def _reasons(changes: Sequence[TouchedFile]) -> list[str]:
+    """Why files go whose objects may live on, each reason with its count."""
+    count = Counter(change.reason for change in changes if change.reason)
+    return [
+        f"{number} {'object' if number == 1 else 'objects'} no longer mirrored: {reason}"
+        for reason, number in sorted(count.items())
+    ]
+
+
+def _line(change: TouchedFile) -> str:
+    # Whoever reads DELETE looks for somebody who deleted the object.
+    word = "REMOVE" if change.reason else change.op
+    return f"{word} {author.to_single_line(change.path)}"

@@ -1,0 +1,323 @@
+"""Plans the commits of a closed window: as few as keep the order of every object (CMT-3).
+
+The operation is taken from the Git transition, not from the event: absent -> CREATE,
+present and different -> UPDATE, present and unwanted -> DELETE (RUL-7). So masks mean
+the same live, after a relist and after a restart. What changes nothing, or is masked,
+leaves the window here, with a reason. Rules, in order:
+
+1. A path that ends where the index has it makes nothing, whoever touched it between.
+2. Consecutive changes of one path by one signature collapse to the last of them; a
+   change to what the path holds already is none.
+3. A change joins the latest commit of its signature, unless a later commit touches its
+   path already; then it opens a commit at the end.
+4. The operation of a change is read off the state before its commit (RUL-7), because
+   collapsing may have turned a create and an update into one create.
+
+A signature is author, tier, user and why no author is named: the trailers of a commit state
+one of each, so an exact and a chain change of one user never share a commit. Changes of a sync
+have the committer as author and no user. The result is then cut at the ceilings of a commit
+(`cap_commits`).
+
+The author date is when the newest event of a commit was received, the committer date is when
+the commit was made, both in whole seconds since 1970. A clock that jumps back never makes a
+commit older than its parent.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import groupby
+from typing import TypeAlias
+
+from windlass.objects.names import Identity
+from windlass.reverser import file_operation
+from windlass.reverser.attribution.author import Author
+from windlass.reverser.attribution.record_join import Tier, UnresolvedReason
+from windlass.reverser.file_operation import Operation, PruneMode
+from windlass.reverser.publish.cadence import WindowLimits
+from windlass.telemetry.reasons import SkipReason
+
+
+@dataclass(frozen=True, slots=True)
+class CommitDates:
+    """Author and committer time."""
+
+    authored: int
+    committed: int
+
+
+def choose_dates(newest_event: float, now: float, *, parent: int | None = None) -> CommitDates:
+    """Dates for a commit made `now` on a parent committed at `parent`."""
+    committed = int(now) if parent is None else max(int(now), parent)
+    return CommitDates(authored=min(int(newest_event), committed), committed=committed)
+
+
+CommitSignature: TypeAlias = tuple[Author, Tier, str, UnresolvedReason]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedChange:
+    """A file as it must stand after one event; no blob means that it must be gone."""
+
+    path: str
+    identity: Identity
+    blob: str | None
+    size: int
+    author: Author
+    tier: Tier
+    user: str
+    received: datetime
+    op: Operation
+    reason: str = ""
+    at: int = 0
+    """The position in its window of the arrival that it comes from."""
+    miss: UnresolvedReason = ""
+
+    @property
+    def signature(self) -> CommitSignature:
+        return self.author, self.tier, self.user, self.miss
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCommit:
+    """What one commit will hold; never empty, each path once."""
+
+    author: Author
+    tier: Tier
+    user: str
+    changes: tuple[PlannedChange, ...]
+    miss: UnresolvedReason = ""
+
+    @property
+    def received(self) -> datetime:
+        """Receipt of the newest event, which is the author date (CMT-6)."""
+        return max(change.received for change in self.changes)
+
+
+class IndexOverlay(Mapping[str, str]):
+    """The index as it will stand once `edits` are pushed; the index is not copied."""
+
+    def __init__(self, index: Mapping[str, str], edits: Mapping[str, str | None]) -> None:
+        self.index = index
+        self.edits = edits
+
+    def __getitem__(self, path: str) -> str:
+        blob = self.edits[path] if path in self.edits else self.index[path]
+        if blob is None:
+            raise KeyError(path)
+        return blob
+
+    def __iter__(self) -> Iterator[str]:
+        yield from (path for path in self.index if path not in self.edits)
+        yield from (path for path, blob in self.edits.items() if blob is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def overlay_index(index: Mapping[str, str], changes: Iterable[PlannedChange]) -> IndexOverlay:
+    """The index after `changes`, in which the next event finds what stands at its path."""
+    edits: dict[str, str | None] = {change.path: change.blob for change in changes}
+    return IndexOverlay(index, edits)
+
+
+def plan_commits(
+    changes: Sequence[PlannedChange], index: Mapping[str, str]
+) -> tuple[PlannedCommit, ...]:
+    """CMT-3: the commits that turn `index` into the state after `changes`."""
+    return replan_commits(_group_by_signature(_collapse_runs(changes, index)), index)
+
+
+def plan_separate_commits(
+    changes: Iterable[PlannedChange], index: Mapping[str, str]
+) -> tuple[PlannedCommit, ...]:
+    """One commit for each event, in order; neighbours that a snapshot found share one."""
+    planned: list[PlannedCommit] = []
+    done: list[PlannedChange] = []
+    for is_sync, run in groupby(changes, key=lambda change: change.tier == "sync"):
+        rows = tuple(run)
+        together = plan_commits(rows, overlay_index(index, done)) if is_sync else ()
+        planned += together or [_make_commit((change,)) for change in rows if not is_sync]
+        done += rows
+    return tuple(planned)
+
+
+def cap_commits(
+    planned: Iterable[PlannedCommit], *, files: int, size_bytes: int
+) -> tuple[PlannedCommit, ...]:
+    """The same changes in the same order, no commit above the ceilings.
+
+    One file alone may be larger than `size_bytes`; it has a commit of its own then.
+    """
+    return tuple(part for commit in planned for part in _split_commit(commit, files, size_bytes))
+
+
+def _split_commit(commit: PlannedCommit, files: int, size_bytes: int) -> Iterator[PlannedCommit]:
+    part: list[PlannedChange] = []
+    size = 0
+    for change in commit.changes:
+        if part and (len(part) >= files or size + change.size > size_bytes):
+            yield replace(commit, changes=tuple(part))
+            part, size = [], 0
+        part.append(change)
+        size += change.size
+    yield replace(commit, changes=tuple(part))
+
+
+def replan_commits(
+    planned: Iterable[PlannedCommit], index: Mapping[str, str]
+) -> tuple[PlannedCommit, ...]:
+    """GIT-7: the same commits on another tip; what became a no-op there is dropped.
+
+    Authors and dates are kept, operations are read anew.
+    """
+    edits: dict[str, str | None] = {}
+    state = IndexOverlay(index, edits)
+    kept: list[PlannedCommit] = []
+    for commit in planned:
+        real = tuple(_real_changes(commit.changes, state))
+        edits.update((change.path, change.blob) for change in real)
+        if real:
+            kept.append(replace(commit, changes=real))
+    return tuple(kept)
+
+
+def _real_changes(
+    changes: Iterable[PlannedChange], state: Mapping[str, str]
+) -> Iterator[PlannedChange]:
+    for change in changes:
+        done = file_operation.operation_between(state.get(change.path), change.blob)
+        if done is not None:
+            yield change if change.op == done else replace(change, op=done)
+
+
+def _collapse_runs(
+    changes: Sequence[PlannedChange], index: Mapping[str, str]
+) -> list[PlannedChange]:
+    """Rules 1 and 2, in the order of the last event of each run."""
+    runs: dict[str, list[tuple[int, PlannedChange]]] = {}
+    for at, change in enumerate(changes):
+        _extend_run(runs.setdefault(change.path, []), at, change, index.get(change.path))
+    net = [
+        run
+        for path, stack in runs.items()
+        if stack and stack[-1][1].blob != index.get(path)
+        for run in stack
+    ]
+    return [change for _, change in sorted(net, key=lambda run: run[0])]
+
+
+def _extend_run(
+    stack: list[tuple[int, PlannedChange]], at: int, change: PlannedChange, indexed: str | None
+) -> None:
+    if stack and stack[-1][1].signature == change.signature:
+        stack.pop()
+    before = stack[-1][1].blob if stack else indexed
+    if change.blob != before:
+        stack.append((at, change))
+
+
+def _group_by_signature(changes: Iterable[PlannedChange]) -> list[PlannedCommit]:
+    """Rule 3; every path occurs at most once in a group because runs are collapsed."""
+    groups: list[dict[str, PlannedChange]] = []
+    latest: dict[CommitSignature, int] = {}
+    touched: dict[str, int] = {}
+    for change in changes:
+        at = latest.get(change.signature, -1)
+        if at < 0 or touched.get(change.path, -1) > at:
+            groups.append({})
+            at = latest[change.signature] = len(groups) - 1
+        groups[at][change.path] = change
+        touched[change.path] = at
+    return [_make_commit(tuple(group.values())) for group in groups]
+
+
+def _make_commit(changes: tuple[PlannedChange, ...]) -> PlannedCommit:
+    author, tier, user, miss = changes[0].signature
+    return PlannedCommit(author, tier, user, changes, miss)
+
+
+_DEFAULT_LIMITS = WindowLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredFile:
+    """One judged arrival: the state a path should have, and who asked for it."""
+
+    path: str
+    identity: Identity
+    blob: str | None
+    size: int
+    mask: frozenset[Operation]
+    author: Author
+    tier: Tier
+    user: str
+    received: datetime
+    reason: str = ""
+    at: int = 0
+    """Its position in the window."""
+    miss: UnresolvedReason = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPlan:
+    """The commits, in order, what was left out, and the paths that `prune` keeps."""
+
+    commits: tuple[PlannedCommit, ...]
+    skipped: tuple[tuple[Identity, SkipReason], ...]
+    retained: frozenset[str] = frozenset()
+
+
+def build_commit_plan(
+    wanted: Iterable[DesiredFile],
+    index: Mapping[str, str],
+    *,
+    apart: bool = False,
+    prune: PruneMode = "Always",
+    limits: WindowLimits = _DEFAULT_LIMITS,
+) -> CommitPlan:
+    """Plan the commits that carry `wanted`, in order, onto a folder that holds `index`.
+
+    With `apart` every event has a commit of its own; what a snapshot found is no event. No
+    commit is larger than `limits` say.
+    """
+    changes: list[PlannedChange] = []
+    skipped: list[tuple[Identity, SkipReason]] = []
+    retained: set[str] = set()
+    ahead: dict[str, str | None] = {}
+    for item in wanted:
+        present = ahead[item.path] if item.path in ahead else index.get(item.path)
+        operation = file_operation.operation_between(present, item.blob)
+        observed = item.tier != "sync"
+        reason = file_operation.skip_reason(operation, item.mask, prune=prune, observed=observed)
+        if reason is SkipReason.PRUNE_RETAINED:
+            retained.add(item.path)
+        if operation is None or reason is not None:
+            skipped.append((item.identity, reason or SkipReason.STATUS_ONLY))
+            continue
+        ahead[item.path] = item.blob
+        changes.append(_to_change(item, operation))
+    planned = plan_separate_commits(changes, index) if apart else plan_commits(changes, index)
+    cut = cap_commits(planned, files=limits.files, size_bytes=limits.size_bytes)
+    return CommitPlan(cut, tuple(skipped), frozenset(retained))
+
+
+def _to_change(item: DesiredFile, operation: Operation) -> PlannedChange:
+    return PlannedChange(
+        path=item.path,
+        identity=item.identity,
+        blob=item.blob,
+        size=item.size,
+        author=item.author,
+        tier=item.tier,
+        user=item.user,
+        received=item.received,
+        op=operation,
+        reason=item.reason,
+        at=item.at,
+        miss=item.miss,
+    )

@@ -1,0 +1,206 @@
+"""The claim file of a folder, and which destination keeps a folder that two of them want.
+
+| Claim found in the folder                            | Verdict       |
+|------------------------------------------------------|---------------|
+| none                                                 | Unclaimed     |
+| this cluster, this destination                       | OwnClaim      |
+| this cluster, a destination that no longer exists    | ClaimTakeover |
+| any other holder, named by the take-over annotation  | ClaimTakeover |
+| any other holder                                     | ForeignClaim  |
+
+`existing_destinations` must be the complete list: a destination missing from a half-read
+cache would lose its folder. A claim that cannot be read is refused, never overwritten.
+
+Folders of one branch overlap if they are equal or one lies within the other (GIT-2);
+neighbors do not, however much their names have in common. The verdict rests on Git and on
+the objects alone, so it is the same after a restart:
+
+| Only one of two has                    | Keeps the folder                    |
+|----------------------------------------|-------------------------------------|
+| an order to take it over               | that one                            |
+| its claim in Git                       | that one                            |
+| nothing more than it, one namespace    | the older one, then the first name  |
+| nothing at all, two namespaces         | both, until one of them has a claim |
+| as much as the other, two namespaces   | the older one, then the first name  |
+
+So a destination that never pushed keeps no destination of another namespace out of a folder.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TypeAlias
+
+from windlass.objects.names import Key
+from windlass.objects.yaml_emitter import EMITTER
+
+FILE_NAME = ".windlass-claim"
+SEED_LAYOUT = "seed"
+TAKEOVER_ANNOTATION = "windlass.dev/takeover"
+
+_VERSION = "v1"
+_FIELDS = ("claim", "cluster", "destination", "emitter", "layout")
+_MAX_BYTES = 4096
+
+
+class ClaimUnreadable(ValueError):
+    """The file is no claim of a version we know; the message says which line and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderClaim:
+    """Holder of a folder, and with which emitter and layout it is written."""
+
+    cluster: str
+    destination: str
+    emitter: str = EMITTER
+    layout: str = SEED_LAYOUT
+
+    @property
+    def holder(self) -> str:
+        """The text a take-over annotation must name: `namespace/name@ClusterUID`."""
+        return f"{self.destination}@{self.cluster}"
+
+
+@dataclass(frozen=True, slots=True)
+class Unclaimed:
+    """Nobody holds the folder; our claim goes in with the first commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnClaim:
+    """The folder is ours; `outdated` if emitter or layout have changed since."""
+
+    outdated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimTakeover:
+    """The folder becomes ours; `previous` is the claim that is replaced."""
+
+    previous: FolderClaim
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignClaim:
+    """Somebody else holds the folder; nothing may be written."""
+
+    message: str
+
+
+ClaimVerdict: TypeAlias = Unclaimed | OwnClaim | ClaimTakeover | ForeignClaim
+
+
+def render_claim(claim: FolderClaim) -> bytes:
+    """The bytes of the claim file; they change only when the claim does."""
+    values = (_VERSION, claim.cluster, claim.destination, claim.emitter, claim.layout)
+    for field, value in zip(_FIELDS, values, strict=True):
+        if not value or not value.isprintable():
+            raise ValueError(f"the {field} of a claim must be one line of printable text")
+    rows = zip(_FIELDS, values, strict=True)
+    return "".join(f"{field}: {value}\n" for field, value in rows).encode()
+
+
+def parse_claim(content: bytes) -> FolderClaim:
+    """The claim in `content`; ClaimUnreadable where there is none we understand."""
+    rows = _parse_rows(content)
+    if rows.get("claim") != _VERSION:
+        raise ClaimUnreadable(f"{FILE_NAME}: the first line must be `claim: {_VERSION}`")
+    missing = [field for field in _FIELDS if not rows.get(field)]
+    if missing:
+        raise ClaimUnreadable(f"{FILE_NAME}: line `{missing[0]}:` is missing or empty")
+    return FolderClaim(rows["cluster"], rows["destination"], rows["emitter"], rows["layout"])
+
+
+def _parse_rows(content: bytes) -> dict[str, str]:
+    if len(content) > _MAX_BYTES:
+        raise ClaimUnreadable(f"{FILE_NAME}: larger than {_MAX_BYTES} bytes")
+    try:
+        lines = content.decode("utf-8").split("\n")
+    except UnicodeDecodeError as cause:
+        raise ClaimUnreadable(f"{FILE_NAME}: not UTF-8") from cause
+    rows: dict[str, str] = {}
+    for number, line in enumerate((line.removesuffix("\r") for line in lines), start=1):
+        field, separator, value = line.partition(": ")
+        if not line:
+            continue
+        if not separator or field not in _FIELDS or field in rows or not value.isprintable():
+            raise ClaimUnreadable(f"{FILE_NAME}: line {number} is not understood")
+        rows[field] = value
+    return rows
+
+
+def judge_claim(
+    found: FolderClaim | None,
+    ours: FolderClaim,
+    *,
+    existing_destinations: frozenset[str],
+    takeover: str | None = None,
+) -> ClaimVerdict:
+    """Whether `ours` may write into a folder in which `found` stands."""
+    if found is None:
+        return Unclaimed()
+    if found.holder == ours.holder:
+        return OwnClaim(outdated=found != ours)
+    abandoned = found.cluster == ours.cluster and found.destination not in existing_destinations
+    if abandoned or takeover == found.holder:
+        return ClaimTakeover(found)
+    return ForeignClaim(
+        f"the folder belongs to GitDestination {found.destination} of cluster {found.cluster}; "
+        f"choose another baseFolder, or annotate this GitDestination with "
+        f"{TAKEOVER_ANNOTATION}: {found.holder} to take it over"
+    )
+
+
+class ClaimStrength(IntEnum):
+    """What a destination has to show for its folder; the greater wins."""
+
+    NONE = 0
+    CLAIM = 1
+    TAKEOVER = 2
+
+
+@dataclass(frozen=True, slots=True)
+class FolderContender:
+    """A destination that wants a folder; `created` is a timestamp that sorts as text."""
+
+    destination: Key
+    folder: str
+    created: str
+    title: ClaimStrength
+
+    def yields_to(self, other: FolderContender) -> bool:
+        """Whether `other` keeps the folder."""
+        if self.title != other.title:
+            return self.title < other.title
+        apart = self.destination.namespace != other.destination.namespace
+        if apart and self.title == ClaimStrength.NONE:
+            return False
+        return other.seniority < self.seniority
+
+    @property
+    def seniority(self) -> tuple[str, str]:
+        """Who comes first where nothing in Git decides."""
+        return self.created, str(self.destination)
+
+
+def folders_overlap(one: str, other: str) -> bool:
+    """Whether a file of one folder could lie in the other."""
+    shorter, longer = sorted((f"{one}/", f"{other}/"), key=len)
+    return longer.startswith(shorter)
+
+
+def overlap_message(loser: FolderContender, holder: FolderContender) -> str:
+    """What the loser is told; a holder of another namespace is not named."""
+    same = holder.destination.namespace == loser.destination.namespace
+    who = (
+        f"GitDestination {holder.destination} ({holder.folder})"
+        if same
+        else "another GitDestination"
+    )
+    return (
+        f"{who} has a folder on this branch that overlaps {loser.folder}; choose another baseFolder"
+    )

@@ -1,0 +1,165 @@
+"""Opens a destination's folder: checks who holds it and loads what the branch has in it.
+
+A folder is opened before anything is written to it, and again whenever the branch moved
+without us. The claim in it decides; a claim that cannot be read is never overwritten.
+Where folders of several destinations overlap, `folder_claim` decides who keeps them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from windlass.base.errors import Stalled
+from windlass.reverser.publish import folder_claim
+from windlass.reverser.publish.folder import Folder
+from windlass.reverser.publish.folder_claim import (
+    ClaimStrength,
+    ClaimVerdict,
+    FolderClaim,
+    FolderContender,
+)
+from windlass.reverser.publish.remote_branch import RemoteBranch
+from windlass.reverser.publish.writer_group import WriterGroup
+
+OVERLAPPING = "OverlappingBaseFolder"
+
+
+async def open_folder(
+    folder: Folder,
+    branch: RemoteBranch,
+    ours: FolderClaim,
+    *,
+    destinations: frozenset[str],
+    beside: Iterable[Folder],
+) -> list[tuple[Folder, Stalled]]:
+    """Take over what the branch holds; Stalled if the folder belongs to somebody else.
+
+    `beside` are the folders that may hold something against this one. Back come those of
+    them that must be closed, because this one keeps what both want.
+    """
+    entries = await branch.entries(folder.target.base_folder)
+    found = entries.get(folder.claim_path)
+    holder = None
+    if found is not None:
+        blobs = await branch.blobs(folder.target, [found.blob])
+        holder = _parse_holder(blobs[found.blob])
+    verdict = folder_claim.judge_claim(
+        holder, ours, existing_destinations=destinations, takeover=folder.target.takeover
+    )
+    displaced = await _resolve_overlaps(
+        folder, branch, ours, _claim_strength(folder, verdict), beside
+    )
+    if isinstance(verdict, folder_claim.ForeignClaim):
+        raise Stalled("FolderClaimed", verdict.message)
+    await asyncio.to_thread(folder.load, entries)
+    folder.claimed = verdict == folder_claim.OwnClaim(outdated=False)
+    folder.held_before = not isinstance(verdict, folder_claim.Unclaimed)
+    folder.is_open, folder.trouble = True, None
+    return displaced
+
+
+def select_non_overlapping(due: Iterable[Folder]) -> list[Folder]:
+    """Those that may be written at once: of unclaimed folders that overlap only the first.
+
+    Its push brings the claim that keeps the others out.
+    """
+    chosen: list[Folder] = []
+    for folder in sorted(due, key=lambda one: _contender(one, ClaimStrength.NONE).seniority):
+        place = folder.target.base_folder
+        if folder.claimed or not any(
+            folder_claim.folders_overlap(place, other.target.base_folder) for other in chosen
+        ):
+            chosen.append(folder)
+    return chosen
+
+
+def displaced_by(
+    holder: Folder, everyone: Iterable[tuple[WriterGroup, Folder]]
+) -> list[tuple[Folder, Stalled]]:
+    """Open folders that must be closed because `holder` has its claim in Git now."""
+    mine = _contender(holder, ClaimStrength.CLAIM)
+    lost = []
+    for _, other in everyone:
+        theirs = _contender(other, ClaimStrength.CLAIM if other.claimed else ClaimStrength.NONE)
+        overlaps = folder_claim.folders_overlap(mine.folder, theirs.folder)
+        if other is not holder and other.is_open and overlaps and theirs.yields_to(mine):
+            lost.append((other, Stalled(OVERLAPPING, folder_claim.overlap_message(theirs, mine))))
+    return lost
+
+
+def possible_holders(
+    folder: Folder, everyone: Iterable[tuple[WriterGroup, Folder]]
+) -> list[Folder]:
+    """Who may hold something against a folder; whoever the server refuses may not."""
+    return [
+        other
+        for party, other in everyone
+        if other.trouble is None
+        and (folder.target.key in party.folders or not isinstance(party.trouble, Stalled))
+    ]
+
+
+async def _resolve_overlaps(
+    folder: Folder,
+    branch: RemoteBranch,
+    ours: FolderClaim,
+    title: ClaimStrength,
+    beside: Iterable[Folder],
+) -> list[tuple[Folder, Stalled]]:
+    """The neighbours that lose against `folder`; Stalled where it loses against one."""
+    mine = _contender(folder, title)
+    displaced = []
+    for other in beside:
+        if other is folder or not folder_claim.folders_overlap(
+            mine.folder, other.target.base_folder
+        ):
+            continue
+        claimed = other.claimed if other.is_open else await _has_claim(other, branch, ours.cluster)
+        theirs = _contender(other, ClaimStrength.CLAIM if claimed else ClaimStrength.NONE)
+        if mine.yields_to(theirs):
+            raise Stalled(OVERLAPPING, folder_claim.overlap_message(mine, theirs))
+        if other.is_open and theirs.yields_to(mine):
+            displaced.append(
+                (other, Stalled(OVERLAPPING, folder_claim.overlap_message(theirs, mine)))
+            )
+    return displaced
+
+
+def _contender(folder: Folder, title: ClaimStrength) -> FolderContender:
+    target = folder.target
+    return FolderContender(target.key, target.base_folder, target.created, title)
+
+
+def _claim_strength(folder: Folder, verdict: ClaimVerdict) -> ClaimStrength:
+    match verdict:
+        case folder_claim.ClaimTakeover(previous=previous) if (
+            previous.holder == folder.target.takeover
+        ):
+            return ClaimStrength.TAKEOVER
+        case folder_claim.OwnClaim() | folder_claim.ClaimTakeover():
+            return ClaimStrength.CLAIM
+        case _:
+            return ClaimStrength.NONE
+
+
+async def _has_claim(folder: Folder, branch: RemoteBranch, cluster: str) -> bool:
+    """Whether Git holds the claim of a folder that was not opened yet."""
+    found = (await branch.entries(folder.target.base_folder)).get(folder.claim_path)
+    if found is None:
+        return False
+    content = (await branch.blobs(folder.target, [found.blob]))[found.blob]
+    try:
+        there = folder_claim.parse_claim(content)
+    except folder_claim.ClaimUnreadable:
+        return False
+    return (there.cluster, there.destination) == (cluster, str(folder.target.key))
+
+
+def _parse_holder(content: bytes) -> FolderClaim:
+    try:
+        return folder_claim.parse_claim(content)
+    except folder_claim.ClaimUnreadable as error:
+        raise Stalled(
+            "FolderClaimed", f"{error}; remove the file if the folder may be used"
+        ) from error

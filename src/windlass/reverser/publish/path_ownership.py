@@ -1,0 +1,143 @@
+"""Which files a complete snapshot may remove, and whether a path is ours to write.
+
+What always holds: nothing is concluded from a snapshot that is not complete (SNP-1), an
+empty answer alone never removes a file (SNP-4), and a path is ours by its content, never
+by how it looks (SNP-3). Paths are relative to the repository root.
+
+Whether the path an object needs is taken by something foreign (SNP-10):
+
+| what the tree has there | before our claim | under our claim |
+|---|---|---|
+| nothing | free | free |
+| a file of the same identity | free (adopted) | free (restored) |
+| any other file | occupied | free (restored) |
+| a symlink or a gitlink | occupied | free (restored) |
+| a directory | occupied | occupied |
+| a file, symlink or gitlink where a parent directory must be | occupied | occupied |
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Literal
+
+from windlass.objects.names import GVK, GVR, Identity, Key, Object
+from windlass.reverser.content import file_paths
+
+
+def orphan_candidates(scope_paths: Iterable[str], live: AbstractSet[str]) -> tuple[str, ...]:
+    """SNP-2: the paths of a scope that no live object has.
+
+    They are only candidates: each must still be shown to be ours (SNP-3).
+    """
+    return tuple(sorted(path for path in scope_paths if path not in live))
+
+
+def needs_confirmation(*, list_empty: bool, candidates: Collection[str]) -> bool:
+    """SNP-4: the whole answer held no item, yet files exist: ask for each by GET.
+
+    `list_empty` is about the answer as it came, all namespaces of it, because it is the
+    empty answer that is suspect and not the empty namespace.
+    """
+    return list_empty and bool(candidates)
+
+
+def stored_identity(content: Object | None, gvr: GVR, kind: str) -> Identity | None:
+    """SNP-3: the object of that type that a file says it holds; its path must confirm it.
+
+    `content` is None for whatever a strict reader refused.
+    """
+    said = declared_identity(content) if content is not None else None
+    if said is None or said[0] != GVK(gvr.group, gvr.version, kind):
+        return None
+    return Identity(gvr, said[1].namespace, said[1].name)
+
+
+def locate_object(
+    content: Object | None, path: str, base_folder: str
+) -> tuple[Identity, str] | None:
+    """SNP-3: the object that a file says it holds, and its kind, if its path confirms it.
+
+    Nothing needs to be known of the type: the plural is the one segment that the content
+    does not name, and it is read from the path.
+    """
+    said = declared_identity(content) if content is not None else None
+    if said is None:
+        return None
+    gvk, key = said
+    below = path.removeprefix(f"{base_folder}/").split("/")
+    place = 2 if gvk.group else 1
+    if len(below) <= place:
+        return None
+    identity = Identity(GVR(gvk.group, gvk.version, below[place]), key.namespace, key.name)
+    return (identity, gvk.kind) if file_paths.file_path(base_folder, identity) == path else None
+
+
+def holds_identity(content: Object | None, identity: Identity, kind: str) -> bool:
+    """Whether a file holds the object that belongs there, by hand or by us (SNP-10).
+
+    The kind counts: another kind of the same group version under the same name is foreign.
+    """
+    return stored_identity(content, identity.gvr, kind) == identity
+
+
+def declared_identity(content: Object) -> tuple[GVK, Key] | None:
+    """Who the object in a file says it is; None if it does not say it properly."""
+    metadata = content.get("metadata")
+    if not isinstance(metadata, dict):
+        return None
+    namespace = metadata.get("namespace", "")
+    texts = (content.get("apiVersion"), content.get("kind"), metadata.get("name"))
+    api_version, kind, name = texts
+    if not (isinstance(api_version, str) and isinstance(kind, str) and isinstance(name, str)):
+        return None
+    if not (api_version and kind and name and isinstance(namespace, str)):
+        return None
+    return GVK.of(api_version, kind), Key(namespace, name)
+
+
+PathEntry = Literal["nothing", "file", "link", "directory", "beneath-file"]
+
+_KIND_BITS = 0o170000
+_REGULAR = 0o100000
+
+
+def path_entry(path: str, modes: Mapping[str, int], directories: Collection[str]) -> PathEntry:
+    """What the tree has at `path`; `modes` are those of its entries that are no trees."""
+    if any(parent in modes for parent in parent_directories(path)):
+        return "beneath-file"
+    if path in directories:
+        return "directory"
+    mode = modes.get(path)
+    if mode is None:
+        return "nothing"
+    return "file" if mode & _KIND_BITS == _REGULAR else "link"
+
+
+def is_occupied(found: PathEntry, *, claimed: bool, same_identity: bool) -> bool:
+    """SNP-10 by the table above; the answer is the skip reason PathOccupied."""
+    if found in ("directory", "beneath-file"):
+        return True
+    if claimed or found == "nothing":
+        return False
+    return found == "link" or not same_identity
+
+
+def all_directories(paths: Iterable[str]) -> frozenset[str]:
+    """Every directory that the tree of `paths` has."""
+    found: set[str] = set()
+    for path in paths:
+        for parent in reversed(parent_directories(path)):
+            if parent in found:
+                break
+            found.add(parent)
+    return frozenset(found)
+
+
+def parent_directories(path: str) -> tuple[str, ...]:
+    """The directories above a path, the outermost first."""
+    segments = path.split("/")[:-1]
+    return tuple("/".join(segments[: end + 1]) for end in range(len(segments)))

@@ -1,0 +1,380 @@
+"""Turns closed windows into commits on the tip, in two steps.
+
+| Step | Makes | Again when |
+|---|---|---|
+| plan | commits, their blobs, the tree of the folder after each | a folder differs on a new tip |
+| build | the trees above the folders, and the commits | the tip moved |
+
+So a tip that another writer moved without a change of our folders costs neither a plan nor a
+blob. A commit that became a no-op on a new tip disappears when it is planned again; authors
+and author dates stay. Nothing persistent moves before the server acknowledged.
+
+Authors of pending changes are judged by the admission records:
+
+| When | Then |
+|---|---|
+| a window closes | every change without a proven author is judged |
+| a change waited so long that all its records must have come | judged, and kept if proven |
+
+The second matters where a window stays open, or a remote away, for longer than records
+are kept (ATT-7). Sooner than that a verdict could still be contradicted by a record that
+is on its way. An author once proven is kept through every retry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from windlass.base import failpoint
+from windlass.base.clock import Clock
+from windlass.git import push, trees
+from windlass.git.format.objects import Person
+from windlass.git.trees import TreeEditor
+from windlass.objects import yaml_emitter
+from windlass.objects.names import Identity
+from windlass.reverser.attribution import author
+from windlass.reverser.attribution.author import Author
+from windlass.reverser.attribution.record_join import (
+    AuthorVerdict,
+    Observation,
+    Tier,
+    UnresolvedReason,
+)
+from windlass.reverser.publish import commit_message, commit_plan, folder_claim
+from windlass.reverser.publish.cadence import WindowLimits
+from windlass.reverser.publish.commit_plan import CommitPlan, DesiredFile, PlannedCommit
+from windlass.reverser.publish.file_update import FileUpdate
+from windlass.reverser.publish.folder import Folder, PendingWindow
+from windlass.reverser.publish.remote_branch import RemoteBranch
+from windlass.telemetry.reasons import SkipReason
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerIdentity:
+    """Who we are in every commit we make."""
+
+    cluster_uid: str
+    controller_namespace: str
+    controller_name: str
+    instance_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class FolderBatch:
+    """One folder's closed window, ready to be planned."""
+
+    folder: Folder
+    waiting: PendingWindow
+    removals: tuple[FileUpdate, ...]
+    refused: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitStep:
+    """One planned commit of one folder, and the tree that the folder has after it."""
+
+    folder: Folder
+    commit: PlannedCommit
+    tree: str
+    claims: bool
+    """Whether the folder's claim goes in with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishPlan:
+    """Commits in order; their blobs and folder trees are in the store, but on no tip yet."""
+
+    steps: tuple[CommitStep, ...]
+    skipped: tuple[tuple[Identity, SkipReason], ...]
+    retained: tuple[tuple[Folder, frozenset[str]], ...] = ()
+    """Paths of each folder that should go, and that its prune mode keeps."""
+
+    @property
+    def blobs(self) -> frozenset[str]:
+        """What the store holds because of this."""
+        changes = (change for step in self.steps for change in step.commit.changes)
+        return frozenset(change.blob for change in changes if change.blob is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class FolderCommits:
+    """What one folder gets by a push: commits in order, and the paths they touch."""
+
+    folder: Folder
+    commits: tuple[PlannedCommit, ...]
+    edits: dict[str, str | None]
+    claims: bool
+
+    @property
+    def positions(self) -> dict[str, int]:
+        """Of each path the last arrival of the window that these commits carry."""
+        return {change.path: change.at for one in self.commits for change in one.changes}
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltCommits:
+    """Commits that stand in the store, not yet anywhere else."""
+
+    tip: str
+    base: str
+    steps: tuple[CommitStep, ...]
+
+    @property
+    def files(self) -> int:
+        return sum(len(item.edits) for item in self.written)
+
+    @property
+    def written(self) -> tuple[FolderCommits, ...]:
+        """The steps by folder."""
+        folders = {id(step.folder): step.folder for step in self.steps}
+        return tuple(_folder_commits(folder, self.steps) for folder in folders.values())
+
+
+def _folder_commits(folder: Folder, steps: tuple[CommitStep, ...]) -> FolderCommits:
+    own = [step for step in steps if step.folder is folder]
+    commits = tuple(step.commit for step in own)
+    edits = {change.path: change.blob for commit in commits for change in commit.changes}
+    return FolderCommits(folder, commits, edits, any(step.claims for step in own))
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One folder's part of an acknowledged push."""
+
+    built: BuiltCommits
+    written: FolderCommits
+    lag_seconds: float
+    """Since the oldest change of it was received."""
+    push_seconds: float
+    creates: bool = False
+    """Whether the branch was not there before."""
+
+
+class Publisher:
+    """Builds the commits of one branch."""
+
+    def __init__(
+        self,
+        branch: RemoteBranch,
+        signature: ControllerIdentity,
+        judge: Judge,
+        clock: Clock,
+        limits: WindowLimits,
+    ) -> None:
+        self._branch = branch
+        self._limits = limits
+        self._signature = signature
+        self.judge = judge
+        self._clock = clock
+
+    async def plan(self, batches: list[FolderBatch]) -> PublishPlan:
+        """What `batches` become, as trees of their folders on the present base."""
+        judged = [(one, judge_window(one.waiting, self.judge)) for one in batches]
+        return await asyncio.to_thread(self._prepare, judged)
+
+    async def build(self, steps: tuple[CommitStep, ...]) -> BuiltCommits:
+        """Commits for `steps` on the present base, which has their folders as they were planned."""
+        failpoint.reach("reverser.commit.before")
+        built = await asyncio.to_thread(self._stack, steps)
+        failpoint.reach("reverser.commit.after")
+        return built
+
+    async def stow(self, folder: Folder) -> None:
+        """Put content that waits into the store ahead of its commit."""
+        content = {
+            arrival.blob: ("blob", arrival.content)
+            for arrival in folder.waiting.arrivals
+            if arrival.blob is not None and arrival.content is not None
+        }
+        await asyncio.to_thread(self._branch.store.write_objects, content)
+        folder.stowed(content.keys())
+
+    def _prepare(self, judged: list[tuple[FolderBatch, Verdicts]]) -> PublishPlan:
+        """Put blobs and folder trees into the store; runs in a thread."""
+        editing = trees.TreeEditor(self._branch.store)
+        steps: list[CommitStep] = []
+        skipped: list[tuple[Identity, SkipReason]] = []
+        retained: list[tuple[Folder, frozenset[str]]] = []
+        for batch, verdicts in judged:
+            plan = _plan_batch(batch, verdicts, self._limits)
+            steps += self._steps(editing, batch, plan)
+            skipped += plan.skipped
+            retained.append((batch.folder, plan.retained))
+        editing.write()
+        return PublishPlan(tuple(steps), tuple(skipped), tuple(retained))
+
+    def _steps(
+        self, editing: TreeEditor, batch: FolderBatch, plan: CommitPlan
+    ) -> Iterator[CommitStep]:
+        folder = batch.folder
+        content = {a.blob: a.content for a in batch.waiting.arrivals if a.content is not None}
+        tree = self._branch.tree_at(folder.target.base_folder)
+        for number, item in enumerate(plan.commits):
+            claims = number == 0 and not folder.claimed
+            edits = _folder_edits(folder, item, content)
+            if claims:
+                edits[folder_claim.FILE_NAME] = folder_claim.render_claim(self.claim_of(folder))
+            tree = editing.edit(tree, edits)
+            yield CommitStep(folder, item, tree, claims)
+
+    def _stack(self, steps: tuple[CommitStep, ...]) -> BuiltCommits:
+        """Put the trees above the folders and the commits into the store; runs in a thread."""
+        store, base = self._branch.store, self._branch.base
+        editing = trees.TreeEditor(store)
+        tree = store.tree_of(base) if base is not None else None
+        tip, floor = base, store.committed_at(base) if base is not None else 0
+        for step in steps:
+            place = {step.folder.target.base_folder: trees.Directory(step.tree)}
+            tree = editing.edit(tree, place)
+            tip, floor = self._committed(editing, step, tree, tip, floor)
+        editing.write()
+        return BuiltCommits(tip or "", base or "", steps)
+
+    def claim_of(self, folder: Folder) -> folder_claim.FolderClaim:
+        return folder_claim.FolderClaim(
+            cluster=self._signature.cluster_uid,
+            destination=str(folder.target.key),
+            emitter=yaml_emitter.EMITTER,
+        )
+
+    def _committed(
+        self, editing: TreeEditor, step: CommitStep, tree: str, parent: str | None, floor: int
+    ) -> tuple[str, int]:
+        folder, item = step.folder, step.commit
+        dates = commit_plan.choose_dates(
+            item.received.timestamp(), self._clock.now().timestamp(), parent=floor
+        )
+        written = push.write_commit(
+            editing,
+            tree=tree,
+            parents=[parent] if parent is not None else [],
+            author=Person(item.author.name, item.author.email),
+            author_time=datetime.fromtimestamp(dates.authored, UTC),
+            committer=folder.target.committer,
+            commit_time=datetime.fromtimestamp(dates.committed, UTC),
+            message=self._message(folder, item),
+        )
+        return written, dates.committed
+
+    def _message(self, folder: Folder, item: PlannedCommit) -> str:
+        trailers = commit_message.Trailers(
+            cluster_uid=self._signature.cluster_uid,
+            controller_namespace=self._signature.controller_namespace,
+            controller_name=self._signature.controller_name,
+            instance_id=self._signature.instance_id,
+            destination=str(folder.target.key),
+            user=item.user,
+            attribution=item.tier,
+            unresolved=item.miss,
+        )
+        return commit_message.render_message(
+            item.changes,
+            trailers,
+            kind="sync" if item.tier == "sync" else "changes",
+            base_folder=folder.target.base_folder,
+        )
+
+
+def _folder_edits(
+    folder: Folder, item: PlannedCommit, content: dict[str | None, bytes]
+) -> dict[str, trees.Edit]:
+    """The changes of a commit by their paths within the folder."""
+    above = f"{folder.target.base_folder}/"
+    found: dict[str, trees.Edit] = {}
+    for change in item.changes:
+        body = content.get(change.blob)
+        found[change.path.removeprefix(above)] = body if body is not None else change.blob
+    return found
+
+
+def _plan_batch(batch: FolderBatch, verdicts: Verdicts, limits: WindowLimits) -> CommitPlan:
+    """The commits of a batch; a change without an observation comes from a snapshot."""
+    committer = batch.folder.target.committer
+    own = Author(committer.name, committer.email)
+    wanted = [
+        _desired_file(at, arrival, *_commit_signature(arrival, verdicts, own))
+        for at, arrival in enumerate((*batch.waiting.arrivals, *batch.removals))
+        if arrival.path not in batch.refused
+    ]
+    target = batch.folder.target
+    return commit_plan.build_commit_plan(
+        wanted,
+        batch.folder.index,
+        apart=target.window_seconds == 0,
+        prune=target.prune,
+        limits=limits,
+    )
+
+
+def _commit_signature(
+    arrival: FileUpdate, verdicts: Verdicts, own: Author
+) -> commit_plan.CommitSignature:
+    """Author, tier and user of one change; a snapshot's are the committer's own."""
+    if arrival.observation is None:
+        return own, "sync", "", ""
+    verdict = verdicts[arrival.observation]
+    user = author.display_user(verdict.actor)
+    return author.commit_author(verdict.actor), verdict.tier, user, verdict.reason
+
+
+def _desired_file(
+    at: int, arrival: FileUpdate, who: Author, tier: Tier, user: str, miss: UnresolvedReason
+) -> DesiredFile:
+    return DesiredFile(
+        path=arrival.path,
+        identity=arrival.identity,
+        blob=arrival.blob,
+        size=arrival.size,
+        mask=arrival.mask,
+        author=who,
+        tier=tier,
+        user=user,
+        received=arrival.received,
+        reason=arrival.reason,
+        at=at,
+        miss=miss,
+    )
+
+
+Judge = Callable[[Observation], AuthorVerdict]
+Verdicts = dict[Observation, AuthorVerdict]
+
+SETTLE_SECONDS = 5.0
+"""How long after a change its records, and those that contradict them, may still come."""
+
+
+def judge_window(waiting: PendingWindow, judge: Judge) -> Verdicts:
+    """The verdict on every observed change, by what is known now."""
+    for arrival in waiting.arrivals:
+        if arrival.observation is not None:
+            _judge_observation(waiting, arrival.observation, judge)
+    return waiting.verdicts
+
+
+def next_settle_time(waiting: PendingWindow) -> float:
+    """When the next change has waited long enough for its verdict."""
+    for at in range(waiting.settled, len(waiting.arrivals) if waiting.live else 0):
+        observation = waiting.arrivals[at].observation
+        if observation is not None:
+            return observation.received + SETTLE_SECONDS
+    return float("inf")
+
+
+def settle_window(waiting: PendingWindow, judge: Judge, now: float) -> None:
+    """Judge what has waited long enough."""
+    while waiting.settled < len(waiting.arrivals):
+        observation = waiting.arrivals[waiting.settled].observation
+        if observation is not None:
+            if now < observation.received + SETTLE_SECONDS:
+                return
+            _judge_observation(waiting, observation, judge)
+        waiting.settled += 1
+
+
+def _judge_observation(waiting: PendingWindow, observation: Observation, judge: Judge) -> None:
+    known = waiting.verdicts.get(observation)
+    if known is None or known.actor is None:
+        waiting.verdicts[observation] = judge(observation)

@@ -1,0 +1,150 @@
+"""Pushes the commits of one branch and acknowledges what the server accepted.
+
+A push is a compare-and-swap on the tip that the commits were built on. What the server has
+is taken into the folders' indexes; a change is never taken there before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from windlass.base import failpoint, memory
+from windlass.base.clock import Clock
+from windlass.base.errors import Retryable, Stalled, Waiting
+from windlass.git import push as pushing
+from windlass.git.runner import Git
+from windlass.reverser.publish import cadence, worker_hooks
+from windlass.reverser.publish.file_update import FileUpdate
+from windlass.reverser.publish.folder import AcknowledgedPush, Folder, PendingWindow, WriteTarget
+from windlass.reverser.publish.publisher import BuiltCommits, Delivery, FolderCommits
+from windlass.reverser.publish.remote_branch import RemoteBranch
+from windlass.reverser.publish.worker_hooks import WorkerHooks
+
+_MANY_FILES = 1000
+"""A push of this size leaves memory behind that is worth giving back."""
+
+FolderWindow = tuple[Folder, PendingWindow]
+BranchMoved = pushing.Raced | pushing.Absent | pushing.Rewound
+"""The branch is not where we thought; it must be looked at before anything else is pushed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PushedWindow:
+    """One folder's window: what a push carried of it, and what is left of it."""
+
+    folder: Folder
+    arrivals: list[FileUpdate]
+    left: PendingWindow
+
+    def lag_seconds(self, now: datetime) -> float:
+        """Seconds since the oldest change of the push was received."""
+        times = [arrival.received for arrival in self.arrivals]
+        return max(0.0, (now - min(times)).total_seconds()) if times else 0.0
+
+
+class PushWindows:
+    """The windows behind a row of commits, while one push after the other carries some."""
+
+    def __init__(self, whole: Iterable[FolderWindow]) -> None:
+        self._whole = tuple(whole)
+        self.left = list(self._whole)
+        self._positions: dict[str, int] = {}
+
+    def written(self, built: BuiltCommits, *, all_of_it: bool) -> tuple[PushedWindow, ...]:
+        """The server has `built`; with `all_of_it` nothing of the windows is left to do."""
+        before, self.left = self.left, []
+        for written in built.written:
+            self._positions |= written.positions
+        for folder, whole in self._whole:
+            rest = (
+                PendingWindow(verdicts=whole.verdicts)
+                if all_of_it
+                else whole.after(self._positions)
+            )
+            self.left.append((folder, rest))
+        pairs = zip(before, self.left, strict=True)
+        return tuple(_pushed_window(folder, was, now) for (folder, was), (_, now) in pairs)
+
+
+def _pushed_window(folder: Folder, before: PendingWindow, left: PendingWindow) -> PushedWindow:
+    still = {id(arrival) for arrival in left.arrivals}
+    return PushedWindow(folder, [one for one in before.arrivals if id(one) not in still], left)
+
+
+class Pusher:
+    """Pushes to one branch, one after the other, and how long they take."""
+
+    def __init__(self, branch: RemoteBranch, git: Git, around: WorkerHooks, clock: Clock) -> None:
+        self.last_end: float | None = None
+        self.average: float | None = None
+        self._branch = branch
+        self._git = git
+        self._around = around
+        self._clock = clock
+        self._seconds = 0.0
+
+    async def push(self, target: WriteTarget, built: BuiltCommits) -> BranchMoved | None:
+        """None: the server has the commits. Where it does not want them the error says why."""
+        if not self._around.may_push():
+            raise Waiting("NotLeader", "the lease is not held; nothing is pushed", after=1.0)
+        started = self._clock.monotonic()
+        failpoint.reach("reverser.push.before")
+        outcome = await pushing.push(
+            self._git,
+            self._branch.store,
+            target.remote,
+            target.credentials,
+            branch=self._branch.name,
+            commit=built.tip,
+            expected=self._branch.expected,
+        )
+        failpoint.reach("reverser.push.after")
+        match outcome:
+            case pushing.Pushed():
+                self._took(started)
+                return None
+            case pushing.Rejected(message=text):
+                raise Stalled("PushRejected", f"{target.remote.display} refused the push: {text}")
+            case pushing.Transient(message=text):
+                raise Retryable("GitUnavailable", f"{target.remote.display}: {text}")
+            case _:
+                return outcome
+
+    def _took(self, started: float) -> None:
+        self.last_end = self._clock.monotonic()
+        self._seconds = self.last_end - started
+        self.average = cadence.update_push_average(self.average, self._seconds)
+        self._around.took(self._seconds)
+
+    def acknowledge(self, built: BuiltCommits, windows: Sequence[PushedWindow]) -> None:
+        """The last push brought `built`: tip and indexes move."""
+        creates = self._branch.expected is None
+        self._branch.advanced(built.tip)
+        by_folder = {id(written.folder): written for written in built.written}
+        for window in windows:
+            for arrival in window.arrivals:
+                if arrival.observation is not None:
+                    self._around.judged(window.left.verdicts[arrival.observation])
+            if written := by_folder.get(id(window.folder)):
+                self._acknowledge(built, written, window, creates=creates)
+
+    def _acknowledge(
+        self, built: BuiltCommits, written: FolderCommits, window: PushedWindow, *, creates: bool
+    ) -> None:
+        folder, time = written.folder, self._clock.now()
+        folder.acknowledge(written.edits, window.left.arrivals)
+        worker_hooks.report_push(
+            self._around, folder, built.tip, creates=creates, claims=written.claims
+        )
+        folder.claimed = folder.claimed or written.claims
+        folder.last_push = AcknowledgedPush(built.tip, time, len(written.edits))
+        lag = window.lag_seconds(time)
+        self._around.pushed(Delivery(built, written, lag, self._seconds, creates))
+
+    async def rest(self, built: BuiltCommits) -> None:
+        """Give memory back after a large push."""
+        if built.files > _MANY_FILES:
+            await asyncio.to_thread(memory.trim)

@@ -1,0 +1,173 @@
+"""The remote branch that commits are built on, in a disposable bare store.
+
+| Remote | Base of the next commit | Expected by the push |
+|---|---|---|
+| branch exists | its tip | its tip |
+| no refs at all | none: a root commit | absence |
+| branch missing, createBranch | tip of the default branch | absence |
+| branch missing | BranchNotFound | - |
+
+The store is only a cache: damage of any kind ends in deleting it and fetching again, and
+so does what accumulates in it with the commits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Literal
+
+from windlass.base.errors import Stalled
+from windlass.git.format import objects, refs
+from windlass.git.format.objects import TreeEntry
+from windlass.git.format.refs import RefListing
+from windlass.git.ls_remote import RefListings
+from windlass.git.runner import Git
+from windlass.git.store import Entry, Store
+from windlass.reverser.publish.folder import WriteTarget
+
+_FETCH_DEPTHS = (50, 1000, 20_000)
+_CLUTTER_LIMIT = 20_000
+
+BranchMove = Literal["same", "moved", "rewound"]
+
+
+class RemoteBranch:
+    """One branch of one remote as we last saw it."""
+
+    def __init__(self, name: str, directory: Path, git: Git, listings: RefListings) -> None:
+        self.name = name
+        self.base: str | None = None
+        self.expected: str | None = None
+        self.known = False
+        self.pushed: str | None = None
+        self._directory = directory
+        self._git = git
+        self._listings = listings
+        self._store: Store | None = None
+
+    @property
+    def store(self) -> Store:
+        assert self._store is not None, "the branch was not refreshed"
+        return self._store
+
+    async def refresh(self, target: WriteTarget) -> BranchMove:
+        """Look at the remote, fetch what is new; how the base moved since we last looked."""
+        listing = await self._listings.get(target.remote, target.credentials, max_age_seconds=0.0)
+        expected, ref = self._place(listing, target)
+        base = listing.refs[ref] if ref is not None else None
+        if self.known and (base, expected) == (self.base, self.expected):
+            return "same"
+        base = await self._fetched(target, ref)
+        rewound = ref is not None and expected is not None and await self._lacks(target, ref, base)
+        # Somebody may have pushed between the listing and the fetch: the fetch decides.
+        self.base, self.expected = base, base if expected is not None else None
+        self.known = True
+        return "rewound" if rewound else "moved"
+
+    async def _lacks(self, target: WriteTarget, ref: str, tip: str | None) -> bool:
+        """Whether what we pushed last is no part of the history that the server has now."""
+        if self.pushed is None or tip is None:
+            return False
+        for depth in _FETCH_DEPTHS:
+            if await asyncio.to_thread(self.store.contains, tip, self.pushed):
+                return False
+            if await asyncio.to_thread(self.store.is_complete, tip):
+                break
+            await self.store.fetch(self._git, target.remote, target.credentials, ref, depth=depth)
+        return not await asyncio.to_thread(self.store.contains, tip, self.pushed)
+
+    def _place(self, listing: RefListing, target: WriteTarget) -> tuple[str | None, str | None]:
+        """What the push expects at the branch, and the ref to build on."""
+        if listing.object_format != "sha1":
+            raise Stalled(
+                "UnsupportedObjectFormat",
+                f"{target.remote.display} uses {listing.object_format} object ids; "
+                "use a repository with SHA-1 ids",
+            )
+        ref = refs.branch_ref(self.name)
+        if ref in listing.refs:
+            return listing.refs[ref], ref
+        if not listing.refs:
+            return None, None
+        if target.create_branch and listing.default_branch is not None:
+            return None, refs.branch_ref(listing.default_branch)
+        raise Stalled(
+            "BranchNotFound",
+            f"{target.remote.display} has no branch {self.name}; create it, or set "
+            "spec.createBranch to start it from the default branch",
+        )
+
+    async def _fetched(self, target: WriteTarget, ref: str | None) -> str | None:
+        store = await self._opened()
+        if ref is None:
+            return None
+        return await store.fetch(self._git, target.remote, target.credentials, ref)
+
+    async def _opened(self) -> Store:
+        if self._store is None:
+            self._store = await asyncio.to_thread(Store.open, self._directory)
+        return self._store
+
+    async def start_over(self) -> None:
+        """Throw the store away; everything in it can be had again."""
+        if self._store is not None:
+            await asyncio.to_thread(self._store.discard)
+        self._store, self.known = None, False
+
+    async def is_cluttered(self) -> bool:
+        """Whether so much gathered in the store that fetching it anew is cheaper."""
+        return await asyncio.to_thread(self.store.clutter) > _CLUTTER_LIMIT
+
+    def tree_at(self, folder: str) -> str | None:
+        """The tree of a folder on the base; None where there is none."""
+        found = self._standing(self.base, folder)
+        return found[1].id if found is not None and found[1].is_directory else None
+
+    def is_same(self, folder: str, before: str | None) -> bool:
+        """Whether the base has at `folder` exactly what the commit `before` had."""
+        if before is not None and not self.store.has(before):
+            return False
+        return self._standing(before, folder) == self._standing(self.base, folder)
+
+    def _standing(self, commit: str | None, folder: str) -> tuple[str, TreeEntry] | None:
+        """What a commit has at `folder`, or what stands where one of its parents should be."""
+        tree = self.store.tree_of(commit) if commit is not None else objects.EMPTY_TREE
+        path = ""
+        entry = None
+        for name in folder.split("/"):
+            path = f"{path}/{name}" if path else name
+            entry = self.store.read_tree(tree).get(name.encode())
+            if entry is None:
+                return None
+            if not entry.is_directory:
+                break
+            tree = entry.id
+        return (path, entry) if entry is not None else None
+
+    async def entries(self, folder: str) -> dict[str, Entry]:
+        """Every file below `folder`, and whatever stands where it or a parent should be."""
+        if self.base is None:
+            return {}
+        return await asyncio.to_thread(self._entries, self.base, folder)
+
+    def _entries(self, base: str, folder: str) -> dict[str, Entry]:
+        found = self.store.tree_entries(base, folder)
+        standing = self._standing(base, folder)
+        if not found and standing is not None and not standing[1].is_directory:
+            path, entry = standing
+            return {path: Entry(entry.mode, entry.id)}
+        return found
+
+    async def blobs(self, target: WriteTarget, ids: list[str]) -> dict[str, bytes]:
+        if not ids:
+            return {}
+        return await self.store.read_blobs(self._git, target.remote, target.credentials, ids)
+
+    def moved(self, tip: str) -> None:
+        """Somebody else brought the branch forward to `tip`, which the store holds."""
+        self.base = self.expected = tip
+
+    def advanced(self, commit: str) -> None:
+        """The server acknowledged `commit` as the new tip."""
+        self.base = self.expected = self.pushed = commit

@@ -1,0 +1,65 @@
+"""Hooks through which branch workers query and notify the rest of the reverser.
+
+The controller connects them; none of them waits for Git. `report_rewind` and `report_push`
+record Events on the destinations of a branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+
+from windlass.objects.names import Identity, Key
+from windlass.reverser import events
+from windlass.reverser.attribution.record_join import AuthorVerdict
+from windlass.reverser.publish.file_update import FileUpdate
+from windlass.reverser.publish.folder import Folder, WriteTarget
+from windlass.reverser.publish.publisher import Delivery
+from windlass.reverser.publish.remote_branch import RemoteBranch
+from windlass.reverser.publish.writer_group import WriterGroup
+from windlass.reverser.selection.rule_coverage import RuleCoverage
+from windlass.runtime.outcome import OutcomeEvent
+from windlass.telemetry.reasons import SkipReason
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerHooks:
+    """Questions and messages; none of them waits for Git."""
+
+    may_push: Callable[[], bool]
+    seeding: Callable[[Key], bool]
+    gone: Callable[[Identity], Awaitable[bool]]
+    selected: Callable[[Key], Awaitable[RuleCoverage | None]]
+    """What the rules of a destination cover; None while that cannot be told."""
+    reread: Callable[[WriteTarget, FileUpdate], Awaitable[FileUpdate | None]]
+    destinations: Callable[[], frozenset[str]]
+    changed: Callable[[Key], None]
+    seen_again: Callable[[Key], None]
+    pushed: Callable[[Delivery], None]
+    judged: Callable[[AuthorVerdict], None]
+    skipped: Callable[[Identity, SkipReason], None]
+    raced: Callable[[], None]
+    took: Callable[[float], None]
+    told: Callable[[Key, OutcomeEvent, str], None]
+    """An event for a destination; the last argument names the transition."""
+
+
+def report_rewind(
+    around: WorkerHooks, branch: RemoteBranch, everyone: Iterable[tuple[WriterGroup, Folder]]
+) -> None:
+    """The server's history was rewritten; every destination of the branch hears of it."""
+    tip = branch.base or ""
+    notice = events.history_rewritten(branch.name, tip, branch.pushed or "")
+    for _, folder in everyone:
+        around.told(folder.target.key, notice, tip)
+
+
+def report_push(
+    around: WorkerHooks, folder: Folder, tip: str, *, creates: bool, claims: bool
+) -> None:
+    """A push was acknowledged that made the branch, or claimed the folder."""
+    target = folder.target
+    for notice in events.push_events(
+        target.branch, target.base_folder, creates=creates, claims=claims
+    ):
+        around.told(target.key, notice, tip)

@@ -1,0 +1,101 @@
+"""Destinations of one branch that push with the same credentials, those of one GitRepoConfig.
+
+Credentials are never shared through a worker: what a group writes is fetched and
+pushed with its own, and its errors stall no other group.
+"""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass, field
+
+import structlog
+
+from windlass.base.clock import Backoff
+from windlass.base.errors import Retryable, Stalled, Waiting, WindlassError
+from windlass.git.errors import GitError
+from windlass.objects.names import Key
+from windlass.reverser.publish.folder import Folder
+from windlass.telemetry.reasons import EventReason
+
+_log = structlog.get_logger(__name__)
+
+_STALLED_SECONDS = 300.0
+_RACES_BEFORE_REPORT = 3
+_UNAVAILABLE_REASONS = frozenset({"Unavailable", "Timeout"})
+
+
+@dataclass(slots=True)
+class WriterGroup:
+    """Folders written together, and how the last attempt to write them ended."""
+
+    repository: Key
+    folders: dict[Key, Folder] = field(default_factory=dict)
+    backoff: Backoff = field(default_factory=lambda: Backoff(1.0, 300.0))
+    trouble: WindlassError | None = None
+    not_before: float = 0.0
+    commits: int = 0
+    """Commits that were built and that no server has acknowledged yet."""
+
+    def failed(self, error: WindlassError, now: float) -> None:
+        """Remember the trouble; when to try again follows from its kind."""
+        if isinstance(error, GitError) and error.reason in _UNAVAILABLE_REASONS:
+            # The same cause by the same name, whether a push or a fetch met it.
+            error = Retryable(EventReason.GIT_UNAVAILABLE, error.message)
+        self._tell(error)
+        after = error.after if isinstance(error, (Stalled, Waiting)) else None
+        if after is None:
+            stalled = isinstance(error, Stalled)
+            after = _STALLED_SECONDS if stalled else self.backoff.next_seconds()
+        self.not_before = now + after
+
+    def _tell(self, error: WindlassError) -> None:
+        """One line for each change of the cause."""
+        if self.trouble is None or self.trouble.reason != error.reason:
+            _log.warning(
+                "push failed",
+                repository=str(self.repository),
+                reason=error.reason,
+                message=error.message,
+            )
+        self.trouble = error
+
+    def failed_on_disk(self, error: OSError, now: float) -> None:
+        """The work directory is in the way."""
+        if error.errno == errno.ENOSPC:
+            text = "the work directory is full; free space or enlarge it"
+            self.failed(Retryable("DiskFull", text), now)
+            return
+        text = f"the work directory cannot be used: {error.strerror}"
+        self.failed(Retryable("GitUnavailable", text), now)
+
+    def raced(self, remote: str, lost: int) -> bool:
+        """A push came too late, for the `lost`-th time in a row; whether that is told as trouble.
+
+        Once is nothing. But it takes the place of another trouble at once: who loses a race
+        has reached the server.
+        """
+        if self.trouble is None and lost < _RACES_BEFORE_REPORT:
+            return False
+        is_new = self.trouble is None or self.trouble.reason != EventReason.PUSH_RACED
+        text = f"{remote}: other writers push faster than our commits land; retrying"
+        self._tell(Retryable(EventReason.PUSH_RACED, text))
+        return is_new
+
+    def succeeded(self) -> None:
+        if self.trouble is not None:
+            _log.info("push recovered", repository=str(self.repository), after=self.trouble.reason)
+        self.trouble = None
+        self.not_before = 0.0
+        self.backoff.healthy()
+
+    def urge(self) -> None:
+        """Something changed that may have fixed the trouble: try at once."""
+        self.not_before = 0.0
+
+    def reconsider(self) -> None:
+        """A neighbour left, maybe the holder of a folder that one of ours waits for."""
+        for folder in self.folders.values():
+            if folder.trouble is not None:
+                folder.trouble, folder.retry_at = None, 0.0
+                self.urge()

@@ -1,0 +1,176 @@
+"""Reconciles WatchRule and ClusterWatchRule: resolves the selected scopes and routes them.
+
+A rule that is broken selects nothing and removes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from windlass.api.kinds import registry
+from windlass.api.kinds.watchrules import ClusterWatchRule, WatchRule
+from windlass.base.errors import Stalled, Waiting, WindlassError
+from windlass.objects.names import Identity, Key
+from windlass.reverser import status
+from windlass.reverser.destination import DestinationReconciler
+from windlass.reverser.folder_reviews import FolderReviews
+from windlass.reverser.object_cache import ReverserCache, RuleObject, destination_key
+from windlass.reverser.selection import reference_grants, rules
+from windlass.reverser.selection.rule_coverage import CompiledRule
+from windlass.reverser.selection.rules import RuleItem, RuleKind, RuleResolution
+from windlass.reverser.selection.type_catalog import TypeCatalog
+from windlass.reverser.watch.mirror import Mirror
+from windlass.runtime.outcome import Outcome
+
+_DESTINATION_RETRY_SECONDS = 30.0
+_DELETION_RECHECK_SECONDS = 2.0
+
+
+class RuleReconciler:
+    """All rules of one kind, compiled against the newest catalogue."""
+
+    def __init__(
+        self,
+        kind: RuleKind,
+        cache: ReverserCache,
+        destinations: DestinationReconciler,
+        mirror: Mirror,
+        catalogue: Callable[[], TypeCatalog | None],
+        *,
+        watch_all: bool,
+        excluded: frozenset[str],
+        install_namespace: str,
+        cluster_namespaces: frozenset[str],
+        reviews: FolderReviews,
+        ingests: bool = True,
+    ) -> None:
+        self._kind = kind
+        self._cache = cache
+        self._destinations = destinations
+        self._mirror = mirror
+        self._catalogue = catalogue
+        self._watch_all = watch_all
+        self._excluded = excluded
+        self._install_namespace = install_namespace
+        self._cluster_namespaces = cluster_namespaces
+        self._ingests = ingests
+        self._reviews = reviews
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """One pass over one rule; a broken rule selects nothing and removes nothing."""
+        raw = self._informer_get(key)
+        if raw is None:
+            return await self._gone(key)
+        if self._catalogue() is None:
+            return status.rule_pending("the served types are being looked at")
+        try:
+            rule = self._decoded(raw)
+            resolution = self._resolved(rule)
+        except WindlassError:
+            self._deselect(key)
+            raise
+        destination = destination_key(rule)
+        if not self._ingests:
+            return status.ingestion_disabled()
+        known = CompiledRule(rule.metadata.generation, self._rule(rule), resolution)
+        self._reviews.compiled(self._kind, key, known)
+        self._mirror.select(self._kind, key, destination, resolution)
+        return status.rule_outcome(
+            resolution,
+            states=self._mirror.stream_states(),
+            objects=sum(
+                self._mirror.mirrored(destination, one.gvr, one.namespace)
+                for one in resolution.scopes
+            ),
+            destination=destination,
+            destination_ready=self._destinations.is_ready(destination),
+            destination_settled=self._destinations.is_settled(destination),
+            failed_groups=catalogue.failed if (catalogue := self._catalogue()) else (),
+        )
+
+    async def _gone(self, key: Key) -> Outcome:
+        """The files of a deleted rule go, so an absence from the cache alone does not delete."""
+        gvr = registry.WATCH_RULES if self._kind == "WatchRule" else registry.CLUSTER_WATCH_RULES
+        identity = Identity(gvr, key.namespace, key.name)
+        if self._reviews.knows(self._kind, key) and not await self._mirror.gone(identity):
+            return Outcome.postponed(_DELETION_RECHECK_SECONDS)
+        self._deselect(key)
+        return Outcome.gone()
+
+    def _deselect(self, key: Key) -> None:
+        self._reviews.forget(self._kind, key)
+        self._mirror.deselect(self._kind, key)
+
+    def _informer_get(self, key: Key) -> bytes | None:
+        cluster = self._kind == "ClusterWatchRule"
+        informer = self._cache.cluster_watch_rules if cluster else self._cache.watch_rules
+        return informer.get(key)
+
+    def _decoded(self, raw: bytes) -> RuleObject:
+        if self._kind == "ClusterWatchRule":
+            return ClusterWatchRule.decode(raw)
+        return WatchRule.decode(raw)
+
+    def _resolved(self, rule: RuleObject) -> RuleResolution:
+        self._check_destination(rule)
+        catalogue = self._catalogue()
+        assert catalogue is not None, "a pass without a catalogue ends before this"
+        return rules.resolve(
+            self._rule(rule), catalogue, watch_all=self._watch_all, excluded=self._excluded
+        )
+
+    def _check_destination(self, rule: RuleObject) -> None:
+        wanted = destination_key(rule)
+        found = self._cache.destination(wanted)
+        if isinstance(rule, ClusterWatchRule):
+            permission = reference_grants.check_cluster_destination_ref(
+                wanted,
+                exists=found is not None,
+                install_namespace=self._install_namespace,
+                allowed_namespaces=self._cluster_namespaces,
+            )
+        else:
+            grants = found.spec.allowed_namespaces if found is not None else None
+            permission = reference_grants.check_destination_ref(
+                rule.metadata.namespace, wanted, grants
+            )
+        if permission.allowed:
+            return
+        assert permission.reason is not None, "only a refusal stops here"
+        if permission.stalled:
+            raise Stalled(permission.reason, permission.message)
+        raise Waiting(permission.reason, permission.message, after=_DESTINATION_RETRY_SECONDS)
+
+    def _rule(self, rule: RuleObject) -> rules.SelectionRule:
+        return rules.SelectionRule(
+            key=rule.key,
+            kind=self._kind,
+            namespace=rule.metadata.namespace,
+            destination=destination_key(rule),
+            items=tuple(_rule_items(rule)),
+        )
+
+
+def _rule_items(rule: RuleObject) -> list[RuleItem]:
+    if isinstance(rule, ClusterWatchRule):
+        return [
+            RuleItem(
+                operations=frozenset(item.operations),
+                api_groups=item.api_groups,
+                api_versions=item.api_versions,
+                resources=item.resources,
+                include_owned=item.include_owned,
+                scope=item.scope,
+            )
+            for item in rule.spec.rules
+        ]
+    return [
+        RuleItem(
+            operations=frozenset(item.operations),
+            api_groups=item.api_groups,
+            api_versions=item.api_versions,
+            resources=item.resources,
+            include_owned=item.include_owned,
+        )
+        for item in rule.spec.rules
+    ]

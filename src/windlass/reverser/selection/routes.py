@@ -1,0 +1,123 @@
+"""The route plan: which scopes are watched, and to which destinations their objects go.
+
+The plan is a dictionary, so finding the routes of an event costs as much as there are
+destinations for that type in that namespace, however many rules exist (RUL-8). A rule for
+one namespace and a rule for all never hide each other (RUL-10): the routes of a namespace
+are already merged with those of `*` when the plan is built.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from windlass.objects.names import GVR, Key
+from windlass.reverser.file_operation import Operation
+from windlass.reverser.selection.rules import RuleResolution
+
+ScopeKey: TypeAlias = tuple[GVR, str]
+_RoutesByDestination: TypeAlias = dict[Key, "Route"]
+_NO_OPERATIONS: frozenset[Operation] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One destination of an object: the masks of all rules that hit it, united (RUL-7).
+
+    Controller-owned objects are hit only by rules with `includeOwned` (SAN-9), so those
+    have a mask of their own.
+    """
+
+    destination: Key
+    mask: frozenset[Operation]
+    owned_mask: frozenset[Operation] = _NO_OPERATIONS
+
+    @property
+    def include_owned(self) -> bool:
+        return bool(self.owned_mask)
+
+    def mask_for(self, *, owned: bool) -> frozenset[Operation]:
+        return self.owned_mask if owned else self.mask
+
+    def united(self, other: Route) -> Route:
+        return Route(self.destination, self.mask | other.mask, self.owned_mask | other.owned_mask)
+
+
+class RoutePlan:
+    """Which scopes are followed for which destinations; never changed once built."""
+
+    def __init__(self, resolved: Iterable[tuple[Key, RuleResolution]] = ()) -> None:
+        table = _merge_routes(resolved)
+        self._routes = _routes_by_scope(table)
+        self._selected = _scopes_by_destination(table)
+        self._scopes = frozenset(
+            scope for gvr, namespaces in table.items() for scope in _stream_scopes(gvr, namespaces)
+        )
+
+    def scopes(self) -> frozenset[ScopeKey]:
+        """The streams: a cluster-wide one replaces those of namespaces (ING-1)."""
+        return self._scopes
+
+    def routes(self, gvr: GVR, namespace: str) -> tuple[Route, ...]:
+        """Where objects of that type in that namespace go, one row a destination."""
+        found = self._routes.get((gvr, namespace))
+        return found if found is not None else self._routes.get((gvr, ""), ())
+
+    def selected(self, destination: Key) -> frozenset[ScopeKey]:
+        """The scopes that one destination needs complete, as its rules state them."""
+        return self._selected.get(destination, frozenset())
+
+    def destinations(self) -> frozenset[Key]:
+        return frozenset(self._selected)
+
+
+def _merge_routes(
+    resolved: Iterable[tuple[Key, RuleResolution]],
+) -> Mapping[GVR, dict[str, _RoutesByDestination]]:
+    table: defaultdict[GVR, dict[str, _RoutesByDestination]] = defaultdict(dict)
+    for destination, resolution in resolved:
+        for one in resolution.scopes:
+            owned = one.mask if one.include_owned else _NO_OPERATIONS
+            route = Route(destination, one.mask, owned)
+            _merge_route(table[one.gvr].setdefault(one.namespace, {}), route)
+    return table
+
+
+def _merge_route(masks: _RoutesByDestination, route: Route) -> None:
+    known = masks.get(route.destination)
+    masks[route.destination] = route if known is None else known.united(route)
+
+
+def _routes_by_scope(
+    table: Mapping[GVR, dict[str, _RoutesByDestination]],
+) -> dict[ScopeKey, tuple[Route, ...]]:
+    routes: dict[ScopeKey, tuple[Route, ...]] = {}
+    for gvr, namespaces in table.items():
+        everywhere = namespaces.get("", {})
+        for namespace, masks in namespaces.items():
+            both = dict(masks)
+            if namespace:
+                for route in everywhere.values():
+                    _merge_route(both, route)
+            routes[gvr, namespace] = tuple(both[key] for key in sorted(both))
+    return routes
+
+
+def _scopes_by_destination(
+    table: Mapping[GVR, dict[str, _RoutesByDestination]],
+) -> dict[Key, frozenset[ScopeKey]]:
+    selected: defaultdict[Key, set[ScopeKey]] = defaultdict(set)
+    for gvr, namespaces in table.items():
+        for namespace, masks in namespaces.items():
+            for destination in masks:
+                selected[destination].add((gvr, namespace))
+    return {key: frozenset(scopes) for key, scopes in selected.items()}
+
+
+def _stream_scopes(gvr: GVR, namespaces: Iterable[str]) -> Iterable[ScopeKey]:
+    names = set(namespaces)
+    return [(gvr, "")] if "" in names else [(gvr, name) for name in names]

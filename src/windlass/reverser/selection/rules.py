@@ -1,0 +1,318 @@
+"""Resolves a watch rule against the type catalog: selected scopes and unresolved entries.
+
+Nothing is inferred from the text of a resource name (RUL-1). What always holds: a WatchRule
+selects namespaced types of its own namespace only; a never-mirrored or flag-excluded type is in
+no selection; an entry either selects a type or is listed once in `unresolved` with one reason.
+
+Types that a rule does not name fall under three classes of exclusion (RUL-6):
+
+| Class | Gives way to | Checked |
+|---|---|---|
+| excluded by flag (--discovery-exclude) | nothing: the administrator's word | first |
+| never mirrored | nothing | second |
+| excluded by default | a rule that names the plural | last |
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from windlass.api.kinds import watchrules
+from windlass.objects.names import GVR, Key
+from windlass.reverser.file_operation import OPERATIONS, Operation
+from windlass.reverser.selection.type_catalog import (
+    ResourceType,
+    TypeCatalog,
+    TypeFamily,
+    TypeReason,
+    preferred,
+)
+
+PRESET: tuple[tuple[str, str], ...] = tuple((one.group, one.resource) for one in watchrules.PRESET)
+"""RUL-5: what a rule item without `resources` means, as (group, plural)."""
+
+EXCLUDED_BY_DEFAULT: frozenset[tuple[str, str]] = frozenset(
+    {
+        ("", "pods"),
+        ("", "endpoints"),
+        ("discovery.k8s.io", "endpointslices"),
+        ("apps", "controllerrevisions"),
+        ("flowcontrol.apiserver.k8s.io", "flowschemas"),
+        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
+        ("batch", "jobs"),
+        ("batch", "cronjobs"),
+    }
+)
+
+NEVER_MIRRORED: frozenset[tuple[str, str]] = frozenset(
+    {
+        ("", "events"),
+        ("events.k8s.io", "events"),
+        ("coordination.k8s.io", "leases"),
+    }
+)
+
+
+def is_excluded_by_default(gvr: GVR) -> bool:
+    """RUL-6 soft: left out of `*` and of --watch-all, taken when named."""
+    return (gvr.group, gvr.resource) in EXCLUDED_BY_DEFAULT
+
+
+def is_never_mirrored(gvr: GVR) -> bool:
+    """RUL-6 never: heartbeats and expiring data, which have no desired state."""
+    return (gvr.group, gvr.resource) in NEVER_MIRRORED
+
+
+def is_excluded_by_flag(gvr: GVR, excluded: frozenset[str]) -> bool:
+    """RUL-6 hard: `[group/]resource` of --discovery-exclude.
+
+    A bare plural excludes it in every group, since an administrator who shuts out a name
+    must not be surprised by its namesake; `core/` in front means the core group alone.
+    """
+    names = {gvr.resource.lower(), f"{gvr.group or 'core'}/{gvr.resource}".lower()}
+    return any(entry.lower() in names for entry in excluded)
+
+
+RuleKind = Literal["WatchRule", "ClusterWatchRule"]
+TypeScope = Literal["Namespaced", "Cluster"]
+
+_REQUIRED_VERBS = frozenset({"list", "watch"})
+# Where an entry names several types and all are refused, the first of these is told.
+_REASON_PRECEDENCE: tuple[TypeReason, ...] = (
+    "ExcludedByFlag",
+    "NeverMirrored",
+    "ScopeMismatch",
+    "MissingVerb",
+    "KindNotUnique",
+    "ExcludedByDefault",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleItem:
+    """One row of `spec.rules`; None, an empty tuple and `*` all mean "not narrowed"."""
+
+    operations: frozenset[str] = frozenset()
+    api_groups: tuple[str, ...] | None = None
+    api_versions: tuple[str, ...] | None = None
+    resources: tuple[str, ...] | None = None
+    include_owned: bool = False
+    scope: TypeScope | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionRule:
+    """A WatchRule or ClusterWatchRule whose reference has been followed."""
+
+    key: Key
+    kind: RuleKind
+    namespace: str
+    destination: Key
+    items: tuple[RuleItem, ...]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SelectedScope:
+    """A scope and what is wanted of it; the namespace "" means all of them."""
+
+    gvr: GVR
+    namespace: str
+    mask: frozenset[Operation]
+    include_owned: bool
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Unresolved:
+    """An entry that selects nothing, as its author wrote it."""
+
+    entry: str
+    reason: TypeReason
+
+
+@dataclass(frozen=True, slots=True)
+class RuleResolution:
+    """What a rule means today."""
+
+    scopes: tuple[SelectedScope, ...]
+    unresolved: tuple[Unresolved, ...] = ()
+
+
+def resolve(
+    rule: SelectionRule, catalogue: TypeCatalog, *, watch_all: bool, excluded: frozenset[str]
+) -> RuleResolution:
+    """The scopes of a rule: RUL-1 to RUL-6; the items are alternatives of each other."""
+    masks: dict[tuple[GVR, bool], frozenset[Operation]] = {}
+    unresolved: dict[Unresolved, None] = {}
+    for item in rule.items:
+        compiler = _Compiler(item, _type_scope(rule, item), catalogue, excluded)
+        found, missing = compiler.compiled(watch_all)
+        for one in found:
+            key = (one.gvr, item.include_owned)
+            masks[key] = masks.get(key, frozenset()) | mask(item.operations)
+        unresolved.update(dict.fromkeys(missing))
+    namespace = rule.namespace if rule.kind == "WatchRule" else ""
+    scopes = (
+        SelectedScope(gvr, namespace, operations, owned)
+        for (gvr, owned), operations in sorted(masks.items(), key=lambda row: row[0])
+    )
+    return RuleResolution(tuple(scopes), tuple(unresolved))
+
+
+def mask(operations: Iterable[str]) -> frozenset[Operation]:
+    """The operations of an item; none or `*` means all three (RUL-7)."""
+    named = frozenset(operations)
+    if not named or "*" in named:
+        return frozenset(OPERATIONS)
+    return frozenset(one for one in OPERATIONS if one in named)
+
+
+def refusal_reason(
+    one: ResourceType,
+    *,
+    named: bool,
+    reach: TypeScope | None,
+    catalogue: TypeCatalog,
+    excluded: frozenset[str],
+) -> TypeReason | None:
+    """Why a served type is not selected (RUL-4, RUL-6, DSC-6); None means it is."""
+    checks: tuple[tuple[bool, TypeReason], ...] = (
+        (is_excluded_by_flag(one.gvr, excluded), "ExcludedByFlag"),
+        (is_never_mirrored(one.gvr), "NeverMirrored"),
+        (reach != ("Namespaced" if one.namespaced else "Cluster"), "ScopeMismatch"),
+        (not one.verbs >= _REQUIRED_VERBS, "MissingVerb"),
+        (one.gvk in catalogue.ambiguous_kinds, "KindNotUnique"),
+        (not named and is_excluded_by_default(one.gvr), "ExcludedByDefault"),
+    )
+    return next((reason for refused, reason in checks if refused), None)
+
+
+def _type_scope(rule: SelectionRule, item: RuleItem) -> TypeScope | None:
+    return "Namespaced" if rule.kind == "WatchRule" else item.scope
+
+
+def _is_unrestricted(names: Sequence[str] | None) -> bool:
+    return not names or "*" in names
+
+
+def _matches(names: Sequence[str] | None, name: str) -> bool:
+    return _is_unrestricted(names) or name in (names or ())
+
+
+def select_versions(family: TypeFamily, wanted: Sequence[str] | None) -> TypeFamily:
+    """RUL-3: the preferred version, or each listed one; one object, one file otherwise."""
+    if _is_unrestricted(wanted):
+        return (preferred(family),)
+    return tuple(one for one in family if one.gvr.version in (wanted or ()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiler:
+    item: RuleItem
+    reach: TypeScope | None
+    catalogue: TypeCatalog
+    excluded: frozenset[str]
+
+    def compiled(self, watch_all: bool) -> tuple[list[ResourceType], list[Unresolved]]:
+        if not self.item.resources:
+            return self._everything("*") if watch_all else self._preset()
+        found: list[ResourceType] = []
+        missing: list[Unresolved] = []
+        for entry in self.item.resources:
+            types, rows = self._everything(entry) if entry == "*" else self._named(entry)
+            found += types
+            missing += rows
+        return found, missing
+
+    def _named(self, entry: str) -> tuple[list[ResourceType], list[Unresolved]]:
+        found, reasons = self._chosen(self.catalogue.families(entry), named=True)
+        if found:
+            return found, []
+        if told := _most_specific(reasons):
+            return [], [Unresolved(self._text(entry), told)]
+        return [], [self._absence(entry)]
+
+    def _everything(self, entry: str) -> tuple[list[ResourceType], list[Unresolved]]:
+        found, reasons = self._chosen(self.catalogue.every_family(), named=False)
+        return found, self._gaps(found, reasons, self._text(entry), lambda group: True)
+
+    def _preset(self) -> tuple[list[ResourceType], list[Unresolved]]:
+        families = (
+            family
+            for group, plural in PRESET
+            for family in self.catalogue.families(plural)
+            if family[0].gvr.group == group
+        )
+        found, reasons = self._chosen(families, named=True)
+        groups = {group for group, _ in PRESET}
+        return found, self._gaps(found, reasons, "preset", groups.__contains__)
+
+    def _chosen(
+        self, families: Iterable[TypeFamily], *, named: bool
+    ) -> tuple[list[ResourceType], set[TypeReason]]:
+        found: list[ResourceType] = []
+        reasons: set[TypeReason] = set()
+        for family in families:
+            if not _matches(self.item.api_groups, family[0].gvr.group):
+                continue
+            for one in select_versions(family, self.item.api_versions):
+                reason = self._refusal(one, named)
+                if reason is None:
+                    found.append(one)
+                else:
+                    reasons.add(reason)
+        return found, reasons
+
+    def _refusal(self, one: ResourceType, named: bool) -> TypeReason | None:
+        return refusal_reason(
+            one,
+            named=named,
+            reach=self.reach,
+            catalogue=self.catalogue,
+            excluded=self.excluded,
+        )
+
+    def _gaps(
+        self,
+        found: list[ResourceType],
+        reasons: set[TypeReason],
+        entry: str,
+        concerns: Callable[[str], bool],
+    ) -> list[Unresolved]:
+        """What an open entry may miss: failed groups hide types nobody can name."""
+        hidden = [group for group in sorted(self._failed_groups()) if concerns(group)]
+        rows = [Unresolved(f"{group or 'core'}/*", "DiscoveryDegraded") for group in hidden]
+        if not found and not rows:
+            rows.append(Unresolved(entry, _most_specific(reasons) or "NotServed"))
+        return rows
+
+    def _absence(self, entry: str) -> Unresolved:
+        if "/" in entry or self._below_parent_only(entry):
+            return Unresolved(self._text(entry), "SubresourceOnly")
+        # Without a named group every failed one might serve it, and every typo would be its fault.
+        named = () if _is_unrestricted(self.item.api_groups) else sorted(self._failed_groups())
+        if named:
+            return Unresolved(f"{named[0] or 'core'}/{entry}", "DiscoveryDegraded")
+        return Unresolved(self._text(entry), "NotServed")
+
+    def _below_parent_only(self, entry: str) -> bool:
+        return any(
+            gvr.resource.lower() == entry.lower() and _matches(self.item.api_groups, gvr.group)
+            for gvr in self.catalogue.subresource_only
+        )
+
+    def _failed_groups(self) -> set[str]:
+        return {one for one in self.catalogue.failed if _matches(self.item.api_groups, one)}
+
+    def _text(self, entry: str) -> str:
+        groups = self.item.api_groups
+        if groups and len(groups) == 1 and groups[0] not in ("", "*"):
+            return f"{groups[0]}/{entry}"
+        return entry
+
+
+def _most_specific(reasons: set[TypeReason]) -> TypeReason | None:
+    return next((reason for reason in _REASON_PRECEDENCE if reason in reasons), None)

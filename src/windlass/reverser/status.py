@@ -1,0 +1,463 @@
+"""Conditions and status fields of GitRepoConfig, GitDestination and the watch rules.
+
+Each reconciler calls its `..._outcome` function here with what it observed.
+
+| GitRepoConfig: remote | Ready | Reason |
+|---|---|---|
+| not queried yet, and no status is stored | Unknown | Checking |
+| all branches exist | True | BranchFound |
+| no refs at all | True | EmptyRepository |
+| a branch is missing that no destination will create | False | BranchNotFound |
+| cannot be queried | False | ConnectionFailed, or what fails closed |
+
+| GitDestination | Ready | Reason |
+|---|---|---|
+| folder not opened yet | Unknown | Validating |
+| folder open, last write succeeded | True | Ready |
+| any error | False | the reason of the error |
+
+`Synced` of a GitDestination reports whether Git has what was observed:
+
+| GitDestination | Synced | Reason |
+|---|---|---|
+| a scope cannot be observed completely | False | SnapshotIncomplete |
+| not every scope was listed, or what was found is not pushed yet | False | Seeding |
+| later changes are pending | False | CatchingUp |
+| else, also without rules: nothing is left to do | True | Synced |
+
+`Attributed` of a GitDestination reports whether admission requests arrive. After a start it
+takes a moment until records are complete: a status that is Ready is left alone meanwhile, unless
+a change came that has no author because of it.
+
+| WatchRule, ClusterWatchRule | Ready | Reason |
+|---|---|---|
+| nothing selected | False, reconciling | NoResourceResolved: the type may still come |
+| destination not ready | False, reconciling | GitDestinationNotReady |
+| else | True | Ready |
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from windlass.base.errors import Stalled, Waiting, WindlassError
+from windlass.objects.condition import Condition, Status
+from windlass.objects.names import JSON, Key, Object
+from windlass.reverser.attribution.webhook_coverage import AttributionState
+from windlass.reverser.selection.rules import RuleResolution
+from windlass.runtime.outcome import READY, Outcome, OutcomeEvent, Verdict
+from windlass.telemetry.reasons import EventReason
+
+_HEADS = "refs/heads/"
+_SHORT_SHA = 8
+TRANSPORT_VERIFIED = "TransportVerified"
+
+
+def repository_checking(*, after: float) -> Outcome:
+    """The report of a remote that nobody has asked yet."""
+    return Outcome(
+        ready=Verdict("Unknown", "Checking", "the remote is being asked"),
+        reconciling=True,
+        requeue_after=after,
+    )
+
+
+def repository_reachable(
+    refs: Mapping[str, str],
+    branches: Collection[str],
+    *,
+    creating: Collection[str],
+    remote: str,
+    verified: bool,
+    after: float | None,
+) -> Outcome:
+    """The report of a remote that answered."""
+    rows = [_branch_row(name, refs, creating) for name in branches]
+    missing = [row["name"] for row in rows if row["state"] == "Missing"]
+    transport = Condition(
+        TRANSPORT_VERIFIED,
+        "False",
+        "HostKeyVerificationDisabled",
+        "spec.hostKeyVerification is Disabled: anybody in between can read and change what is "
+        "sent; set it to Strict and give the host keys",
+    )
+    return Outcome(
+        ready=_repository_ready(rows, missing, empty=not refs),
+        conditions=() if verified else (transport,),
+        withdrawn=frozenset({TRANSPORT_VERIFIED}) if verified else frozenset(),
+        fields={"remote": remote, "branches": rows},
+        requeue_after=after,
+    )
+
+
+def _branch_row(name: str, refs: Mapping[str, str], creating: Collection[str]) -> Object:
+    sha = refs.get(_HEADS + name)
+    if sha is not None:
+        return {"name": name, "state": "Found", "sha": sha}
+    pending = name in creating or not refs
+    return {"name": name, "state": "PendingCreation" if pending else "Missing"}
+
+
+def _repository_ready(rows: list[Object], missing: list[str], *, empty: bool) -> Verdict:
+    if missing:
+        return Verdict(
+            "False",
+            "BranchNotFound",
+            f"the remote has no branch {', '.join(missing)}; create it, remove it from "
+            "spec.allowedBranches, or let a GitDestination create it with spec.createBranch",
+        )
+    if empty:
+        return Verdict(
+            "True", "EmptyRepository", "repository is empty; the first push will create the branch"
+        )
+    tips = ", ".join(_branch_tip(row) for row in rows)
+    return Verdict("True", "BranchFound", f"All {len(rows)} branches validated: {tips}")
+
+
+def _branch_tip(row: Object) -> str:
+    return (
+        f"{row['name']}@{row['sha'][:_SHORT_SHA]}" if "sha" in row else f"{row['name']} (to come)"
+    )
+
+
+def repository_unreachable(error: WindlassError, remote: str, *, after: float) -> Outcome:
+    """The report of a remote that could not be asked."""
+    stalled = isinstance(error, Stalled)
+    return Outcome(
+        ready=Verdict("False", error.reason, f"{remote}: {error.message}"),
+        stalled=stalled,
+        reconciling=not stalled,
+        requeue_after=after,
+        warns=True,
+    )
+
+
+SYNCED = "Synced"
+SEEDING = "Seeding"
+CATCHING_UP = "CatchingUp"
+SECRETS_PROTECTED = "SecretsProtected"
+ATTRIBUTED = "Attributed"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCount:
+    """The watches that feed a destination."""
+
+    total: int = 0
+    synced: int = 0
+    forbidden: int = 0
+    restarting: int = 0
+
+    def as_object(self) -> Object:
+        return {
+            "total": self.total,
+            "synced": self.synced,
+            "forbidden": self.forbidden,
+            "restarting": self.restarting,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class DestinationProgress:
+    """How far a destination is."""
+
+    placed: bool = False
+    is_open: bool = False
+    trouble: WindlassError | None = None
+    objects: int = 0
+    pending: int = 0
+    retained: int = 0
+    last_commit: str = ""
+    last_time: datetime | None = None
+    last_files: int = 0
+    refused: tuple[tuple[str, str], ...] = ()
+    streams: StreamCount = StreamCount()
+    waiting_for: tuple[str, ...] = ()
+    idle: bool = True
+    """Whether nothing waits for a push or for the comparison of a snapshot with Git."""
+    seeded: bool = True
+    """Whether it was idle since every scope was seen."""
+    attributed: AttributionState = "Receiving"
+    attribution_settles: bool = False
+
+    @property
+    def turns(self) -> tuple[object, ...]:
+        """What is worth a report at once."""
+        return (
+            self.placed,
+            self.is_open,
+            self.reason,
+            self.seen,
+            self.seeded,
+            self.refused,
+            self.attributed,
+            self.attribution_settles,
+        )
+
+    @property
+    def reason(self) -> str:
+        return self.trouble.reason if self.trouble is not None else ""
+
+    @property
+    def settling(self) -> bool:
+        """Whether all that is missing is time."""
+        if self.trouble is not None:
+            return False
+        hampered = self.streams.restarting or self.streams.forbidden
+        done = self.seen and self.seeded
+        return self.attribution_settles or (not done and not hampered)
+
+    @property
+    def seen(self) -> bool:
+        """Whether a complete snapshot of every scope is at hand."""
+        return self.is_open and not self.waiting_for
+
+    @property
+    def synced(self) -> bool:
+        return self.seen and self.idle
+
+
+def destination_outcome(
+    progress: DestinationProgress, before: Iterable[Condition] = (), *, is_new: bool = False
+) -> Outcome:
+    """The outcome of a pass over a destination whose references are in order.
+
+    `before` are the conditions as they are stored; what turned since makes an event. One that
+    `is_new` has no push in its status: its first snapshot is told, that of a restart is not.
+    """
+    trouble = progress.trouble
+    conditions = (_synced_condition(progress), _SECRETS_CONDITION, _attributed_condition(progress))
+    return Outcome(
+        ready=_destination_ready(progress),
+        stalled=isinstance(trouble, Stalled),
+        reconciling=trouble is not None or not progress.is_open,
+        conditions=conditions,
+        fields=_destination_fields(progress),
+        transient=progress.settling and not is_new,
+        # Whoever lost the lease does not write; that is how it should be.
+        warns=trouble is not None and not isinstance(trouble, Waiting),
+        events=tuple(
+            _transition_events({row.type: row for row in before}, progress, is_new=is_new)
+        ),
+    )
+
+
+def destination_pending(message: str) -> Outcome:
+    """The report of a destination of which nothing is known yet."""
+    return Outcome(
+        ready=Verdict("Unknown", "Validating", message), reconciling=True, transient=True
+    )
+
+
+def _destination_ready(progress: DestinationProgress) -> Verdict:
+    if progress.trouble is not None:
+        return Verdict("False", progress.trouble.reason, progress.trouble.message)
+    if not progress.is_open:
+        return Verdict("Unknown", "Validating", "looking at the branch")
+    return Verdict("True", "Ready", f"{_count_text(progress.objects, 'object')} mirrored")
+
+
+def _synced_condition(progress: DestinationProgress) -> Condition:
+    streams = progress.streams
+    if progress.synced:
+        text = "all watches synced" if streams.total else "no rule selects this destination"
+        return Condition(SYNCED, "True", "Synced", text)
+    if not progress.seen and (streams.restarting or streams.forbidden):
+        text = "incomplete snapshots: " + "; ".join(progress.waiting_for)
+        return Condition(SYNCED, "False", "SnapshotIncomplete", text)
+    if not progress.seen:
+        text = f"{streams.synced} of {streams.total} watches synced"
+        return Condition(SYNCED, "False", SEEDING, text)
+    return Condition(
+        SYNCED, "False", CATCHING_UP if progress.seeded else SEEDING, _pending_text(progress)
+    )
+
+
+def _pending_text(progress: DestinationProgress) -> str:
+    if not progress.pending:
+        return "a snapshot is being compared with Git"
+    return f"{_count_text(progress.pending, 'change')} waiting to be pushed"
+
+
+def _count_text(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _attributed_condition(progress: DestinationProgress) -> Condition:
+    status: Status = "True" if progress.attributed == "Receiving" else "False"
+    return Condition(
+        ATTRIBUTED, status, progress.attributed, _ATTRIBUTED_MESSAGES[progress.attributed]
+    )
+
+
+_ATTRIBUTED_MESSAGES: dict[AttributionState, str] = {
+    "Receiving": "admission requests are recorded",
+    "Starting": "admission requests are not recorded completely yet; changes have no author "
+    "until they are",
+    "NoAdmissionCalls": "objects change, but no admission request arrives, so changes have no "
+    "author; check the ValidatingWebhookConfiguration, its Service and the network between",
+}
+
+
+def _transition_events(
+    before: Mapping[str, Condition], progress: DestinationProgress, *, is_new: bool
+) -> Iterator[OutcomeEvent]:
+    """The events of what turned, beside those that Ready's own reasons are."""
+    ready, synced, told = (before.get(one) for one in (READY, SYNCED, ATTRIBUTED))
+    if SECRETS_PROTECTED not in before:
+        yield OutcomeEvent("Normal", EventReason.SECRETS_REDACTED, _SECRETS_CONDITION.message)
+    recovered = ready is not None and ready.reason == EventReason.GIT_UNAVAILABLE
+    if recovered and progress.is_open and progress.trouble is None:
+        text = "the remote answers again; what waited is written"
+        yield OutcomeEvent("Normal", EventReason.GIT_RECOVERED, text)
+    pushed = progress.synced and progress.last_time is not None
+    if pushed and (is_new or synced is None or synced.reason == SEEDING):
+        text = f"first sync completed: {_count_text(progress.objects, 'object')} mirrored"
+        yield OutcomeEvent("Normal", EventReason.FIRST_SYNC_COMPLETED, text)
+    deaf = told is not None and told.reason == "NoAdmissionCalls"
+    if progress.attributed == "NoAdmissionCalls" and not deaf:
+        text = "objects change, but no admission call arrives"
+        yield OutcomeEvent("Warning", EventReason.ATTRIBUTION_LOST, text)
+    if progress.attributed == "Receiving" and deaf:
+        text = "admission calls arrive again"
+        yield OutcomeEvent("Normal", EventReason.ATTRIBUTION_RECOVERED, text)
+
+
+_SECRETS_CONDITION = Condition(
+    SECRETS_PROTECTED,
+    "True",
+    "Redacted",
+    "values of Secrets are replaced by keyed digests; such files cannot be applied, and earlier "
+    "history is not rewritten",
+)
+
+
+def _destination_fields(progress: DestinationProgress) -> dict[str, JSON]:
+    fields: dict[str, JSON] = {
+        "objects": progress.objects,
+        "pending": progress.pending,
+        "retained": progress.retained,
+        "streams": progress.streams.as_object(),
+        "refused": [{"object": one, "reason": reason} for one, reason in progress.refused] or None,
+    }
+    if progress.last_time is not None:
+        fields["lastPush"] = {
+            "commit": progress.last_commit,
+            "time": progress.last_time.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "files": progress.last_files,
+        }
+    return fields
+
+
+RESOURCES_RESOLVED = "ResourcesResolved"
+MAX_RESOLVED = 50
+MAX_UNRESOLVED = 20
+
+
+def rule_outcome(
+    resolution: RuleResolution,
+    *,
+    states: Mapping[tuple[str, str], str],
+    objects: int,
+    destination: Key,
+    destination_ready: bool,
+    destination_settled: bool,
+    failed_groups: Collection[str] = (),
+) -> Outcome:
+    """The outcome of a pass over a rule whose references are in order.
+
+    `failed_groups` are the API groups that discovery could not read.
+    """
+    ready = _rule_ready(resolution, destination, destination_ready)
+    rows = _rule_fields(resolution, states)
+    return Outcome(
+        ready=ready,
+        reconciling=ready.status != "True",
+        conditions=(_resolved_condition(resolution, failed_groups),),
+        fields={**rows, "objects": objects},
+        # While its destination is still being looked at nothing has failed yet.
+        warns=destination_settled or not resolution.scopes,
+        transient=not destination_settled
+        or (ready.status == "True" and _is_starting(rows["resolved"])),
+    )
+
+
+def rule_pending(message: str) -> Outcome:
+    """The report of a rule that cannot be judged yet."""
+    return Outcome(
+        ready=Verdict("Unknown", "Validating", message), reconciling=True, transient=True
+    )
+
+
+def _is_starting(resolved: JSON) -> bool:
+    return any(row["state"] in ("starting", "seeding") for row in resolved or ())
+
+
+def ingestion_disabled() -> Outcome:
+    """Rules are checked but nothing is ingested."""
+    text = "watch ingestion is off (--enable-watch-ingestion=false); nothing is mirrored"
+    return Outcome(ready=Verdict("False", "IngestionDisabled", text))
+
+
+def _rule_ready(resolution: RuleResolution, destination: Key, destination_ready: bool) -> Verdict:
+    if not resolution.scopes:
+        return Verdict(
+            "False",
+            "NoResourceResolved",
+            "no entry selects a served type (see status.unresolved); one that appears is taken up",
+        )
+    if not destination_ready:
+        return Verdict(
+            "False",
+            "GitDestinationNotReady",
+            f"GitDestination {destination} is not Ready; see its status",
+        )
+    return Verdict("True", "Ready", f"selects {len(resolution.scopes)} types")
+
+
+def _resolved_condition(resolution: RuleResolution, failed_groups: Collection[str]) -> Condition:
+    rows = resolution.unresolved
+    if not rows:
+        return Condition(RESOURCES_RESOLVED, "True", "AllResolved", "every entry selects a type")
+    text = "not resolved: " + ", ".join(f"{row.entry} ({row.reason})" for row in rows[:5])
+    reasons = {row.reason for row in rows}
+    if failed_groups and reasons & {"DiscoveryDegraded", "NotServed"}:
+        text += f"; {_failed_groups_text(sorted(group or 'core' for group in failed_groups))}"
+    if "DiscoveryDegraded" in reasons:
+        return Condition(RESOURCES_RESOLVED, "False", "DiscoveryDegraded", text)
+    reason = "PartlyResolved" if resolution.scopes else "NotServed"
+    return Condition(RESOURCES_RESOLVED, "False", reason, text)
+
+
+def _failed_groups_text(groups: list[str]) -> str:
+    many = len(groups) > 1
+    return (
+        f"API group{'s' if many else ''} {', '.join(groups[:5])} cannot be discovered; check "
+        f"{'their' if many else 'its'} APIService"
+    )
+
+
+def _rule_fields(
+    resolution: RuleResolution, states: Mapping[tuple[str, str], str]
+) -> dict[str, JSON]:
+    resolved = [
+        {
+            "gvr": str(one.gvr),
+            "scope": one.namespace or "Cluster",
+            "state": _stream_state(str(one.gvr), one.namespace, states),
+        }
+        for one in resolution.scopes[:MAX_RESOLVED]
+    ]
+    unresolved = [
+        {"entry": row.entry, "reason": row.reason} for row in resolution.unresolved[:MAX_UNRESOLVED]
+    ]
+    return {"resolved": resolved or None, "unresolved": unresolved or None}
+
+
+def _stream_state(gvr: str, namespace: str, states: Mapping[tuple[str, str], str]) -> str:
+    """A cluster-wide stream may stand in for that of a namespace."""
+    return states.get((gvr, namespace)) or states.get((gvr, "")) or "starting"

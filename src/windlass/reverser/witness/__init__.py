@@ -1,1 +1,0 @@
-"""The process that sees who asked for a write."""

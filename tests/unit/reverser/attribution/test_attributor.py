@@ -1,0 +1,117 @@
+"""What the controller keeps of what its witness tells."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from windlass.base.clock import SystemClock
+from windlass.objects.names import GVR, Identity, Key
+from windlass.reverser.attribution import record_join
+from windlass.reverser.attribution.attributor import Attributor
+from windlass.reverser.attribution.record_join import Observation
+from windlass.reverser.attribution.records import AdmissionRecords
+from windlass.reverser.metrics import MirrorMetrics
+from windlass.telemetry.reverser import ReverserMetrics
+
+_DROPPED = "gitopsreverser_kv_evictions_total"
+
+
+def test_calls_that_left_no_record_are_counted() -> None:
+    """ATT-2: what the witness's queue could not take is in the metrics, and is a loss."""
+    registry, records = CollectorRegistry(), AdmissionRecords()
+    witnesses = Attributor(records, MirrorMetrics(ReverserMetrics(registry)), SystemClock())
+    witnesses.lost(1.0, 2.0, 7)
+    witnesses.lost(5.0, 6.0, 0)
+    assert registry.get_sample_value(_DROPPED, {"reason": "overflow"}) == 7
+    assert records.was_lost(0.0, 1.5)
+    assert records.was_lost(5.5, 7.0)
+    assert not records.was_lost(2.5, 4.5)
+
+
+MAPS = GVR("", "v1", "configmaps")
+HERE = Key("ns", "destination")
+
+
+def _witnesses(**given: Any) -> tuple[Attributor, asyncio.Queue[str]]:
+    """Witnesses that fall silent for nobody, and what was to be said when it turned."""
+    told: asyncio.Queue[str] = asyncio.Queue()
+    tally = MirrorMetrics(ReverserMetrics(CollectorRegistry()))
+    found = Attributor(
+        AdmissionRecords(),
+        tally,
+        SystemClock(),
+        silence_seconds=float("inf"),
+        on_hearing=lambda: told.put_nowait(found.standing),
+        **given,
+    )
+    return found, told
+
+
+async def _next(told: asyncio.Queue[str]) -> str:
+    return await asyncio.wait_for(told.get(), 5)
+
+
+def _change(**given: Any) -> Observation:
+    identity = Identity(MAPS, "ns", "one")
+    known: dict[str, Any] = {"uid": "u", "operation": "UPDATE", "previous_resource_version": "1"}
+    known |= {"identity": identity, "content": b"", "received": SystemClock().monotonic()}
+    return Observation(**{**known, **given})
+
+
+@pytest.mark.parametrize("order", ["serves first", "asked first"])
+async def test_records_are_complete_when_we_serve_and_are_asked(
+    order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """0.8: Starting until then, and every change of that time says so."""
+    monkeypatch.setattr(record_join, "REACH_SECONDS", 0.05)
+    witnesses, told = _witnesses()
+    now = SystemClock().monotonic()
+    steps = [lambda: witnesses.serves(True), lambda: witnesses.asks(True)]
+    steps[order == "asked first"]()
+    assert (witnesses.standing, witnesses.is_settling(HERE)) == ("Starting", True)
+    witnesses.lost(0.0, now, 0)
+    assert witnesses.judge(_change(received=now)).reason == "Starting"
+    steps[order != "asked first"]()
+    early = SystemClock().monotonic()
+    assert await _next(told) == "Receiving"
+    assert witnesses.judge(_change()).reason == "NoRecord"
+    witnesses.lost(early, early + 100, 0)
+    assert witnesses.judge(_change(received=early + 10)).reason == "RecordsLost"
+
+
+async def test_a_change_without_an_author_makes_the_start_worth_a_word() -> None:
+    """Before, a status that says Ready is left alone."""
+    witnesses, told = _witnesses()
+    witnesses.wrote(HERE, Identity(MAPS, "ns", "one"))
+    witnesses.wrote(HERE, Identity(MAPS, "ns", "two"))
+    assert [told.get_nowait() for _ in range(told.qsize())] == ["Starting"]
+    assert not witnesses.is_settling(HERE)
+    assert witnesses.is_settling(Key("ns", "elsewhere"))
+
+
+async def test_while_the_api_server_is_not_told_to_ask_all_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody is credited from just before it was noticed until it has had time to reload."""
+    monkeypatch.setattr(record_join, "REACH_SECONDS", 0.05)
+    witnesses, told = _witnesses()
+    witnesses.serves(True)
+    witnesses.asks(True)
+    assert await _next(told) == "Receiving"
+    assert witnesses.judge(_change()).reason == "NoRecord"
+    witnesses.asks(False)
+    assert witnesses.judge(_change()).reason == "RecordsLost"
+    witnesses.asks(True)
+    assert witnesses.judge(_change()).reason == "RecordsLost"
+    witnesses.serves(False)
+
+
+def test_what_is_deleted_with_its_definition_is_nobodys() -> None:
+    """The API server asks nobody about these, so no record could contradict a forged one."""
+    witnesses, _ = _witnesses(definition_deleted=lambda gvr: gvr == MAPS)
+    assert witnesses.judge(_change(operation="DELETE")).reason == "DefinitionDeleted"
+    assert witnesses.judge(_change()).reason == "NoRecord"

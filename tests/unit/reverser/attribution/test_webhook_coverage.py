@@ -1,0 +1,65 @@
+"""Whether admission calls come at all."""
+
+from __future__ import annotations
+
+from windlass.objects.names import GVR, Identity
+from windlass.reverser.attribution.webhook_coverage import (
+    PATIENCE_SECONDS,
+    WebhookCoverage,
+    WebhookHealth,
+)
+
+CONFIG_MAP = Identity(GVR("", "v1", "configmaps"), "team", "one")
+
+
+def _hearing() -> WebhookHealth:
+    return WebhookHealth(WebhookCoverage(frozenset({"kube-system"})))
+
+
+def test_nothing_is_known_at_first() -> None:
+    """2.2: without a call and without five minutes of writes nobody can say."""
+    hearing = _hearing()
+    assert hearing.heard is None
+    assert not hearing.wrote(CONFIG_MAP, 0.0)
+    assert not hearing.wrote(CONFIG_MAP, PATIENCE_SECONDS - 1)
+    assert hearing.heard is None
+
+
+def test_a_call_is_heard_once() -> None:
+    """Only the first call is news."""
+    hearing = _hearing()
+    assert hearing.called()
+    assert not hearing.called()
+    assert hearing.heard
+
+
+def test_five_minutes_of_writes_without_a_call() -> None:
+    """2.2: NoAdmissionCalls; the next call ends it."""
+    hearing = _hearing()
+    hearing.called()
+    hearing.wrote(CONFIG_MAP, 100.0)
+    assert hearing.wrote(CONFIG_MAP, 100.0 + PATIENCE_SECONDS)
+    assert hearing.heard is False
+    assert not hearing.wrote(CONFIG_MAP, 1000.0)
+    assert hearing.called()
+    assert hearing.heard
+
+
+def test_one_write_is_no_proof() -> None:
+    """A single change that was left out, and then silence, says nothing."""
+    hearing = _hearing()
+    hearing.wrote(CONFIG_MAP, 0.0)
+    hearing.called()
+    hearing.wrote(CONFIG_MAP, 10_000.0)
+    assert hearing.heard
+
+
+def test_what_nobody_is_asked_about_does_not_count() -> None:
+    """Namespaces that the webhook leaves out, and what configures admission itself."""
+    hearing = _hearing()
+    system = Identity(CONFIG_MAP.gvr, "kube-system", "one")
+    hooks = GVR("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations")
+    for identity in (system, Identity(hooks, "", "hook")):
+        hearing.wrote(identity, 0.0)
+        hearing.wrote(identity, 10_000.0)
+    assert hearing.heard is None

@@ -1,0 +1,141 @@
+"""Which objects are skipped as noise, and under which code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.reverser.test_sanitize_rules import live
+from windlass.reverser.content import noise, sanitize
+
+HELM = "sh.helm.release.v1.web.v1"
+LEADER = {"control-plane.alpha.kubernetes.io/leader": "{}"}
+RBAC = "rbac.authorization.k8s.io"
+NETWORKING = "networking.k8s.io"
+ALLOCATED = {"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"}
+
+
+def thing(kind: str, name: str, group: str = "", **more: Any) -> dict[str, Any]:
+    """A small object; `labels`, `annotations` and `namespace` go into its metadata."""
+    metadata = {"name": name}
+    for field in ("labels", "annotations", "namespace"):
+        if field in more:
+            metadata[field] = more.pop(field)
+    api_version = f"{group}/v1" if group else "v1"
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **more}
+
+
+@pytest.mark.scenario("A49")
+@pytest.mark.parametrize(
+    ("obj", "code"),
+    [
+        (thing("ConfigMap", "kube-root-ca.crt"), "ClusterCA"),
+        (thing("ConfigMap", "openshift-service-ca.crt"), "ClusterCA"),
+        (thing("ConfigMap", "extension-apiserver-authentication"), "ServerAuthentication"),
+        (thing("ConfigMap", "cluster-autoscaler-status"), "AutoscalerStatus"),
+        (
+            thing("ConfigMap", "kube-apiserver-legacy-service-account-token-tracking"),
+            "TokenTracking",
+        ),
+        (thing("ConfigMap", HELM, labels={"owner": "helm"}, data={"release": "x"}), "HelmRelease"),
+        (thing("ConfigMap", "app.v1", labels={"owner": "helm"}, data={"release": "x"}), None),
+        (thing("ConfigMap", HELM, data={"release": "x"}), None),
+        (thing("ConfigMap", HELM, labels={"owner": "helm"}, data={"release": "", "a": ""}), None),
+        (thing("ConfigMap", HELM, labels={"owner": "helm"}), None),
+        (thing("Secret", "t", type="kubernetes.io/service-account-token"), "ServiceAccountToken"),
+        (thing("Secret", "t", type="bootstrap.kubernetes.io/token"), "BootstrapToken"),
+        (thing("Secret", HELM, type="helm.sh/release.v1"), "HelmRelease"),
+        (thing("Secret", "t", type="helm.sh/release.v1"), None),
+        (thing("Secret", HELM, type="Opaque", labels={"owner": "helm"}), None),
+        (thing("Secret", "t", type="Opaque"), None),
+        (thing("Service", "kubernetes", namespace="default"), "ApiServerService"),
+        (thing("Service", "kubernetes", namespace="other"), None),
+        (thing("ServiceAccount", "default"), "DefaultServiceAccount"),
+        (thing("ServiceAccount", "default", imagePullSecrets=[{"name": "x"}]), None),
+        (thing("ServiceAccount", "default", labels={"a": "b"}), None),
+        (thing("ServiceAccount", "other"), None),
+        (thing("ConfigMap", "settings"), None),
+        (thing("ConfigMap", "kube-root-ca.crt", group="example.org"), None),
+        (
+            thing(
+                "APIService",
+                "v1.apps",
+                group="apiregistration.k8s.io",
+                labels={"kube-aggregator.kubernetes.io/automanaged": "onstart"},
+            ),
+            "Automanaged",
+        ),
+        (thing("Endpoints", "e", annotations=LEADER), "LeaderRecord"),
+        (thing("ConfigMap", "e", annotations=LEADER), "LeaderRecord"),
+        (thing("Lease", "e", group="coordination.k8s.io", annotations=LEADER), "LeaderRecord"),
+        (thing("Secret", "e", annotations=LEADER), None),
+        (thing("ConfigMap", "e", group="example.org", annotations=LEADER), None),
+        (
+            thing("ClusterRoleBinding", "e", group=RBAC, annotations=LEADER),
+            None,
+        ),
+        (thing("IPAddress", "10.0.0.1", group=NETWORKING, labels=ALLOCATED), "IPAllocation"),
+        (thing("IPAddress", "10.0.0.1", group=NETWORKING), None),
+        (thing("Ingress", "a", group=NETWORKING, labels=ALLOCATED), None),
+        (thing("ClusterRole", "system:node", group=RBAC), None),
+    ],
+)
+def test_noise_has_a_code(obj: dict[str, Any], code: str | None) -> None:
+    """Each kind of noise has its own word; what matters has none."""
+    assert noise.noise_reason(obj) == code
+    assert code is None or noise.DESCRIPTIONS[code]
+
+
+@pytest.mark.scenario("A49")
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("configmaps-root-ca", "ClusterCA"),
+        ("serviceaccounts-default", "DefaultServiceAccount"),
+        ("services-kubernetes", "ApiServerService"),
+        ("apiservices.apiregistration.k8s.io-automanaged", "Automanaged"),
+        ("apiservices.apiregistration.k8s.io", None),
+        ("serviceaccounts", None),
+        ("secrets", None),
+    ],
+)
+def test_noise_of_a_real_cluster_is_recognised(name: str, code: str | None) -> None:
+    """Objects as the server returns them are told apart."""
+    assert noise.noise_reason(live(name)) == code
+
+
+@pytest.mark.scenario("A49")
+def test_replica_set_of_a_deployment_is_controller_owned() -> None:
+    """The Deployment's ReplicaSet is its own, a hand-made one is the user's."""
+    assert sanitize.is_controller_owned(live("replicasets.apps-owned"))
+    assert not sanitize.is_controller_owned(live("replicasets.apps"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "group", "owned"),
+    [
+        ("Role", RBAC, False),
+        ("ClusterRoleBinding", RBAC, False),
+        ("ValidatingWebhookConfiguration", "admissionregistration.k8s.io", False),
+        ("MutatingAdmissionPolicyBinding", "admissionregistration.k8s.io", False),
+        ("ConfigMap", "", True),
+        ("ClusterRole", "example.org", True),
+    ],
+)
+def test_who_may_do_what_is_never_hidden_by_an_owner(kind: str, group: str, owned: bool) -> None:
+    """Anybody who may edit such an object may name a controller as its owner."""
+    obj = thing(kind, "x", group=group)
+    obj["metadata"]["ownerReferences"] = [{"kind": "A", "name": "b", "controller": True}]
+    assert sanitize.is_controller_owned(obj) is owned
+
+
+def test_filter_off_still_hides_own_objects() -> None:
+    """The salt is never mirrored, whatever the filter says."""
+    own: noise.OwnObjects = frozenset([("Secret", "windlass-system", "windlass-mirror-salt")])
+    salt = thing("Secret", "windlass-mirror-salt", namespace="windlass-system")
+    assert noise.noise_reason(salt, own=own, filtered=False) == noise.OWN_OBJECT
+    assert noise.noise_reason(thing("ServiceAccount", "default"), own=own, filtered=False) is None
+    assert (
+        noise.noise_reason(thing("Secret", "windlass-mirror-salt", namespace="x"), own=own) is None
+    )

@@ -1,0 +1,88 @@
+"""Who keeps a folder that two destinations want."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from windlass.objects.names import Key
+from windlass.reverser.publish import folder_claim
+from windlass.reverser.publish.folder_claim import ClaimStrength, FolderContender
+
+
+def _stake(
+    name: str,
+    folder: str = "a",
+    created: str = "2026-01-01",
+    title: ClaimStrength = ClaimStrength.NONE,
+) -> FolderContender:
+    return FolderContender(Key("team", name), folder, created, title)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [("a/b", "a/b", True), ("a/b", "a/b/c", True), ("a", "a/b", True), ("a/b", "a/bc", False)],
+)
+def test_equal_and_nested_folders_overlap(one: str, other: str, expected: bool) -> None:
+    """GIT-2: siblings are fine, also when one name begins with the other."""
+    assert folder_claim.folders_overlap(one, other) is expected
+    assert folder_claim.folders_overlap(other, one) is expected
+
+
+def test_a_claim_wins_over_age() -> None:
+    """GIT-2: the one named in Git keeps the folder, so a restart changes nothing."""
+    old, young = _stake("old"), _stake("young", created="2026-02-01", title=ClaimStrength.CLAIM)
+    assert old.yields_to(young)
+    assert not young.yields_to(old)
+
+
+def test_age_decides_between_equals_then_the_name() -> None:
+    """GIT-2: creation first, then namespace and name."""
+    assert _stake("a", created="2026-02-01").yields_to(_stake("z"))
+    assert _stake("b").yields_to(_stake("a"))
+
+
+def test_an_order_to_take_over_wins() -> None:
+    """SNP-11: the annotation that names the holder beats its claim."""
+    holder, taker = (
+        _stake("a", title=ClaimStrength.CLAIM),
+        _stake("b", title=ClaimStrength.TAKEOVER),
+    )
+    assert holder.yields_to(taker)
+
+
+def test_exactly_one_of_two_keeps_the_folder() -> None:
+    """Two destinations never both yield, and never both keep."""
+    stakes = [
+        _stake(name, created=created, title=title)
+        for name, created, title in itertools.product(
+            "ab", ("2026-01-01", "2026-02-01"), ClaimStrength
+        )
+    ]
+    for one, other in itertools.permutations(stakes, 2):
+        if one.destination != other.destination:
+            assert one.yields_to(other) is not other.yields_to(one)
+
+
+def test_between_namespaces_only_a_claim_decides() -> None:
+    """A destination that never pushed keeps nobody of another namespace out of a folder."""
+    squatter = FolderContender(Key("evil", "a"), "a", "2020-01-01", ClaimStrength.NONE)
+    mine = _stake("mine")
+    assert not mine.yields_to(squatter)
+    assert not squatter.yields_to(mine)
+    claimed = _stake("mine", title=ClaimStrength.CLAIM)
+    assert squatter.yields_to(claimed)
+    assert not claimed.yields_to(squatter)
+
+
+def test_a_holder_elsewhere_is_not_named() -> None:
+    """GIT-2: who has the folder in another namespace is nobody's business."""
+    mine = _stake("mine", folder="a/b")
+    near = folder_claim.overlap_message(mine, _stake("holder", folder="a"))
+    assert "team/holder (a)" in near
+    far = folder_claim.overlap_message(
+        mine, FolderContender(Key("secret", "holder"), "a", "", ClaimStrength.CLAIM)
+    )
+    assert "secret" not in far
+    assert "a/b" in far

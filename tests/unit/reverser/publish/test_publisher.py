@@ -1,0 +1,54 @@
+"""Verdicts that must outlive the records behind them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from windlass.objects.names import GVR, Identity
+from windlass.reverser.attribution.author import Actor
+from windlass.reverser.attribution.record_join import AuthorVerdict, Observation
+from windlass.reverser.publish import publisher
+from windlass.reverser.publish.file_update import FileUpdate
+from windlass.reverser.publish.folder import PendingWindow
+from windlass.reverser.publish.publisher import SETTLE_SECONDS
+
+ALICE = AuthorVerdict("exact", Actor("alice"))
+NOBODY = AuthorVerdict("unresolved", None, "NoRecord")
+
+
+def _arrival(uid: str, received: float | None) -> FileUpdate:
+    identity = Identity(GVR("", "v1", "configmaps"), "ns", uid)
+    observation = None
+    if received is not None:
+        observation = Observation(uid, "UPDATE", "1", identity, b"", received)
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    return FileUpdate(identity, "ConfigMap", uid, "b", b"", frozenset(), observation, now)
+
+
+def test_an_author_is_settled_before_its_records_expire() -> None:
+    """ATT-7: a window longer than records live keeps the authors that were proven in time."""
+    waiting = PendingWindow(
+        [_arrival("sync", None), _arrival("one", 0.0), _arrival("two", 3.0)], live=2
+    )
+    assert publisher.next_settle_time(waiting) == SETTLE_SECONDS
+    publisher.settle_window(waiting, lambda _: ALICE, SETTLE_SECONDS)
+    assert publisher.next_settle_time(waiting) == 3.0 + SETTLE_SECONDS
+    verdicts = publisher.judge_window(waiting, lambda _: NOBODY)
+    assert {one.uid: verdict for one, verdict in verdicts.items()} == {"one": ALICE, "two": NOBODY}
+
+
+def test_an_author_is_not_settled_while_another_record_may_come() -> None:
+    """A verdict on arrival could be contradicted; the one at the close counts."""
+    waiting = PendingWindow([_arrival("one", 0.0)], live=1)
+    publisher.settle_window(waiting, lambda _: ALICE, SETTLE_SECONDS - 0.1)
+    assert waiting.verdicts == {}
+    ambiguous = AuthorVerdict("unresolved", None, "Ambiguous")
+    assert list(publisher.judge_window(waiting, lambda _: ambiguous).values()) == [ambiguous]
+
+
+def test_what_nobody_was_seen_to_do_has_nothing_to_settle() -> None:
+    """A snapshot's changes never wake the worker for their authors."""
+    waiting = PendingWindow([_arrival("one", None)])
+    assert publisher.next_settle_time(waiting) == float("inf")
+    publisher.settle_window(waiting, lambda _: ALICE, 100.0)
+    assert waiting.verdicts == {}

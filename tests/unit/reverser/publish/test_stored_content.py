@@ -1,0 +1,50 @@
+"""Letting content go once the store has it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import cast
+
+from windlass.git.format import objects
+from windlass.objects.names import GVR, Identity
+from windlass.reverser.attribution.author import Author
+from windlass.reverser.publish.commit_plan import PlannedChange, PlannedCommit
+from windlass.reverser.publish.file_update import FileUpdate
+from windlass.reverser.publish.folder import Folder, PendingWindow
+from windlass.reverser.publish.publisher import CommitStep, PublishPlan
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+SOMEBODY = Author("somebody", "somebody@example.org")
+
+
+def _arrival(name: str) -> FileUpdate:
+    content = name.encode()
+    identity = Identity(GVR("", "v1", "configmaps"), "default", name)
+    blob = objects.blob_id(content)
+    return FileUpdate(identity, "ConfigMap", name, blob, content, frozenset(), None, NOW)
+
+
+def _planned(arrival: FileUpdate) -> PublishPlan:
+    change = PlannedChange(
+        path=arrival.path,
+        identity=arrival.identity,
+        blob=arrival.blob,
+        size=arrival.size,
+        author=SOMEBODY,
+        tier="sync",
+        user="",
+        received=NOW,
+        op="CREATE",
+    )
+    commit = PlannedCommit(SOMEBODY, "sync", "", (change,))
+    folder = cast("Folder", None)
+    return PublishPlan((CommitStep(folder, commit, "0" * 40, claims=False),), ())
+
+
+def test_only_content_that_was_written_is_let_go() -> None:
+    """What changed nothing on the old tip may be needed on the next one."""
+    written, unchanged = _arrival("written"), _arrival("unchanged")
+    gathered = PendingWindow(arrivals=[written, unchanged], size=16, held=16)
+    left = gathered.without(_planned(written).blobs)
+    assert [arrival.content for arrival in left.arrivals] == [None, b"unchanged"]
+    assert (left.size, left.held) == (16, len(b"unchanged"))

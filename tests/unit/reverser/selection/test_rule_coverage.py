@@ -1,0 +1,114 @@
+"""Which files no rule covers any more, and which only look so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.reverser.selection.test_rules import CLUSTER, cluster_rule, served, watch_rule
+from windlass.objects.names import GVR, Identity
+from windlass.reverser.selection import rule_coverage as selection
+from windlass.reverser.selection import rules
+from windlass.reverser.selection.rule_coverage import CompiledRule, RuleCoverage
+from windlass.reverser.selection.rules import RuleItem, SelectionRule
+from windlass.reverser.selection.type_catalog import ResourceType, TypeCatalog
+
+pytestmark = pytest.mark.scenario("A27")
+
+MAPS = GVR("", "v1", "configmaps")
+SERVICES = GVR("", "v1", "services")
+WIDGETS = GVR("example.com", "v1", "widgets")
+OLD_WIDGETS = GVR("example.com", "v1beta1", "widgets")
+GADGETS = GVR("gone.example.com", "v1", "gadgets")
+NAMESPACES = GVR("", "v1", "namespaces")
+PODS = GVR("", "v1", "pods")
+
+
+def covering(
+    *given: SelectionRule,
+    types: tuple[ResourceType, ...] = CLUSTER,
+    failed: tuple[str, ...] = (),
+    excluded: tuple[str, ...] = (),
+) -> RuleCoverage:
+    """The selected of rules that were compiled against `types`."""
+    catalogue, hidden = TypeCatalog.of(types, failed), frozenset(excluded)
+    compiled = tuple(
+        CompiledRule(1, rule, rules.resolve(rule, catalogue, watch_all=False, excluded=hidden))
+        for rule in given
+    )
+    return RuleCoverage(compiled, catalogue, excluded=hidden, settled=True)
+
+
+def named(*resources: str, **more: tuple[str, ...]) -> SelectionRule:
+    """A WatchRule of namespace team-a."""
+    return watch_rule(RuleItem(resources=resources, **more))  # type: ignore[arg-type]
+
+
+def why(selected: RuleCoverage, gvr: GVR, namespace: str = "team-a") -> str | None:
+    """Why the file of an object called x goes."""
+    return selected.leaves(Identity(gvr, namespace, "x"), gvr.resource.title())
+
+
+def test_a_selected_scope_is_covered_and_nothing_else() -> None:
+    """A WatchRule covers its own namespace; a cluster rule every one."""
+    one = covering(named("configmaps"))
+    assert why(one, MAPS) is None
+    assert why(one, MAPS, "team-b") == selection.NO_RULE
+    assert why(one, SERVICES) == selection.NO_RULE
+    everywhere = cluster_rule(RuleItem(resources=("services",), scope="Namespaced"))
+    assert why(covering(everywhere), SERVICES, "team-b") is None
+    assert why(covering(everywhere), NAMESPACES, "") == selection.NO_RULE
+    assert why(covering(), MAPS) == selection.NO_RULE
+
+
+def test_a_rule_that_is_broken_holds_the_files_it_may_cover() -> None:
+    """SNP-7: those of its namespace; a cluster rule, or one nobody can read, holds all."""
+    unsure = replace(covering(named("configmaps")), unsure=frozenset({"team-b"}))
+    assert why(unsure, SERVICES, "team-b") is None
+    assert why(unsure, SERVICES, "team-a") == selection.NO_RULE
+    assert why(unsure, NAMESPACES, "") == selection.NO_RULE
+    assert why(replace(unsure, blind=True), NAMESPACES, "") is None
+
+
+def test_a_type_that_is_away_keeps_its_files_as_long_as_a_rule_wants_it() -> None:
+    """Not served, or not to be followed: the rule still says it; without its words they go."""
+    for rule in (named("gadgets"), named("*"), named("gadgets", api_groups=("gone.example.com",))):
+        assert why(covering(rule), GADGETS) is None
+    assert why(covering(named("configmaps")), GADGETS) == selection.NO_RULE
+    assert why(covering(named("gadgets", api_groups=("apps",))), GADGETS) == selection.NO_RULE
+    mute = tuple(one for one in CLUSTER if one.gvr != WIDGETS and one.gvr != OLD_WIDGETS)
+    bare = served("example.com/v1/widgets", verbs=frozenset({"get"}))
+    assert why(covering(named("widgets"), types=(*mute, bare)), WIDGETS) is None
+
+
+def test_a_failed_group_proves_nothing() -> None:
+    """DSC-1: its files stay, whatever the rules say."""
+    failed = covering(named("configmaps"), failed=("gone.example.com",))
+    assert why(failed, GADGETS) is None
+    assert why(failed, SERVICES) == selection.NO_RULE
+
+
+def test_another_version_goes_when_the_new_one_was_seen() -> None:
+    """DSC-5: the files of the old version stay until those of the new one can be there."""
+    found = covering(named("widgets"))
+    assert why(found, OLD_WIDGETS) == selection.OTHER_VERSION
+    assert why(replace(found, settled=False), OLD_WIDGETS) is None
+    both = covering(named("widgets", api_versions=("v1", "v1beta1")))
+    assert why(both, OLD_WIDGETS) is None
+
+
+def test_exclusion_is_told_as_such() -> None:
+    """RUL-6: hard exclusion goes although a rule names it; a soft one goes under `*`."""
+    found = covering(named("configmaps", "services"), excluded=("services",))
+    assert why(found, SERVICES) == selection.EXCLUDED
+    assert why(covering(named("*")), PODS) == selection.NO_RULE
+    assert why(covering(named("pods")), PODS) is None
+
+
+def test_a_kind_that_is_served_is_known_by_its_plurals() -> None:
+    """SNP-3: the plural in a path is free only where nobody serves the kind."""
+    found = covering(named("configmaps"))
+    assert found.may_hold(SERVICES, "Services")
+    assert not found.may_hold(GVR("", "v1", "notes"), "Services")
+    assert found.may_hold(GADGETS, "Gadgets")

@@ -1,0 +1,166 @@
+"""When a remote is asked again, and what destinations may go on with."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from windlass.api.kinds.gitrepoconfig import GitRepoConfig
+from windlass.base.clock import SystemClock
+from windlass.base.errors import Stalled
+from windlass.git.errors import GitError
+from windlass.git.format.refs import RefListing
+from windlass.git.ls_remote import RefListings
+from windlass.git.runner import Git
+from windlass.git.settings import GitSettings
+from windlass.kube.api import Api
+from windlass.objects.names import Key
+from windlass.reverser.object_cache import ReverserCache
+from windlass.reverser.repository import RepositoryReconciler
+
+KEY = Key("ns", "repo")
+HTTPS = "https://git.example.org/a"
+
+
+READY = {
+    "type": "Ready",
+    "status": "True",
+    "reason": "BranchFound",
+    "message": "",
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+}
+
+
+@dataclass
+class World:
+    """One GitRepoConfig, and a remote that answers as told."""
+
+    spec: dict[str, Any] = field(default_factory=lambda: {"repoUrl": HTTPS})
+    generation: int = 1
+    annotations: dict[str, str] = field(default_factory=dict)
+    ready: dict[str, str] | None = field(default_factory=lambda: dict(READY))
+    away: bool = False
+    ages: list[float] = field(default_factory=list)
+    changed: list[Key] = field(default_factory=list)
+
+    def repository(self, key: Key) -> GitRepoConfig:
+        return GitRepoConfig.decode(self.get(key))
+
+    def get(self, key: Key) -> bytes:
+        metadata = {"name": key.name, "namespace": key.namespace, "generation": self.generation}
+        body = {
+            "metadata": metadata | {"annotations": self.annotations},
+            "spec": {"allowedBranches": ["main"]} | self.spec,
+            "status": {"conditions": [self.ready] if self.ready else []},
+        }
+        return json.dumps(body).encode()
+
+    async def listing(self, remote: Any, found: Any, *, max_age_seconds: float, **_: Any) -> Any:
+        self.ages.append(max_age_seconds)
+        if self.away:
+            raise GitError("Unavailable", "nobody there")
+        return RefListing({"refs/heads/main": "1" * 40}, "main")
+
+
+@pytest.fixture
+def world() -> World:
+    """A remote in order."""
+    return World()
+
+
+@pytest.fixture
+def repositories(world: World) -> RepositoryReconciler:
+    """The reconciler under test."""
+    cache = SimpleNamespace(
+        repositories=world, repository=world.repository, destinations_of=lambda _: ()
+    )
+    return RepositoryReconciler(
+        cast("Api", None),
+        cast("ReverserCache", cache),
+        cast("Git", SimpleNamespace(settings=GitSettings())),
+        cast("RefListings", SimpleNamespace(get=world.listing)),
+        SystemClock(),
+        check_seconds=60.0,
+        on_change=world.changed.append,
+    )
+
+
+async def test_a_change_or_a_request_wants_a_fresh_answer(
+    world: World, repositories: RepositoryReconciler
+) -> None:
+    """REP-1: what others asked a moment ago does for a new config and for an idle pass only."""
+    await repositories.reconcile(KEY)
+    await repositories.reconcile(KEY)
+    world.generation = 2
+    await repositories.reconcile(KEY)
+    world.annotations = {"windlass.dev/requestedAt": "now"}
+    await repositories.reconcile(KEY)
+    await repositories.reconcile(KEY)
+    assert world.ages == [59.0, 59.0, 0.0, 0.0, 59.0]
+
+
+async def test_a_new_repository_is_being_checked(
+    world: World, repositories: RepositoryReconciler
+) -> None:
+    """2.1: Checking is said once, before the remote is asked, and not after a restart."""
+    world.ready = None
+    first, second = await repositories.reconcile(KEY), await repositories.reconcile(KEY)
+    assert first.ready is not None
+    assert second.ready is not None
+    assert (first.ready.status, first.ready.reason) == ("Unknown", "Checking")
+    assert second.ready.reason == "BranchFound"
+    assert len(world.ages) == 1
+
+
+async def test_a_failure_is_repeated_until_something_changes(
+    world: World, repositories: RepositoryReconciler
+) -> None:
+    """A remote that does not answer is not hammered, but whoever asks is served at once."""
+    world.away = True
+    for _ in range(3):
+        outcome = await repositories.reconcile(KEY)
+        assert outcome.ready is not None
+        assert outcome.ready.reason == "ConnectionFailed"
+    assert len(world.ages) == 1
+    world.away, world.annotations = False, {"windlass.dev/requestedAt": "now"}
+    outcome = await repositories.reconcile(KEY)
+    assert outcome.ready is not None
+    assert outcome.ready.reason == "BranchFound"
+
+
+async def test_nothing_goes_on_to_an_address_that_was_taken_away(
+    world: World, repositories: RepositoryReconciler
+) -> None:
+    """A new repoUrl that does not answer ends the writing to the old one."""
+    await repositories.reconcile(KEY)
+    world.away = True
+    world.generation, world.spec = 2, {"repoUrl": "https://git.example.org/b"}
+    world.changed.clear()
+    await repositories.reconcile(KEY)
+    assert repositories.known(KEY) is None
+    assert world.changed == [KEY]
+
+
+async def test_a_remote_that_is_away_for_a_while_stays_known(
+    world: World, repositories: RepositoryReconciler
+) -> None:
+    """An outage takes nothing away: destinations keep what waits and say so themselves."""
+    await repositories.reconcile(KEY)
+    world.away, world.generation = True, 2
+    await repositories.reconcile(KEY)
+    assert repositories.known(KEY) is not None
+
+
+async def test_an_address_that_is_refused_is_forgotten(
+    world: World, repositories: RepositoryReconciler
+) -> None:
+    """InsecureTransport: a change to http for a host that is not listed stops all writing."""
+    await repositories.reconcile(KEY)
+    world.spec = {"repoUrl": "http://git.example.org/a"}
+    with pytest.raises(Stalled, match="insecure"):
+        await repositories.reconcile(KEY)
+    assert repositories.known(KEY) is None

@@ -1,0 +1,304 @@
+"""Reports tell a tired person what is wrong and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from windlass.base.errors import Retryable, Stalled
+from windlass.objects.condition import Condition, Status
+from windlass.objects.names import GVR, Key
+from windlass.reverser import status
+from windlass.reverser import status as reverser_status
+from windlass.reverser.attribution.webhook_coverage import AttributionState
+from windlass.reverser.selection.rules import RuleResolution, SelectedScope, Unresolved, mask
+from windlass.reverser.status import DestinationProgress, StreamCount
+from windlass.runtime.outcome import Outcome, Verdict
+
+_SHA = "0123456789abcdef0123456789abcdef01234567"
+_THEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+def _ready(outcome: Outcome) -> Verdict:
+    assert outcome.ready is not None
+    return outcome.ready
+
+
+def _reached(
+    refs: dict[str, str], *branches: str, creating: frozenset[str] = frozenset()
+) -> Outcome:
+    return status.repository_reachable(
+        refs, branches, creating=creating, remote="host/x", verified=True, after=60.0
+    )
+
+
+def test_found_branches_are_named_with_their_tips() -> None:
+    """The message begins as the specification says and names each tip."""
+    verdict = _ready(_reached({"refs/heads/main": _SHA}, "main"))
+    assert (verdict.status, verdict.reason) == ("True", "BranchFound")
+    assert verdict.message == "All 1 branches validated: main@01234567"
+
+
+def test_a_missing_branch_is_named_with_three_ways_out() -> None:
+    """The person reads which branch and what can be done."""
+    verdict = _ready(_reached({"refs/heads/main": _SHA}, "main", "ghost"))
+    assert (verdict.status, verdict.reason) == ("False", "BranchNotFound")
+    assert "no branch ghost" in verdict.message
+    assert "createBranch" in verdict.message
+
+
+def test_a_branch_that_somebody_will_create_is_pending() -> None:
+    """It blocks nobody."""
+    outcome = _reached({"refs/heads/main": _SHA}, "main", "new", creating=frozenset({"new"}))
+    assert _ready(outcome).status == "True"
+    assert [row["state"] for row in outcome.fields["branches"]] == ["Found", "PendingCreation"]
+
+
+def test_an_empty_repository_is_a_good_start() -> None:
+    """No refs at all is no fault."""
+    assert _ready(_reached({}, "main")).reason == "EmptyRepository"
+
+
+def test_unverified_transport_is_a_condition_of_its_own() -> None:
+    """Opting out of host keys stays visible while all else works."""
+    outcome = status.repository_reachable(
+        {}, ["main"], creating=(), remote="h/x", verified=False, after=None
+    )
+    assert [row.type for row in outcome.conditions] == ["TransportVerified"]
+
+
+def test_what_may_pass_reconciles_and_what_cannot_stalls() -> None:
+    """A dead remote is tried again, a changed host key waits for a person."""
+    passing = status.repository_unreachable(Retryable("ConnectionFailed", "x"), "h", after=3.0)
+    standing = status.repository_unreachable(Stalled("HostKeyMismatch", "x"), "h", after=3.0)
+    assert (passing.reconciling, passing.stalled) == (True, False)
+    assert (standing.reconciling, standing.stalled) == (False, True)
+
+
+def test_a_destination_without_rules_is_synced() -> None:
+    """Nothing to do is done."""
+    outcome = reverser_status.destination_outcome(DestinationProgress(placed=True, is_open=True))
+    assert _ready(outcome).status == "True"
+    assert outcome.conditions[0].status == "True"
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "reason", "message"),
+    [
+        ({}, "True", "Synced", "all watches synced"),
+        ({"idle": False, "pending": 1}, "False", "CatchingUp", "1 change waiting to be pushed"),
+        (
+            {"idle": False, "pending": 2, "seeded": False},
+            "False",
+            "Seeding",
+            "2 changes waiting to be pushed",
+        ),
+        ({"waiting_for": ("v1/pods (seeding)",)}, "False", "Seeding", "1 of 2 watches synced"),
+    ],
+)
+def test_synced_means_that_git_has_what_was_seen(
+    changes: dict[str, Any], status: str, reason: str, message: str
+) -> None:
+    """2.2: a destination for which changes wait is not synced."""
+    progress = DestinationProgress(is_open=True, streams=StreamCount(total=2, synced=1), objects=5)
+    row = reverser_status.destination_outcome(replace(progress, **changes)).conditions[0]
+    assert (row.status, row.reason, row.message) == (status, reason, message)
+
+
+def test_a_first_snapshot_is_told_and_that_of_a_restart_is_not() -> None:
+    """P11: what was synced before is not called unsynced because a process began."""
+    seeding = DestinationProgress(is_open=True, seeded=False, idle=False)
+    assert reverser_status.destination_outcome(seeding).transient
+    assert not reverser_status.destination_outcome(seeding, is_new=True).transient
+    behind = replace(seeding, seeded=True, pending=1)
+    assert not reverser_status.destination_outcome(behind).transient
+
+
+def test_a_destination_says_what_it_waits_for() -> None:
+    """Scopes that could not be read are named."""
+    outcome = reverser_status.destination_outcome(
+        DestinationProgress(
+            placed=True,
+            is_open=True,
+            streams=StreamCount(total=2, synced=1, forbidden=1),
+            waiting_for=("v1/secrets (forbidden)",),
+        )
+    )
+    synced = outcome.conditions[0]
+    assert (synced.status, synced.reason) == ("False", "SnapshotIncomplete")
+    assert "v1/secrets" in synced.message
+
+
+def test_trouble_is_the_reason() -> None:
+    """Ready repeats the reason and message of what is in the way."""
+    trouble = Stalled("PushRejected", "the hook said no")
+    outcome = reverser_status.destination_outcome(
+        DestinationProgress(placed=True, is_open=True, trouble=trouble)
+    )
+    assert (_ready(outcome).status, _ready(outcome).reason) == ("False", "PushRejected")
+    assert outcome.stalled
+
+
+def test_the_last_push_is_told_in_whole_seconds() -> None:
+    """Status never moves without a push."""
+    when = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
+    progress = DestinationProgress(
+        placed=True, is_open=True, last_commit=_SHA, last_time=when, last_files=3
+    )
+    assert reverser_status.destination_outcome(progress).fields["lastPush"] == {
+        "commit": _SHA,
+        "time": "2026-01-02T03:04:05Z",
+        "files": 3,
+    }
+
+
+def _rule(
+    resolution: RuleResolution, *, ready: bool = True, failed: tuple[str, ...] = ()
+) -> Outcome:
+    return status.rule_outcome(
+        resolution,
+        states={("v1/configmaps", ""): "synced"},
+        objects=7,
+        destination=Key("ns", "dest"),
+        destination_ready=ready,
+        destination_settled=True,
+        failed_groups=failed,
+    )
+
+
+_ONE = SelectedScope(GVR("", "v1", "configmaps"), "ns", mask(()), False)
+
+
+def test_a_rule_that_selects_nothing_waits_for_the_type() -> None:
+    """The CRD may still come, so it reconciles and never stalls."""
+    outcome = _rule(RuleResolution((), (Unresolved("widgets", "NotServed"),)))
+    assert _ready(outcome).reason == "NoResourceResolved"
+    assert (outcome.reconciling, outcome.stalled) == (True, False)
+    assert outcome.conditions[0].reason == "NotServed"
+
+
+def test_a_failing_group_is_named_and_takes_no_blame_for_a_typo() -> None:
+    """Only an entry of the group itself is degraded; a typo is not served, whoever fails."""
+    typo, hidden = Unresolved("configmapz", "NotServed"), Unresolved("a.io/*", "DiscoveryDegraded")
+
+    def said(*rows: Unresolved, failed: tuple[str, ...] = ("a.io",)) -> tuple[str, str]:
+        row = _rule(RuleResolution((_ONE,), rows), failed=failed).conditions[0]
+        return row.reason, row.message
+
+    reason, text = said(typo)
+    assert reason == "PartlyResolved"
+    assert text == (
+        "not resolved: configmapz (NotServed); API group a.io cannot be discovered; "
+        "check its APIService"
+    )
+    assert said(typo, failed=()) == ("PartlyResolved", "not resolved: configmapz (NotServed)")
+    assert said(hidden)[0] == "DiscoveryDegraded"
+    assert "API groups a.io, core cannot be" in said(hidden, failed=("a.io", ""))[1]
+    assert "API group" not in said(Unresolved("events", "NeverMirrored"))[1]
+
+
+def test_a_rule_is_ready_only_with_its_destination() -> None:
+    """A rule that cannot write says which destination holds it up."""
+    outcome = _rule(RuleResolution((_ONE,)), ready=False)
+    assert _ready(outcome).reason == "GitDestinationNotReady"
+    assert "ns/dest" in _ready(outcome).message
+
+
+def test_a_cluster_wide_stream_answers_for_a_namespace() -> None:
+    """The state shown is that of the stream that really runs."""
+    outcome = _rule(RuleResolution((_ONE,)))
+    assert outcome.fields["resolved"][0]["state"] == "synced"
+    assert outcome.fields["objects"] == 7
+
+
+def test_a_rule_without_streams_is_transient_only_while_its_destination_is_in_order() -> None:
+    """A broken destination must show at once; a start leaves the stored status alone."""
+    starting = RuleResolution((SelectedScope(GVR("", "v1", "pods"), "ns", mask(()), False),))
+    assert _rule(starting).transient
+    assert not _rule(starting, ready=False).transient
+
+
+def _events(progress: DestinationProgress, *before: Condition, is_new: bool = False) -> list[str]:
+    stored = (*before, _row("SecretsProtected", "True", "Redacted"))
+    report = reverser_status.destination_outcome(progress, stored, is_new=is_new)
+    return [notice.reason for notice in report.events]
+
+
+def _row(type_: str, status: Status, reason: str) -> Condition:
+    return Condition(type_, status, reason, "")
+
+
+@pytest.mark.parametrize(
+    ("standing", "status"),
+    [("Starting", "False"), ("Receiving", "True"), ("NoAdmissionCalls", "False")],
+)
+def test_attribution_is_said_from_the_start(standing: AttributionState, status: str) -> None:
+    """2.2: Starting until records are complete, then Receiving, or NoAdmissionCalls."""
+    outcome = reverser_status.destination_outcome(
+        DestinationProgress(is_open=True, attributed=standing)
+    )
+    rows = [row for row in outcome.conditions if row.type == "Attributed"]
+    assert [(row.status, row.reason) for row in rows] == [(status, standing)]
+
+
+def test_a_start_that_nobody_suffers_from_is_not_written() -> None:
+    """P11: a restart without a change writes no status; trouble is reported all the same."""
+    quiet = DestinationProgress(is_open=True, attributed="Starting", attribution_settles=True)
+    assert reverser_status.destination_outcome(quiet).transient
+    assert not reverser_status.destination_outcome(
+        replace(quiet, attribution_settles=False)
+    ).transient
+    troubled = replace(quiet, trouble=Stalled("PushRejected", "no"))
+    assert not reverser_status.destination_outcome(troubled).transient
+
+
+def test_events_of_attribution_are_transitions() -> None:
+    """5.2: lost when calls cease, recovered when they return, nothing in between."""
+    lost = DestinationProgress(is_open=True, attributed="NoAdmissionCalls")
+    back, starting = replace(lost, attributed="Receiving"), replace(lost, attributed="Starting")
+    synced = _row("Synced", "True", "Synced")
+    heard = _row("Attributed", "True", "Receiving")
+    silent = _row("Attributed", "False", "NoAdmissionCalls")
+    begun = _row("Attributed", "False", "Starting")
+    assert _events(lost, synced, heard) == ["AttributionLost"]
+    assert _events(lost, synced, silent) == []
+    assert _events(back, synced, silent) == ["AttributionRecovered"]
+    assert _events(back, synced) == []
+    assert _events(back, synced, begun) == []
+    assert _events(starting, synced, heard) == []
+    assert _events(lost, synced, begun) == ["AttributionLost"]
+
+
+def test_the_first_sync_is_an_event_once() -> None:
+    """5.2: after a snapshot that was incomplete later, and after a restart, it is none."""
+    done = DestinationProgress(is_open=True, last_commit=_SHA, last_time=_THEN, objects=2)
+    assert _events(done) == ["FirstSyncCompleted"]
+    assert _events(done, _row("Synced", "False", "Seeding")) == ["FirstSyncCompleted"]
+    assert _events(done, _row("Synced", "True", "Synced"), is_new=True) == ["FirstSyncCompleted"]
+    waiting = replace(done, idle=False, pending=1)
+    assert _events(waiting, _row("Synced", "False", "Seeding")) == []
+    assert _events(DestinationProgress(is_open=True), _row("Synced", "False", "Seeding")) == []
+    assert _events(done, _row("Synced", "False", "SnapshotIncomplete")) == []
+    assert _events(done, _row("Synced", "True", "Synced")) == []
+    assert _events(DestinationProgress(is_open=True, waiting_for=("v1/secrets (starting)",))) == []
+
+
+def test_a_remote_that_is_back_is_an_event() -> None:
+    """5.2: GitRecovered follows GitUnavailable, when the trouble is over."""
+    synced, away = _row("Synced", "True", "Synced"), _row("Ready", "False", "GitUnavailable")
+    assert _events(DestinationProgress(is_open=True), synced, away) == ["GitRecovered"]
+    still = DestinationProgress(is_open=True, trouble=Retryable("GitUnavailable", "no route"))
+    assert _events(still, synced, away) == []
+    assert _events(DestinationProgress(is_open=True), synced, _row("Ready", "True", "Ready")) == []
+
+
+def test_redaction_is_told_with_the_first_report() -> None:
+    """5.2: SecretsRedacted says once what such files are good for, with the condition."""
+    first = reverser_status.destination_outcome(DestinationProgress())
+    (notice,) = first.events
+    assert notice.reason == "SecretsRedacted"
+    assert "cannot be applied" in notice.message
+    assert reverser_status.destination_outcome(DestinationProgress(), first.conditions).events == ()

@@ -1,0 +1,207 @@
+"""What one stream makes of what it sees; no server, no Git."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from tests.support.folders import DESTINATION, empty_folder
+from windlass.base.clock import SystemClock
+from windlass.git.store import Entry
+from windlass.kube.connection import Connection
+from windlass.kube.reflector import (
+    Interrupted,
+    Observed,
+    ReflectorEvent,
+    Resumed,
+    Scope,
+    SnapshotComplete,
+    SnapshotStarted,
+)
+from windlass.kube.reflector_state import ReflectorSettings
+from windlass.objects.names import GVR, Identity, Key
+from windlass.reverser.content.clean_object import ObjectReader
+from windlass.reverser.file_operation import OPERATIONS, Operation
+from windlass.reverser.publish.file_update import FileUpdate, ScopeSnapshot
+from windlass.reverser.publish.folder import Folder
+from windlass.reverser.selection.routes import Route
+from windlass.reverser.selection.rules import mask
+from windlass.reverser.watch.stream import Stream
+
+MAPS = GVR("", "v1", "configmaps")
+PATH = "base/v1/configmaps/ns/one.yaml"
+OWNER = {"apiVersion": "v1", "kind": "X", "name": "x", "uid": "x", "controller": True}
+
+
+@dataclass
+class FakeDesk:
+    """One open destination that takes everything."""
+
+    place: Folder = field(default_factory=empty_folder)
+    arrivals: list[FileUpdate] = field(default_factory=list)
+    sweeps: list[ScopeSnapshot] = field(default_factory=list)
+    skips: list[str] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+    counts: list[str] = field(default_factory=list)
+
+    def routes(self, gvr: GVR, namespace: str) -> tuple[Route, ...]:
+        return (Route(DESTINATION, frozenset(OPERATIONS)),)
+
+    def covered(self, scope: Scope) -> tuple[tuple[Key, str, frozenset[Operation]], ...]:
+        return ((DESTINATION, "ns", mask(())),)
+
+    def folder(self, destination: Key) -> Folder | None:
+        return self.place
+
+    def crowded(self, scope: Scope) -> bool:
+        return False
+
+    def offer(self, destination: Key, arrival: FileUpdate) -> None:
+        self.arrivals.append(arrival)
+        self.place.offer(arrival, 0.0)
+
+    def sweep(self, destination: Key, sweep: ScopeSnapshot) -> None:
+        self.sweeps.append(sweep)
+
+    def skipped(self, identity: Identity | None, reason: str) -> None:
+        self.skips.append(reason)
+
+    def undecodable(self, destination: Key, identity: Identity, why: str) -> None:
+        self.told.append(identity.name)
+
+    def counted(self, kind: str) -> None:
+        self.counts.append(kind)
+
+    def stream_changed(self, stream: Stream) -> None:
+        pass
+
+
+@dataclass
+class Feed:
+    """A stream that is told what it sees."""
+
+    desk: FakeDesk
+    stream: Stream
+
+    async def see(self, *items: ReflectorEvent) -> None:
+        for item in items:
+            await self.stream._take(item)
+
+    async def event(self, type_: str, raw: bytes, *, initial: bool = False) -> None:
+        await self.see(Observed(cast("Any", type_), raw, initial))
+
+    @property
+    def wanted(self) -> list[bool]:
+        """Whether each arrival wants a file."""
+        return [arrival.blob is not None for arrival in self.desk.arrivals]
+
+
+@pytest.fixture
+async def feed() -> Feed:
+    """A stream with a complete snapshot of nothing."""
+    desk = FakeDesk()
+    stream = Stream(
+        Scope(MAPS, "ns"),
+        kind="ConfigMap",
+        connection=cast("Connection", None),
+        settings=ReflectorSettings(),
+        lens=ObjectReader(b"", frozenset()),
+        desk=desk,
+        clock=SystemClock(),
+    )
+    found = Feed(desk, stream)
+    await found.see(SnapshotStarted(), SnapshotComplete("1", 0, "watchlist"))
+    return found
+
+
+def _map(name: str, version: str, **metadata: Any) -> bytes:
+    known = {"name": name, "namespace": "ns", "uid": f"uid-{name}", "resourceVersion": version}
+    return json.dumps({"metadata": known | metadata, "data": {"a": "1"}}).encode()
+
+
+async def test_an_object_that_becomes_its_controllers_loses_its_file(feed: Feed) -> None:
+    """SAN-9: an owner changes nothing that is mirrored, and still decides whether it is."""
+    await feed.event("ADDED", _map("one", "1"))
+    await feed.event("MODIFIED", _map("one", "2", ownerReferences=[OWNER]))
+    await feed.event("MODIFIED", _map("one", "3"))
+    assert feed.wanted == [True, False, True]
+    assert feed.desk.skips == ["ControllerOwned"]
+    removal = feed.desk.arrivals[1]
+    assert removal.observation is None, "nobody deleted it, so nobody is credited"
+    assert removal.reason == "an object that its controller recreates"
+
+
+async def test_an_object_that_becomes_noise_loses_its_file(feed: Feed) -> None:
+    """SAN-8: the mark of a leader record is cleaned away, so the digest does not show it."""
+    mark = {"control-plane.alpha.kubernetes.io/leader": "{}"}
+    await feed.event("ADDED", _map("one", "1"))
+    await feed.event("MODIFIED", _map("one", "2", annotations=mark))
+    assert feed.wanted == [True, False]
+    removal = feed.desk.arrivals[1]
+    assert (removal.observation, removal.reason) == (None, "a leader election record")
+    await feed.event("MODIFIED", _map("one", "3", annotations=mark))
+    assert feed.desk.counts[-1] == "duplicate"
+
+
+async def test_a_snapshot_says_why_a_live_object_has_no_file(feed: Feed) -> None:
+    """Whoever finds its file in Git later can name the reason."""
+    await feed.see(SnapshotStarted())
+    await feed.event("ADDED", _map("one", "1", ownerReferences=[OWNER]), initial=True)
+    await feed.see(SnapshotComplete("1", 1, "watchlist"))
+    (why,) = feed.desk.sweeps[-1].aside.values()
+    assert why == "an object that its controller recreates"
+
+
+async def test_the_deletion_of_an_unreadable_object_is_seen(feed: Feed) -> None:
+    """ING-11, ING-13: its file is kept while it lives, and goes when it is deleted."""
+    await feed.event("ADDED", _map("one", "1"))
+    broken = _map("one", "2").replace(b'"a": "1"', b'"a": 123456789012345678901234')
+    await feed.event("MODIFIED", broken)
+    assert feed.wanted == [True]
+    assert feed.desk.told == ["one"]
+    await feed.event("DELETED", broken)
+    assert feed.wanted == [True, False]
+    gone = feed.desk.arrivals[-1].observation
+    assert gone is not None
+    assert (gone.uid, gone.previous_resource_version) == ("uid-one", "1")
+    await feed.event("ADDED", broken)
+    assert feed.desk.told == ["one", "one"]
+
+
+async def test_who_was_seen_and_is_missing_is_named_in_the_sweep(feed: Feed) -> None:
+    """SNP-3: what this process wrote for an object it saw needs no look into the file."""
+    await feed.event("ADDED", _map("one", "1"))
+    await feed.see(SnapshotStarted(), SnapshotComplete("9", 0, "watchlist"))
+    last = feed.desk.sweeps[-1]
+    assert last.missed == (Identity(MAPS, "ns", "one"),)
+    assert last.empty
+
+
+async def test_a_snapshot_with_a_nameless_object_proves_nothing_later_either(feed: Feed) -> None:
+    """SNP-1: resuming after it does not make it complete; the next whole one does."""
+    await feed.event("ADDED", _map("one", "1"))
+    sweeps = len(feed.desk.sweeps)
+    await feed.see(SnapshotStarted())
+    await feed.event("ADDED", b'{"metadata":{}}', initial=True)
+    await feed.see(SnapshotComplete("9", 1, "watchlist"))
+    await feed.see(Interrupted("closed", "over", 0.0), Resumed())
+    assert (feed.stream.state, bool(feed.stream.gap)) == ("incomplete", True)
+    assert len(feed.desk.sweeps) == sweeps
+    assert len(feed.stream.tracking) == 1
+    await feed.see(SnapshotStarted())
+    await feed.event("ADDED", _map("one", "1"), initial=True)
+    await feed.see(SnapshotComplete("10", 1, "watchlist"))
+    assert (feed.stream.state, feed.stream.gap) == ("synced", "")
+
+
+async def test_a_foreign_file_does_not_go_with_the_object(feed: Feed) -> None:
+    """SNP-10: a path that was refused is not ours to empty when its object is deleted."""
+    feed.desk.place.load({PATH: Entry(0o100644, "f" * 40)})
+    await feed.event("ADDED", _map("one", "1"))
+    feed.desk.place.refuse(PATH, Identity(MAPS, "ns", "one"), "PathOccupied")
+    await feed.event("DELETED", _map("one", "2"))
+    assert feed.wanted == [True]
+    assert feed.desk.place.refused == {}
