@@ -11,9 +11,9 @@ import typer
 import yaml
 
 from windlass.cli.agent import agent
-from windlass.gateways.decide import pod_annotations
-from windlass.gateways.decide.pods import AGENT
-from windlass.gateways.decide.routing import PREFIX
+from windlass.gateways.status.pod_discovery import AGENT_CONTAINER
+from windlass.gateways.tree import gateway_pod
+from windlass.gateways.wire.routing import ANNOTATION_PREFIX
 
 _ROOT = Path(__file__).parents[2]
 _PAGE = (_ROOT / "docs" / "gateways.md").read_text()
@@ -43,15 +43,15 @@ def test_every_annotation_of_a_pod_is_described() -> None:
     assert found is not None
     read |= set(re.findall(r'"([a-z-]+)"', found[1]))
     rows = set(re.findall(r"^\| `([a-z-]+)` \|", _PAGE, re.MULTILINE))
-    assert rows == read == pod_annotations.KNOWN
+    assert rows == read == gateway_pod.KNOWN_ANNOTATIONS
 
 
 def test_the_sidecar_is_one_that_works() -> None:
     """Its name, variables and mounts are those that the agent and the controller look for."""
     pod = _example()
-    assert pod["metadata"]["annotations"][f"{PREFIX}inject"] == "true"
+    assert pod["metadata"]["annotations"][f"{ANNOTATION_PREFIX}inject"] == "true"
     (sidecar,) = pod["spec"]["initContainers"]
-    assert (sidecar["name"], sidecar["restartPolicy"]) == (AGENT, "Always")
+    assert (sidecar["name"], sidecar["restartPolicy"]) == (AGENT_CONTAINER, "Always")
     given, options = {one["name"] for one in sidecar["env"]}, _options()
     assert given <= options.keys()
     needed = {

@@ -16,15 +16,15 @@ from pathlib import Path
 from tests.support import apply_site as site
 from windlass.base import failpoint
 from windlass.base.errors import WindlassError
-from windlass.gateways.agent import apply
-from windlass.gateways.agent.lock import Owner
-from windlass.gateways.agent.tree import Tree
+from windlass.gateways.volume import data_volume
+from windlass.gateways.volume.data_directory import DataDirectory
+from windlass.gateways.volume.lock import LockOwner
 
 TREES = {"": {}, "old": site.OLD, "new": site.NEW}
 REFUSED = 3
 
 
-class ParcelledTree(Tree):
+class ParcelledTree(DataDirectory):
     """A tree in which one folder lies on another file system."""
 
     ELSEWHERE = "projects/site/view"
@@ -76,12 +76,12 @@ def _arm(request: dict[str, str]) -> None:
     failpoint._visits.clear()
     failpoint._log = request.get("log") or None
     if request.get("parcelled"):
-        apply.Tree = ParcelledTree  # type: ignore[misc]
+        data_volume.DataDirectory = ParcelledTree  # type: ignore[misc]
 
 
 def _run(act: str, data: Path) -> int:
     try:
-        with site.applier(data, Owner("uid-1", "gateway-0", "node-a")) as applier:
+        with site.applier(data, LockOwner("uid-1", "gateway-0", "node-a")) as applier:
             applier.start()
             if act in TREES:
                 site.sync(applier, TREES[act], act)

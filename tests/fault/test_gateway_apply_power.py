@@ -17,12 +17,12 @@ from tests.support import apply_site as site
 from tests.support.apply_deaths import copy_tree, in_memory
 from tests.support.apply_power import Disk, Event, RecordingTree
 from windlass.base.errors import WindlassError
-from windlass.gateways.agent import apply, durability
-from windlass.gateways.agent.apply import Applier
+from windlass.gateways.volume import data_volume, staging
+from windlass.gateways.volume.data_volume import DataVolume
 
 TREES = {"": {}, "old": site.OLD, "new": site.NEW}
 
-Act = Callable[[Applier], object]
+Act = Callable[[DataVolume], object]
 
 _SETTINGS = settings(
     max_examples=40,
@@ -41,7 +41,7 @@ def memory() -> Iterator[Path]:
 @pytest.fixture
 def recording(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let appliers work on trees that note what they do."""
-    monkeypatch.setattr(apply, "Tree", RecordingTree)
+    monkeypatch.setattr(data_volume, "Tree", RecordingTree)
 
 
 def record(data: Path, act: Act) -> list[Event]:
@@ -73,27 +73,27 @@ def cut(memory: Path, start: Path, events: list[Event], chance: Random | None) -
     return left
 
 
-def replay(applier: Applier) -> None:
+def replay(applier: DataVolume) -> None:
     """Nothing more than every start does."""
     del applier
 
 
-def to_new(applier: Applier) -> None:
+def to_new(applier: DataVolume) -> None:
     """The apply under test."""
     site.sync(applier, site.NEW, "new")
 
 
-def to_old(applier: Applier) -> None:
+def to_old(applier: DataVolume) -> None:
     """The apply before it."""
     site.sync(applier, site.OLD, "old")
 
 
-def roll_back(applier: Applier) -> None:
+def roll_back(applier: DataVolume) -> None:
     """The undo of the last apply."""
     applier.rollback()
 
 
-def turn_back(applier: Applier) -> None:
+def turn_back(applier: DataVolume) -> None:
     """An apply that finds a folder where it wants to put its last file but two."""
     in_the_way = applier.tree.root / "projects/site/view/more.bin"
     with applier.begin() as transaction, pytest.MonkeyPatch.context() as patch:
@@ -102,7 +102,7 @@ def turn_back(applier: Applier) -> None:
             site.commit_files(applier, transaction, site.NEW, "new")
 
 
-def _obstructing(applier: Applier, obstacle: Path) -> Callable[[str, int], None]:
+def _obstructing(applier: DataVolume, obstacle: Path) -> Callable[[str, int], None]:
     make = applier.tree.mkdir
 
     def mkdir(path: str, mode: int) -> None:
@@ -148,7 +148,7 @@ def test_the_end_of_an_apply_survives_a_power_cut(
     many: bool, memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What commit() has returned from stays, however the files were synced."""
-    monkeypatch.setattr(durability, "FEW", 0 if many else 1000)
+    monkeypatch.setattr(staging, "MAX_SINGLE_SYNCS", 0 if many else 1000)
     start, events = story(memory, to_new, to_old)
     assert any(event[0] == "sync_all" for event in events) is many
     left = cut(memory, start, events, None)
@@ -168,7 +168,7 @@ def test_power_cuts_during_replay_change_nothing(
 ) -> None:
     """Cut anywhere, start, cut that start anywhere, start again: old or new."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(durability, "FEW", 0 if many else 1000)
+        patch.setattr(staging, "MAX_SINGLE_SYNCS", 0 if many else 1000)
         name = data.draw(st.sampled_from(sorted(STORIES)))
         act, before = STORIES[name]
         start, events = story(memory, act, *before)

@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.few_draws import rows, shares
-from windlass.gateways.decide import globs, wildcard
-from windlass.gateways.decide.globs import Globs
+from windlass.gateways.tree import globs
+from windlass.gateways.tree.globs import GlobSet
 
 NAMES = ["a", "b", *map("".join, product("ab.", repeat=2))]
 NAMES.remove("..")
@@ -25,7 +25,7 @@ PATTERNS = rows(DEPTHS, ("", "", "/"), *[PARTS] * 4, max_size=6).map(
 
 def covers(pattern: str, path: str) -> bool:
     """Whether the pattern alone matches the file or a directory above it."""
-    glob = globs.compiled(pattern)
+    glob = globs.compile_glob(pattern)
     names = path.split("/")
     above = ("/".join(names[:depth]) for depth in range(1, len(names)))
     return glob.matches(path) or any(glob.matches(folder, is_dir=True) for folder in above)
@@ -35,7 +35,7 @@ def covers(pattern: str, path: str) -> bool:
 @settings(max_examples=150, deadline=None)
 def test_together_as_alone(patterns: list[str], paths: list[str]) -> None:
     """`match` names the first covering pattern, `unused` those that cover nothing."""
-    together = Globs(patterns)
+    together = GlobSet(patterns)
     for path in paths:
         alone = [pattern for pattern in patterns if covers(pattern, path)]
         assert together.match(path) == (alone[0] if alone else None)
@@ -51,8 +51,8 @@ def test_together_as_alone(patterns: list[str], paths: list[str]) -> None:
 @settings(max_examples=200, deadline=None)
 def test_any_text_is_a_pattern(pattern: str, name: str) -> None:
     """Compiling and matching never fail; an escaped name matches itself and nothing else."""
-    assert wildcard.compiled(pattern).matches(name) in (True, False)
-    literal = wildcard.compiled("".join("\\" + char for char in name))
+    assert globs.compile_component(pattern).matches(name) in (True, False)
+    literal = globs.compile_component("".join("\\" + char for char in name))
     assert literal.matches(name)
     assert literal.literal == name
     assert literal.matches(pattern) == (pattern == name)

@@ -13,10 +13,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.few_draws import lists_of, maps_of, picks, row, rows, shares, values_of
-from windlass.gateways.decide import json_edits, json_path, json_spans, json_tokens, normalise
-from windlass.gateways.decide.json_edits import Edit, Put, Remove
-from windlass.gateways.decide.json_path import Path
-from windlass.gateways.decide.json_tokens import JsonRefused
+from windlass.gateways.render import json_edit, json_tokens, patching
+from windlass.gateways.render.json_edit import JsonEdit, JsonPath, RemoveValue, SetValue
+from windlass.gateways.render.json_tokens import InvalidJson
 
 NAMES = ["a", "b", "c", "é", "x.y", "-", "systemName", ""]
 STRINGS = ["", "old", 'q"\\', "systemName", "😀", "\ud800"]
@@ -26,7 +25,7 @@ LIST = lists_of(LEAVES, NAMES, 24)
 OBJECT = maps_of(LEAVES, NAMES, 24).map(lambda members: members or {"a": None})
 
 STEPS = shares(NAMES, range(3))
-PATHS: list[list[Path]] = [list(product(STEPS, repeat=count)) for count in (1, 2, 3)]
+PATHS: list[list[JsonPath]] = [list(product(STEPS, repeat=count)) for count in (1, 2, 3)]
 
 
 SPELLINGS = row(
@@ -52,7 +51,7 @@ def spelled(values: st.SearchStrategy[Any] = VALUE) -> st.SearchStrategy[tuple[A
     return st.builds(_spelling, values, SPELLINGS)
 
 
-def paths_of(value: Any, above: Path = ()) -> Iterator[Path]:
+def paths_of(value: Any, above: JsonPath = ()) -> Iterator[JsonPath]:
     """The paths of all values inside `value`."""
     if not isinstance(value, (dict, list)):
         return
@@ -64,10 +63,10 @@ def paths_of(value: Any, above: Path = ()) -> Iterator[Path]:
 
 def _edits(
     text: tuple[Any, bytes], places: list[tuple[Any, ...]], raws: list[Any]
-) -> tuple[Any, bytes, list[Edit]]:
+) -> tuple[Any, bytes, list[JsonEdit]]:
     """Edits of what is there or was edited before, inside it, beside it, and anywhere."""
     known = list(paths_of(text[0]))
-    edits: list[Edit] = []
+    edits: list[JsonEdit] = []
     for number, (path, how, place, puts) in enumerate(places):
         there = known[place % len(known)] if known else path
         inside, beside = (*there, path[-1]), (*there[:-1], path[-1])
@@ -75,7 +74,7 @@ def _edits(
         known.append(chosen)
         # The value is the item of that number, or all of them.
         raw = json.dumps(raws[number] if number < len(raws) else raws).encode()
-        edits.append(Put(chosen, raw) if puts else Remove(chosen))
+        edits.append(SetValue(chosen, raw) if puts else RemoveValue(chosen))
     return *text, edits
 
 
@@ -93,7 +92,7 @@ def parsed(data: bytes) -> Any:
     return json.loads(data.decode("utf-8-sig"))
 
 
-def applied(value: Any, edit: Edit) -> Any:
+def applied(value: Any, edit: JsonEdit) -> Any:
     """The edit on the value itself; LookupError where it cannot be made."""
     *way, last = edit.path
     at = value
@@ -101,10 +100,10 @@ def applied(value: Any, edit: Edit) -> Any:
         for step in way:
             at = _stepped(at, step)
     except LookupError:
-        if isinstance(edit, Remove):
+        if isinstance(edit, RemoveValue):
             return value
         raise
-    if isinstance(edit, Remove):
+    if isinstance(edit, RemoveValue):
         if _has(at, last):
             del at[last]
         return value
@@ -132,33 +131,33 @@ def _stepped(at: Any, step: str | int) -> Any:
 
 @given(EDITED)
 @settings(max_examples=400, deadline=None)
-def test_editing_text_is_editing_the_value(edited: tuple[Any, bytes, list[Edit]]) -> None:
+def test_editing_text_is_editing_the_value(edited: tuple[Any, bytes, list[JsonEdit]]) -> None:
     """Edit then parse equals parse then edit, and what one refuses the other does."""
     value, data, edits = deepcopy(edited)
     try:
         for edit in edits:
             value = applied(value, edit)
     except LookupError:
-        with pytest.raises(JsonRefused):
-            json_edits.edited(data, edits)
+        with pytest.raises(InvalidJson):
+            json_edit.apply_edits(data, edits)
     else:
-        assert parsed(json_edits.edited(data, edits)) == value
+        assert parsed(json_edit.apply_edits(data, edits)) == value
 
 
 @given(EDITED)
 @settings(max_examples=200, deadline=None)
-def test_together_as_one_after_the_other(edited: tuple[Any, bytes, list[Edit]]) -> None:
+def test_together_as_one_after_the_other(edited: tuple[Any, bytes, list[JsonEdit]]) -> None:
     """Reading the text once for several edits gives the very same bytes."""
     _, text, edits = edited
     data = text
     try:
         for edit in edits:
-            data = json_edits.edited(data, [edit])
-    except JsonRefused:
-        with pytest.raises(JsonRefused):
-            json_edits.edited(text, edits)
+            data = json_edit.apply_edits(data, [edit])
+    except InvalidJson:
+        with pytest.raises(InvalidJson):
+            json_edit.apply_edits(text, edits)
     else:
-        assert json_edits.edited(text, edits) == data
+        assert json_edit.apply_edits(text, edits) == data
 
 
 @given(text=spelled(st.one_of(OBJECT, LIST)), new=VALUE)
@@ -168,13 +167,13 @@ def test_bytes_outside_the_span_stay(text: tuple[Any, bytes], new: Any) -> None:
     value, data = text
     raw = json.dumps(new).encode()
     paths = list(paths_of(value))
-    spans = json_spans.value_spans(data, paths)
+    spans = json_edit.find_values(data, paths)
     assert list(spans) == paths
     for path, span in spans.items():
         old = data[span.start : span.end]
-        fresh = old if json_spans.same(old, raw) else raw
+        fresh = old if json_edit.is_same_value(old, raw) else raw
         expected = data[: span.start] + fresh + data[span.end :]
-        assert json_edits.edited(data, [Put(path, raw)]) == expected
+        assert json_edit.apply_edits(data, [SetValue(path, raw)]) == expected
 
 
 @given(text=spelled(OBJECT), number=st.integers(0, len(NAMES)))
@@ -184,9 +183,9 @@ def test_adding_then_removing_gives_the_old_bytes(text: tuple[Any, bytes], numbe
     value, data = text
     absent = [name for name in ("new", *NAMES) if name not in value]
     name = absent[number % len(absent)]
-    added = json_edits.edited(data, [Put((name,), b"1")])
+    added = json_edit.apply_edits(data, [SetValue((name,), b"1")])
     assert added != data
-    assert json_edits.edited(added, [Remove((name,))]) == data
+    assert json_edit.apply_edits(added, [RemoveValue((name,))]) == data
 
 
 def renamed(value: Any) -> Any:
@@ -207,9 +206,9 @@ def renamed(value: Any) -> Any:
 def test_system_names(text: tuple[Any, bytes]) -> None:
     """Every string member of that name changes, and normalising twice is normalising once."""
     value, data = text
-    after = normalise.with_system_name(data, "new", "AnyDepth")
+    after = patching.set_system_name(data, "new", "AnyDepth")
     assert parsed(after.content) == renamed(value)
-    assert normalise.with_system_name(after.content, "new", "AnyDepth").content == after.content
+    assert patching.set_system_name(after.content, "new", "AnyDepth").content == after.content
 
 
 PIECES = ['"', "\\", "{", "}", "[", "]", ",", ":", "0", "1", "-", ".", "e", "true", "null", '"a"']
@@ -228,11 +227,11 @@ def test_the_reader_is_total_and_strict(data: bytes) -> None:
         good = True
     except (ValueError, RecursionError):
         good = False
-    for read in (json_tokens.check, lambda data: list(json_tokens.tokens(data))):
+    for read in (json_tokens.check_json, lambda data: list(json_tokens.tokenize(data))):
         if good:
             read(data)
         else:
-            with pytest.raises(JsonRefused):
+            with pytest.raises(InvalidJson):
                 read(data)
 
 
@@ -246,8 +245,8 @@ def test_a_text_cut_short_is_refused_with_its_end(text: tuple[Any, bytes], share
     """Half a file never passes for a whole one."""
     data = text[1]
     cut = int(share * len(data.rstrip()))
-    with pytest.raises(JsonRefused) as caught:
-        json_tokens.check(data[:cut])
+    with pytest.raises(InvalidJson) as caught:
+        json_tokens.check_json(data[:cut])
     assert caught.value.line <= data[:cut].count(b"\n") + 1
 
 
@@ -255,4 +254,4 @@ def test_paths_survive_being_shown() -> None:
     """A path that is printed in a message can be copied from there."""
     for path in chain(*PATHS):
         if "-" not in path[:-1]:
-            assert json_path.parsed(json_path.shown(path)) == path
+            assert json_edit.parse_path(json_edit.format_path(path)) == path

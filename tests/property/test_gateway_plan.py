@@ -11,20 +11,18 @@ from hypothesis import strategies as st
 
 from tests.support.few_draws import rows, shares
 from tests.support.gateway_plans import Commit, Disk, Gateway, Synced, pod_of
-from windlass.gateways.decide import live as live_trees
-from windlass.gateways.decide import manifest as manifests
-from windlass.gateways.decide import plan as plans
-from windlass.gateways.decide.deletes import Allowance, DeletePolicy, Safety
-from windlass.gateways.decide.globs import Globs
-from windlass.gateways.decide.paths import parents
-from windlass.gateways.decide.protected import is_protected
-from windlass.gateways.decide.refusal import Refused
-from windlass.gateways.decide.routing import (
-    Normalise,
-    Profile,
-    ProfileMapping,
+from windlass.gateways.tree import live_tree as live_trees
+from windlass.gateways.tree import manifest as manifests
+from windlass.gateways.tree import plan as plans
+from windlass.gateways.tree.deletes import DeleteAllowance, DeletePolicy, DeleteSafety
+from windlass.gateways.tree.globs import GlobSet
+from windlass.gateways.tree.path_rules import SyncRefused, is_protected, parents
+from windlass.gateways.wire.routing import (
+    NormalizeRules,
     Routing,
-    routing_hash,
+    RoutingMapping,
+    RoutingProfile,
+    hash_routing,
 )
 
 FOLDERS = ("a", "b", "x", "projects")
@@ -41,7 +39,7 @@ SOURCES = (".", "a", "b", "projects", "x/a")
 DESTINATIONS = (".", "a", "a/", "x/b", "projects", "./projects/", "x")
 policies: st.SearchStrategy[DeletePolicy] = st.sampled_from(["Mirror", "Manifest", "Never"])
 EXCLUDED = "**/skip"
-EXCLUDING = Globs([EXCLUDED])
+EXCLUDING = GlobSet([EXCLUDED])
 
 
 def _clean(found: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -52,9 +50,11 @@ def _clean(found: Mapping[str, bytes]) -> dict[str, bytes]:
 
 def _routing(mapped: list[tuple[str, str, bool]]) -> Routing:
     return Routing(
-        profiles={"default": Profile(mappings=tuple(ProfileMapping(*one[:2]) for one in mapped))},
+        profiles={
+            "default": RoutingProfile(mappings=tuple(RoutingMapping(*one[:2]) for one in mapped))
+        },
         exclude_patterns=(EXCLUDED,),
-        normalize=Normalise(system_name=mapped[0][2]),
+        normalize=NormalizeRules(system_name=mapped[0][2]),
     )
 
 
@@ -66,17 +66,17 @@ def _gateway(routing: Routing, policy: DeletePolicy, lying: Mapping[str, bytes])
     disk = Disk()
     for path, content in lying.items():
         disk.write(path, content)
-    return Gateway(pod_of(), routing, Safety(policy), disk)
+    return Gateway(pod_of(), routing, DeleteSafety(policy), disk)
 
 
 def _synced(gateway: Gateway, commit: Commit) -> Synced | None:
     """One sync, allowed to empty its roots; None where it was refused, and then did nothing."""
     before = dict(gateway.disk.stats), set(gateway.disk.directories)
-    allowed = Allowance(commit.id, routing_hash(gateway.routing))
+    allowed = DeleteAllowance(commit.id, hash_routing(gateway.routing))
     gateway.safety = replace(gateway.safety, allowed=allowed)
     try:
         return gateway.sync(commit)
-    except Refused:
+    except SyncRefused:
         assert before == (gateway.disk.stats, gateway.disk.directories)
         return None
 
@@ -85,7 +85,7 @@ def _planned(gateway: Gateway, commit: Commit) -> bytes:
     """The plan as text, or the refusal."""
     try:
         return plans.to_json(gateway.plan(commit).plan)
-    except Refused as refused:
+    except SyncRefused as refused:
         return str(refused).encode()
 
 
@@ -117,11 +117,11 @@ def test_a_sync_makes_exactly_the_layout(
         ours = old.files.keys() if old is not None else set()
         managed = done.layout.managed_directories
         for path in gone:
-            inside = live_trees.covered(path, managed)
+            inside = live_trees.is_within(path, managed)
             assert path in ours or (inside and old is not None and policy == "Mirror")
         if policy == "Mirror" and old is not None:
             mirrored = managed.intersection(old.directories)
-            left = {path for path in now if live_trees.covered(path, mirrored)}
+            left = {path for path in now if live_trees.is_within(path, mirrored)}
             assert not {path for path in left if not _spared(path)} - done.layout.files.keys()
 
 
@@ -144,7 +144,7 @@ def test_what_is_not_ours_stays_as_it_is(
             managed |= done.layout.managed_directories
             single |= {root.path for root in done.layout.roots}
     for path, stat in before.items():
-        inside = path in single or live_trees.covered(path, frozenset(managed))
+        inside = path in single or live_trees.is_within(path, frozenset(managed))
         if _spared(path) or not inside:
             assert gateway.disk.stats[path] == stat
 
@@ -176,7 +176,7 @@ def test_what_lay_there_before_goes_only_with_a_word(
     for files in commits:
         try:
             done = gateway.sync(Commit(files))
-        except Refused:
+        except SyncRefused:
             continue
         brought |= done.layout.files.keys()
         assert lying.keys() - brought <= gateway.disk.files.keys()
@@ -250,7 +250,9 @@ def test_a_move_is_no_delete(files: dict[str, bytes], folder: str) -> None:
     """A tree that moves as a whole within its root passes the strictest guard."""
     fresh = {f"s/projects/{path}": content for path, content in files.items()}
     assume(fresh and not any(is_protected(path) for path in fresh))
-    gateway = Gateway(pod_of(service_path="s"), safety=Safety(max_deletes=1, max_delete_percent=1))
+    gateway = Gateway(
+        pod_of(service_path="s"), safety=DeleteSafety(max_deletes=1, max_delete_percent=1)
+    )
     assume(_synced(gateway, Commit({**fresh, "s/projects/stays": b"?"})) is not None)
     moved = {path.replace("projects/", f"projects/{folder}/", 1): fresh[path] for path in fresh}
     done = gateway.plan(Commit({**moved, "s/projects/stays": b"?"}))

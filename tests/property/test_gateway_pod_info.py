@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.gateways.decide import pod_info
+from windlass.gateways.tree import gateway_pod
 
 NAMES = st.text("abcdefghijklmnopqrstuvwxyz0123456789./-_", min_size=1)
 NAMED = {"\a": "a", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t", "\v": "v"}
@@ -33,10 +33,10 @@ def _char(char: str) -> str:
 def test_reading_is_the_inverse_of_writing(pairs: dict[str, str]) -> None:
     """Whatever stands in a label or annotation is read back as it is."""
     text = "".join(f"{name}={_quoted(value)}\n" for name, value in pairs.items())
-    assert pod_info.read(text) == pairs
+    assert gateway_pod.parse_downward_file(text) == pairs
 
 
 @given(st.text())
 def test_reading_is_total(text: str) -> None:
     """No content of the file is an error."""
-    pod_info.read(text)
+    gateway_pod.parse_downward_file(text)

@@ -11,14 +11,19 @@ from hypothesis import strategies as st
 
 from tests.support.few_draws import rows, shares
 from tests.support.gateway_plans import Commit, pod_of
-from windlass.gateways.decide import layout as layouts
-from windlass.gateways.decide import renewal, selection
-from windlass.gateways.decide.layout import Layout, Listed
-from windlass.gateways.decide.paths import parents
-from windlass.gateways.decide.policing import Caps
-from windlass.gateways.decide.refusal import Refused
-from windlass.gateways.decide.routing import Normalise, PatchSet, Profile, ProfileMapping, Routing
-from windlass.gateways.decide.selection import Revision, Selection
+from windlass.gateways.tree import layout as layouts
+from windlass.gateways.tree import layout_update, selection
+from windlass.gateways.tree.file_policy import Caps
+from windlass.gateways.tree.layout import CommitFile, Layout
+from windlass.gateways.tree.path_rules import SyncRefused, parents
+from windlass.gateways.tree.selection import GatewaySelection, SourceRevision
+from windlass.gateways.wire.routing import (
+    NormalizeRules,
+    PatchSet,
+    Routing,
+    RoutingMapping,
+    RoutingProfile,
+)
 
 LINK = 0o120000
 CAPS = Caps(max_files=9)
@@ -32,7 +37,7 @@ TREES = shares(
     *(["/".join(parts) for parts in product(*[FOLDERS] * depth, NAMES)] for depth in range(3))
 )
 LISTED = [
-    Listed(mode, blob)
+    CommitFile(mode, blob)
     for mode in [0o100644] * 8 + [0o100755, LINK]
     for blob in ("0", "1", "2", "3")
 ]
@@ -42,13 +47,13 @@ PATCHES = ((), (), (PatchSet({".x": "1"}, "**/view.json"),))
 
 def _routing(said: list[tuple[Any, ...]]) -> Routing:
     mappings = [
-        ProfileMapping(source, destination, template=template, patches=patches)
+        RoutingMapping(source, destination, template=template, patches=patches)
         for source, destination, template, patches, *_ in said
     ]
     return Routing(
-        profiles={"default": Profile(mappings=tuple(mappings))},
+        profiles={"default": RoutingProfile(mappings=tuple(mappings))},
         exclude_patterns=("**/skip", "never/**"),
-        normalize=Normalise(system_name=said[0][4]),
+        normalize=NormalizeRules(system_name=said[0][4]),
         signature_policy=said[0][5],
     )
 
@@ -64,7 +69,7 @@ routings = rows(
     max_size=3,
     usual=2,
 ).map(_routing)
-Listing = dict[str, Listed]
+Listing = dict[str, CommitFile]
 
 
 def _clean(found: Listing) -> Listing:
@@ -79,11 +84,11 @@ edits = rows(TREES, EDITED, max_size=4, usual=2).map(dict)
 
 @dataclass(frozen=True)
 class Edit:
-    before: Listed | None
-    after: Listed | None
+    before: CommitFile | None
+    after: CommitFile | None
 
 
-def _after(listing: Listing, changed: dict[str, Listed | None]) -> Listing:
+def _after(listing: Listing, changed: dict[str, CommitFile | None]) -> Listing:
     merged = {**listing, **changed}
     return _clean({path: file for path, file in merged.items() if file is not None})
 
@@ -93,15 +98,15 @@ def _edits(old: Listing, new: Listing) -> dict[str, Edit]:
     return {path: Edit(old.get(path), new.get(path)) for path in paths}
 
 
-def _selected(routing: Routing, commit: str, **annotations: str) -> Selection:
-    revision = Revision(commit, "main", 1)
-    return selection.selected(routing, pod_of(**annotations), revision, cr_name="site")
+def _selected(routing: Routing, commit: str, **annotations: str) -> GatewaySelection:
+    revision = SourceRevision(commit, "main", 1)
+    return selection.select(routing, pod_of(**annotations), revision, cr_name="site")
 
 
-def _laid_out(listing: Listing, chosen: Selection) -> Layout | None:
+def _laid_out(listing: Listing, chosen: GatewaySelection) -> Layout | None:
     try:
-        return layouts.of_selection(listing, chosen, CAPS)
-    except Refused:
+        return layouts.layout_for_selection(listing, chosen, CAPS)
+    except SyncRefused:
         return None
 
 
@@ -111,14 +116,16 @@ def _shown(layout: Layout) -> dict[str, object]:
     return {**shown, "files": list(layout.files.items()), "excludes": layout.excludes.patterns}
 
 
-def _check(old: Listing, changed: list[dict[str, Listed | None]], choose: list[Selection]) -> None:
+def _check(
+    old: Listing, changed: list[dict[str, CommitFile | None]], choose: list[GatewaySelection]
+) -> None:
     """Follow the commits by renewal and compare each step with a layout from scratch."""
-    layout, basis = _laid_out(old, choose[0]), renewal.foundation(choose[0], CAPS)
+    layout, basis = _laid_out(old, choose[0]), layout_update.layout_inputs(choose[0], CAPS)
     for edit, chosen in zip(changed, choose[1:], strict=True):
-        new, now = _after(old, edit), renewal.foundation(chosen, CAPS)
+        new, now = _after(old, edit), layout_update.layout_inputs(chosen, CAPS)
         fresh = _laid_out(new, chosen)
         if layout is not None and basis == now:
-            found = renewal.renewed(layout, basis, _edits(old, new))
+            found = layout_update.update_layout(layout, basis, _edits(old, new))
             if found is not None:
                 assert fresh is not None
                 assert _shown(found) == _shown(fresh)
@@ -129,7 +136,7 @@ def _check(old: Listing, changed: list[dict[str, Listed | None]], choose: list[S
 @settings(deadline=None, max_examples=300)
 @given(routings, listings, st.lists(edits, min_size=1, max_size=4))
 def test_a_renewed_profile_layout_is_the_layout(
-    routing: Routing, old: Listing, changed: list[dict[str, Listed | None]]
+    routing: Routing, old: Listing, changed: list[dict[str, CommitFile | None]]
 ) -> None:
     """Any mappings, patches, templates and policies; what is refused is never renewed."""
     choose = [_selected(routing, Commit({}).id + str(n)) for n in range(len(changed) + 1)]
@@ -152,14 +159,14 @@ SERVICE = (
 )
 @example(
     False,
-    {"services/config/resources/other": Listed(0o100644, "0")},
+    {"services/config/resources/other": CommitFile(0o100644, "0")},
     [{"services/config/resources/other": None}],
 )
 def test_a_renewed_service_layout_is_the_layout(
-    named: bool, old: Listing, changed: list[dict[str, Listed | None]]
+    named: bool, old: Listing, changed: list[dict[str, CommitFile | None]]
 ) -> None:
     """The convention with a mode that overlays core."""
-    routing = Routing(normalize=Normalise(system_name=named))
+    routing = Routing(normalize=NormalizeRules(system_name=named))
     said = {"service_path": "services", "deployment_mode": "dev"}
     choose = [_selected(routing, f"c{n}", **said) for n in range(len(changed) + 1)]
     _check(old, changed, choose)

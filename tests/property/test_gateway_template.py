@@ -8,12 +8,11 @@ from typing import TypeVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windlass.gateways.decide import template
-from windlass.gateways.decide.template import TemplateError
-from windlass.gateways.decide.variables import Variables
+from windlass.gateways.render import template
+from windlass.gateways.render.template import TemplateError, TemplateVariables
 
 T = TypeVar("T")
-VARIABLES = Variables(namespace="n", labels={"a/b": "l"}, vars={"x": "{{v}}"})
+VARIABLES = TemplateVariables(namespace="n", labels={"a/b": "l"}, vars={"x": "{{v}}"})
 PIECES = ["{{", "}}", "{", "}", ".", "Namespace", "Vars", "x", '"', "\\", "index", " ", "\n", "é"]
 TEXT = st.one_of(
     st.text(max_size=60),

@@ -29,14 +29,14 @@ from tests.support.gitserver import Served, commit_files, tips
 from tests.support.operator import eventually, free_port
 from tests.support.people import Swift
 from windlass.api.kinds.ignitionsync import IgnitionSync
-from windlass.gateways.agent.state_directory import MEMORY
-from windlass.gateways.decide import metadata as metadatas
-from windlass.gateways.decide import owned, rights, routing, status_report, targets
-from windlass.gateways.decide.metadata import Metadata, StatusObject
-from windlass.gateways.decide.owned import Owner
-from windlass.gateways.decide.routing import PREFIX
-from windlass.gateways.decide.status_report import Report
-from windlass.gateways.decide.targets import Wish
+from windlass.gateways.volume.state_directory import AGENT_STATE_PATH
+from windlass.gateways.wire import agent_objects, agent_report, metadata_builder, routing
+from windlass.gateways.wire import metadata as metadatas
+from windlass.gateways.wire.agent_objects import ObjectOwner
+from windlass.gateways.wire.agent_report import AgentReport
+from windlass.gateways.wire.metadata import AgentMetadata, StatusObject
+from windlass.gateways.wire.metadata_builder import MetadataInputs
+from windlass.gateways.wire.routing import ANNOTATION_PREFIX
 from windlass_dev.cluster.local_cluster import LocalCluster
 
 CR = "site"
@@ -244,34 +244,34 @@ class AgentBench:
 
     @property
     def status_name(self) -> str:
-        return owned.status_name(self.pod_uid)
+        return agent_objects.status_name(self.pod_uid)
 
     def make_status_object(self) -> None:
         """As the controller does for every pod that it finds."""
         self.admin.apply(_config_map(self.status_name, self.namespace))
 
     @property
-    def metadata(self) -> Metadata:
+    def metadata(self) -> AgentMetadata:
         """What the controller would tell now."""
         cr = IgnitionSync.decode(json.dumps(self._document()).encode())
         uid = self.admin.get("configmaps", self.status_name)["metadata"]["uid"]
-        source = targets.source_of(
+        source = metadata_builder.build_source(
             cr.spec, self.served.server.url(self.repository_name), "main", self.tip
         )
-        wish = Wish(
-            routing=targets.routing_of(cr.spec, ""),
+        wish = MetadataInputs(
+            routing=metadata_builder.build_routing(cr.spec, ""),
             source=source,
             status_objects={POD: StatusObject(self.status_name, uid)},
             operator_version="test",
         )
-        told = dataclasses.replace(targets.published(cr, wish), **self.changes)
+        told = dataclasses.replace(metadata_builder.build_metadata(cr, wish), **self.changes)
         return dataclasses.replace(told, policy=_with(told.policy, self.policy))
 
-    def publish(self, **changes: Any) -> Metadata:
+    def publish(self, **changes: Any) -> AgentMetadata:
         """Tell the agent; `changes` stay."""
         self.changes |= changes
         told = self.metadata
-        document = _config_map(owned.metadata_name(CR), self.namespace)
+        document = _config_map(agent_objects.metadata_name(CR), self.namespace)
         self.admin.apply({**document, "data": metadatas.encode(told)})
         return told
 
@@ -286,16 +286,16 @@ class AgentBench:
         return tips(self.repository)["main"]
 
     @property
-    def report(self) -> Report | None:
+    def report(self) -> AgentReport | None:
         """What the agent says, as the controller reads it."""
         data = self.admin.get("configmaps", self.status_name).get("data") or {}
-        return status_report.decode(data[POD]) if POD in data else None
+        return agent_report.decode(data[POD]) if POD in data else None
 
-    def await_report(self, what: str, *, seconds: float = 30.0, **fields: Any) -> Report:
+    def await_report(self, what: str, *, seconds: float = 30.0, **fields: Any) -> AgentReport:
         """The first report that has these fields."""
-        last: list[Report | None] = [None]
+        last: list[AgentReport | None] = [None]
 
-        def found() -> Report | None:
+        def found() -> AgentReport | None:
             last[0] = report = self.report
             matches = report is not None and all(
                 getattr(report, name) == value for name, value in fields.items()
@@ -310,9 +310,9 @@ class AgentBench:
         assert report is not None
         return report
 
-    def await_synced(self, commit: str = "", **fields: Any) -> Report:
+    def await_synced(self, commit: str = "", **fields: Any) -> AgentReport:
         """The gateway has the commit and the routing that are in force."""
-        hashed = routing.profile_hash(self.metadata.routing_hash, self._annotations(), LABELS)
+        hashed = routing.hash_profile(self.metadata.routing_hash, self._annotations(), LABELS)
         return self.await_report(
             "synced",
             sync_status="Synced",
@@ -325,7 +325,7 @@ class AgentBench:
         """The agent has looked at what the gateway's first boot left; until then it repairs."""
 
         def looked() -> bool:
-            return not json.loads((self.data / MEMORY).read_bytes()).get("boots")
+            return not json.loads((self.data / AGENT_STATE_PATH).read_bytes()).get("boots")
 
         eventually(looked, "the look after the first boot")
 
@@ -346,7 +346,10 @@ class AgentBench:
         return files_of(self.data)
 
     def _annotations(self) -> dict[str, str]:
-        return {PREFIX + key.replace("_", "-"): text for key, text in self.annotations.items()}
+        return {
+            ANNOTATION_PREFIX + key.replace("_", "-"): text
+            for key, text in self.annotations.items()
+        }
 
     def _document(self) -> dict[str, Any]:
         port = urlsplit(self.gateway.url).port
@@ -354,7 +357,7 @@ class AgentBench:
             "metadata": {
                 "name": CR,
                 "namespace": self.namespace,
-                "annotations": {PREFIX + k: v for k, v in self.cr_annotations.items()},
+                "annotations": {ANNOTATION_PREFIX + k: v for k, v in self.cr_annotations.items()},
             },
             "spec": {
                 "git": {"repo": self.served.server.url(self.repository_name), "ref": "main"},
@@ -364,9 +367,9 @@ class AgentBench:
         }
 
     def _make_rights(self) -> None:
-        owner = Owner("v1", "ConfigMap", self.namespace, CR, "")
-        role = rights.role(owner, [self.status_name])
-        binding = rights.binding(owner, [])
+        owner = ObjectOwner("v1", "ConfigMap", self.namespace, CR, "")
+        role = agent_objects.agent_role(owner, [self.status_name])
+        binding = agent_objects.agent_role_binding(owner, [])
         binding["subjects"] = [
             {"kind": "User", "name": self._user, "apiGroup": "rbac.authorization.k8s.io"}
         ]
@@ -435,7 +438,7 @@ def _config_map(name: str, namespace: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
 
 
-def _with(policy: metadatas.Policy, changes: Mapping[str, Any]) -> metadatas.Policy:
+def _with(policy: metadatas.SyncPolicy, changes: Mapping[str, Any]) -> metadatas.SyncPolicy:
     from msgspec import structs
 
     return structs.replace(policy, **changes)

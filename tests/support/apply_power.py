@@ -17,12 +17,12 @@ from pathlib import Path
 from random import Random
 from typing import ClassVar, TypeAlias
 
-from windlass.gateways.agent.tree import Tree
+from windlass.gateways.volume.data_directory import DataDirectory
 
 Event: TypeAlias = tuple[str, str, str | bytes]
 
 
-class RecordingTree(Tree):
+class RecordingTree(DataDirectory):
     """A tree that notes every change; one run is recorded at a time."""
 
     events: ClassVar[list[Event]] = []

@@ -7,21 +7,21 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from windlass.gateways.agent.apply import Applier
-from windlass.gateways.agent.lock import Owner
-from windlass.gateways.agent.space import Reserve
-from windlass.gateways.agent.transaction import Applied, Transaction
-from windlass.gateways.decide import paths
-from windlass.gateways.decide.manifest import Manifest, ManifestEntry, Root
-from windlass.gateways.decide.ops import Op
-from windlass.gateways.decide.plan import Plan
-from windlass.gateways.decide.protected import STATE
+from windlass.gateways.tree import path_rules
+from windlass.gateways.tree.manifest import ManagedRoot, Manifest, ManifestEntry
+from windlass.gateways.tree.path_rules import STATE_DIRECTORY
+from windlass.gateways.tree.plan import Plan
+from windlass.gateways.tree.plan_steps import PlanStep
+from windlass.gateways.volume.data_volume import DataVolume
+from windlass.gateways.volume.lock import LockOwner
+from windlass.gateways.volume.staging import DiskReserve
+from windlass.gateways.volume.transaction import ApplyResult, Transaction
 
 Files = Mapping[str, bytes]
 
-OWNER = Owner("uid-1", "gateway-0", "node-a")
-NO_RESERVE = Reserve(share=0.0, minimum=0)
-ROOT = Root("projects", "dir")
+OWNER = LockOwner("uid-1", "gateway-0", "node-a")
+NO_RESERVE = DiskReserve(share=0.0, minimum=0)
+ROOT = ManagedRoot("projects", "dir")
 
 OLD: Files = {
     "projects/site/project.json": b'{"title": "old"}',
@@ -44,18 +44,20 @@ NEW: Files = {
 }
 
 
-def applier(data: Path, owner: Owner = OWNER, **settings: int) -> Applier:
+def applier(data: Path, owner: LockOwner = OWNER, **settings: int) -> DataVolume:
     """An applier that may use the disk to its last byte."""
-    return Applier(data, owner, reserve=NO_RESERVE, **settings)
+    return DataVolume(data, owner, reserve=NO_RESERVE, **settings)
 
 
-def sync(target: Applier, files: Files, commit: str) -> Applied:
+def sync(target: DataVolume, files: Files, commit: str) -> ApplyResult:
     """Bring exactly `files` below the managed root."""
     with target.begin() as transaction:
         return commit_files(target, transaction, files, commit)
 
 
-def commit_files(target: Applier, transaction: Transaction, files: Files, commit: str) -> Applied:
+def commit_files(
+    target: DataVolume, transaction: Transaction, files: Files, commit: str
+) -> ApplyResult:
     """Stage and commit what differs between the disk and `files`."""
     there = tree_of(target.tree.root)
     before = target.manifest()
@@ -66,7 +68,7 @@ def commit_files(target: Applier, transaction: Transaction, files: Files, commit
     return transaction.commit(plan_of(ops, before, commit), manifest_of(target, files, commit))
 
 
-def plan_of(ops: tuple[Op, ...], before: Manifest | None, commit: str) -> Plan:
+def plan_of(ops: tuple[PlanStep, ...], before: Manifest | None, commit: str) -> Plan:
     """A plan around `ops`."""
     return Plan(
         gateway="gateway",
@@ -84,20 +86,20 @@ def plan_of(ops: tuple[Op, ...], before: Manifest | None, commit: str) -> Plan:
     )
 
 
-def planned(there: Mapping[str, bytes | None], files: Files) -> tuple[Op, ...]:
+def planned(there: Mapping[str, bytes | None], files: Files) -> tuple[PlanStep, ...]:
     """The steps from one tree to another, in the order of the specification."""
-    wanted = {folder for path in files for folder in paths.parents(path)}
+    wanted = {folder for path in files for folder in path_rules.parents(path)}
     doomed = [path for path, held in there.items() if held is not None and path not in files]
     folders = [path for path, held in there.items() if held is None and path not in wanted]
     first = [path for path in doomed if path in wanted or _is_under(path, files)]
     puts = [path for path in sorted(files, key=_announcing) if there.get(path) != files[path]]
     return (
-        *(Op("delete", path) for path in first),
-        *(Op("rmdir", path) for path in _deepest(folders) if _clears(path, files)),
+        *(PlanStep("delete", path) for path in first),
+        *(PlanStep("rmdir", path) for path in _deepest(folders) if _clears(path, files)),
         *(_put(path, files[path]) for path in puts),
-        *(Op("delete", path) for path in sorted(doomed, key=_announcing, reverse=True)
+        *(PlanStep("delete", path) for path in sorted(doomed, key=_announcing, reverse=True)
           if path not in first),
-        *(Op("rmdir", path) for path in _deepest(folders) if not _clears(path, files)),
+        *(PlanStep("rmdir", path) for path in _deepest(folders) if not _clears(path, files)),
     )  # fmt: skip
 
 
@@ -107,7 +109,7 @@ def tree_of(data: Path) -> dict[str, bytes | None]:
     for directory, folders, names in os.walk(data):
         here = Path(directory)
         if here == data:
-            folders[:] = [name for name in folders if name != STATE]
+            folders[:] = [name for name in folders if name != STATE_DIRECTORY]
         for name in folders:
             found[(here / name).relative_to(data).as_posix()] = None
         for name in names:
@@ -118,11 +120,11 @@ def tree_of(data: Path) -> dict[str, bytes | None]:
 
 def tree_with(files: Files) -> dict[str, bytes | None]:
     """What `tree_of` gives where exactly `files` are there."""
-    folders = {folder for path in files for folder in paths.parents(path)} - {"projects"}
+    folders = {folder for path in files for folder in path_rules.parents(path)} - {"projects"}
     return {**dict.fromkeys(folders), **files}
 
 
-def manifest_of(target: Applier, files: Files, commit: str) -> Manifest:
+def manifest_of(target: DataVolume, files: Files, commit: str) -> Manifest:
     """What the volume remembers once `files` are there."""
     stats = target.stats(files)
     entries = {
@@ -149,7 +151,7 @@ def assert_whole(data: Path, trees: Mapping[str, Files]) -> str:
 
 def assert_no_leftovers(data: Path) -> None:
     """The state directory holds a manifest, a lock and at most one whole undo."""
-    state = data / STATE
+    state = data / STATE_DIRECTORY
     if not state.exists():
         return
     names = {path.name for path in state.iterdir()}
@@ -168,12 +170,12 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _put(path: str, content: bytes) -> Op:
-    return Op("put", path, digest(content), len(content))
+def _put(path: str, content: bytes) -> PlanStep:
+    return PlanStep("put", path, digest(content), len(content))
 
 
 def _announcing(path: str) -> tuple[bool, str]:
-    return paths.base(path) in ("resource.json", "project.json"), path
+    return path_rules.base_name(path) in ("resource.json", "project.json"), path
 
 
 def _deepest(folders: list[str]) -> list[str]:
@@ -181,7 +183,7 @@ def _deepest(folders: list[str]) -> list[str]:
 
 
 def _is_under(path: str, files: Files) -> bool:
-    return any(folder in files for folder in paths.parents(path))
+    return any(folder in files for folder in path_rules.parents(path))
 
 
 def _clears(folder: str, files: Files) -> bool:

@@ -20,12 +20,12 @@ memory.frugal()
 import windlass.gateways.agent.process
 from windlass.git import windows
 windows.small()
-from windlass.gateways.agent.apply import Applier
-from windlass.gateways.agent.engine import Engine
-from windlass.gateways.agent.lock import Owner
-from windlass.gateways.agent.order import Order
-from windlass.gateways.decide.gateway import Pod
-from windlass.gateways.decide.routing import PREFIX, Routing, routing_hash
+from windlass.gateways.volume.data_volume import Applier
+from windlass.gateways.agent.sync import Engine
+from windlass.gateways.volume.lock import Owner
+from windlass.gateways.agent.inputs import Order
+from windlass.gateways.tree.gateway_pod import Pod
+from windlass.gateways.wire.routing import PREFIX, Routing, routing_hash
 from windlass.git.runner import Git
 from windlass.git.commit_store import ExactStore, Source
 from windlass.git.format.remote import Remote

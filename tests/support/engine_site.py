@@ -15,15 +15,15 @@ from prometheus_client import CollectorRegistry
 from tests.support import gitserver
 from tests.support.gitserver import Served, commit_files, git_settings
 from windlass.base.clock import Clock, SystemClock
-from windlass.gateways.agent.apply import Applier
-from windlass.gateways.agent.engine import Engine
-from windlass.gateways.agent.lock import Owner
-from windlass.gateways.agent.order import Order
-from windlass.gateways.agent.space import Reserve
-from windlass.gateways.agent.work import Work
-from windlass.gateways.decide.gateway import Pod
-from windlass.gateways.decide.protected import STATE
-from windlass.gateways.decide.routing import PREFIX, Routing, routing_hash
+from windlass.gateways.agent.inputs import SyncRequest
+from windlass.gateways.agent.operations import GatewayOperations
+from windlass.gateways.agent.sync import SyncEngine
+from windlass.gateways.tree.gateway_pod import GatewayPod
+from windlass.gateways.tree.path_rules import STATE_DIRECTORY
+from windlass.gateways.volume.data_volume import DataVolume
+from windlass.gateways.volume.lock import LockOwner
+from windlass.gateways.volume.staging import DiskReserve
+from windlass.gateways.wire.routing import ANNOTATION_PREFIX, Routing, hash_routing
 from windlass.git.commit_store import CommitStore, RemoteSource
 from windlass.git.runner import Git
 from windlass.telemetry.gateways import AgentMetrics
@@ -53,11 +53,11 @@ SITE: Mapping[str, str] = {
 """A repository with one service directory."""
 
 
-def pod(name: str = "site-0", **annotations: str) -> Pod:
+def pod(name: str = "site-0", **annotations: str) -> GatewayPod:
     """A pod with our annotations, underscores standing for dashes."""
     said = {"service_path": SERVICE, **annotations}
-    named = {PREFIX + key.replace("_", "-"): value for key, value in said.items()}
-    return Pod(name, "plant", named, {"app.kubernetes.io/name": "site"})
+    named = {ANNOTATION_PREFIX + key.replace("_", "-"): value for key, value in said.items()}
+    return GatewayPod(name, "plant", named, {"app.kubernetes.io/name": "site"})
 
 
 def files_of(data: Path) -> dict[str, bytes]:
@@ -65,7 +65,7 @@ def files_of(data: Path) -> dict[str, bytes]:
     found = {}
     for directory, folders, names in os.walk(data):
         here = Path(directory)
-        folders[:] = [name for name in folders if name != STATE]
+        folders[:] = [name for name in folders if name != STATE_DIRECTORY]
         for name in names:
             found[(here / name).relative_to(data).as_posix()] = (here / name).read_bytes()
     return found
@@ -80,16 +80,18 @@ class EngineSite:
     data: Path
     directory: Path
     routing: Routing = field(default_factory=Routing)
-    pod: Pod = field(default_factory=pod)
+    pod: GatewayPod = field(default_factory=pod)
 
     def __post_init__(self) -> None:
         self.data.mkdir(exist_ok=True)
-        self.applier = Applier(
-            self.data, Owner("uid-1", "site-0", "node-a"), reserve=Reserve(share=0.0, minimum=0)
+        self.applier = DataVolume(
+            self.data,
+            LockOwner("uid-1", "site-0", "node-a"),
+            reserve=DiskReserve(share=0.0, minimum=0),
         )
         git = Git(git_settings(self.directory))
         self.store = CommitStore.open(git, self.directory / "store", cap_bytes=CAP)
-        self.engine = Engine(self.applier, self.store)
+        self.engine = SyncEngine(self.applier, self.store)
 
     def commit(self, files: Mapping[str, str | None]) -> str:
         """Push a commit; its id."""
@@ -99,27 +101,27 @@ class EngineSite:
     def tip(self) -> str:
         return gitserver.tips(self.repository)["main"]
 
-    def order(self, **changes: object) -> Order:
+    def order(self, **changes: object) -> SyncRequest:
         """The order for the newest commit."""
-        made = Order(
+        made = SyncRequest(
             source=RemoteSource(self.served.remote("site")),
             commit=self.tip,
             ref="main",
             routing=self.routing,
-            routing_hash=routing_hash(self.routing),
+            routing_hash=hash_routing(self.routing),
             pod=self.pod,
             cr_name="site",
         )
         return replace(made, **changes)  # type: ignore[arg-type]
 
-    async def hands(self, clock: Clock | None = None) -> Work:
+    async def hands(self, clock: Clock | None = None) -> GatewayOperations:
         """An agent's hands, as after a start; nobody is asked to scan."""
 
         def nobody(_: object) -> Any:
             raise AssertionError("nobody is asked to scan")
 
         metrics = AgentMetrics(CollectorRegistry())
-        work = Work(self.applier, self.store, nobody, clock or SystemClock(), metrics)
+        work = GatewayOperations(self.applier, self.store, nobody, clock or SystemClock(), metrics)
         await work.start()
         return work
 

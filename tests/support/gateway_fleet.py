@@ -21,11 +21,11 @@ from tests.support.gitserver import Served, git_settings
 from tests.support.waiting import eventually
 from windlass.api.kinds.registry import IGNITION_SYNCS
 from windlass.base.clock import SystemClock
-from windlass.gateways.controller import GatewaysController, GatewaysSettings
-from windlass.gateways.decide import metadata, routing, status_report
-from windlass.gateways.decide.metadata import Metadata
-from windlass.gateways.decide.pods import AGENT
-from windlass.gateways.decide.status_report import Report
+from windlass.gateways.controller.controller import GatewaysController, GatewaysSettings
+from windlass.gateways.status.pod_discovery import AGENT_CONTAINER
+from windlass.gateways.wire import agent_report, metadata, routing
+from windlass.gateways.wire.agent_report import AgentReport
+from windlass.gateways.wire.metadata import AgentMetadata
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.errors import Forbidden, NotFound
@@ -171,7 +171,11 @@ class Fleet:
         said = {"inject": "true", "service_path": "services/a", **annotations}
         notes = {PREFIX + key.replace("_", "-"): text for key, text in said.items() if text}
         container = {"name": "gateway", "image": "example.invalid/gateway"}
-        agent = {"name": AGENT, "image": "example.invalid/agent", "restartPolicy": "Always"}
+        agent = {
+            "name": AGENT_CONTAINER,
+            "image": "example.invalid/agent",
+            "restartPolicy": "Always",
+        }
         body = {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -282,7 +286,7 @@ class Pod:
     async def show(self, phase: str, agent: dict[str, Any] | None, **more: Any) -> None:
         """Write the pod's status as a kubelet would."""
         shown = {
-            "name": AGENT,
+            "name": AGENT_CONTAINER,
             "image": "x",
             "imageID": "",
             "ready": True,
@@ -305,10 +309,10 @@ class Pod:
     async def delete(self) -> None:
         await self.fleet.admin.delete(PODS, self.name, self.fleet.namespace)
 
-    async def metadata(self, sync: str = "site") -> Metadata:
+    async def metadata(self, sync: str = "site") -> AgentMetadata:
         """What the agent reads, with its own rights, once it is told where to report."""
 
-        async def look() -> Metadata | None:
+        async def look() -> AgentMetadata | None:
             try:
                 name = f"ignition-sync-metadata-{sync}"
                 found = await self.agent.get(CONFIG_MAPS, name, self.fleet.namespace)
@@ -321,17 +325,17 @@ class Pod:
         assert found is not None
         return found
 
-    async def report(self, sync: str = "site", **changes: Any) -> Report:
+    async def report(self, sync: str = "site", **changes: Any) -> AgentReport:
         """What an agent writes that has done all it was told."""
         told = await self.metadata(sync)
         said = self.synced(told, **changes)
         await self.write(told, said)
         return said
 
-    def synced(self, told: Metadata, **changes: Any) -> Report:
+    def synced(self, told: AgentMetadata, **changes: Any) -> AgentReport:
         """The report of an agent that has what it was told."""
         commit = told.source.commit if told.source is not None else ""
-        ours = routing.profile_hash(told.routing_hash, self.annotations, self.labels)
+        ours = routing.hash_profile(told.routing_hash, self.annotations, self.labels)
         fields: dict[str, Any] = {
             "gateway": self.name,
             "pod_name": self.name,
@@ -345,13 +349,13 @@ class Pod:
             "routing_hash": told.routing_hash,
             "last_sync_time": datetime(2026, 1, 1, tzinfo=UTC),
         }
-        return Report(**{**fields, **changes})
+        return AgentReport(**{**fields, **changes})
 
-    async def write(self, told: Metadata, said: Report) -> None:
+    async def write(self, told: AgentMetadata, said: AgentReport) -> None:
         """Server-side apply of the agent's own key, with its own rights (SIG-2)."""
-        await self.write_text(told, status_report.encode(said))
+        await self.write_text(told, agent_report.encode(said))
 
-    async def write_text(self, told: Metadata, text: str) -> None:
+    async def write_text(self, told: AgentMetadata, text: str) -> None:
         body = {
             "apiVersion": "v1",
             "kind": "ConfigMap",

@@ -12,24 +12,23 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from windlass.gateways.decide import adoption, rendering, selection, successor
-from windlass.gateways.decide import changes as changing
-from windlass.gateways.decide import layout as layouts
-from windlass.gateways.decide import live as live_trees
-from windlass.gateways.decide import plan as plans
-from windlass.gateways.decide.changes import Changes, Digest
-from windlass.gateways.decide.deletes import Safety
-from windlass.gateways.decide.gateway import Pod
-from windlass.gateways.decide.layout import Layout, Listed
-from windlass.gateways.decide.live import Live, Other
-from windlass.gateways.decide.manifest import Manifest, Stat
-from windlass.gateways.decide.paths import parents
-from windlass.gateways.decide.plan import Plan, Target
-from windlass.gateways.decide.protected import is_protected
-from windlass.gateways.decide.rendering import Recipe
-from windlass.gateways.decide.routing import PREFIX, Routing, profile_hash, routing_hash
-from windlass.gateways.decide.selection import Revision, Selection
-from windlass.gateways.decide.situation import Situation
+from windlass.gateways.render import file_renderer
+from windlass.gateways.render.file_renderer import RenderRecipe
+from windlass.gateways.tree import changes as changing
+from windlass.gateways.tree import deletes, plan, selection
+from windlass.gateways.tree import layout as layouts
+from windlass.gateways.tree import live_tree as live_trees
+from windlass.gateways.tree import plan as plans
+from windlass.gateways.tree.changes import Changes, RenderedDigest
+from windlass.gateways.tree.deletes import DeleteSafety, PlanInputs
+from windlass.gateways.tree.gateway_pod import GatewayPod
+from windlass.gateways.tree.layout import CommitFile, Layout
+from windlass.gateways.tree.live_tree import LiveTree, OtherKind
+from windlass.gateways.tree.manifest import FileStat, Manifest
+from windlass.gateways.tree.path_rules import is_protected, parents
+from windlass.gateways.tree.plan import Plan, PlanTarget
+from windlass.gateways.tree.selection import GatewaySelection, SourceRevision
+from windlass.gateways.wire.routing import ANNOTATION_PREFIX, Routing, hash_profile, hash_routing
 
 FILE_MODE = 0o100644
 
@@ -39,10 +38,10 @@ def blob_of(content: bytes) -> str:
     return hashlib.sha1(content, usedforsecurity=False).hexdigest()
 
 
-def pod_of(name: str = "site-0", **annotations: str) -> Pod:
+def pod_of(name: str = "site-0", **annotations: str) -> GatewayPod:
     """A pod with our annotations, underscores standing for dashes."""
-    said = {PREFIX + key.replace("_", "-"): value for key, value in annotations.items()}
-    return Pod(name, "plant", said, {"app.kubernetes.io/name": "site"})
+    said = {ANNOTATION_PREFIX + key.replace("_", "-"): value for key, value in annotations.items()}
+    return GatewayPod(name, "plant", said, {"app.kubernetes.io/name": "site"})
 
 
 @dataclass(slots=True)
@@ -57,9 +56,9 @@ class Commit:
         return blob_of(repr(sorted(self.files.items())).encode())
 
     @property
-    def listing(self) -> dict[str, Listed]:
+    def listing(self) -> dict[str, CommitFile]:
         return {
-            path: Listed(self.modes.get(path, FILE_MODE), blob_of(content))
+            path: CommitFile(self.modes.get(path, FILE_MODE), blob_of(content))
             for path, content in self.files.items()
         }
 
@@ -69,9 +68,9 @@ class Disk:
     """Files and directories; every write gives a file a stat it never had before."""
 
     files: dict[str, bytes] = field(default_factory=dict)
-    stats: dict[str, Stat] = field(default_factory=dict)
+    stats: dict[str, FileStat] = field(default_factory=dict)
     directories: set[str] = field(default_factory=set)
-    others: dict[str, Other] = field(default_factory=dict)
+    others: dict[str, OtherKind] = field(default_factory=dict)
     writes: int = 0
 
     def write(self, path: str, content: bytes) -> None:
@@ -86,19 +85,19 @@ class Disk:
         assert all(folder in self.directories for folder in parents(path)), path
         self.writes += 1
         self.files[path] = content
-        self.stats[path] = Stat(len(content), self.writes, self.writes)
+        self.stats[path] = FileStat(len(content), self.writes, self.writes)
 
-    def look(self, layout: Layout, manifest: Manifest | None) -> Live:
+    def look(self, layout: Layout, manifest: Manifest | None) -> LiveTree:
         """What a walk over the managed places finds."""
-        where = live_trees.lookups(layout.roots, manifest)
+        where = live_trees.survey_scope(layout.roots, manifest)
         walk, look = frozenset(where.walk), frozenset(where.look)
 
         def seen(path: str) -> bool:
-            return not is_protected(path) and (path in look or live_trees.covered(path, walk))
+            return not is_protected(path) and (path in look or live_trees.is_within(path, walk))
 
         others = {path: kind for path, kind in self.others.items() if seen(path)}
         others |= {path: "protected" for path in self._protected() if not seen(path)}
-        return Live(
+        return LiveTree(
             files={path: stat for path, stat in self.stats.items() if seen(path)},
             directories=frozenset(path for path in self.directories if seen(path)),
             others=others,
@@ -131,14 +130,14 @@ class Disk:
 class Synced:
     """Everything one sync came to."""
 
-    selection: Selection
+    selection: GatewaySelection
     layout: Layout
     changes: Changes
-    rendered: dict[str, Digest]
+    rendered: dict[str, RenderedDigest]
     staged: dict[str, bytes]
     plan: Plan
-    target: Target
-    situation: Situation
+    target: PlanTarget
+    situation: PlanInputs
 
     @property
     def steps(self) -> list[tuple[str, str]]:
@@ -152,44 +151,44 @@ class Synced:
 class Gateway:
     """One gateway with its disk and what is remembered of the last sync."""
 
-    pod: Pod
+    pod: GatewayPod
     routing: Routing = field(default_factory=Routing)
-    safety: Safety = field(default_factory=Safety)
+    safety: DeleteSafety = field(default_factory=DeleteSafety)
     disk: Disk = field(default_factory=Disk)
     manifest: Manifest | None = None
 
     def plan(self, commit: Commit) -> Synced:
         """The way to a plan, touching nothing."""
-        chosen = selection.selected(
-            self.routing, self.pod, Revision(commit.id, "main", 1), cr_name="site"
+        chosen = selection.select(
+            self.routing, self.pod, SourceRevision(commit.id, "main", 1), cr_name="site"
         )
-        layout = layouts.of_selection(commit.listing, chosen)
+        layout = layouts.layout_for_selection(commit.listing, chosen)
         live = self.disk.look(layout, self.manifest)
-        doubtful = changing.doubtful(layout, self.manifest, live.files)
+        doubtful = changing.paths_to_hash(layout, self.manifest, live.files)
         hashes = {path: hashlib.sha256(self.disk.files[path]).hexdigest() for path in doubtful}
-        found = changing.changes(layout, self.manifest, live.files, hashes)
+        found = changing.find_changes(layout, self.manifest, live.files, hashes)
         staged: dict[str, bytes] = {}
         rendered = _rendered(commit, layout, found, staged)
-        found = changing.settled(found, layout, rendered)
+        found = changing.resolve_undecided(found, layout, rendered)
         rendered = _rendered(commit, layout, found, staged)
         target = self._target(commit)
-        plan = plans.plan(
+        plan = plans.build_plan(
             layout, found, rendered, live, self.safety, manifest=self.manifest, target=target
         )
-        situation = Situation(layout, self.manifest, live)
+        situation = PlanInputs(layout, self.manifest, live)
         return Synced(chosen, layout, found, rendered, staged, plan, target, situation)
 
     def sync(self, commit: Commit) -> Synced:
         """Plan and carry out, as the agent would."""
         done = self.plan(commit)
-        plans.check(done.plan)
+        plans.check_guards(done.plan)
         self.disk.carry_out(done.plan, done.staged)
-        after = successor.successor(
+        after = plan.next_manifest(
             done.layout,
             done.changes,
             done.rendered,
             target=done.target,
-            adopted=adoption.recorded(done.situation, done.plan.ops),
+            adopted=deletes.adoption_record(done.situation, done.plan.ops),
         )
         for path in done.paths("put"):
             entry = after.files[path]
@@ -198,22 +197,24 @@ class Gateway:
         self.manifest = after
         return done
 
-    def _target(self, commit: Commit) -> Target:
-        routed = routing_hash(self.routing)
-        hashed = profile_hash(routed, self.pod.annotations, self.pod.labels)
-        return Target("site", commit.id, hashed, routed)
+    def _target(self, commit: Commit) -> PlanTarget:
+        routed = hash_routing(self.routing)
+        hashed = hash_profile(routed, self.pod.annotations, self.pod.labels)
+        return PlanTarget("site", commit.id, hashed, routed)
 
 
 def _rendered(
     commit: Commit, layout: Layout, found: Changes, staged: dict[str, bytes]
-) -> dict[str, Digest]:
+) -> dict[str, RenderedDigest]:
     digests = {}
     for path in found.render:
         wanted = layout.files[path]
         recipe, _ = found.recipe(wanted)
-        made = rendering.render(commit.files[wanted.source], path, recipe or Recipe())
+        made = file_renderer.render_file(
+            commit.files[wanted.source], path, recipe or RenderRecipe()
+        )
         staged[path] = made.content
         sha256 = hashlib.sha256(made.content).hexdigest()
         named = made.system_names > 0
-        digests[path] = Digest(sha256, len(made.content), made.transforms, named)
+        digests[path] = RenderedDigest(sha256, len(made.content), made.transforms, named)
     return digests

@@ -6,19 +6,18 @@ import json
 from typing import Any
 
 from windlass.api.kinds.ignitionsync import IgnitionSync
-from windlass.gateways.decide import routing
-from windlass.gateways.decide.discovery import Gateway
-from windlass.gateways.decide.gateway import Pod
-from windlass.gateways.decide.owned import Owner
-from windlass.gateways.decide.pods import AgentState, LivePod
-from windlass.gateways.decide.routing import PREFIX
-from windlass.gateways.decide.standing import Goal
-from windlass.gateways.decide.status_report import Report
+from windlass.gateways.status.gateway_status import SyncTarget
+from windlass.gateways.status.pod_discovery import AgentState, DiscoveredGateway, ObservedPod
+from windlass.gateways.tree.gateway_pod import GatewayPod
+from windlass.gateways.wire import routing
+from windlass.gateways.wire.agent_objects import ObjectOwner
+from windlass.gateways.wire.agent_report import AgentReport
+from windlass.gateways.wire.routing import ANNOTATION_PREFIX
 
-OWNER = Owner("sync.ignition.io/v1alpha1", "IgnitionSync", "site-1", "site", "cr-uid")
+OWNER = ObjectOwner("sync.ignition.io/v1alpha1", "IgnitionSync", "site-1", "site", "cr-uid")
 COMMIT = "a" * 40
 ROUTING = routing.Routing()
-GOAL = Goal(COMMIT, ROUTING, routing.routing_hash(ROUTING))
+GOAL = SyncTarget(COMMIT, ROUTING, routing.hash_routing(ROUTING))
 
 
 def live(
@@ -31,20 +30,20 @@ def live(
     is_terminating: bool = False,
     trouble: str = "",
     **said: str,
-) -> LivePod:
+) -> ObservedPod:
     """An annotated pod; `said` are its annotations without prefix."""
     notes = {"inject": "true", "service_path": "services/a", **said}
-    annotations = {PREFIX + key.replace("_", "-"): text for key, text in notes.items()}
-    pod = Pod(name, "site-1", annotations, labels or {})
-    return LivePod(pod, f"uid-{name}", account, phase, is_terminating, agent, trouble)
+    annotations = {ANNOTATION_PREFIX + key.replace("_", "-"): text for key, text in notes.items()}
+    pod = GatewayPod(name, "site-1", annotations, labels or {})
+    return ObservedPod(pod, f"uid-{name}", account, phase, is_terminating, agent, trouble)
 
 
-def gateway(name: str, **changes: Any) -> Gateway:
+def gateway(name: str, **changes: Any) -> DiscoveredGateway:
     """A discovered gateway that is called like its pod."""
-    return Gateway(name, live(name, **changes))
+    return DiscoveredGateway(name, live(name, **changes))
 
 
-def synced(one: Gateway, goal: Goal = GOAL, **changes: Any) -> Report:
+def synced(one: DiscoveredGateway, goal: SyncTarget = GOAL, **changes: Any) -> AgentReport:
     """What the agent of a gateway says that has all it should have."""
     pod = one.live.pod
     fields: dict[str, Any] = {
@@ -54,10 +53,10 @@ def synced(one: Gateway, goal: Goal = GOAL, **changes: Any) -> Report:
         "sync_status": "Synced",
         "reason": "Synced",
         "synced_commit": goal.commit,
-        "profile_hash": routing.profile_hash(goal.routing_hash, pod.annotations, pod.labels),
+        "profile_hash": routing.hash_profile(goal.routing_hash, pod.annotations, pod.labels),
         "routing_hash": goal.routing_hash,
     }
-    return Report(**{**fields, **changes})
+    return AgentReport(**{**fields, **changes})
 
 
 def sync(annotations: dict[str, str] | None = None, **spec: Any) -> IgnitionSync:

@@ -22,7 +22,7 @@ from windlass.environments.decide.names import Naming
 from windlass.environments.decide.owned_objects import Subject
 from windlass.environments.decide.reach import Reach
 from windlass.environments.decide.trust import Untrusted
-from windlass.gateways.controller import GatewaysController, GatewaysSettings
+from windlass.gateways.controller.controller import GatewaysController, GatewaysSettings
 from windlass.git.settings import GitSettings
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection

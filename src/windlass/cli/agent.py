@@ -75,7 +75,7 @@ def agent(
 
     log_setup.load_structlog()
     from windlass.gateways.agent import process
-    from windlass.gateways.agent.surroundings import Identity, Places
+    from windlass.gateways.agent.inputs import AgentIdentity, AgentPaths
     from windlass.git.settings import GitSettings
     from windlass.telemetry import logs
 
@@ -86,8 +86,8 @@ def agent(
     logs.configure(cast("logs.LogFormat", log_format), cast("logs.LogLevel", log_level))
     hosts = frozenset(filter(None, (host.strip() for host in git_insecure_hosts.split(","))))
     settings = process.AgentSettings(
-        identity=Identity(pod_name, pod_uid, pod_namespace, cr_name, node_name),
-        places=Places(
+        identity=AgentIdentity(pod_name, pod_uid, pod_namespace, cr_name, node_name),
+        places=AgentPaths(
             data=data_path,
             store=store_path,
             pod_info=pod_info,

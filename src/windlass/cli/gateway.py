@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from windlass.cli.gateway_local import LocalGateway, LocalScan
-    from windlass.gateways.agent.engine import Planned, Synced
-    from windlass.gateways.agent.work import Work
-    from windlass.gateways.decide.drift import Drift
+    from windlass.gateways.agent.operations import GatewayOperations
+    from windlass.gateways.agent.sync import PlannedSync, SyncResult
+    from windlass.gateways.tree.live_tree import FileDrift
 
 app = typer.Typer(
     name="gateway",
@@ -56,7 +56,7 @@ def _load_lean() -> None:
 @accepts_gateway_options
 def plan(inputs: GatewayOptions, output: Output = "text") -> None:
     """Print what a sync would do; changes nothing."""
-    from windlass.gateways.decide.plan import to_json
+    from windlass.gateways.tree.plan import to_json
 
     _check_output(output)
     planned = _run(_plan(inputs))
@@ -136,7 +136,7 @@ def _check_output(output: str) -> None:
         raise WindlassError("Usage", f'--output: unsupported value "{output}"; use text or json')
 
 
-async def _plan(inputs: GatewayOptions) -> Planned:
+async def _plan(inputs: GatewayOptions) -> PlannedSync:
     from windlass.cli import gateway_local
 
     request, git = gateway_local.read_request(inputs), gateway_local.local_git(inputs)
@@ -158,7 +158,7 @@ async def _diff(inputs: GatewayOptions) -> bool:
         return bool(planned.plan.ops)
 
 
-async def _apply(inputs: GatewayOptions, allowed: str, scan: str) -> tuple[Synced, LocalScan]:
+async def _apply(inputs: GatewayOptions, allowed: str, scan: str) -> tuple[SyncResult, LocalScan]:
     from windlass.cli import gateway_local
     from windlass.gateways.agent.interrupt import Interrupt
 
@@ -173,7 +173,7 @@ async def _apply(inputs: GatewayOptions, allowed: str, scan: str) -> tuple[Synce
 
 async def _rollback(to: Path, scan: str, token_file: Path | None) -> tuple[str, LocalScan]:
     from windlass.cli import gateway_local
-    from windlass.gateways.decide.metadata import Policy
+    from windlass.gateways.wire.metadata import SyncPolicy
     from windlass.git.runner import Git
 
     gateway_local.check_scan(scan, token_file)
@@ -183,13 +183,15 @@ async def _rollback(to: Path, scan: str, token_file: Path | None) -> tuple[str, 
         # The value an agent has heeded stays heeded.
         if not await work.rollback(work.memory.rollback, work.memory.trigger):
             return f"{to}: nothing to roll back", gateway_local.LocalScan("skipped")
-        after, scanned = work.holding, await gateway_local.run_scan(work, Policy(), scan)
+        after, scanned = work.holding, await gateway_local.run_scan(work, SyncPolicy(), scan)
     old = before.version.commit[:7] if before is not None else "nothing"
     new = after.version.commit[:7] if after is not None else "what was there before"
     return f"{to}: from {old} back to {new}; scan: {scanned.text}", scanned
 
 
-async def _start_agent(gateway: LocalGateway, scan: str, token_file: Path | None) -> Work:
+async def _start_agent(
+    gateway: LocalGateway, scan: str, token_file: Path | None
+) -> GatewayOperations:
     """The agent's hands on a tree that is whole; what had been cut off is mentioned."""
     from windlass.cli import gateway_local, gateway_output
 
@@ -213,10 +215,10 @@ def _print_note(text: str) -> None:
     typer.echo(f"windlass: {text}", err=True)
 
 
-async def _verify(to: Path, exclude: list[str]) -> Drift:
+async def _verify(to: Path, exclude: list[str]) -> FileDrift:
     from windlass.base.errors import WindlassError
     from windlass.cli import gateway_local
-    from windlass.gateways.agent import comparing
+    from windlass.gateways.volume import inspection
     from windlass.git.runner import Git
 
     gateway_local.check_excludes(exclude)
@@ -226,10 +228,10 @@ async def _verify(to: Path, exclude: list[str]) -> Drift:
         if manifest is None:
             raise WindlassError("NothingSynced", f"{to} holds nothing that was synced")
         excludes = gateway_local.effective_excludes(manifest, exclude)
-        return comparing.compared(gateway.applier, None, manifest, excludes, everything=True)
+        return inspection.inspect_drift(gateway.applier, None, manifest, excludes, everything=True)
 
 
-def _plan_text(planned: Planned) -> str:
+def _plan_text(planned: PlannedSync) -> str:
     from windlass.cli.gateway_local import default_excludes
     from windlass.cli.gateway_output import with_flags
 
@@ -264,7 +266,7 @@ def _print(text: str) -> None:
     typer.echo(redaction.visible(text))
 
 
-def _print_diff(gateway: LocalGateway, planned: Planned) -> None:
+def _print_diff(gateway: LocalGateway, planned: PlannedSync) -> None:
     for op in planned.plan.ops:
         if op.op in ("put", "delete"):
             new = gateway.engine.content(planned, op.path) if op.op == "put" else b""
@@ -306,7 +308,7 @@ def _digest_and_size(content: bytes | None) -> str:
     return f"sha256 {hashlib.sha256(content).hexdigest()[:16]}, {len(content)} bytes"
 
 
-def _applied_text(done: Synced, scanned: LocalScan) -> str:
+def _applied_text(done: SyncResult, scanned: LocalScan) -> str:
     from windlass.cli.gateway_output import with_flags
 
     applied, plan = done.applied, done.planned.plan
@@ -319,7 +321,7 @@ def _applied_text(done: Synced, scanned: LocalScan) -> str:
     return "\n".join(lines)
 
 
-def _applied_json(done: Synced, scanned: LocalScan) -> str:
+def _applied_json(done: SyncResult, scanned: LocalScan) -> str:
     import json
 
     applied, plan = done.applied, done.planned.plan
@@ -337,7 +339,7 @@ def _applied_json(done: Synced, scanned: LocalScan) -> str:
     )
 
 
-def _drift_text(found: Drift, to: Path) -> str:
+def _drift_text(found: FileDrift, to: Path) -> str:
     lines = [f"modified: {path}" for path in found.modified]
     lines += [f"missing: {path}" for path in found.missing]
     lines += [f"extra: {path}" for path in found.extra]
@@ -348,7 +350,7 @@ def _drift_text(found: Drift, to: Path) -> str:
     return "\n".join(lines)
 
 
-def _drift_json(found: Drift) -> str:
+def _drift_json(found: FileDrift) -> str:
     import json
 
     return json.dumps({"modified": found.modified, "missing": found.missing, "extra": found.extra})

@@ -24,19 +24,21 @@ from windlass.base.clock import SystemClock
 from windlass.base.errors import WindlassError
 from windlass.cli import gateway_output
 from windlass.cli.gateway_options import GatewayOptions
-from windlass.gateways.agent import order as orders
-from windlass.gateways.agent import token_file
-from windlass.gateways.agent.apply import Applier
-from windlass.gateways.agent.engine import Engine
-from windlass.gateways.agent.lock import Owner
-from windlass.gateways.agent.order import Order
-from windlass.gateways.decide import globs, metadata, pod_annotations, routing, spec_check, targets
-from windlass.gateways.decide.deletes import Allowance, Safety
-from windlass.gateways.decide.gateway import Pod
-from windlass.gateways.decide.globs import Globs
-from windlass.gateways.decide.manifest import Manifest
-from windlass.gateways.decide.metadata import Access, Policy
-from windlass.gateways.decide.routing import PREFIX, Routing
+from windlass.gateways.agent import gateway_client
+from windlass.gateways.agent import inputs as orders
+from windlass.gateways.agent.inputs import SyncRequest
+from windlass.gateways.agent.sync import SyncEngine
+from windlass.gateways.status import spec_check
+from windlass.gateways.tree import gateway_pod, globs
+from windlass.gateways.tree.deletes import DeleteAllowance, DeleteSafety
+from windlass.gateways.tree.gateway_pod import GatewayPod
+from windlass.gateways.tree.globs import GlobSet
+from windlass.gateways.tree.manifest import Manifest
+from windlass.gateways.volume.data_volume import DataVolume
+from windlass.gateways.volume.lock import LockOwner
+from windlass.gateways.wire import metadata, metadata_builder, routing
+from windlass.gateways.wire.metadata import GatewayEndpoint, SyncPolicy
+from windlass.gateways.wire.routing import ANNOTATION_PREFIX, Routing
 from windlass.git import credentials, ls_remote, store_limits
 from windlass.git.commit_store import CommitStore, RemoteSource
 from windlass.git.credentials import ANONYMOUS, Credentials
@@ -48,8 +50,8 @@ from windlass.objects import yaml_reader
 from windlass.objects.yaml_reader import NotReadable
 
 if TYPE_CHECKING:
-    from windlass.gateways.agent.scans import Scanner
-    from windlass.gateways.agent.work import Work
+    from windlass.gateways.agent.operations import GatewayOperations
+    from windlass.gateways.agent.scanner import GatewayScanner
 
 _STORE_BYTES = 8 * 1024**3
 _KIND = "IgnitionSync"
@@ -64,8 +66,8 @@ class GatewayRequest:
     repo: str
     ref: str
     routing: Routing
-    policy: Policy
-    pod: Pod
+    policy: SyncPolicy
+    pod: GatewayPod
     cr_name: str
     api_token: str
     """Name of the API token to scan with; its resource on the gateway is never deleted."""
@@ -80,16 +82,16 @@ def read_request(inputs: GatewayOptions) -> GatewayRequest:
     ref = inputs.ref or (cr.spec.git.ref if cr else "")
     if not repo or not ref:
         raise _usage_error("specify --repo and --ref, or --cr with a file that has both")
-    routed = targets.routing_of(cr.spec, inputs.cluster_name) if cr else Routing()
-    problems = spec_check.problems(routed)
+    routed = metadata_builder.build_routing(cr.spec, inputs.cluster_name) if cr else Routing()
+    problems = spec_check.find_problems(routed)
     if problems:
-        raise _usage_error(f"--cr: {inputs.cr}: {spec_check.sentence(problems)}")
+        raise _usage_error(f"--cr: {inputs.cr}: {spec_check.join_problems(problems)}")
     pod = _pod(inputs, cr.metadata.namespace if cr else "default")
     return GatewayRequest(
         repo=repo,
         ref=ref,
         routing=_with_options(routed, inputs),
-        policy=targets.policy_of(cr.spec) if cr else metadata.Policy(),
+        policy=metadata_builder.build_policy(cr.spec) if cr else metadata.SyncPolicy(),
         pod=pod,
         cr_name=cr.metadata.name if cr else "desk",
         api_token=_read_token_name(inputs.token_file),
@@ -98,7 +100,7 @@ def read_request(inputs: GatewayOptions) -> GatewayRequest:
 
 async def build_order(
     inputs: GatewayOptions, request: GatewayRequest, git: Git, allowed: str = ""
-) -> Order:
+) -> SyncRequest:
     """The order, with the commit that the ref means now."""
     if allowed and not refs.is_sha(allowed):
         raise _usage_error("--allow-mass-delete: specify the full commit id")
@@ -106,16 +108,16 @@ async def build_order(
     commit = await _resolve_commit(git, source, request.ref)
     if allowed and allowed.lower() != commit:
         raise _usage_error(f"--allow-mass-delete: {request.ref} is commit {commit}, not {allowed}")
-    hashed = routing.routing_hash(request.routing)
+    hashed = routing.hash_routing(request.routing)
     policy = request.policy
-    safety = Safety(
+    safety = DeleteSafety(
         delete_policy=policy.delete_policy,
         max_deletes=policy.max_deletes,
         max_delete_percent=policy.max_delete_percent,
         api_token=request.api_token,
-        allowed=Allowance(commit, hashed) if allowed else None,
+        allowed=DeleteAllowance(commit, hashed) if allowed else None,
     )
-    return Order(
+    return SyncRequest(
         source=source,
         commit=commit,
         ref=request.ref,
@@ -124,7 +126,7 @@ async def build_order(
         pod=request.pod,
         cr_name=request.cr_name,
         safety=safety,
-        caps=orders.caps_of(policy),
+        caps=orders.caps_from_policy(policy),
     )
 
 
@@ -138,20 +140,20 @@ def check_excludes(patterns: Iterable[str]) -> None:
     """An error for a pattern that cannot be used."""
     for pattern in patterns:
         try:
-            globs.check(pattern)
+            globs.check_pattern(pattern)
         except ValueError as error:
             raise _usage_error(f"--exclude: {error}") from error
 
 
-def effective_excludes(manifest: Manifest, more: Iterable[str]) -> Globs:
+def effective_excludes(manifest: Manifest, more: Iterable[str]) -> GlobSet:
     """The excludes of the last sync, and more; the usual ones where it did not note its own."""
     known = default_excludes() if manifest.excludes is None else manifest.excludes
-    return Globs((*known, *more))
+    return GlobSet((*known, *more))
 
 
 def default_excludes() -> tuple[str, ...]:
     """The excludes of a gateway for which nobody wrote any."""
-    return (*routing.DEFAULT_EXCLUDES, *pod_annotations.tag_provider_patterns(Pod("", "")))
+    return (*routing.DEFAULT_EXCLUDES, *gateway_pod.tag_provider_patterns(GatewayPod("", "")))
 
 
 def check_scan(scan: str, token: Path | None) -> None:
@@ -159,10 +161,10 @@ def check_scan(scan: str, token: Path | None) -> None:
     if scan and token is None:
         raise _usage_error("--scan needs --token-file")
     _read_token_name(token)
-    from windlass.gateways.agent.loopback import Address
+    from windlass.gateways.agent.gateway_client import GatewayAddress
 
     try:
-        Address(scan or _LOOPBACK)
+        GatewayAddress(scan or _LOOPBACK)
     except WindlassError as error:
         raise _usage_error(f"--scan: {error.message}") from error
 
@@ -180,12 +182,12 @@ class LocalScan:
             raise self.failure
 
 
-async def run_scan(work: Work, policy: Policy, scan: str) -> LocalScan:
+async def run_scan(work: GatewayOperations, policy: SyncPolicy, scan: str) -> LocalScan:
     """Have the gateway read what is owed, if an address is given."""
     if not scan:
         return LocalScan("skipped")
     try:
-        result = await work.scan(Access(), policy, is_booting=False)
+        result = await work.scan(GatewayEndpoint(), policy, is_booting=False)
     except WindlassError as error:
         message = gateway_output.with_flags(error.message)
         return LocalScan(f"failed ({error.reason})", WindlassError(error.reason, message))
@@ -196,9 +198,9 @@ async def run_scan(work: Work, policy: Policy, scan: str) -> LocalScan:
 class LocalGateway:
     """A data directory with an engine over it."""
 
-    applier: Applier
+    applier: DataVolume
     store: CommitStore
-    engine: Engine
+    engine: SyncEngine
 
 
 @contextlib.contextmanager
@@ -206,27 +208,29 @@ def open_gateway(data: Path, git: Git, repo: str = "") -> Iterator[LocalGateway]
     """The directory and the store for `repo`, for as long as the block runs."""
     _check_directory(data)
     store_limits.limit_pack_windows()
-    with _open_store(git, repo) as store, Applier(data, _lock_owner()) as applier:
-        yield LocalGateway(applier, store, Engine(applier, store))
+    with _open_store(git, repo) as store, DataVolume(data, _lock_owner()) as applier:
+        yield LocalGateway(applier, store, SyncEngine(applier, store))
 
 
-def agent_operations(gateway: LocalGateway, scan: str, token_file: Path | None) -> Work:
+def agent_operations(
+    gateway: LocalGateway, scan: str, token_file: Path | None
+) -> GatewayOperations:
     """The agent's operations on the directory; `scan` is the gateway's address, if one runs."""
     # A plan needs neither an HTTP client nor metrics, and they take half a second to load.
     from prometheus_client import CollectorRegistry
 
-    from windlass.gateways.agent.scans import Scanner
-    from windlass.gateways.agent.work import Work
+    from windlass.gateways.agent.operations import GatewayOperations
+    from windlass.gateways.agent.scanner import GatewayScanner
     from windlass.telemetry import logs
     from windlass.telemetry.gateways import AgentMetrics
 
-    def scanner(_: Access) -> Scanner:
-        return Scanner(scan or _LOOPBACK, token_file or Path("/nonexistent"))
+    def scanner(_: GatewayEndpoint) -> GatewayScanner:
+        return GatewayScanner(scan or _LOOPBACK, token_file or Path("/nonexistent"))
 
     # What an agent logs, a person sees as the result.
     logs.configure(format="auto", level="warning")
     metrics = AgentMetrics(CollectorRegistry())
-    return Work(gateway.applier, gateway.store, scanner, SystemClock(), metrics)
+    return GatewayOperations(gateway.applier, gateway.store, scanner, SystemClock(), metrics)
 
 
 @contextlib.contextmanager
@@ -245,9 +249,9 @@ def _open_store(git: Git, repo: str) -> Iterator[CommitStore]:
             store.close()
 
 
-def _lock_owner() -> Owner:
+def _lock_owner() -> LockOwner:
     host = socket.gethostname()
-    return Owner(f"desk-{host}-{os.getpid()}", "windlass-gateway", host)
+    return LockOwner(f"desk-{host}-{os.getpid()}", "windlass-gateway", host)
 
 
 async def _resolve_commit(git: Git, source: RemoteSource, ref: str) -> str:
@@ -287,7 +291,7 @@ def _read_token_name(path: Path | None) -> str:
     if path is None:
         return ""
     try:
-        token = token_file.parsed(path.read_bytes())
+        token = gateway_client.parse_token(path.read_bytes())
     except OSError as error:
         raise _usage_error(f"--token-file: {path}: {error.strerror}") from error
     if token is None:
@@ -328,14 +332,14 @@ def _with_options(routed: Routing, inputs: GatewayOptions) -> Routing:
 
 def _annotations(inputs: GatewayOptions) -> dict[str, str]:
     given = _parse_pairs(inputs.annotation, "--annotation")
-    unknown = sorted(given.keys() - pod_annotations.KNOWN)
+    unknown = sorted(given.keys() - gateway_pod.KNOWN_ANNOTATIONS)
     if unknown:
-        known = ", ".join(sorted(pod_annotations.KNOWN))
+        known = ", ".join(sorted(gateway_pod.KNOWN_ANNOTATIONS))
         raise _usage_error(f"--annotation: unknown key {unknown[0]!r}; supported: {known}")
     return given
 
 
-def _pod(inputs: GatewayOptions, namespace: str) -> Pod:
+def _pod(inputs: GatewayOptions, namespace: str) -> GatewayPod:
     values = {
         "service-path": inputs.service_path,
         "profile": inputs.profile,
@@ -345,9 +349,9 @@ def _pod(inputs: GatewayOptions, namespace: str) -> Pod:
         "exclude-patterns": ",".join(one.replace(",", "\\,") for one in inputs.exclude or ()),
         **_annotations(inputs),
     }
-    annotations = {PREFIX + name: text for name, text in values.items() if text}
+    annotations = {ANNOTATION_PREFIX + name: text for name, text in values.items() if text}
     name = inputs.pod_name or inputs.gateway_name or "gateway"
-    return Pod(name, namespace, annotations, _parse_pairs(inputs.label, "--label"))
+    return GatewayPod(name, namespace, annotations, _parse_pairs(inputs.label, "--label"))
 
 
 def _parse_pairs(texts: list[str] | None, option: str) -> dict[str, str]:

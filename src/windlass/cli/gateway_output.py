@@ -12,12 +12,12 @@ import re
 from collections.abc import Iterator
 
 from windlass.base.errors import WindlassError
-from windlass.gateways.agent.completion import Ended
-from windlass.gateways.agent.journal import Record
-from windlass.gateways.decide.routing import PREFIX
+from windlass.gateways.volume.completion import TransactionEnd
+from windlass.gateways.volume.journal import TransactionRecord
+from windlass.gateways.wire.routing import ANNOTATION_PREFIX
 
 _FLAGS = "service-path|profile|gateway-name|deployment-mode|tag-provider"
-_ANNOTATION = re.escape(PREFIX)
+_ANNOTATION = re.escape(ANNOTATION_PREFIX)
 
 # From the special to the general: the first that fits wins.
 _REPLACEMENTS = (
@@ -51,16 +51,16 @@ def errors_with_flags() -> Iterator[None]:
         raise WindlassError(error.reason, with_flags(error.message)) from error
 
 
-def interrupted_note(record: Record) -> str:
+def interrupted_note(record: TransactionRecord) -> str:
     """What a plan says about an apply that was cut off."""
     return f"{_apply_name(record)} was interrupted; the next apply or rollback ends it first"
 
 
-def resumed_note(ended: Ended) -> str:
+def resumed_note(ended: TransactionEnd) -> str:
     """What an apply says about the one before, which it has brought to its end."""
     what = "completed" if ended.tree == "new" else "undone"
     return f"{_apply_name(ended.record)} was interrupted and has been {what} first"
 
 
-def _apply_name(record: Record) -> str:
+def _apply_name(record: TransactionRecord) -> str:
     return f"the apply of {record.to_commit[:7] or 'the state before the first sync'}"

@@ -40,5 +40,5 @@ if __name__ == "__main__":
     where = Path(os.environ["HELD_IN"])
     failpoint.reach = _held(failpoint.reach, os.environ["HELD_AT"], where)
     AgentLoop.stop = _told(AgentLoop.stop, where)  # type: ignore[method-assign]
-    process.END_SECONDS = float(os.environ.get("HELD_SECONDS", process.END_SECONDS))
+    process.SHUTDOWN_SECONDS = float(os.environ.get("HELD_SECONDS", process.SHUTDOWN_SECONDS))
     main()

@@ -19,7 +19,7 @@ from tests.support.agent import LABELS, POD, AgentBench, agent_bench, unchanged_
 from tests.support.engine_site import CORE, SERVICE, files_of
 from tests.support.gateway import TOKEN
 from tests.support.operator import eventually
-from windlass.gateways.decide.routing import Normalise
+from windlass.gateways.wire.routing import NormalizeRules
 from windlass_dev.cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
@@ -132,7 +132,7 @@ def test_an_annotation_alone_syncs_anew(bench: AgentBench) -> None:
     bench.spec["normalize"] = {"systemName": True}
     _synced(bench)
     assert bench.files[PROPS] == b'{ "systemName": "site" }'
-    assert bench.metadata.routing.normalize == Normalise(system_name=True)
+    assert bench.metadata.routing.normalize == NormalizeRules(system_name=True)
     bench.say_pod(system_name="north")
     report = bench.await_synced(system_name="north")
     assert bench.files[PROPS] == b'{ "systemName": "north" }'

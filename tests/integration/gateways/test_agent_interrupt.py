@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from windlass.gateways.agent.interrupt import GivenUp, Interrupt
-from windlass.gateways.agent.pipe import BrokenPipe, Pipe
+from windlass.gateways.agent.content_builder import ContentPipe, PipeBroken
+from windlass.gateways.agent.interrupt import Interrupt, SyncInterrupted
 
 
 async def test_what_is_under_way_is_cancelled() -> None:
@@ -23,7 +23,7 @@ async def test_what_is_under_way_is_cancelled() -> None:
     running = asyncio.create_task(interrupt.around(work()))
     await asyncio.sleep(0)
     interrupt.set()
-    with pytest.raises(GivenUp):
+    with pytest.raises(SyncInterrupted):
         await running
     assert cleaned.is_set()
 
@@ -48,13 +48,13 @@ async def test_whoever_can_end_it_is_told() -> None:
         interrupt.set()
     interrupt.set()
     assert told == [1]
-    with pytest.raises(GivenUp):
+    with pytest.raises(SyncInterrupted):
         await interrupt.pause(60.0)
 
 
 async def test_pieces_pass_in_order() -> None:
     """Also when there are more than fit at a time."""
-    pipe = Pipe()
+    pipe = ContentPipe()
     reading = asyncio.create_task(asyncio.to_thread(lambda: b"".join(pipe.pieces())))
 
     def write() -> None:
@@ -68,10 +68,10 @@ async def test_pieces_pass_in_order() -> None:
 
 async def test_a_side_that_gives_up_ends_the_other() -> None:
     """Nobody waits for ever."""
-    pipe = Pipe()
+    pipe = ContentPipe()
     reading = asyncio.create_task(asyncio.to_thread(lambda: list(pipe.pieces())))
     await asyncio.to_thread(pipe.break_off)
-    with pytest.raises(BrokenPipe):
+    with pytest.raises(PipeBroken):
         await reading
-    with pytest.raises(BrokenPipe):
+    with pytest.raises(PipeBroken):
         pipe.put(b"x")

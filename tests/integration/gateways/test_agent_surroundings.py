@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from windlass.base.errors import Waiting
-from windlass.gateways.agent import surroundings
-from windlass.gateways.agent.surroundings import Identity, Places
-from windlass.gateways.decide.metadata import AuthType, Source
+from windlass.gateways.agent import inputs
+from windlass.gateways.agent.inputs import AgentIdentity, AgentPaths
+from windlass.gateways.wire.metadata import AuthType, CommitSource
 from windlass.git.credentials import Credentials
 
 
-def _places(here: Path) -> Places:
-    return Places(
+def _places(here: Path) -> AgentPaths:
+    return AgentPaths(
         data=here / "data",
         store=here / "store",
         pod_info=here / "podinfo",
@@ -29,13 +29,13 @@ def _credentials(here: Path, auth: AuthType, **files: str) -> Credentials:
     (here / "auth" / "..data").mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (here / "auth" / name.replace("_", "-")).write_text(text)
-    source = Source("1" * 40, "main", "https://h/x.git", auth)
-    return surroundings.git_credentials(_places(here), source, verifies_host_keys=True)
+    source = CommitSource("1" * 40, "main", "https://h/x.git", auth)
+    return inputs.read_git_credentials(_places(here), source, verifies_host_keys=True)
 
 
 def test_a_pod_without_files_is_a_pod(tmp_path: Path) -> None:
     """The kubelet may not have written them yet."""
-    found = surroundings.pod(Identity("p", "u", "n", "c"), _places(tmp_path))
+    found = inputs.read_pod(AgentIdentity("p", "u", "n", "c"), _places(tmp_path))
     assert (found.name, found.annotations, found.labels) == ("p", {}, {})
 
 
@@ -68,8 +68,8 @@ def test_a_missing_key_is_waited_for(tmp_path: Path, auth: AuthType) -> None:
 
 def test_the_name_of_the_api_token(tmp_path: Path) -> None:
     """What stands before the colon; nothing where there is none."""
-    assert surroundings.api_token_name(_places(tmp_path)) == ""
+    assert inputs.read_api_token_name(_places(tmp_path)) == ""
     (tmp_path / "apiKey").write_text("agent:s3cret\n")
-    assert surroundings.api_token_name(_places(tmp_path)) == "agent"
+    assert inputs.read_api_token_name(_places(tmp_path)) == "agent"
     (tmp_path / "apiKey").write_text("nonsense")
-    assert surroundings.api_token_name(_places(tmp_path)) == ""
+    assert inputs.read_api_token_name(_places(tmp_path)) == ""

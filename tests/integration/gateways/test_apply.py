@@ -11,11 +11,10 @@ import pytest
 
 from tests.support import apply_site as site
 from windlass.base.errors import Retryable, Stalled
-from windlass.gateways.agent.lock import Owner, VolumeLocked
-from windlass.gateways.decide.live import Lookups
-from windlass.gateways.decide.ops import Op
-from windlass.gateways.decide.protected import STATE
-from windlass.gateways.decide.refusal import Refused
+from windlass.gateways.tree.live_tree import SurveyScope
+from windlass.gateways.tree.path_rules import STATE_DIRECTORY, SyncRefused
+from windlass.gateways.tree.plan_steps import PlanStep
+from windlass.gateways.volume.lock import LockOwner, VolumeLocked
 
 TREES = {"": {}, "old": site.OLD, "new": site.NEW}
 
@@ -148,7 +147,7 @@ def test_modes_are_ours_whatever_the_mask_says(tmp_path: Path) -> None:
     for path in (tmp_path / "projects").rglob("*"):
         wanted = 0o755 if path.is_dir() else 0o644
         assert stat.S_IMODE(path.stat().st_mode) == wanted, path
-    assert stat.S_IMODE((tmp_path / STATE).stat().st_mode) == 0o700
+    assert stat.S_IMODE((tmp_path / STATE_DIRECTORY).stat().st_mode) == 0o700
 
 
 def test_an_abandoned_transaction_leaves_nothing(data: Path) -> None:
@@ -173,7 +172,7 @@ def test_staged_contents_are_hashed_once_and_checked(data: Path) -> None:
     with site.applier(data) as applier, applier.begin() as transaction:
         staged = transaction.stage("projects/site/same", iter([b"some", b"thing"]))
         assert (staged.sha256, staged.size) == (site.digest(b"something"), 9)
-        plan = site.plan_of((Op("put", "projects/site/same", "0" * 64, 9),), None, "bad")
+        plan = site.plan_of((PlanStep("put", "projects/site/same", "0" * 64, 9),), None, "bad")
         with pytest.raises(ValueError, match="not staged"):
             transaction.commit(plan, site.manifest_of(applier, site.OLD, "bad"))
     assert site.assert_whole(data, TREES) == "old"
@@ -184,8 +183,8 @@ def test_protected_paths_are_refused(path: str, data: Path) -> None:
     """No plan, however it came about, touches what belongs to the gateway."""
     with site.applier(data) as applier, applier.begin() as transaction:
         transaction.stage(path, b"x")
-        plan = site.plan_of((Op("put", path, site.digest(b"x"), 1),), None, "bad")
-        with pytest.raises(Refused, match="UnsafePath"):
+        plan = site.plan_of((PlanStep("put", path, site.digest(b"x"), 1),), None, "bad")
+        with pytest.raises(SyncRefused, match="UnsafePath"):
             transaction.commit(plan, site.manifest_of(applier, site.OLD, "bad"))
     assert site.assert_whole(data, TREES) == "old"
 
@@ -193,9 +192,12 @@ def test_protected_paths_are_refused(path: str, data: Path) -> None:
 @pytest.mark.parametrize("name", ["manifest.json", "state.json", "journal"])
 def test_a_newer_schema_stops_writes(name: str, data: Path) -> None:
     """What a newer windlass wrote is left alone, and the message says what to do."""
-    (data / STATE / name).write_bytes(b'{"schema": 99, "commit": "x"}')
+    (data / STATE_DIRECTORY / name).write_bytes(b'{"schema": 99, "commit": "x"}')
     before = listing(data / "projects")
-    with site.applier(data) as applier, pytest.raises(Refused, match="newer version") as refused:
+    with (
+        site.applier(data) as applier,
+        pytest.raises(SyncRefused, match="newer version") as refused,
+    ):
         site.sync(applier, site.NEW, "new")
     assert "99" in str(refused.value)
     assert listing(data / "projects") == before
@@ -203,7 +205,7 @@ def test_a_newer_schema_stops_writes(name: str, data: Path) -> None:
 
 def test_a_damaged_journal_says_how_to_go_on(data: Path) -> None:
     """Nothing is guessed from a document that we did not write."""
-    (data / STATE / "journal").write_bytes(b"{")
+    (data / STATE_DIRECTORY / "journal").write_bytes(b"{")
     with site.applier(data) as applier, pytest.raises(Stalled, match="restore the volume"):
         applier.start()
 
@@ -215,7 +217,7 @@ def test_a_lost_staging_is_replayed_to_the_old_tree(data: Path) -> None:
             patch.setattr(transaction, "_complete", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 site.commit_files(applier, transaction, site.NEW, "new")
-        for held in (data / STATE / "staging").glob("*/[0-9]"):
+        for held in (data / STATE_DIRECTORY / "staging").glob("*/[0-9]"):
             held.unlink()
         ended = applier.replay()
     assert ended is not None
@@ -249,10 +251,10 @@ def test_removing_the_state_under_a_running_agent_is_an_adoption(data: Path) -> 
     """The lock that we hold on a removed file is worth nothing, so it is taken anew."""
     with site.applier(data) as applier:
         applier.start()
-        shutil.rmtree(data / STATE)
+        shutil.rmtree(data / STATE_DIRECTORY)
         site.sync(applier, site.NEW, "new")
         with (
-            site.applier(data, Owner("uid-2", "other", "node-a")) as other,
+            site.applier(data, LockOwner("uid-2", "other", "node-a")) as other,
             pytest.raises(VolumeLocked, match="gateway-0"),
         ):
             other.start()
@@ -266,7 +268,7 @@ def test_a_look_reports_links_and_protected_paths_and_enters_neither(data: Path)
     (data / "projects/.resources").mkdir()
     (data / "projects/.resources/x").write_bytes(b"")
     with site.applier(data) as applier:
-        live = applier.live(Lookups(("projects",), ("config", "config/x")))
+        live = applier.live(SurveyScope(("projects",), ("config", "config/x")))
         assert set(live.files) == set(site.OLD)
         assert live.others == {
             "projects/link": "symlink",

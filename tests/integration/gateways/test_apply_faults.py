@@ -16,10 +16,10 @@ from tests.support import apply_site as site
 from tests.support.apply_deaths import copy_tree, in_memory
 from windlass.base import failpoint
 from windlass.base.errors import Retryable, WindlassError
-from windlass.gateways.agent.apply import Applier
-from windlass.gateways.agent.space import Reserve
-from windlass.gateways.agent.tree import UnsafePath
-from windlass.gateways.decide.ops import Op
+from windlass.gateways.tree.plan_steps import PlanStep
+from windlass.gateways.volume.data_directory import UnsafePath
+from windlass.gateways.volume.data_volume import DataVolume
+from windlass.gateways.volume.staging import DiskReserve
 
 TREES = {"": {}, "old": site.OLD, "new": site.NEW}
 
@@ -98,7 +98,7 @@ def test_a_fault_at_any_side_effect_is_survived(
         shutil.rmtree(copied)
 
 
-def _fail_once(applier: Applier, armed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def _fail_once(applier: DataVolume, armed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failpoint, "_armed", failpoint._parse(armed))
     monkeypatch.setattr(failpoint, "_visits", failpoint.Counter())
     try:
@@ -136,7 +136,7 @@ def test_a_full_volume_keeps_the_old_tree_until_there_is_room(tmp_path: Path, mo
 def test_the_reserve_is_never_touched(data: Path) -> None:
     """Where the gateway would be left without room, nothing is staged at all."""
     with (
-        Applier(data, site.OWNER, reserve=Reserve(share=1.0)) as applier,
+        DataVolume(data, site.OWNER, reserve=DiskReserve(share=1.0)) as applier,
         pytest.raises(Retryable, match="must stay free"),
     ):
         site.sync(applier, site.NEW, "new")
@@ -206,7 +206,7 @@ def test_a_symlink_on_the_way_is_refused(data: Path, tmp_path: Path) -> None:
     with site.applier(data) as applier, applier.begin() as transaction:
         path = "projects/site/view/view.json"
         transaction.stage(path, b"x")
-        plan = site.plan_of((Op("put", path, site.digest(b"x"), 1),), None, "new")
+        plan = site.plan_of((PlanStep("put", path, site.digest(b"x"), 1),), None, "new")
         with pytest.raises(UnsafePath, match="symlink"):
             transaction.commit(plan, site.manifest_of(applier, {}, "new"))
     assert not list(outside.iterdir())
@@ -283,12 +283,12 @@ def test_a_folder_swapped_again_and_again_leads_nowhere(data: Path) -> None:
     assert site.assert_whole(data, TREES) == "new"
 
 
-def _put_view(applier: Applier, content: bytes) -> None:
+def _put_view(applier: DataVolume, content: bytes) -> None:
     path = "projects/site/view/view.json"
     try:
         with applier.begin() as transaction:
             transaction.stage(path, content)
-            op = Op("put", path, site.digest(content), len(content))
+            op = PlanStep("put", path, site.digest(content), len(content))
             manifest = applier.manifest()
             assert manifest is not None
             transaction.commit(site.plan_of((op,), manifest, manifest.commit), manifest)
@@ -299,7 +299,7 @@ def _put_view(applier: Applier, content: bytes) -> None:
     assert refused in (None, "UnsafePath", "Retrying")
 
 
-def _sync_or_refusal(applier: Applier) -> WindlassError | None:
+def _sync_or_refusal(applier: DataVolume) -> WindlassError | None:
     try:
         site.sync(applier, site.NEW, "new")
     except WindlassError as error:

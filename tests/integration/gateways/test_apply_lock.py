@@ -14,13 +14,13 @@ import pytest
 from tests.support import apply_site as site
 from tests.support.apply_deaths import deaths
 from tests.support.operator import eventually
-from windlass.gateways.agent import lock
-from windlass.gateways.agent.apply import Applier
-from windlass.gateways.agent.lock import Owner, OwnerRecord, VolumeLock, VolumeLocked
-from windlass.gateways.agent.tree import Tree
+from windlass.gateways.volume import lock
+from windlass.gateways.volume.data_directory import DataDirectory
+from windlass.gateways.volume.data_volume import DataVolume
+from windlass.gateways.volume.lock import LockOwner, LockRecord, VolumeLock, VolumeLocked
 
-HERE = Owner("uid-1", "gateway-0", "node-a")
-THERE = Owner("uid-2", "gateway-0", "node-b")
+HERE = LockOwner("uid-1", "gateway-0", "node-a")
+THERE = LockOwner("uid-2", "gateway-0", "node-b")
 
 
 class HandClock:
@@ -37,9 +37,9 @@ class HandClock:
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Iterator[Tree]:
+def tree(tmp_path: Path) -> Iterator[DataDirectory]:
     """A directory to keep a lock file in."""
-    with Tree(tmp_path) as opened:
+    with DataDirectory(tmp_path) as opened:
         yield opened
 
 
@@ -49,16 +49,16 @@ def clock() -> HandClock:
     return HandClock()
 
 
-def write_record(tree: Tree, owner: Owner, beat: int, *, active: bool) -> None:
+def write_record(tree: DataDirectory, owner: LockOwner, beat: int, *, active: bool) -> None:
     """What an agent whose lock we cannot see has written."""
     record = {"podUID": owner.pod_uid, "podName": owner.pod_name, "node": owner.node}
     content = json.dumps({**record, "beat": beat, "active": active})
     (tree.root / "lock").write_text(content.ljust(1024))
 
 
-def read_record(tree: Tree) -> OwnerRecord:
+def read_record(tree: DataDirectory) -> LockRecord:
     """What the lock file says."""
-    return msgspec.json.decode((tree.root / "lock").read_bytes(), type=OwnerRecord)
+    return msgspec.json.decode((tree.root / "lock").read_bytes(), type=LockRecord)
 
 
 @pytest.mark.scenario("G44")
@@ -68,7 +68,7 @@ def test_a_second_process_is_refused_until_the_first_dies(tmp_path: Path) -> Non
     data.mkdir()
     with deaths(tmp_path / "deaths") as first:
         pid = first.hold(data)
-        with site.applier(data, Owner("uid-2", "gateway-1", "node-a")) as second:
+        with site.applier(data, LockOwner("uid-2", "gateway-1", "node-a")) as second:
             with pytest.raises(VolumeLocked) as refused:
                 second.start()
             assert "gateway-0 (uid-1) on node node-a" in str(refused.value)
@@ -91,14 +91,14 @@ def test_the_lock_file_is_never_replaced(tmp_path: Path) -> None:
     assert len(inodes) == 1
 
 
-def test_an_idle_owner_writes_nothing(tree: Tree, clock: HandClock) -> None:
+def test_an_idle_owner_writes_nothing(tree: DataDirectory, clock: HandClock) -> None:
     """The beat goes up inside transactions only."""
     held = VolumeLock(tree, "lock", HERE, clock)
     held.acquire()
     beat = read_record(tree).beat
     clock.seconds += 3600
     held.acquire()
-    assert read_record(tree) == OwnerRecord("uid-1", "gateway-0", "node-a", beat, False)
+    assert read_record(tree) == LockRecord("uid-1", "gateway-0", "node-a", beat, False)
     with held.transaction():
         assert read_record(tree).active
         assert read_record(tree).beat > beat
@@ -106,7 +106,9 @@ def test_an_idle_owner_writes_nothing(tree: Tree, clock: HandClock) -> None:
     held.release()
 
 
-def test_an_active_owner_on_another_node_is_watched_first(tree: Tree, clock: HandClock) -> None:
+def test_an_active_owner_on_another_node_is_watched_first(
+    tree: DataDirectory, clock: HandClock
+) -> None:
     """A lock that two kernels give to two nodes is decided by a beat that stands still."""
     write_record(tree, THERE, 7, active=True)
     waiting = VolumeLock(tree, "lock", HERE, clock)
@@ -120,16 +122,18 @@ def test_an_active_owner_on_another_node_is_watched_first(tree: Tree, clock: Han
     waiting.release()
 
 
-def test_an_idle_owner_on_another_node_is_succeeded_at_once(tree: Tree, clock: HandClock) -> None:
+def test_an_idle_owner_on_another_node_is_succeeded_at_once(
+    tree: DataDirectory, clock: HandClock
+) -> None:
     """A pod that moved to another node does not wait for its dead self."""
     write_record(tree, THERE, 7, active=False)
     successor = VolumeLock(tree, "lock", HERE, clock)
     successor.acquire()
-    assert read_record(tree) == OwnerRecord("uid-1", "gateway-0", "node-a", 8, False)
+    assert read_record(tree) == LockRecord("uid-1", "gateway-0", "node-a", 8, False)
     successor.release()
 
 
-def test_an_owner_with_an_old_beat_stops(tree: Tree, clock: HandClock) -> None:
+def test_an_owner_with_an_old_beat_stops(tree: DataDirectory, clock: HandClock) -> None:
     """Who was suspended for too long does not write its next step."""
     held = VolumeLock(tree, "lock", HERE, clock)
     with held.transaction():
@@ -144,7 +148,7 @@ def test_an_owner_with_an_old_beat_stops(tree: Tree, clock: HandClock) -> None:
     held.release()
 
 
-def test_an_owner_that_was_succeeded_stops(tree: Tree, clock: HandClock) -> None:
+def test_an_owner_that_was_succeeded_stops(tree: DataDirectory, clock: HandClock) -> None:
     """The record is read again before the commit point."""
     held = VolumeLock(tree, "lock", HERE, clock)
     with held.transaction():
@@ -156,10 +160,10 @@ def test_an_owner_that_was_succeeded_stops(tree: Tree, clock: HandClock) -> None
 
 
 def test_a_long_transaction_beats(
-    tree: Tree, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+    tree: DataDirectory, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody who only reads sees the owner alive."""
-    monkeypatch.setattr(lock, "BEAT_SECONDS", 0.001)
+    monkeypatch.setattr(lock, "HEARTBEAT_SECONDS", 0.001)
     held = VolumeLock(tree, "lock", HERE, clock)
     with held.transaction():
         first = read_record(tree).beat
@@ -170,7 +174,7 @@ def test_a_long_transaction_beats(
 def test_a_lost_lock_leaves_the_journal_to_the_successor(tmp_path: Path) -> None:
     """Past the commit point an owner that lost the volume stops; the next one finishes."""
     clock = HandClock()
-    with Applier(tmp_path, HERE, clock=clock, reserve=site.NO_RESERVE) as first:
+    with DataVolume(tmp_path, HERE, clock=clock, reserve=site.NO_RESERVE) as first:
         site.sync(first, site.OLD, "old")
         with pytest.MonkeyPatch.context() as patch:
             mkdir = first.tree.mkdir

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.support import apply_site as site
 from tests.support.apply_deaths import in_memory
 from windlass.base.errors import Retryable
-from windlass.gateways.agent.apply import Applier
-from windlass.gateways.decide import paths
+from windlass.gateways.tree import path_rules
+from windlass.gateways.volume.data_volume import DataVolume
 
 _NAMES = st.sampled_from(["a", "b", "resource.json"])
 _PATHS = st.lists(_NAMES, min_size=1, max_size=3).map(lambda parts: "/".join(["projects", *parts]))
@@ -20,7 +20,7 @@ _PATHS = st.lists(_NAMES, min_size=1, max_size=3).map(lambda parts: "/".join(["p
 
 def _without_clashes(files: dict[str, bytes]) -> dict[str, bytes]:
     """A file cannot be a folder too: the longer path wins."""
-    folders = {folder for path in files for folder in paths.parents(path)}
+    folders = {folder for path in files for folder in path_rules.parents(path)}
     return {path: content for path, content in files.items() if path not in folders}
 
 
@@ -43,7 +43,7 @@ class Stopping:
         self._left -= 1
 
 
-def stop_after(applier: Applier, steps: int) -> None:
+def stop_after(applier: DataVolume, steps: int) -> None:
     """Let the lock end everything after so many steps."""
     applier._lock.check = Stopping(steps)  # type: ignore[method-assign]
 

@@ -14,14 +14,14 @@ from tests.support.engine_site import SERVICE, EngineSite, engine_site
 from windlass.base.clock import SystemClock
 from windlass.base.redaction import process
 from windlass.gateways.agent.interrupt import Interrupt
-from windlass.gateways.agent.scans import Scanner
-from windlass.gateways.agent.transaction import Transaction
-from windlass.gateways.agent.work import Work
-from windlass.gateways.decide.metadata import Access, Policy
+from windlass.gateways.agent.operations import GatewayOperations
+from windlass.gateways.agent.scanner import GatewayScanner
+from windlass.gateways.volume.transaction import Transaction
+from windlass.gateways.wire.metadata import GatewayEndpoint, SyncPolicy
 from windlass.telemetry.gateways import AgentMetrics
 
 VIEW = "projects/line/view/view.json"
-OFF = Policy(scan_mode="Off")
+OFF = SyncPolicy(scan_mode="Off")
 
 
 class Killed(Exception):
@@ -42,11 +42,11 @@ def said() -> Iterator[list[Any]]:
         yield lines
 
 
-async def _hands(site: EngineSite) -> Work:
+async def _hands(site: EngineSite) -> GatewayOperations:
     """An agent's hands after a start; nothing listens where the gateway should be."""
-    scanner = Scanner("http://127.0.0.1:9", site.directory / "no-token")
+    scanner = GatewayScanner("http://127.0.0.1:9", site.directory / "no-token")
     metrics = AgentMetrics(CollectorRegistry())
-    work = Work(
+    work = GatewayOperations(
         site.applier, site.store, lambda _: scanner, SystemClock(), metrics, pod_uid="uid-1"
     )
     await work.start()
@@ -57,7 +57,7 @@ def _records(said: list[Any]) -> list[Any]:
     return [line for line in said if line.get("action")]
 
 
-async def _sync(work: Work, site: EngineSite) -> None:
+async def _sync(work: GatewayOperations, site: EngineSite) -> None:
     await work.sync(site.order(), Interrupt(), trigger="", occasion="poll")
 
 
@@ -68,7 +68,7 @@ async def test_a_record_waits_for_the_scan_also_through_a_restart(
     await _sync(await _hands(site), site)
     assert _records(said) == []
     work = await _hands(site)
-    await work.scan(Access(), OFF, is_booting=False)
+    await work.scan(GatewayEndpoint(), OFF, is_booting=False)
     (record,) = _records(said)
     assert (record["event"], record["action"]) == ("files synced", "sync")
     assert (record["trigger"], record["commit_author"]) == ("poll", "Someone Else")
@@ -91,7 +91,7 @@ async def test_the_next_change_says_what_was_never_scanned(
     site.commit({f"{SERVICE}/{VIEW}": "{}"})
     await _sync(work, site)
     await work.rollback("site", "")
-    await work.scan(Access(), OFF, is_booting=False)
+    await work.scan(GatewayEndpoint(), OFF, is_booting=False)
     told = [(line["action"], line["commit"], line["scan_result"]) for line in _records(said)]
     assert told == [
         ("sync", first, "not scanned"),
@@ -99,7 +99,7 @@ async def test_the_next_change_says_what_was_never_scanned(
         ("rollback", first, "off"),
     ]
     await _sync(work, site)
-    await work.scan(Access(), OFF, is_booting=False)
+    await work.scan(GatewayEndpoint(), OFF, is_booting=False)
     await _sync(work, site)
     assert [line["scan_result"] for line in _records(said)][3:] == ["off", "none needed"]
 
@@ -117,7 +117,7 @@ async def test_a_sync_that_a_start_ended_has_a_record(
         with pytest.raises(Killed):
             await _sync(await _hands(site), site)
     work = await _hands(site)
-    await work.scan(Access(), OFF, is_booting=False)
+    await work.scan(GatewayEndpoint(), OFF, is_booting=False)
     (record,) = _records(said)
     assert (record["trigger"], record["commit"]) == ("start", site.tip)
     assert record["commit_author"] == "Someone Else"

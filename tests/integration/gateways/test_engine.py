@@ -15,28 +15,27 @@ import pytest
 from tests.support import engine_memory
 from tests.support.engine_site import CORE, SERVICE, EngineSite, engine_site, pod, resource
 from windlass.base.errors import Retryable, Stalled
-from windlass.gateways.agent import execution
-from windlass.gateways.agent.apply import Applier
-from windlass.gateways.agent.engine import Engine
-from windlass.gateways.agent.interrupt import GivenUp, Interrupt
-from windlass.gateways.agent.lock import Owner
-from windlass.gateways.agent.space import Reserve
-from windlass.gateways.agent.staging import Staging
-from windlass.gateways.decide.deletes import Allowance, Safety
-from windlass.gateways.decide.globs import Globs
-from windlass.gateways.decide.plan import to_json
-from windlass.gateways.decide.policing import Caps
-from windlass.gateways.decide.refusal import Refused
-from windlass.gateways.decide.routing import (
-    AdditionalFile,
-    Normalise,
+from windlass.gateways.agent.interrupt import Interrupt, SyncInterrupted
+from windlass.gateways.agent.sync import SyncEngine
+from windlass.gateways.tree.deletes import DeleteAllowance, DeleteSafety
+from windlass.gateways.tree.file_policy import Caps
+from windlass.gateways.tree.globs import GlobSet
+from windlass.gateways.tree.path_rules import SyncRefused
+from windlass.gateways.tree.plan import to_json
+from windlass.gateways.tree.scan_rules import ScanKind
+from windlass.gateways.volume import completion
+from windlass.gateways.volume.data_volume import DataVolume
+from windlass.gateways.volume.lock import LockOwner
+from windlass.gateways.volume.staging import DiskReserve, Staging
+from windlass.gateways.wire.routing import (
+    NormalizeRules,
     PatchSet,
-    Profile,
-    ProfileMapping,
     Routing,
-    routing_hash,
+    RoutingFile,
+    RoutingMapping,
+    RoutingProfile,
+    hash_routing,
 )
-from windlass.gateways.decide.scans import ScanKind
 from windlass.git.commit_store import CommitStore
 from windlass.git.errors import GitError
 
@@ -112,7 +111,7 @@ async def test_the_cost_follows_the_change(tmp_path: Path, monkeypatch: pytest.M
         cost: Counter[str] = Counter()
         _count(monkeypatch, cost, CommitStore, "read")
         _count(monkeypatch, cost, Staging, "add")
-        _count(monkeypatch, cost, execution, "digest")
+        _count(monkeypatch, cost, completion, "digest")
         done = await site.engine.sync(site.order())
         assert cost == {"read": 1, "add": 1}
         assert (done.applied.put, done.applied.deleted) == (1, 0)
@@ -136,7 +135,7 @@ def _count(monkeypatch: pytest.MonkeyPatch, cost: Counter[str], where: object, n
 async def test_an_annotation_alone_brings_other_files(site: EngineSite) -> None:
     """The same commit with another system name changes that file, and its signature goes."""
     await site.engine.sync(site.order())
-    site.routing = Routing(normalize=Normalise(system_name=True))
+    site.routing = Routing(normalize=NormalizeRules(system_name=True))
     first = await site.engine.sync(site.order())
     assert site.files[f"{PROPS}/config.json"] == b'{ "systemName": "site" }'
     assert b"lastModificationSignature" not in site.files[f"{PROPS}/resource.json"]
@@ -155,7 +154,7 @@ async def test_broken_json_stops_everything(site: EngineSite) -> None:
     site.commit(
         {f"{SERVICE}/{PROPS}/config.json": '{\n "a": 1,\n}', f"{SERVICE}/{VIEW}": '{"new": 1}'}
     )
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(SyncRefused) as refused:
         await site.engine.sync(site.order())
     assert refused.value.reason == "ConfigSyntaxError"
     assert f"{PROPS}/config.json:3:1" in refused.value.message
@@ -165,22 +164,22 @@ async def test_broken_json_stops_everything(site: EngineSite) -> None:
 
 async def test_a_template_without_its_variable_is_refused(site: EngineSite) -> None:
     """Contents with variables are rendered, and an unknown one is named with its line."""
-    mapping = ProfileMapping("tpl", "projects/line/view", template=True)
-    site.routing = Routing(profiles={"default": Profile((mapping,), vars={"who": "north"})})
+    mapping = RoutingMapping("tpl", "projects/line/view", template=True)
+    site.routing = Routing(profiles={"default": RoutingProfile((mapping,), vars={"who": "north"})})
     site.pod = pod(service_path="", profile="default")
     site.commit({"tpl/a.txt": "hello {{.Vars.who}}"})
     await site.engine.sync(site.order())
     assert site.files == {"projects/line/view/a.txt": b"hello north"}
     site.commit({"tpl/a.txt": "hello\n{{.Vars.whom}}"})
-    with pytest.raises(Refused, match=r"a\.txt:2"):
+    with pytest.raises(SyncRefused, match=r"a\.txt:2"):
         await site.engine.sync(site.order())
 
 
 async def test_a_profile_overlay_never_makes_core_its_own_parent(site: EngineSite) -> None:
     """The mode's collection file is left out with a warning; core's own stays what it is."""
     resources = f"{SERVICE}/config/resources"
-    rows = tuple(ProfileMapping(f"{resources}/{name}", CORE) for name in ("core", "prd"))
-    site.routing = Routing(profiles={"default": Profile(rows)})
+    rows = tuple(RoutingMapping(f"{resources}/{name}", CORE) for name in ("core", "prd"))
+    site.routing = Routing(profiles={"default": RoutingProfile(rows)})
     site.pod = pod(service_path="", profile="default")
     site.commit(
         {f"{resources}/prd/config-mode.json": '{"parent": "core"}', f"{resources}/prd/a": "x"}
@@ -192,7 +191,7 @@ async def test_a_profile_overlay_never_makes_core_its_own_parent(site: EngineSit
     assert warning.startswith(
         f"profiles.default.mappings[1]: {resources}/prd/config-mode.json is left out"
     )
-    site.routing = Routing(profiles={"default": Profile(rows[1:])})
+    site.routing = Routing(profiles={"default": RoutingProfile(rows[1:])})
     await site.engine.sync(site.order())
     assert f"{CORE}/config-mode.json" in site.files
 
@@ -202,8 +201,8 @@ async def test_patches_and_their_files_are_templates_too(site: EngineSite) -> No
     patch = PatchSet(
         {".name": "{{.GatewayName}}", ".port": "{{.Vars.port}}"}, "{{.GatewayName}}/db.json"
     )
-    mapping = ProfileMapping("tpl", "projects/line", patches=(patch,))
-    site.routing = Routing(profiles={"default": Profile((mapping,), vars={"port": "8088"})})
+    mapping = RoutingMapping("tpl", "projects/line", patches=(patch,))
+    site.routing = Routing(profiles={"default": RoutingProfile((mapping,), vars={"port": "8088"})})
     site.pod = pod(service_path="", profile="default")
     site.commit({"tpl/site/db.json": '{"name": "", "port": 0}'})
     await site.engine.sync(site.order())
@@ -213,13 +212,13 @@ async def test_patches_and_their_files_are_templates_too(site: EngineSite) -> No
 
 async def test_additional_files_go_where_their_templates_lead(site: EngineSite) -> None:
     """Nothing is written to a path that is called like the template."""
-    extra = AdditionalFile("labels/{{.PodName}}.txt", "user-lib/{{.GatewayName}}/")
+    extra = RoutingFile("labels/{{.PodName}}.txt", "user-lib/{{.GatewayName}}/")
     site.routing = Routing(additional_files=(extra,))
     site.commit({"labels/site-0.txt": "first"})
     await site.engine.sync(site.order())
     assert site.files["user-lib/site/site-0.txt"] == b"first"
-    site.routing = Routing(additional_files=(AdditionalFile("README.md", "{{.Nothing}}"),))
-    with pytest.raises(Refused, match=r"additionalFiles\[0\]\.dest: .*there is no `\.Nothing`"):
+    site.routing = Routing(additional_files=(RoutingFile("README.md", "{{.Nothing}}"),))
+    with pytest.raises(SyncRefused, match=r"additionalFiles\[0\]\.dest: .*there is no `\.Nothing`"):
         await site.engine.sync(site.order())
 
 
@@ -228,7 +227,7 @@ async def test_a_pointer_to_large_storage_is_refused(site: EngineSite) -> None:
     """Nothing is written, and the path is named."""
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
     site.commit({f"{SERVICE}/projects/line/big.bin": pointer})
-    with pytest.raises(Refused, match=r"projects/line/big\.bin") as refused:
+    with pytest.raises(SyncRefused, match=r"projects/line/big\.bin") as refused:
         await site.engine.sync(site.order())
     assert refused.value.reason == "LfsPointer"
     assert site.files == {}
@@ -236,7 +235,7 @@ async def test_a_pointer_to_large_storage_is_refused(site: EngineSite) -> None:
 
 async def test_caps_hold_before_a_byte_is_staged(site: EngineSite) -> None:
     """A file over the cap refuses the sync."""
-    with pytest.raises(Refused, match=r"safety\.maxFileSize is 20"):
+    with pytest.raises(SyncRefused, match=r"safety\.maxFileSize is 20"):
         await site.engine.sync(site.order(caps=Caps(max_file_bytes=20)))
     assert site.files == {}
 
@@ -248,11 +247,11 @@ async def test_many_deletes_need_a_word(site: EngineSite) -> None:
     site.commit(many)
     await site.engine.sync(site.order())
     site.commit(dict.fromkeys(many))
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(SyncRefused) as refused:
         await site.engine.sync(site.order())
     assert refused.value.reason == "MassDeleteGuard"
     assert site.tip in refused.value.message
-    allowed = Safety(allowed=Allowance(site.tip, routing_hash(site.routing)))
+    allowed = DeleteSafety(allowed=DeleteAllowance(site.tip, hash_routing(site.routing)))
     done = await site.engine.sync(site.order(safety=allowed))
     assert done.applied.deleted == 40
 
@@ -281,7 +280,7 @@ async def test_there_may_be_nothing_to_undo(site: EngineSite) -> None:
 async def test_drift_is_seen_and_stamps_are_not(site: EngineSite) -> None:
     """A hand edit, a lost file and a strange one count; the gateway's own stamps do not."""
     await site.engine.sync(site.order())
-    excludes = Globs(("**/.resources/**",))
+    excludes = GlobSet(("**/.resources/**",))
     assert not (await site.engine.drift(excludes)).found
     stamped = json.loads(site.files["projects/line/view/resource.json"])
     stamped["attributes"]["lastModification"] = {"actor": "someone", "timestamp": "now"}
@@ -311,8 +310,8 @@ async def test_everything_is_hashed_on_demand(site: EngineSite) -> None:
     with path.open("r+b") as file:
         file.write(b"X")
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    assert not (await site.engine.drift(Globs(()))).found
-    assert (await site.engine.drift(Globs(()), everything=True)).modified == (VIEW,)
+    assert not (await site.engine.drift(GlobSet(()))).found
+    assert (await site.engine.drift(GlobSet(()), everything=True)).modified == (VIEW,)
 
 
 async def test_equal_files_are_adopted_unwritten(site: EngineSite) -> None:
@@ -354,11 +353,11 @@ async def test_a_large_file_goes_by_in_pieces(
 async def test_a_large_file_that_finds_no_room_ends_the_sync(site: EngineSite) -> None:
     """The error of the disk comes through, not that of the pipe."""
     site.commit({f"{SERVICE}/projects/line/large.bin": "0123456789abcdef" * (9 * 65536)})
-    greedy = Reserve(share=1.0, minimum=0)
+    greedy = DiskReserve(share=1.0, minimum=0)
     site.applier.close()
-    site.applier = Applier(site.data, Owner("uid-1", "site-0", "node-a"), reserve=greedy)
+    site.applier = DataVolume(site.data, LockOwner("uid-1", "site-0", "node-a"), reserve=greedy)
     with pytest.raises(Retryable, match="must stay free"):
-        await Engine(site.applier, site.store).sync(site.order())
+        await SyncEngine(site.applier, site.store).sync(site.order())
     assert site.files == {}
 
 
@@ -376,7 +375,7 @@ async def test_a_sync_is_given_up_before_its_commit_point(site: EngineSite) -> N
     """Something newer came: nothing is changed and nothing is left over."""
     interrupt = Interrupt()
     interrupt.set()
-    with pytest.raises(GivenUp):
+    with pytest.raises(SyncInterrupted):
         await site.engine.sync(site.order(), interrupt)
     assert site.files == {}
 
@@ -386,7 +385,7 @@ async def test_a_sync_is_given_up_before_its_commit_point(site: EngineSite) -> N
     def ask(_: object) -> None:
         asyncio.run_coroutine_threadsafe(_set(late), loop).result(5)
 
-    with pytest.raises(GivenUp):
+    with pytest.raises(SyncInterrupted):
         await site.engine.sync(site.order(), late, before_commit=ask)
     assert site.files == {}
     assert list((site.data / ".ignition-sync" / "staging").iterdir()) == []
@@ -454,9 +453,9 @@ async def test_an_upgrade_keeps_what_nobody_knows_the_origin_of(site: EngineSite
     assert (done.applied.put, done.applied.deleted) == (1, 0)
     (warning,) = done.planned.plan.warnings
     assert "is kept: projects/line/theirs." in warning
-    assert not (await site.engine.drift(Globs(()))).found
+    assert not (await site.engine.drift(GlobSet(()))).found
     (site.data / "projects/line/newer").write_text("?")
-    assert (await site.engine.drift(Globs(()))).extra == ("projects/line/newer",)
+    assert (await site.engine.drift(GlobSet(()))).extra == ("projects/line/newer",)
     assert (await site.engine.sync(site.order())).applied.deleted == 1
     assert "projects/line/theirs" in site.files
 

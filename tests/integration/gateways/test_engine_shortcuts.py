@@ -10,17 +10,17 @@ import pytest
 
 from tests.support.engine_site import CAP, CORE, SERVICE, EngineSite, engine_site, resource
 from tests.support.gitserver import git_settings
-from windlass.gateways.agent import laying
-from windlass.gateways.agent.apply import Applier
-from windlass.gateways.agent.engine import Engine
-from windlass.gateways.agent.lock import Owner
-from windlass.gateways.agent.looking import FRESH_SECONDS, Looking
-from windlass.gateways.agent.state_directory import MANIFEST
-from windlass.gateways.decide import manifest as manifests
-from windlass.gateways.decide import plan as plans
-from windlass.gateways.decide.live import Live, Lookups
-from windlass.gateways.decide.manifest import Manifest, Root
-from windlass.gateways.decide.routing import Normalise, Routing
+from windlass.gateways.agent import sync
+from windlass.gateways.agent.sync import SyncEngine
+from windlass.gateways.tree import manifest as manifests
+from windlass.gateways.tree import plan as plans
+from windlass.gateways.tree.live_tree import LiveTree, SurveyScope
+from windlass.gateways.tree.manifest import ManagedRoot, Manifest
+from windlass.gateways.volume.data_volume import DataVolume
+from windlass.gateways.volume.inspection import MAX_PREFETCH_AGE_SECONDS, VolumeInspector
+from windlass.gateways.volume.lock import LockOwner
+from windlass.gateways.volume.state_directory import MANIFEST_PATH
+from windlass.gateways.wire.routing import NormalizeRules, Routing
 from windlass.git.commit_store import CommitStore
 from windlass.git.runner import Git
 
@@ -31,7 +31,7 @@ LINE = f"{SERVICE}/projects/line"
 def site(tmp_path: Path) -> Iterator[EngineSite]:
     """A site whose config.json files get a system name."""
     with engine_site(tmp_path) as made:
-        made.routing = Routing(normalize=Normalise(system_name=True))
+        made.routing = Routing(normalize=NormalizeRules(system_name=True))
         yield made
 
 
@@ -40,26 +40,28 @@ class Counted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.layouts = self.looks = 0
-        whole, live = laying.layouts.of_selection, Applier.live
+        whole, live = sync.layouts.of_selection, DataVolume.live
 
         def laid_out(*args: object) -> object:
             self.layouts += 1
             return whole(*args)  # type: ignore[arg-type]
 
-        def looked(applier: Applier, where: Lookups, manifest: Manifest | None = None) -> Live:
+        def looked(
+            applier: DataVolume, where: SurveyScope, manifest: Manifest | None = None
+        ) -> LiveTree:
             self.looks += 1
             return live(applier, where, manifest)
 
-        monkeypatch.setattr(laying.layouts, "of_selection", laid_out)
-        monkeypatch.setattr(Applier, "live", looked)
+        monkeypatch.setattr(sync.layouts, "of_selection", laid_out)
+        monkeypatch.setattr(DataVolume, "live", looked)
 
 
 async def _cold(site: EngineSite) -> tuple[bytes, bytes]:
     """The plan and the manifest by an engine that remembers nothing."""
     git = Git(git_settings(site.directory))
     store = CommitStore.open(git, site.directory / "cold", cap_bytes=CAP)
-    with Applier(site.data, Owner("uid-2", "site-0", "node-a")) as applier:
-        planned = await Engine(applier, store).plan(site.order())
+    with DataVolume(site.data, LockOwner("uid-2", "site-0", "node-a")) as applier:
+        planned = await SyncEngine(applier, store).plan(site.order())
     store.close()
     return plans.to_json(planned.plan), manifests.encode(planned.manifest)
 
@@ -103,11 +105,11 @@ async def test_a_manifest_is_read_again_only_if_it_is_another_one(
     assert first is not None
     assert second is not None
     assert second.commit == synced.applied.to_commit
-    assert manifests.encode(second) == (site.data / MANIFEST).read_bytes()
+    assert manifests.encode(second) == (site.data / MANIFEST_PATH).read_bytes()
     assert (await site.engine.rollback()).manifest == first
-    other = site.data / f"{MANIFEST}.other"
+    other = site.data / f"{MANIFEST_PATH}.other"
     other.write_bytes(manifests.encode(second))
-    other.rename(site.data / MANIFEST)
+    other.rename(site.data / MANIFEST_PATH)
     assert site.applier.manifest() == second
 
 
@@ -127,15 +129,15 @@ class Hands:
     ("waited", "roots", "looks"),
     [
         (0.0, (), 1),
-        (FRESH_SECONDS + 1, (), 2),
-        (0.0, (Root("elsewhere", "dir"),), 2),
+        (MAX_PREFETCH_AGE_SECONDS + 1, (), 2),
+        (0.0, (ManagedRoot("elsewhere", "dir"),), 2),
     ],
 )
 async def test_a_look_ahead_counts_if_it_is_fresh_and_the_right_one(
     site: EngineSite,
     monkeypatch: pytest.MonkeyPatch,
     waited: float,
-    roots: tuple[Root, ...],
+    roots: tuple[ManagedRoot, ...],
     looks: int,
 ) -> None:
     """An old one, or one at other places, is taken again."""
@@ -143,7 +145,7 @@ async def test_a_look_ahead_counts_if_it_is_fresh_and_the_right_one(
     manifest = site.applier.manifest()
     assert manifest is not None
     counted, hands = Counted(monkeypatch), Hands()
-    watching = Looking(site.applier, hands)
+    watching = VolumeInspector(site.applier, hands)
     watching.look_ahead()
     hands.seconds += waited
     found = watching.look((*manifest.roots, *roots))

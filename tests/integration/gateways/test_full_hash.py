@@ -10,8 +10,8 @@ from tests.support.engine_site import engine_site
 from windlass.base.clock import SystemClock
 from windlass.gateways.agent.drift_watch import DriftWatch
 from windlass.gateways.agent.interrupt import Interrupt
-from windlass.gateways.decide.globs import Globs
-from windlass.gateways.decide.metadata import Policy
+from windlass.gateways.tree.globs import GlobSet
+from windlass.gateways.wire.metadata import SyncPolicy
 
 VIEW = "projects/line/view/view.json"
 HOUR = 3600.0
@@ -35,7 +35,7 @@ def _altered_unseen(path: Path) -> None:
 
 async def test_restarts_do_not_put_the_full_comparison_off(tmp_path: Path) -> None:
     """DRF-1: the time since the last one goes on while nobody runs."""
-    clock, policy = WallClock(), Policy(full_hash_seconds=24 * HOUR)
+    clock, policy = WallClock(), SyncPolicy(full_hash_seconds=24 * HOUR)
     with engine_site(tmp_path) as site:
         work = await site.hands(clock)
         await work.sync(site.order(), Interrupt(), trigger="")
@@ -44,7 +44,7 @@ async def test_restarts_do_not_put_the_full_comparison_off(tmp_path: Path) -> No
         for _ in range(3):
             clock.hours += 10
             watch = DriftWatch(await site.hands(clock), clock)
-            await watch.look(policy, Globs(()))
+            await watch.look(policy, GlobSet(()))
             assert watch.found is not None
             found.append(watch.found.modified)
         assert found == [(), (), (VIEW,)]
@@ -53,6 +53,6 @@ async def test_restarts_do_not_put_the_full_comparison_off(tmp_path: Path) -> No
         assert again.memory.hashed is not None
         assert again.memory.hashed > clock.now(), "a clock that was set back"
         watch = DriftWatch(again, clock)
-        await watch.look(policy, Globs(()))
+        await watch.look(policy, GlobSet(()))
         assert watch.found is not None
         assert watch.found.modified == (VIEW,)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windlass.gateways.decide import globs
+from windlass.gateways.tree import globs
 
 NAME = st.text("ab.-]^é", min_size=1, max_size=3).filter(lambda name: name not in (".", ".."))
 TREE = st.lists(st.lists(NAME, min_size=1, max_size=4).map("/".join), min_size=1, max_size=12)
@@ -94,6 +94,6 @@ def test_the_matcher_agrees_with_bash(paths: list[str], patterns: list[str]) -> 
         tree = grown(Path(directory), paths)
         answers = expanded(Path(directory), patterns)
     for pattern, printed in zip(patterns, answers, strict=True):
-        glob = globs.compiled(pattern)
+        glob = globs.compile_glob(pattern)
         ours = {path for path, is_dir in tree.items() if glob.matches(path, is_dir=is_dir)}
         assert ours == existing(printed, tree), pattern

@@ -13,9 +13,9 @@ from tests.support.gateway import TOKEN, Gateway, ask, sample_data, serving, wri
 from tests.support.gitserver import wait_until
 from windlass.base import redaction
 from windlass.base.errors import Stalled
-from windlass.gateways.agent.scans import Pace, Scanner
-from windlass.gateways.decide.gateway_state import GatewayState
-from windlass.gateways.decide.scans import (
+from windlass.gateways.agent.gateway_answers import GatewayState
+from windlass.gateways.agent.scanner import GatewayScanner, ScanTiming
+from windlass.gateways.tree.scan_rules import (
     ScanKind,
     ScanMode,
     ScanOrder,
@@ -26,7 +26,7 @@ from windlass.gateways.decide.scans import (
 
 BOTH = frozenset(ScanKind)
 PROJECTS, CONFIG = ScanKind.PROJECTS, ScanKind.CONFIG
-QUICK = Pace(retries=(0.01, 0.02), look=0.02, usual=())
+QUICK = ScanTiming(retries=(0.01, 0.02), look=0.02, usual=())
 POLICY = ScanPolicy(request_timeout=10.0, completion_timeout=10.0)
 IMPATIENT = dataclasses.replace(POLICY, completion_timeout=0.2)
 
@@ -53,9 +53,9 @@ def gateway(data: Path) -> Iterator[Gateway]:
 
 
 @pytest.fixture
-def scanner(gateway: Gateway, token_file: Path) -> Scanner:
+def scanner(gateway: Gateway, token_file: Path) -> GatewayScanner:
     """The agent's client, with short waits."""
-    return Scanner(gateway.url, token_file, pace=QUICK)
+    return GatewayScanner(gateway.url, token_file, pace=QUICK)
 
 
 def _replace(path: Path, content: str | None) -> None:
@@ -68,7 +68,9 @@ def _replace(path: Path, content: str | None) -> None:
     draft.replace(path)
 
 
-async def test_both_kinds_are_verified(gateway: Gateway, scanner: Scanner, data: Path) -> None:
+async def test_both_kinds_are_verified(
+    gateway: Gateway, scanner: GatewayScanner, data: Path
+) -> None:
     """Accepted, waited for and proven: the gateway has what lies on the disk."""
     write_resource(data / "projects/line/views/start", {"view.json": b"{}"})
     before = gateway.loaded
@@ -84,7 +86,7 @@ async def test_both_kinds_are_verified(gateway: Gateway, scanner: Scanner, data:
     assert all(kind.seconds > 0 for kind in result.kinds)
 
 
-async def test_nothing_wanted_asks_nothing(gateway: Gateway, scanner: Scanner) -> None:
+async def test_nothing_wanted_asks_nothing(gateway: Gateway, scanner: GatewayScanner) -> None:
     """No kind, no request."""
     assert await scanner.scan([], POLICY) == ScanResult()
     assert gateway.posts == {}
@@ -104,7 +106,7 @@ async def test_nothing_wanted_asks_nothing(gateway: Gateway, scanner: Scanner) -
 )
 async def test_faults(
     gateway: Gateway,
-    scanner: Scanner,
+    scanner: GatewayScanner,
     mode: str,
     more: dict[str, object],
     posts: int,
@@ -124,7 +126,7 @@ async def test_faults(
     assert not again.pending
 
 
-async def test_second_kind_fails(gateway: Gateway, scanner: Scanner) -> None:
+async def test_second_kind_fails(gateway: Gateway, scanner: GatewayScanner) -> None:
     """The kind that was done is not owed any more; the order is the policy's."""
     policy = dataclasses.replace(IMPATIENT, order=ScanOrder.CONFIG_PROJECTS)
     assert not (await scanner.scan([CONFIG], policy)).reason
@@ -134,7 +136,7 @@ async def test_second_kind_fails(gateway: Gateway, scanner: Scanner) -> None:
     gateway.mode("ok")
 
 
-async def test_500_that_stays(gateway: Gateway, scanner: Scanner) -> None:
+async def test_500_that_stays(gateway: Gateway, scanner: GatewayScanner) -> None:
     """Three tries, then the scan has failed."""
     gateway.mode("500")
     result = await scanner.scan([CONFIG], POLICY)
@@ -144,7 +146,7 @@ async def test_500_that_stays(gateway: Gateway, scanner: Scanner) -> None:
 
 
 @pytest.mark.scenario("G55")
-async def test_rotated_token(gateway: Gateway, scanner: Scanner, token_file: Path) -> None:
+async def test_rotated_token(gateway: Gateway, scanner: GatewayScanner, token_file: Path) -> None:
     """A corrected token file is noticed and used without a restart; no text shows a token."""
     _replace(token_file, "agent:an-older-secret")
     refused = await scanner.scan(BOTH, POLICY)
@@ -164,7 +166,7 @@ async def test_rotated_token(gateway: Gateway, scanner: Scanner, token_file: Pat
     "content", ["", "no-colon", ":", "a:", ":b", "a:b\nc:d", "ä:b", "x:" * 3000]
 )
 async def test_token_file_without_token(
-    gateway: Gateway, scanner: Scanner, token_file: Path, content: str
+    gateway: Gateway, scanner: GatewayScanner, token_file: Path, content: str
 ) -> None:
     """A file that holds no token makes no request, and its content is not repeated."""
     _replace(token_file, content)
@@ -174,7 +176,7 @@ async def test_token_file_without_token(
     assert gateway.control("GET", "/gets") == {}
 
 
-async def test_no_token_file(gateway: Gateway, scanner: Scanner, token_file: Path) -> None:
+async def test_no_token_file(gateway: Gateway, scanner: GatewayScanner, token_file: Path) -> None:
     """A Secret that is not there yet is waited for."""
     _replace(token_file, None)
     result = await scanner.scan([CONFIG], POLICY)
@@ -185,7 +187,7 @@ async def test_no_token_file(gateway: Gateway, scanner: Scanner, token_file: Pat
     assert await scanner.token_changed()
 
 
-async def test_without_status(gateway: Gateway, scanner: Scanner) -> None:
+async def test_without_status(gateway: Gateway, scanner: GatewayScanner) -> None:
     """A gateway that does not tell its scan status is believed, and marked so."""
     gateway.mode("no-GET")
     result = await scanner.scan([CONFIG], POLICY)
@@ -194,7 +196,7 @@ async def test_without_status(gateway: Gateway, scanner: Scanner) -> None:
     assert gateway.posts == {"config": 1}
 
 
-async def test_foreign_scan_is_let_finish(gateway: Gateway, scanner: Scanner) -> None:
+async def test_foreign_scan_is_let_finish(gateway: Gateway, scanner: GatewayScanner) -> None:
     """A scan that runs already is not taken for ours."""
     gateway.mode("never-completes")
     status, _ = ask(
@@ -212,7 +214,7 @@ async def test_foreign_scan_is_let_finish(gateway: Gateway, scanner: Scanner) ->
     assert gateway.control("GET", "/scans") == {"config": 2}
 
 
-async def test_slow_answers(gateway: Gateway, scanner: Scanner) -> None:
+async def test_slow_answers(gateway: Gateway, scanner: GatewayScanner) -> None:
     """A gateway slower than requestTimeout has failed; the kind stays owed."""
     gateway.mode("slow", seconds=60)
     policy = dataclasses.replace(POLICY, request_timeout=0.05)
@@ -222,7 +224,7 @@ async def test_slow_answers(gateway: Gateway, scanner: Scanner) -> None:
     gateway.mode("ok")
 
 
-async def test_best_effort(gateway: Gateway, scanner: Scanner) -> None:
+async def test_best_effort(gateway: Gateway, scanner: GatewayScanner) -> None:
     """Failures warn, nothing is owed, and every kind is asked for."""
     gateway.mode("404")
     result = await scanner.scan(BOTH, dataclasses.replace(POLICY, mode=ScanMode.BEST_EFFORT))
@@ -232,14 +234,14 @@ async def test_best_effort(gateway: Gateway, scanner: Scanner) -> None:
     assert gateway.posts == {"projects": 1, "config": 1}
 
 
-async def test_off(gateway: Gateway, scanner: Scanner) -> None:
+async def test_off(gateway: Gateway, scanner: GatewayScanner) -> None:
     """Off makes no request at all."""
     result = await scanner.scan(BOTH, dataclasses.replace(POLICY, mode=ScanMode.OFF))
     assert (result.text, result.pending) == ("off", frozenset())
     assert gateway.posts == {}
 
 
-async def test_gateway_that_comes_back(gateway: Gateway, scanner: Scanner) -> None:
+async def test_gateway_that_comes_back(gateway: Gateway, scanner: GatewayScanner) -> None:
     """Refused connections are tried again, then told as unreachable."""
     gateway.mode("refused")
     result = await scanner.scan([CONFIG], POLICY)
@@ -257,7 +259,7 @@ async def test_wrong_port_is_named(gateway: Gateway, token_file: Path, data: Pat
     with serving(data) as other:
         other.mode("refused")
         pace = dataclasses.replace(QUICK, usual=((port, False),))
-        result = await Scanner(other.url, token_file, pace=pace).scan([CONFIG], POLICY)
+        result = await GatewayScanner(other.url, token_file, pace=pace).scan([CONFIG], POLICY)
     assert f"set gateway.port to {port} and gateway.tls to false" in result.message
     assert gateway.posts == {}
 
@@ -265,7 +267,7 @@ async def test_wrong_port_is_named(gateway: Gateway, token_file: Path, data: Pat
 async def test_wrong_tls_is_named(gateway: Gateway, token_file: Path) -> None:
     """TLS spoken to a plain port is recognised as that."""
     url = gateway.url.replace("http:", "https:")
-    result = await Scanner(url, token_file, pace=QUICK).scan([CONFIG], POLICY)
+    result = await GatewayScanner(url, token_file, pace=QUICK).scan([CONFIG], POLICY)
     assert result.reason == "GatewayUnreachable"
     assert "gateway.tls to false" in result.message
 
@@ -277,7 +279,7 @@ async def test_tls(tmp_path: Path, data: Path, token_file: Path) -> None:
         authority = tmp_path / "ca.pem"
         authority.write_bytes(ask("GET", gateway.control_url + "/ca.pem")[1])
         for ca_file in (None, authority):
-            scanner = Scanner(gateway.url, token_file, ca_file=ca_file, pace=QUICK)
+            scanner = GatewayScanner(gateway.url, token_file, ca_file=ca_file, pace=QUICK)
             assert (await scanner.scan(BOTH, POLICY)).text == "projects=200 config=200"
         with serving(data, tls=True) as stranger:
             authority.write_bytes(ask("GET", stranger.control_url + "/ca.pem")[1])
@@ -293,13 +295,13 @@ async def test_unusable_authority(gateway: Gateway, tmp_path: Path, token_file: 
     broken = tmp_path / "ca.pem"
     for prepare in (lambda: None, lambda: broken.write_text("not a certificate")):
         prepare()
-        scanner = Scanner(gateway.url, token_file, ca_file=broken, pace=QUICK)
+        scanner = GatewayScanner(gateway.url, token_file, ca_file=broken, pace=QUICK)
         result = await scanner.scan([CONFIG], POLICY)
         assert result.reason == "GatewayUnreachable"
         assert "gateway.caSecretRef" in result.message
 
 
-async def test_state(gateway: Gateway, scanner: Scanner) -> None:
+async def test_state(gateway: Gateway, scanner: GatewayScanner) -> None:
     """Every phase of a gateway's life is told apart; only a running one is up."""
     for mode, expected in (
         ("ok", GatewayState.RUNNING),
@@ -331,5 +333,5 @@ async def test_state(gateway: Gateway, scanner: Scanner) -> None:
 def test_only_loopback(url: str, tmp_path: Path) -> None:
     """A token goes to this machine or nowhere."""
     with pytest.raises(Stalled) as caught:
-        Scanner(url, tmp_path / "token")
+        GatewayScanner(url, tmp_path / "token")
     assert "pass" not in caught.value.message

@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.gateway_fleet import MANAGER, ROLE_BINDINGS, ROLES, Fleet
 from tests.support.waiting import eventually
-from windlass.gateways.agent.watching import CONFIG_MAPS, MetadataWatch
-from windlass.gateways.decide import owned
+from windlass.gateways.agent.metadata_watch import CONFIG_MAPS, MetadataWatch
+from windlass.gateways.wire import agent_objects
 from windlass.kube.connection import Connection
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ async def test_rights_that_come_after_the_pod_are_noticed_soon(
 ) -> None:
     """A gateway is not held back for half a minute because its agent was quicker than we."""
     told: list[dict[str, str] | None] = []
-    name, user = owned.metadata_name("site"), f"agent-{fleet.namespace}"
+    name, user = agent_objects.metadata_name("site"), f"agent-{fleet.namespace}"
     about = {"name": name, "namespace": fleet.namespace}
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": {"a": "b"}}
     await fleet.admin.create(CONFIG_MAPS, body, field_manager=MANAGER)

@@ -10,7 +10,7 @@ import pytest
 from tests.support.engine_site import SERVICE, EngineSite, engine_site
 from windlass.base.errors import Retryable, Stalled
 from windlass.gateways.agent.interrupt import Interrupt
-from windlass.gateways.agent.work import Work
+from windlass.gateways.agent.operations import GatewayOperations
 
 VIEW = "projects/line/view/view.json"
 
@@ -26,7 +26,7 @@ def site(tmp_path: Path) -> Iterator[EngineSite]:
         yield found
 
 
-async def _synced_twice(site: EngineSite) -> tuple[Work, str, dict[str, bytes]]:
+async def _synced_twice(site: EngineSite) -> tuple[GatewayOperations, str, dict[str, bytes]]:
     """Hands that have brought a bad commit over a good one; the bad one, and the good files."""
     work = await site.hands()
     await work.sync(site.order(), Interrupt(), trigger="")
@@ -37,7 +37,9 @@ async def _synced_twice(site: EngineSite) -> tuple[Work, str, dict[str, bytes]]:
     return work, bad, before
 
 
-async def _failed_rollback(site: EngineSite, work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+async def _failed_rollback(
+    site: EngineSite, work: GatewayOperations, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A rollback that is asked for while the disk is full."""
 
     def full() -> None:

@@ -6,7 +6,7 @@ from windlass.api.install import cluster_roles, operator_policies, rbac
 from windlass.api.install.operator_policy_bounds import ENVIRONMENT_UID, NAMESPACE_TYPE
 from windlass.api.kinds import ignitionsync
 from windlass.environments.decide import kinds, marks, owned_objects
-from windlass.gateways.decide import owned
+from windlass.gateways.wire import agent_objects
 
 
 def test_the_marks_of_namespaces() -> None:
@@ -42,9 +42,9 @@ def test_the_applier_may_write_every_kind_of_a_bundle() -> None:
 def test_names_of_what_is_kept_for_gateways() -> None:
     """The fence lets the names pass that the gateways capability gives."""
     names = (
-        owned.metadata_name("x"),
-        owned.summary_name("x"),
-        owned.status_name("0123-4567-89ab"),
-        owned.rights_name("x"),
+        agent_objects.metadata_name("x"),
+        agent_objects.summary_name("x"),
+        agent_objects.status_name("0123-4567-89ab"),
+        agent_objects.role_name("x"),
     )
     assert all(name.startswith(ignitionsync.OWNED_PREFIX) for name in names)

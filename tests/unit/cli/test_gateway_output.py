@@ -6,8 +6,8 @@ import pytest
 
 from windlass.base.errors import Stalled, WindlassError
 from windlass.cli.gateway_output import errors_with_flags, with_flags
-from windlass.gateways.decide import scan_answers
-from windlass.gateways.decide.scan_answers import Answer
+from windlass.gateways.agent import gateway_answers
+from windlass.gateways.agent.gateway_answers import GatewayAnswer
 
 COMMIT = "a1" * 20
 
@@ -33,9 +33,12 @@ def test_annotations_become_flags(text: str, said: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *(scan_answers.judged(Answer(status), tls=False).message for status in (301, 401, 403)),
-        scan_answers.elsewhere(8088, tls=False),
-        scan_answers.elsewhere(8043, tls=True),
+        *(
+            gateway_answers.judge_post(GatewayAnswer(status), tls=False).message
+            for status in (301, 401, 403)
+        ),
+        gateway_answers.other_port_hint(8088, tls=False),
+        gateway_answers.other_port_hint(8043, tls=True),
     ],
 )
 def test_what_scans_say_names_no_field_that_a_command_line_lacks(text: str) -> None:

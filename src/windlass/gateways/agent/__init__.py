@@ -1,1 +1,1 @@
-"""Runs beside one gateway to keep its files at the wanted commit."""
+"""The agent beside one gateway: loop, operations, sync."""

@@ -1,8 +1,8 @@
-"""Looks from time to time whether somebody changed the gateway's files (DRF-1 to DRF-3).
+"""Checks from time to time whether the gateway's files differ from Git (DRF-1 to DRF-3).
 
-Every interval by size and time, once in a while by content. What is found is counted; it
-is put right only where the policy says so, or once after a gateway's first boot, which may
-rewrite what was synced before it (STA-8).
+Every interval by size and time, once in a while by content. Drift is counted; it is repaired only
+where the policy says so, or once after a gateway's first boot, which may rewrite what was synced
+before it (STA-8).
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 import structlog
 
 from windlass.base.clock import Clock
-from windlass.gateways.agent.work import Work
-from windlass.gateways.decide.drift import Drift
-from windlass.gateways.decide.globs import Globs
-from windlass.gateways.decide.metadata import Policy
+from windlass.gateways.agent.operations import GatewayOperations
+from windlass.gateways.tree.globs import GlobSet
+from windlass.gateways.tree.live_tree import FileDrift
+from windlass.gateways.wire.metadata import SyncPolicy
 
-_SHOWN = 5
+_MAX_PATHS = 5
 
 _log: Any = structlog.get_logger(__name__)
 
@@ -25,14 +25,14 @@ _log: Any = structlog.get_logger(__name__)
 class DriftWatch:
     """What differs on one gateway; `repairs` asks for a sync that puts it right."""
 
-    def __init__(self, work: Work, clock: Clock) -> None:
+    def __init__(self, work: GatewayOperations, clock: Clock) -> None:
         self._work = work
         self._clock = clock
         self._looked = clock.monotonic()
-        self.found: Drift | None = None
+        self.found: FileDrift | None = None
         self.repairs = False
 
-    def due_seconds(self, policy: Policy) -> float | None:
+    def due_seconds(self, policy: SyncPolicy) -> float | None:
         """When to look again; None where nobody wants to know."""
         if policy.drift_mode == "Off" or self._work.holding is None:
             return None
@@ -41,10 +41,10 @@ class DriftWatch:
     def synced(self) -> None:
         """A sync has just put everything right."""
         self._looked = self._clock.monotonic()
-        self.found = Drift()
+        self.found = FileDrift()
         self.repairs = False
 
-    async def look(self, policy: Policy, excludes: Globs) -> None:
+    async def look(self, policy: SyncPolicy, excludes: GlobSet) -> None:
         """Look now; by content if that is due too."""
         everything = self._unhashed_seconds() >= policy.full_hash_seconds
         found = await self._compared(excludes, everything=everything)
@@ -52,7 +52,7 @@ class DriftWatch:
         is_ours = bool(found.modified or found.missing) or removes_extra
         self.repairs = policy.drift_mode == "Remediate" and is_ours
 
-    async def look_after_boot(self, excludes: Globs) -> None:
+    async def look_after_boot(self, excludes: GlobSet) -> None:
         """Look at everything once, and put right what the first boot rewrote."""
         found = await self._compared(excludes, everything=True)
         self.repairs = bool(found.modified or found.missing)
@@ -63,11 +63,11 @@ class DriftWatch:
         seconds = (self._clock.now() - hashed).total_seconds() if hashed is not None else -1.0
         return seconds if seconds >= 0 else float("inf")
 
-    async def _compared(self, excludes: Globs, *, everything: bool) -> Drift:
+    async def _compared(self, excludes: GlobSet, *, everything: bool) -> FileDrift:
         found = await self._work.drift(excludes, everything=everything)
         self._looked = self._clock.monotonic()
         if found.found and found != self.found:
-            paths = (*found.modified, *found.missing, *found.extra)[:_SHOWN]
+            paths = (*found.modified, *found.missing, *found.extra)[:_MAX_PATHS]
             _log.warning(
                 "files differ from Git",
                 modified=len(found.modified),

@@ -1,7 +1,7 @@
-"""Ends a sync before its commit point, because something newer came or the agent stops.
+"""Interrupts a sync before its commit point, because a newer input came or the agent stops.
 
-Asked from the event loop, heeded everywhere: calls over the network are cancelled, threads
-look between two files, a transaction is told. Past the commit point nothing here has any
+Requested from the event loop, effective everywhere: calls over the network are cancelled, threads
+check between two files, a transaction is interrupted. Past the commit point nothing here has any
 effect: what began there is finished.
 """
 
@@ -17,7 +17,7 @@ from windlass.base.errors import Retryable
 T = TypeVar("T")
 
 
-class GivenUp(Retryable):
+class SyncInterrupted(Retryable):
     """The sync ended before its commit point; nothing was changed."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Interrupt:
     def check(self) -> None:
         """Raise if it was asked; from any thread."""
         if self._asked.is_set():
-            raise GivenUp
+            raise SyncInterrupted
 
     @contextlib.contextmanager
     def ending(self, end: Callable[[], None]) -> Iterator[None]:
@@ -62,11 +62,11 @@ class Interrupt:
         try:
             await asyncio.wait({task, asked}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
-                raise GivenUp
+                raise SyncInterrupted
             return await task
         finally:
             asked.cancel()
-            await ended(task)
+            await cancel_and_wait(task)
 
     async def pause(self, seconds: float) -> None:
         """Sleep; raise as soon as it is asked."""
@@ -76,7 +76,7 @@ class Interrupt:
         self.check()
 
 
-async def ended(task: asyncio.Future[T]) -> None:
+async def cancel_and_wait(task: asyncio.Future[T]) -> None:
     """Cancel what still runs, and wait until it has cleaned up after itself."""
     if not task.done():
         task.cancel()

@@ -1,9 +1,12 @@
-"""The agent's one loop: look, decide, do one thing, say how the gateway is.
+"""The agent's loop: read the inputs, decide, run at most one step, report the gateway's status.
 
-What was told, the pod and the disk are looked at anew in every turn, so nothing is queued
-and nothing is replayed: the newest word counts (APP-11). A word that changes what a
-running sync is for ends it, if its commit point is still ahead. Faults delay the next try
-and never end the loop. Which step follows from what is in `next_step`.
+    loop (decides)  ->  operations (durable state and scans)  ->  sync (a commit onto the volume)
+
+Metadata, pod and disk are read again in every turn, so nothing is queued and nothing is replayed:
+the newest input counts (APP-11). An input that changes what a running sync is for ends it, if its
+commit point is still ahead. Faults delay the next try and never end the loop. Which step follows
+from what is in `decisions`. A failed step is not retried until its time has come or something
+changed that it may depend on (`StepRetries`).
 """
 
 from __future__ import annotations
@@ -11,38 +14,84 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
 from windlass.base import memory
-from windlass.base.clock import Clock
+from windlass.base.clock import Backoff, Clock
 from windlass.base.errors import WindlassError, error_id
 from windlass.base.redaction import process as redactor
 from windlass.base.tasks import run_in_thread
-from windlass.gateways.agent import order as orders
-from windlass.gateways.agent import startup, surroundings, telling
-from windlass.gateways.agent import view as views
+from windlass.gateways.agent import decisions, failure_reasons, inputs, startup_gate, status
+from windlass.gateways.agent.decisions import (
+    NextStep,
+    StartFacts,
+    StepFacts,
+    SyncVersion,
+    VolumeContents,
+)
 from windlass.gateways.agent.drift_watch import DriftWatch
-from windlass.gateways.agent.interrupt import GivenUp, Interrupt
-from windlass.gateways.agent.reporting import Reporter
-from windlass.gateways.agent.retries import Retries
-from windlass.gateways.agent.startup import Gate
-from windlass.gateways.agent.surroundings import Identity, Places
-from windlass.gateways.agent.telling import Condition, Knowledge
-from windlass.gateways.agent.view import View
-from windlass.gateways.agent.work import Work
-from windlass.gateways.decide import gateway_reasons, next_step
-from windlass.gateways.decide import metadata as metadatas
-from windlass.gateways.decide import occasion as occasions
-from windlass.gateways.decide import plan as plans
-from windlass.gateways.decide.gateway_state import GatewayState
-from windlass.gateways.decide.metadata import Access, Metadata, NotMetadata
-from windlass.gateways.decide.next_step import Facts, Step, Version
-from windlass.gateways.decide.plan import Plan
-from windlass.gateways.decide.starting import Holdings, Start
+from windlass.gateways.agent.gateway_answers import GatewayState
+from windlass.gateways.agent.inputs import AgentIdentity, AgentInputs, AgentPaths
+from windlass.gateways.agent.interrupt import Interrupt, SyncInterrupted
+from windlass.gateways.agent.operations import GatewayOperations
+from windlass.gateways.agent.startup_gate import StartupGate
+from windlass.gateways.agent.status import GatewayCondition, StatusFacts, StatusWriter
+from windlass.gateways.tree import plan as plans
+from windlass.gateways.tree.plan import Plan
+from windlass.gateways.wire import metadata as metadatas
+from windlass.gateways.wire.metadata import AgentMetadata, GatewayEndpoint, InvalidMetadata
 
-_LOOK_SECONDS = 5.0
+FIRST_RETRY_SECONDS = 5.0
+MAX_RETRY_SECONDS = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class StepFailure:
+    """What did not work, for which view, and until when it is left alone."""
+
+    key: tuple[object, ...]
+    until: float
+    condition: GatewayCondition
+
+
+class StepRetries:
+    """The last failure, if there is one."""
+
+    def __init__(self, clock: Clock, rng: random.Random) -> None:
+        self._clock = clock
+        self._backoff = Backoff(FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS, rng)
+        self.failure: StepFailure | None = None
+
+    def failed(
+        self, key: tuple[object, ...], condition: GatewayCondition, after: float | None
+    ) -> float:
+        """Note a failure; how long it is left alone."""
+        if self.failure is not None and self.failure.key != key:
+            self._backoff.healthy()
+        seconds = after if after is not None else self._backoff.next_seconds()
+        self.failure = StepFailure(key, self._clock.monotonic() + seconds, condition)
+        return seconds
+
+    def succeeded(self) -> None:
+        self._backoff.healthy()
+        self.failure = None
+
+    def wait_seconds(self, key: tuple[object, ...]) -> float:
+        """How long a try for `key` has to wait."""
+        if self.failure is None or self.failure.key != key:
+            return 0.0
+        return max(0.0, self.failure.until - self._clock.monotonic())
+
+    def now(self) -> None:
+        """Let the next try come at once."""
+        if self.failure is not None:
+            self.failure = StepFailure(self.failure.key, 0.0, self.failure.condition)
+
+
+_CHECK_SECONDS = 5.0
 _CREDENTIAL_REASONS = frozenset(("ScanUnauthorized", "WaitingForCredential"))
 
 _log: Any = structlog.get_logger(__name__)
@@ -53,11 +102,11 @@ class AgentLoop:
 
     def __init__(
         self,
-        identity: Identity,
-        places: Places,
-        work: Work,
-        reporter: Reporter,
-        gate: Gate,
+        identity: AgentIdentity,
+        places: AgentPaths,
+        work: GatewayOperations,
+        reporter: StatusWriter,
+        gate: StartupGate,
         clock: Clock,
         rng: random.Random | None = None,
     ) -> None:
@@ -67,21 +116,21 @@ class AgentLoop:
         self._reporter = reporter
         self._gate = gate
         self._rng = rng or random.Random()
-        self._retries = Retries(clock, self._rng)
+        self._retries = StepRetries(clock, self._rng)
         self._drift = DriftWatch(work, clock)
         self._wake = asyncio.Event()
         self._news = asyncio.Event()
         self._stopping = asyncio.Event()
         self._keys: dict[str, str] | None = None
-        self._metadata: Metadata | None = None
+        self._metadata: AgentMetadata | None = None
         self._is_gone = False
-        self._view: View | None = None
+        self._view: AgentInputs | None = None
         self._interrupt: Interrupt | None = None
-        self._acting_for: Metadata | None = None
-        self._looked_at: Version | None = None
+        self._acting_for: AgentMetadata | None = None
+        self._looked_at: SyncVersion | None = None
         self._was_tried = False
         self._has_repaired = False
-        self._dry = Condition("DryRun")
+        self._dry = GatewayCondition("DryRun")
         self.latest_plan = b""
         """The newest plan as JSON; the rest of it is not kept, it may be large."""
 
@@ -96,13 +145,13 @@ class AgentLoop:
         else:
             try:
                 self._metadata = metadatas.decode(keys)
-            except NotMetadata as error:
+            except InvalidMetadata as error:
                 _log.warning("metadata is not understood", error=redactor.clean(str(error)))
                 return
             self._keys, self._is_gone = keys, False
             self._reporter.at(self._metadata.status_objects.get(self._identity.pod_name))
         self._wake.set()
-        if self._acting_for != views.told_key(self._current()):
+        if self._acting_for != inputs.sync_relevant(self._current()):
             self._give_up()
 
     def stop(self) -> None:
@@ -113,10 +162,10 @@ class AgentLoop:
 
     async def watch_pod(self) -> None:
         """Notice changed labels and annotations."""
-        seen = await run_in_thread(surroundings.pod, self._identity, self._places)
+        seen = await run_in_thread(inputs.read_pod, self._identity, self._places)
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            found = await run_in_thread(surroundings.pod, self._identity, self._places)
+            await asyncio.sleep(_CHECK_SECONDS)
+            found = await run_in_thread(inputs.read_pod, self._identity, self._places)
             if found != seen:
                 seen = found
                 self._wake.set()
@@ -126,7 +175,7 @@ class AgentLoop:
         if self._interrupt is not None:
             self._interrupt.set()
 
-    def _current(self) -> Metadata | None:
+    def _current(self) -> AgentMetadata | None:
         return None if self._is_gone else self._metadata
 
     # the loop
@@ -152,7 +201,7 @@ class AgentLoop:
     async def _guarded_turn(self) -> float:
         try:
             return await self._turn()
-        except GivenUp:
+        except SyncInterrupted:
             return 0.0
         except WindlassError as error:
             return self._failed(error)
@@ -165,13 +214,13 @@ class AgentLoop:
     async def _turn(self) -> float:
         """One look and at most one step; how long until the next turn."""
         self._view = view = await run_in_thread(
-            views.look, self._current(), self._identity, self._places
+            inputs.read_inputs, self._current(), self._identity, self._places
         )
         if not self._work.is_whole:
             await self._work.start()
             await self._recall()
         await self._keep_metadata()
-        step = next_step.next_step(self._facts(view))
+        step = decisions.next_step(self._facts(view))
         if step.kind in ("rest", "hold"):
             self._work.skipped(step.reason or step.status)
             self._retries.succeeded()
@@ -187,20 +236,20 @@ class AgentLoop:
         if self._keys is not None and self._keys != self._work.memory.metadata:
             await self._work.remember(metadata=self._keys)
 
-    async def _has_new_credential(self, view: View) -> bool:
+    async def _has_new_credential(self, view: AgentInputs) -> bool:
         failure = self._retries.failure
         if failure is None or failure.condition.reason not in _CREDENTIAL_REASONS:
             return False
-        return await self._work.scanner(_access(view)).token_changed()
+        return await self._work.scanner(_gateway_access(view)).token_changed()
 
-    async def _act(self, step: Step, view: View) -> None:
+    async def _act(self, step: NextStep, view: AgentInputs) -> None:
         interrupt = self._interrupt = Interrupt()
-        self._acting_for = views.told_key(view.metadata)
+        self._acting_for = inputs.sync_relevant(view.metadata)
         try:
-            if self._stopping.is_set() or self._acting_for != views.told_key(self._current()):
-                raise GivenUp
+            if self._stopping.is_set() or self._acting_for != inputs.sync_relevant(self._current()):
+                raise SyncInterrupted
             await self._take(step, view, interrupt)
-        except GivenUp:
+        except SyncInterrupted:
             raise
         except BaseException:
             self._was_tried = True
@@ -211,13 +260,13 @@ class AgentLoop:
         self._retries.succeeded()
         await asyncio.to_thread(memory.trim)
 
-    async def _take(self, step: Step, view: View, interrupt: Interrupt) -> None:
+    async def _take(self, step: NextStep, view: AgentInputs, interrupt: Interrupt) -> None:
         metadata = view.metadata
         assert metadata is not None
         if step.kind == "sync":
             await self._sync(view, metadata, interrupt)
         elif step.kind == "scan":
-            self._say(Condition("Syncing", "Scanning"))
+            self._say(GatewayCondition("Syncing", "Scanning"))
             booting = not self._gate.is_open
             scanning = self._work.scan(metadata.access, metadata.policy, is_booting=booting)
             await interrupt.around(scanning)
@@ -227,12 +276,12 @@ class AgentLoop:
             if await self._work.rollback(metadata.overrides.rollback, metadata.trigger):
                 self._drift.synced()
 
-    async def _sync(self, view: View, metadata: Metadata, interrupt: Interrupt) -> None:
+    async def _sync(self, view: AgentInputs, metadata: AgentMetadata, interrupt: Interrupt) -> None:
         await interrupt.pause(self._rng.uniform(0.0, metadata.jitter_ms / 1000.0))
-        self._say(Condition("Syncing", "Planning"))
+        self._say(GatewayCondition("Syncing", "Planning"))
         self._work.allow(metadata.policy.fetch_seconds)
-        order = await run_in_thread(views.order, view, self._identity, self._places)
-        occasion = occasions.occasion(
+        order = await run_in_thread(inputs.build_request, view, self._identity, self._places)
+        occasion = decisions.sync_cause(
             self._facts(view), ref=self._work.memory.ref, is_starting=not self._gate.is_open
         )
         done = await self._work.sync(order, interrupt, trigger=metadata.trigger, occasion=occasion)
@@ -240,27 +289,27 @@ class AgentLoop:
         self._has_repaired = self._drift.repairs
         self._drift.synced()
 
-    async def _plan(self, view: View, metadata: Metadata, interrupt: Interrupt) -> None:
+    async def _plan(self, view: AgentInputs, metadata: AgentMetadata, interrupt: Interrupt) -> None:
         """A dry run (APP-12): look, say what would happen, change nothing."""
         self._work.allow(metadata.policy.fetch_seconds)
-        order = await run_in_thread(views.order, view, self._identity, self._places)
+        order = await run_in_thread(inputs.build_request, view, self._identity, self._places)
         planned = await self._work.plan(order, interrupt)
-        self._dry, self.latest_plan = _dry(planned.plan), plans.to_json(planned.plan)
-        self._looked_at = Version(order.commit, order.profile_hash)
+        self._dry, self.latest_plan = _dry_run_condition(planned.plan), plans.to_json(planned.plan)
+        self._looked_at = SyncVersion(order.commit, order.profile_hash)
         await self._work.remember(trigger=metadata.trigger)
 
     # beside the steps
 
-    async def _look_around(self, view: View) -> float:
+    async def _look_around(self, view: AgentInputs) -> float:
         """Drift and first boot, where it is time; how long until it is again."""
         metadata = view.metadata
         waits = [view.period_seconds]
         if self._retries.failure is not None:
-            waits.append(_LOOK_SECONDS)
+            waits.append(_CHECK_SECONDS)
         if metadata is None or view.selection is None or self._is_stopped(view):
             return min(waits)
         if self._work.memory.boots:
-            waits.append(_LOOK_SECONDS)
+            waits.append(_CHECK_SECONDS)
             await self._after_boot(view, metadata)
         due = self._drift.due_seconds(metadata.policy)
         if due == 0.0:
@@ -269,7 +318,7 @@ class AgentLoop:
             self._wake.set()
         return min([*waits, *([due] if due is not None else [])])
 
-    async def _after_boot(self, view: View, metadata: Metadata) -> None:
+    async def _after_boot(self, view: AgentInputs, metadata: AgentMetadata) -> None:
         if not self._gate.is_open:
             return
         state = await self._work.scanner(metadata.access).state()
@@ -280,10 +329,10 @@ class AgentLoop:
 
     # what is said
 
-    def _facts(self, view: View) -> Facts:
+    def _facts(self, view: AgentInputs) -> StepFacts:
         known, holding = self._work.memory, self._work.holding
         chosen, back = view.selection, known.rolled_back
-        return Facts(
+        return StepFacts(
             metadata=view.metadata,
             gateway=view.gateway,
             profile_hash=view.profile_hash,
@@ -293,38 +342,38 @@ class AgentLoop:
             owes_scan=not self._work.is_read,
             trigger=known.trigger,
             rollback=known.rollback,
-            rolled_back=Version(back.commit, back.profile_hash) if back is not None else None,
+            rolled_back=SyncVersion(back.commit, back.profile_hash) if back is not None else None,
             planned=self._looked_at,
             repairs=self._drift.repairs,
             may_delete=self._may_delete(view),
         )
 
-    def _may_delete(self, view: View) -> bool:
+    def _may_delete(self, view: AgentInputs) -> bool:
         """Whether a person has allowed to delete files that the last sync kept."""
         metadata, held = view.metadata, self._work.holding
         if metadata is None or metadata.source is None or held is None or not held.adopted:
             return False
-        allowed = orders.safety_of(metadata, view.pod, "").allowed
+        allowed = inputs.delete_safety(metadata, view.pod, "").allowed
         # Excluded files stay even then: once for each commit is enough.
         return allowed is not None and allowed.commit != self._work.memory.allowed
 
-    def _is_stopped(self, view: View) -> bool:
+    def _is_stopped(self, view: AgentInputs) -> bool:
         metadata, chosen = view.metadata, view.selection
         by_profile = chosen is not None and chosen.paused
         return metadata is not None and (metadata.paused or metadata.terminating or by_profile)
 
-    def _resting(self, step: Step) -> Condition:
+    def _resting(self, step: NextStep) -> GatewayCondition:
         if step.status == "DryRun":
             return self._dry
         is_repaired = step.reason == "Synced" and self._has_repaired
         reason = "DriftRemediated" if is_repaired else step.reason
         message = self._work.memory.kept_back if step.reason == "Synced" else step.message
-        return Condition(step.status, reason, message)
+        return GatewayCondition(step.status, reason, message)
 
     def _failed(self, error: WindlassError) -> float:
         has_data = self._work.holding is not None
-        found = gateway_reasons.trouble(error, has_data=has_data)
-        condition = Condition(
+        found = failure_reasons.failure_reason(error, has_data=has_data)
+        condition = GatewayCondition(
             found.status, found.reason, found.message, degraded=found.is_source and has_data
         )
         key = self._view.key if self._view is not None else ()
@@ -335,12 +384,12 @@ class AgentLoop:
                 "step failed", reason=found.reason, error=found.message, again_seconds=seconds
             )
         self._say(condition)
-        return min(seconds, _LOOK_SECONDS) if found.reason in _CREDENTIAL_REASONS else seconds
+        return min(seconds, _CHECK_SECONDS) if found.reason in _CREDENTIAL_REASONS else seconds
 
-    def _say(self, condition: Condition) -> None:
+    def _say(self, condition: GatewayCondition) -> None:
         view = self._view
         metadata = view.metadata if view is not None else None
-        known = Knowledge(
+        known = StatusFacts(
             gateway=view.gateway if view is not None else self._identity.pod_name,
             memory=self._work.memory,
             holding=self._work.holding,
@@ -349,21 +398,21 @@ class AgentLoop:
             system_name=view.system_name if view is not None else "",
         )
         self._reporter.say(
-            telling.text(self._identity, condition, known),
+            status.encode_report(self._identity, condition, known),
             is_progress=condition.status == "Syncing",
         )
 
     # the start of the gateway
 
-    async def start_state(self) -> Start:
+    async def start_state(self) -> StartFacts:
         """What the startup gate looks at."""
         view, work = self._view, self._work
         metadata = view.metadata if view is not None else None
-        access = metadata.access if metadata is not None else Access()
+        access = metadata.access if metadata is not None else GatewayEndpoint()
         state = await work.scanner(access).state()
-        facts = self._facts(view) if view is not None else Facts(None)
-        goal = next_step.wanted(facts)
-        return Start(
+        facts = self._facts(view) if view is not None else StepFacts(None)
+        goal = decisions.desired_version(facts)
+        return StartFacts(
             answers=state is not GatewayState.DOWN,
             is_whole=work.is_sound,
             holds=await self._holds(),
@@ -381,17 +430,17 @@ class AgentLoop:
             async with asyncio.timeout(seconds):
                 await self._news.wait()
 
-    async def _holds(self) -> Holdings:
+    async def _holds(self) -> VolumeContents:
         if self._work.holding is not None:
             return "tree"
-        return "files" if await startup.holds_files(self._places.data) else "nothing"
+        return "files" if await startup_gate.has_gateway_files(self._places.data) else "nothing"
 
 
-def _access(view: View) -> Access:
-    return view.metadata.access if view.metadata is not None else Access()
+def _gateway_access(view: AgentInputs) -> GatewayEndpoint:
+    return view.metadata.access if view.metadata is not None else GatewayEndpoint()
 
 
-def _dry(plan: Plan) -> Condition:
+def _dry_run_condition(plan: Plan) -> GatewayCondition:
     """What a dry run came to, in one sentence."""
     counts = plan.counts()
     paths = [op.path for op in plan.ops if op.op in ("put", "delete")]
@@ -399,4 +448,4 @@ def _dry(plan: Plan) -> Condition:
     text = f"would put {counts.get('put', 0)} and delete {counts.get('delete', 0)} files: {shown}"
     guards = "; ".join(guard.message for guard in plan.guards)
     text = f"{guards}; {text}" if guards else text
-    return Condition("DryRun", "", text, plan_digest=plan.digest)
+    return GatewayCondition("DryRun", "", text, plan_digest=plan.digest)

@@ -1,13 +1,13 @@
-"""The agent as a process of its own, beside one gateway.
+"""The agent process beside one gateway: `windlass agent`.
 
     agent ── probes (/startupz, /healthz), metrics, the newest plan on loopback
-      ├── loop         look, decide, do, say
+      ├── loop         read inputs, decide, run one step, report status
       ├── pod watch    labels and annotations
       ├── gate         until the gateway may start
-      └── cluster      metadata in, status out; away for as long as the API server is
+      └── cluster      metadata in, status out; offline for as long as the API server is
 
-SIGTERM ends what is before its commit point at once and gives the rest ten seconds; what
-is not done by then the journal resumes at the next start.
+SIGTERM ends what is before its commit point at once and gives the rest ten seconds; what is not
+done by then the journal resumes at the next start.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from windlass.base import memory
 from windlass.base.clock import Clock, SystemClock
 from windlass.base.errors import WindlassError
 from windlass.base.tasks import run_in_thread
-from windlass.gateways.agent import surroundings
-from windlass.gateways.agent.apply import Applier
-from windlass.gateways.agent.lock import Owner
+from windlass.gateways.agent import inputs
+from windlass.gateways.agent.inputs import AgentIdentity, AgentPaths
 from windlass.gateways.agent.loop import AgentLoop
-from windlass.gateways.agent.reporting import Reporter
-from windlass.gateways.agent.scans import Scanner
-from windlass.gateways.agent.startup import Gate
-from windlass.gateways.agent.surroundings import Identity, Places
-from windlass.gateways.agent.watching import MetadataWatch
-from windlass.gateways.agent.work import Work
-from windlass.gateways.decide.metadata import Access
+from windlass.gateways.agent.metadata_watch import MetadataWatch
+from windlass.gateways.agent.operations import GatewayOperations
+from windlass.gateways.agent.scanner import GatewayScanner
+from windlass.gateways.agent.startup_gate import StartupGate
+from windlass.gateways.agent.status import StatusWriter
+from windlass.gateways.volume.data_volume import DataVolume
+from windlass.gateways.volume.lock import LockOwner
+from windlass.gateways.wire.metadata import GatewayEndpoint
 from windlass.git import store_limits
 from windlass.git.commit_store import CommitStore
 from windlass.git.runner import Git
@@ -54,8 +54,8 @@ from windlass.telemetry.gateways import AgentMetrics
 from windlass.web import endpoints
 from windlass.web.server import Server
 
-END_SECONDS = 10.0
-_AGAIN_SECONDS = 5.0
+SHUTDOWN_SECONDS = 10.0
+_RETRY_SECONDS = 5.0
 
 _log: Any = structlog.get_logger(__name__)
 
@@ -64,8 +64,8 @@ _log: Any = structlog.get_logger(__name__)
 class AgentSettings:
     """How an agent runs; a port of 0 takes a free one."""
 
-    identity: Identity
-    places: Places
+    identity: AgentIdentity
+    places: AgentPaths
     store_bytes: int
     git: GitSettings
     kubeconfig: Path | None = None
@@ -82,7 +82,7 @@ class AgentProcess:
         self._clock = clock
         self._registry = CollectorRegistry()
         self._metrics = AgentMetrics(self._registry)
-        self._gate = Gate(clock)
+        self._gate = StartupGate(clock)
         self._stopping = asyncio.Event()
         self._loop: AgentLoop | None = None
 
@@ -100,21 +100,21 @@ class AgentProcess:
             finally:
                 await run_in_thread(applier.close)
 
-    async def _opened_volume(self) -> Applier | None:
+    async def _opened_volume(self) -> DataVolume | None:
         """The data directory, as soon as it is there; None when it is time to stop."""
         who = self._settings.identity
-        owner = Owner(who.pod_uid, who.pod_name, who.node)
+        owner = LockOwner(who.pod_uid, who.pod_name, who.node)
         while not self._stopping.is_set():
             try:
-                return await run_in_thread(Applier, self._settings.places.data, owner)
+                return await run_in_thread(DataVolume, self._settings.places.data, owner)
             except WindlassError as error:
                 _log.warning("data directory cannot be used", error=error.message)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_AGAIN_SECONDS):
+                async with asyncio.timeout(_RETRY_SECONDS):
                     await self._stopping.wait()
         return None
 
-    async def _work(self, applier: Applier) -> None:
+    async def _work(self, applier: DataVolume) -> None:
         settings, who = self._settings, self._settings.identity
         store = await run_in_thread(
             CommitStore.open,
@@ -124,8 +124,10 @@ class AgentProcess:
             # The kubelet evicts the whole pod when the volume is full; stay well below.
             cap_bytes=settings.store_bytes * 3 // 4,
         )
-        work = Work(applier, store, self._scanner, self._clock, self._metrics, pod_uid=who.pod_uid)
-        reporter = Reporter(who.namespace, who.pod_name, who.pod_uid)
+        work = GatewayOperations(
+            applier, store, self._scanner, self._clock, self._metrics, pod_uid=who.pod_uid
+        )
+        reporter = StatusWriter(who.namespace, who.pod_name, who.pod_uid)
         loop = AgentLoop(who, settings.places, work, reporter, self._gate, self._clock)
         self._loop = loop
         beside = [
@@ -148,14 +150,14 @@ class AgentProcess:
         await asyncio.wait({turning, stopping, *lasting}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         loop.stop()
-        await asyncio.wait({turning}, timeout=END_SECONDS)
+        await asyncio.wait({turning}, timeout=SHUTDOWN_SECONDS)
         if not turning.done():
-            _leave_now()
+            _exit_now()
         for task in (turning, *lasting):
             if task.done():
                 task.result()
 
-    async def _cluster(self, loop: AgentLoop, reporter: Reporter) -> None:
+    async def _cluster(self, loop: AgentLoop, reporter: StatusWriter) -> None:
         """Hear and speak; a configuration that is not there yet is waited for."""
         who = self._settings.identity
         while True:
@@ -165,20 +167,20 @@ class AgentProcess:
                 )
             except WindlassError as error:
                 _log.warning("no way to the API server", reason=error.reason, error=error.message)
-                await asyncio.sleep(_AGAIN_SECONDS)
+                await asyncio.sleep(_RETRY_SECONDS)
                 continue
             async with connection, asyncio.TaskGroup() as group:
                 watch = MetadataWatch(connection, who.namespace, who.cr_name, loop.told)
                 group.create_task(watch.run(), name="metadata")
                 group.create_task(reporter.run(connection), name="reporter")
 
-    def _scanner(self, access: Access) -> Scanner:
+    def _scanner(self, access: GatewayEndpoint) -> GatewayScanner:
         scheme = "https" if access.tls else "http"
         places = self._settings.places
-        return Scanner(
+        return GatewayScanner(
             f"{scheme}://127.0.0.1:{access.port}",
             places.api_key,
-            ca_file=surroundings.gateway_ca(places),
+            ca_file=inputs.gateway_ca(places),
             clock=self._clock,
         )
 
@@ -214,7 +216,7 @@ class AgentProcess:
         return Starlette(routes=[Route("/plan", newest, methods=["GET"])])
 
 
-def _leave_now() -> None:
+def _exit_now() -> None:
     """End although a thread is still past its commit point; the journal resumes it."""
     _log.warning("a sync is not done; it is resumed at the next start")
     sys.stderr.flush()

@@ -1,0 +1,129 @@
+"""The audit log: one line for every sync and rollback that came to its end.
+
+Records are built here and written when the gateway has read the files, or when it is known why it
+has not. A sync that a start had to finish gets its line from the journal. Text that others wrote
+(the author's name) is redacted and cut here already, because a record is stored for a while.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from msgspec import structs
+
+from windlass.base.clock import Clock
+from windlass.base.redaction import process
+from windlass.base.tasks import run_in_thread
+from windlass.gateways.agent import state
+from windlass.gateways.agent.decisions import SyncCause
+from windlass.gateways.agent.inputs import SyncRequest
+from windlass.gateways.agent.state import AppliedTree, AuditRecord
+from windlass.gateways.agent.sync import SyncResult
+from windlass.gateways.volume.journal import TransactionRecord
+from windlass.gateways.volume.transaction import ApplyResult
+from windlass.git.commit_store import CommitStore
+from windlass.git.errors import GitError
+
+NOT_SCANNED = "not scanned"
+NO_SCAN_NEEDED = "none needed"
+
+_MAX_AUTHOR_LENGTH = 128
+_MAX_LISTED = 20
+
+
+class AuditLog:
+    """The records of one gateway; `pod_uid` is empty where no pod works on it."""
+
+    def __init__(self, store: CommitStore, clock: Clock, pod_uid: str) -> None:
+        self._store = store
+        self._clock = clock
+        self._pod_uid = pod_uid
+
+    async def sync(
+        self,
+        order: SyncRequest,
+        done: SyncResult,
+        held: AppliedTree | None,
+        seconds: float,
+        occasion: SyncCause,
+    ) -> AuditRecord:
+        """The record of a sync; `held` is what is on the disk now."""
+        plan, applied = done.planned.plan, done.applied
+        warnings = (*plan.warnings, *done.planned.warnings, *applied.warnings)
+        record = AuditRecord(
+            action="sync",
+            time=self._clock.now(),
+            trigger=occasion,
+            gateway=plan.gateway,
+            ref=order.ref,
+            previous_commit=plan.from_commit,
+            added=done.planned.added,
+            modified=applied.put - done.planned.added,
+            deleted=applied.deleted,
+            plan_digest=plan.digest,
+            tx=applied.tx,
+            duration_ms=round(seconds * 1000),
+            warnings=warnings[:_MAX_LISTED],
+        )
+        return structs.replace(record, **await self._left(held))
+
+    async def rollback(
+        self, applied: ApplyResult | None, held: AppliedTree | None, undone: str
+    ) -> AuditRecord:
+        """The record of a rollback of commit `undone`.
+
+        Without `applied` a run that was killed had done it already.
+        """
+        record = AuditRecord(
+            action="rollback",
+            time=self._clock.now(),
+            trigger="manual",
+            previous_commit=undone,
+            modified=applied.put if applied is not None else 0,
+            deleted=applied.deleted if applied is not None else 0,
+            tx=applied.tx if applied is not None else "",
+        )
+        return structs.replace(record, **await self._left(held))
+
+    async def resumed(self, ended: TransactionRecord, held: AppliedTree | None) -> AuditRecord:
+        """The record of a sync that was cut off past its commit point, and ended by a start."""
+        puts = [step for step in ended.steps if step.op == "put"]
+        added = sum(step.was != "file" for step in puts)
+        record = AuditRecord(
+            action="sync",
+            time=self._clock.now(),
+            trigger="start",
+            previous_commit=ended.from_commit,
+            added=added,
+            modified=len(puts) - added,
+            deleted=sum(step.op == "delete" for step in ended.steps),
+            tx=ended.tx,
+        )
+        return structs.replace(record, **await self._left(held))
+
+    def say(self, record: AuditRecord | None, scan_result: str, reason: str = "") -> None:
+        """Say a record, if there is one; `reason` is why the gateway has not read the files."""
+        if record is not None:
+            state.write_audit_record(
+                record, scan_result, pod_uid=self._pod_uid, result=reason or "Synced"
+            )
+
+    async def _left(self, held: AppliedTree | None) -> dict[str, Any]:
+        """What is on the disk now, and whose it is."""
+        if held is None:
+            return {}
+        return {
+            "commit": held.version.commit,
+            "commit_author": await self._author(held.version.commit),
+            "profile_hash": held.version.profile_hash,
+            "tree_digest": held.tree_digest,
+            "projects": held.projects[:_MAX_LISTED],
+        }
+
+    async def _author(self, commit: str) -> str:
+        """Who wrote a commit; the files count, so a store that has lost it is no fault."""
+        with contextlib.suppress(GitError):
+            name = await run_in_thread(self._store.author_of, commit)
+            return process.clean(name, limit=_MAX_AUTHOR_LENGTH)
+        return ""

@@ -1,0 +1,257 @@
+"""Builds the new contents of one sync, one after the other.
+
+A blob is read, checked, rendered, checked again and staged before the next one is read, so memory
+does not grow with the repository. Large plain copies are streamed in pieces and are never in memory
+as a whole: a `ContentPipe` hands them from one thread to another, and the writer waits for the
+reader. Either side may break off; the other one then ends too. Where the disk is known to hold a
+file already, its content is hashed first and staged only if it differs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from windlass.base.tasks import run_in_thread
+from windlass.gateways.agent.interrupt import Interrupt
+from windlass.gateways.render import content_checks, file_renderer
+from windlass.gateways.render.file_renderer import RenderRecipe, RenderResult
+from windlass.gateways.tree import file_policy
+from windlass.gateways.tree.changes import Changes, RenderedDigest
+from windlass.gateways.tree.file_policy import Caps
+from windlass.gateways.tree.layout import Layout, LayoutFile
+from windlass.gateways.tree.path_rules import SyncRefused
+from windlass.git.commit_store import CommitStore
+
+_MAX_PIECES = 8
+_CHECK_SECONDS = 0.2
+
+
+class PipeBroken(Exception):
+    """The other side has given up."""
+
+
+class ContentPipe:
+    """One content on its way."""
+
+    def __init__(self) -> None:
+        self._pieces: queue.Queue[bytes | None] = queue.Queue(_MAX_PIECES)
+        self._broken = threading.Event()
+
+    def put(self, piece: bytes) -> None:
+        """Hand over a piece; waits while the reader is behind."""
+        self._put(piece)
+
+    def end(self) -> None:
+        """No piece follows."""
+        self._put(None)
+
+    def break_off(self) -> None:
+        """Let the other side end with an error."""
+        self._broken.set()
+
+    def pieces(self) -> Iterator[bytes]:
+        """All pieces, in order."""
+        while True:
+            try:
+                piece = self._pieces.get(timeout=_CHECK_SECONDS)
+            except queue.Empty:
+                self._check()
+                continue
+            if piece is None:
+                return
+            yield piece
+
+    def _put(self, piece: bytes | None) -> None:
+        while True:
+            self._check()
+            try:
+                self._pieces.put(piece, timeout=_CHECK_SECONDS)
+            except queue.Full:
+                continue
+            return
+
+    def _check(self) -> None:
+        if self._broken.is_set():
+            raise PipeBroken
+
+
+T = TypeVar("T")
+
+
+class HashedContent(Protocol):
+    """What is known of a content once it has gone by."""
+
+    @property
+    def sha256(self) -> str: ...
+
+    @property
+    def size(self) -> int: ...
+
+
+class ContentSink(Protocol):
+    """Where new contents go; they come once, whole or in pieces."""
+
+    def stage(self, path: str, content: bytes | Iterable[bytes]) -> HashedContent: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardedContent:
+    """A content that went by and was not kept."""
+
+    sha256: str
+    size: int
+
+
+class DiscardingSink:
+    """A sink that keeps nothing: for plans that are only looked at."""
+
+    def stage(self, path: str, content: bytes | Iterable[bytes]) -> DiscardedContent:
+        del path
+        digest, size = hashlib.sha256(), 0
+        for part in (content,) if isinstance(content, bytes) else content:
+            digest.update(part)
+            size += len(part)
+        return DiscardedContent(digest.hexdigest(), size)
+
+
+class ContentBuilder:
+    """The contents of one sync; `rendered` fills with what was made."""
+
+    def __init__(
+        self,
+        store: CommitStore,
+        layout: Layout,
+        sink: ContentSink,
+        caps: Caps,
+        interrupt: Interrupt,
+    ) -> None:
+        self._store = store
+        self._layout = layout
+        self._sink = sink
+        self._scales = DiscardingSink()
+        self._caps = caps
+        self._interrupt = interrupt
+        self.rendered: dict[str, RenderedDigest] = {}
+
+    async def make(self, changes: Changes) -> None:
+        """Make all of `changes.render` that is not made yet."""
+        due = [self._layout.files[path] for path in changes.render if path not in self.rendered]
+        if not due:
+            return
+        await self._interrupt.around(self._store.need(wanted.blob for wanted in due))
+        whole, in_pieces = await run_in_thread(self._sorted, due, changes)
+        await run_in_thread(self._make_whole, whole, changes)
+        for wanted in in_pieces:
+            self._interrupt.check()
+            self.rendered[wanted.path] = await self._poured(wanted, changes)
+
+    def _sorted(
+        self, due: Sequence[LayoutFile], changes: Changes
+    ) -> tuple[list[LayoutFile], list[LayoutFile]]:
+        """Those to read as a whole and those to pass on in pieces, after a look at all sizes."""
+        sizes = {wanted.path: self._store.size(wanted.blob) for wanted in due}
+        kept = {path: entry.size for path, entry in changes.kept.items()}
+        file_policy.check_sizes(kept | sizes, self._caps)
+        large = [wanted for wanted in due if self._goes_in_pieces(wanted, changes)]
+        names = {wanted.path for wanted in large}
+        return [wanted for wanted in due if wanted.path not in names], large
+
+    def _goes_in_pieces(self, wanted: LayoutFile, changes: Changes) -> bool:
+        recipe, _ = changes.recipe(wanted)
+        copies = recipe is None or recipe.for_path(wanted.path).copies
+        is_json = wanted.path.endswith(".json")
+        return copies and not is_json and self._store.is_large(wanted.blob)
+
+    def _make_whole(self, due: Sequence[LayoutFile], changes: Changes) -> None:
+        for wanted in due:
+            self._interrupt.check()
+            content = self._store.read(wanted.blob)
+            file_policy.check_content(wanted.path, content)
+            recipe, _ = changes.recipe(wanted)
+            made = file_renderer.render_file(content, wanted.path, recipe or RenderRecipe())
+            about = content_checks.content_facts(
+                wanted.path, made.content, _check_rendered(wanted.path, made)
+            )
+            weight = self._handed_on(wanted.path, made.content, changes)
+            self.rendered[wanted.path] = RenderedDigest(
+                weight.sha256, weight.size, made.transforms, made.system_names > 0, about
+            )
+
+    def _handed_on(self, path: str, content: bytes, changes: Changes) -> HashedContent:
+        there = _sha256_on_disk(path, changes)
+        if there is not None:
+            weighed = self._scales.stage(path, content)
+            if weighed.sha256 == there:
+                return weighed
+        return self._sink.stage(path, content)
+
+    async def _poured(self, wanted: LayoutFile, changes: Changes) -> RenderedDigest:
+        there = _sha256_on_disk(wanted.path, changes)
+        if there is not None:
+            weighed = await self._through(wanted, self._scales)
+            if weighed.sha256 == there:
+                return RenderedDigest(weighed.sha256, weighed.size)
+        staged = await self._through(wanted, self._sink)
+        return RenderedDigest(staged.sha256, staged.size)
+
+    async def _through(self, wanted: LayoutFile, sink: ContentSink) -> HashedContent:
+        def consume(pieces: Iterator[bytes]) -> HashedContent:
+            return sink.stage(wanted.path, _check_pieces(wanted.path, pieces))
+
+        return await stream_blob(self._store, wanted.blob, consume)
+
+
+async def stream_blob(store: CommitStore, blob: str, consume: Callable[[Iterator[bytes]], T]) -> T:
+    """What `consume` makes of the pieces of a blob; it counts only if the blob was sound."""
+    pipe = ContentPipe()
+    consuming = asyncio.ensure_future(asyncio.to_thread(_consume, pipe, consume))
+    try:
+        await store.stream(blob, pipe.put)
+        await asyncio.to_thread(pipe.end)
+    except PipeBroken:
+        # The reader's own error says more, and is raised below.
+        await asyncio.wait({consuming})
+    except BaseException:
+        pipe.break_off()
+        await asyncio.wait({consuming})
+        consuming.exception()
+        raise
+    return await consuming
+
+
+def _consume(pipe: ContentPipe, consume: Callable[[Iterator[bytes]], T]) -> T:
+    try:
+        return consume(pipe.pieces())
+    finally:
+        pipe.break_off()
+
+
+def _check_rendered(path: str, made: RenderResult) -> tuple[str, ...]:
+    """What is doubtful about one content; `Refused` where it must not reach a gateway."""
+    found = content_checks.check_content(path, made.content)
+    for finding in found:
+        if finding.level == "error":
+            raise SyncRefused(finding.reason, path, str(finding))
+    return (*made.warnings, *map(str, found))
+
+
+def _check_pieces(path: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    is_first = True
+    for piece in pieces:
+        if is_first:
+            file_policy.check_content(path, piece)
+            is_first = False
+        yield piece
+
+
+def _sha256_on_disk(path: str, changes: Changes) -> str | None:
+    """The digest of the file that is there, where the new content may turn out to be equal."""
+    if changes.causes.get(path) == "content":
+        return None
+    return changes.compared.live_sha256(path)

@@ -1,0 +1,132 @@
+"""Maps a failure to one of the fixed gateway reasons, and to the time of the next try.
+
+| what went wrong | status | reason | retry |
+|---|---|---|---|
+| Git cannot be reached, nothing is on the disk | Pending | WaitingForGit | see below |
+| Git cannot be reached, an older tree is there | Error, degraded | SourceUnavailable | see below |
+| waiting for a Secret, for the volume | Pending or Error | as in the error | as in the error |
+| a person has to act | Error | as in the error | in 5 minutes, or with the next change |
+| anything else | Error | as in the error, else Internal | with backoff |
+
+Git causes that only a person can fix are retried every 5 minutes, others with backoff. A reason
+that is not on the list becomes Internal, with its own word in front of the message: no consumer
+would understand it.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from windlass.base.errors import Stalled, Waiting, WindlassError
+from windlass.git.errors import GitError, InsecureTransport, SecretMalformed
+from windlass.git.format import failures
+
+HUMAN_RETRY_SECONDS = 300.0
+
+PENDING_REASONS = frozenset(
+    {
+        "Planning",
+        "Staging",
+        "Applying",
+        "Scanning",
+        "Retrying",
+        "WaitingForGit",
+        "WaitingForController",
+        "WaitingForCredential",
+        "PausedWithoutData",
+        "HeldByRollout",
+        "HoldingForMaster",
+        "ConflictPending",
+        "WaitingForDesigner",
+    }
+)
+ERROR_REASONS = frozenset(
+    {
+        "SourceMissing",
+        "NoRouting",
+        "MappingTypeMismatch",
+        "ScriptsProjectUnknown",
+        "ModulesPathUnavailable",
+        "TemplateError",
+        "ConfigSyntaxError",
+        "UnsafePath",
+        "LfsPointer",
+        "TooLarge",
+        "MassDeleteGuard",
+        "DuplicateSystemName",
+        "VolumeLocked",
+        "VolumeReadOnly",
+        "DiskFull",
+        "SnapshotFailed",
+        "DesignerSessionActive",
+        "GatewayUnreachable",
+        "ScanUnauthorized",
+        "ScanUnsupported",
+        "ScanFailed",
+        "ScanIncomplete",
+        "RolledBack",
+        "SourceVolumeMissing",
+        "AgentNotRunning",
+        "SourceUnavailable",
+        "Internal",
+    }
+)
+
+# Routing that cannot be used is no routing; the message says which part of it.
+_RENAMED = {"ProfilesInvalid": "NoRouting"}
+
+
+@dataclass(frozen=True, slots=True)
+class FailureReason:
+    """What an agent says about a failure; `after` is None where backoff decides."""
+
+    status: Literal["Pending", "Error"]
+    reason: str
+    message: str
+    after: float | None = None
+    is_source: bool = False
+
+
+def failure_reason(error: WindlassError, *, has_data: bool) -> FailureReason:
+    """A failure in the words of the table above."""
+    if isinstance(error, GitError | InsecureTransport | SecretMalformed):
+        return _source_failure(error, has_data=has_data)
+    reason = _RENAMED.get(error.reason, error.reason)
+    message = error.message if reason == error.reason else f"{error.reason}: {error.message}"
+    after = _retry_after(error)
+    if reason in PENDING_REASONS:
+        return FailureReason("Pending", reason, message, after)
+    if reason in ERROR_REASONS:
+        return FailureReason("Error", reason, message, after)
+    return FailureReason("Error", "Internal", f"{error.reason}: {error.message}", after)
+
+
+def git_cause(error: WindlassError) -> str:
+    """Why Git could not be read, as one of the causes that users see (GRF-8)."""
+    found = failures.describe_cause(error.reason, error.message)
+    # An agent asks for ids; a name that is gone is an id that cannot be had.
+    return "CommitUnreachable" if found == "RefNotFound" else found
+
+
+def _source_failure(error: WindlassError, *, has_data: bool) -> FailureReason:
+    found = git_cause(error)
+    message = f"{found}: {error.message}{failures.remedy(found)}"
+    if found == "DiskFull":
+        return FailureReason("Error", "DiskFull", error.message)
+    if found == "TooLarge":
+        return FailureReason("Error", "TooLarge", error.message, HUMAN_RETRY_SECONDS)
+    after = HUMAN_RETRY_SECONDS if found in failures.NEEDS_A_PERSON else None
+    if has_data:
+        return FailureReason("Error", "SourceUnavailable", message, after, is_source=True)
+    return FailureReason("Pending", "WaitingForGit", message, after, is_source=True)
+
+
+def _retry_after(error: WindlassError) -> float | None:
+    if isinstance(error, Waiting):
+        return error.after
+    if isinstance(error, Stalled):
+        return error.after if error.after is not None else HUMAN_RETRY_SECONDS
+    return None

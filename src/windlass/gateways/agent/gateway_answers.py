@@ -1,0 +1,260 @@
+"""Decides what the gateway's answers mean: to a scan request, and on its open status pages.
+
+Rules of the POST:
+
+| Answer | Result | Reason |
+|---|---|---|
+| 2xx | accepted | |
+| no connection, or it broke | again | GatewayUnreachable |
+| no answer in time, 5xx | again | ScanFailed |
+| certificate not of the given authority | failed | GatewayUnreachable |
+| 401, 403 | failed | ScanUnauthorized |
+| 404 | failed | ScanUnsupported |
+| anything else | failed | ScanFailed |
+
+"Again" is safe although the first request may have arrived: scans are idempotent. When no try is
+left, its reason stands. Rules of the GET that follows: a gateway that does not answer, answers 5xx
+or says that it scans is asked again; a scan is verified once the gateway is idle with a newer
+timestamp than before the POST; what cannot be judged counts as done, but unverified.
+
+`/system/gwinfo` is a line of `name=value` pairs; while the gateway starts it answers 503. A gateway
+that waits for commissioning may call itself RUNNING there, so `/StatusPing` is checked too: a
+gateway counts as up only when neither mentions it.
+
+| gwinfo | StatusPing | State |
+|---|---|---|
+| no answer | | Down |
+| not 200, or another ContextStatus | | Starting |
+| ContextStatus names commissioning | | Commissioning |
+| RUNNING | names commissioning | Commissioning |
+| RUNNING | anything else | Running |
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import Any
+
+import msgspec
+
+NEVER_SCANNED = 0
+
+
+class RequestFault(StrEnum):
+    """Why there is no answer."""
+
+    UNREACHABLE = "unreachable"
+    UNTRUSTED = "untrusted"
+    TIMEOUT = "timeout"
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayAnswer:
+    """What came back; `detail` is clean text about a fault, or where a redirect leads."""
+
+    status: int = 0
+    body: bytes = b""
+    fault: RequestFault | None = None
+    detail: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def silent(self) -> bool:
+        """Whether the gateway said nothing that could be judged, and may do so later."""
+        return self.fault is not None or self.status >= 500
+
+
+class PostResult(Enum):
+    """What follows a POST."""
+
+    ACCEPTED = "accepted"
+    AGAIN = "again"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class PostVerdict:
+    """What follows, and why where the scan was not accepted."""
+
+    step: PostResult
+    reason: str = ""
+    message: str = ""
+
+
+class ScanCompletion(Enum):
+    """What a GET says about an accepted scan."""
+
+    VERIFIED = "verified"
+    UNVERIFIED = "unverified"
+    RUNNING = "running"
+
+
+@dataclass(frozen=True, slots=True)
+class ScanStatus:
+    """The members of a scan status that could be read."""
+
+    active: bool | None = None
+    timestamp: int | None = None
+
+
+_UNAUTHORIZED = (
+    "the gateway does not know the API token (401): its name or secret in gateway.apiKeySecretRef "
+    "is wrong, or the gateway has no api-token resource of that name"
+)
+_MAYBE_NEEDS_TLS = "; or the token demands a secure channel while gateway.tls is false"
+_FORBIDDEN = (
+    "the API token lacks write permission (403): grant its security level write access in the "
+    "gateway's security properties; usual right after commissioning reset the permissions"
+)
+_UNSUPPORTED = (
+    "the gateway has no scan API (404): Ignition 8.3 or newer has it; for older ones set "
+    "ignition.scan.mode to Off, or to BestEffort to go on without a scan"
+)
+_UNTRUSTED = (
+    "the gateway's certificate was not issued by the authority in gateway.caSecretRef; correct "
+    "that Secret, or remove the reference: the connection never leaves the pod"
+)
+
+
+def judge_post(answer: GatewayAnswer, *, tls: bool) -> PostVerdict:
+    """What follows the answer to a POST."""
+    if answer.ok:
+        return PostVerdict(PostResult.ACCEPTED)
+    if answer.fault is not None:
+        return _judge_fault(answer)
+    if answer.status in {401, 403}:
+        return PostVerdict(
+            PostResult.FAILED, "ScanUnauthorized", _unauthorized_message(answer.status, tls=tls)
+        )
+    if answer.status == 404:
+        return PostVerdict(PostResult.FAILED, "ScanUnsupported", _UNSUPPORTED)
+    if answer.status >= 500:
+        return PostVerdict(PostResult.AGAIN, "ScanFailed", f"the gateway answered {answer.status}")
+    return PostVerdict(PostResult.FAILED, "ScanFailed", _unexpected_message(answer))
+
+
+def _judge_fault(answer: GatewayAnswer) -> PostVerdict:
+    if answer.fault is RequestFault.UNTRUSTED:
+        return PostVerdict(PostResult.FAILED, "GatewayUnreachable", _UNTRUSTED)
+    if answer.fault is RequestFault.TIMEOUT:
+        return PostVerdict(
+            PostResult.AGAIN, "ScanFailed", "no answer within ignition.scan.requestTimeout"
+        )
+    message = f"the gateway does not answer: {answer.detail or 'the connection failed'}"
+    return PostVerdict(PostResult.AGAIN, "GatewayUnreachable", message)
+
+
+def _unauthorized_message(status: int, *, tls: bool) -> str:
+    if status == 403:
+        return _FORBIDDEN
+    return _UNAUTHORIZED if tls else _UNAUTHORIZED + _MAYBE_NEEDS_TLS
+
+
+def _unexpected_message(answer: GatewayAnswer) -> str:
+    if 300 <= answer.status < 400:
+        target = f" to {answer.detail}" if answer.detail else ""
+        return (
+            f"the gateway redirects{target} ({answer.status}), and a token is never sent after "
+            "a redirect; set gateway.port and gateway.tls to where it leads"
+        )
+    return f"the gateway refused the scan ({answer.status})"
+
+
+def parse_scan_status(body: bytes) -> ScanStatus:
+    """The readable members of a scan status; `scanning` is what some versions say."""
+    try:
+        status: Any = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return ScanStatus()
+    if not isinstance(status, dict):
+        return ScanStatus()
+    flags = (status.get(name) for name in ("scanActive", "scanning"))
+    active = next((flag for flag in flags if isinstance(flag, bool)), None)
+    stamp = status.get("lastScanTimestamp")
+    known = isinstance(stamp, int) and not isinstance(stamp, bool)
+    return ScanStatus(active, stamp if known else None)
+
+
+def is_scanning(answer: GatewayAnswer) -> bool:
+    """Whether the gateway says that a scan runs now."""
+    return answer.ok and parse_scan_status(answer.body).active is True
+
+
+def scan_baseline(answer: GatewayAnswer) -> int | None:
+    """The timestamp to be exceeded; None where the gateway does not tell."""
+    if not answer.ok:
+        return None
+    seen = parse_scan_status(answer.body)
+    if seen.timestamp is None and seen.active is not None:
+        return NEVER_SCANNED
+    return seen.timestamp
+
+
+def scan_completion(before: int | None, answer: GatewayAnswer) -> ScanCompletion:
+    """What a GET after the POST says, given the baseline."""
+    if answer.silent:
+        return ScanCompletion.RUNNING
+    seen = parse_scan_status(answer.body) if answer.ok else ScanStatus()
+    if seen.active:
+        return ScanCompletion.RUNNING
+    if seen.active is None or seen.timestamp is None or before is None:
+        return ScanCompletion.UNVERIFIED
+    return ScanCompletion.VERIFIED if seen.timestamp > before else ScanCompletion.RUNNING
+
+
+def incomplete_message(last: GatewayAnswer, seconds: float) -> str:
+    """Why an accepted scan is not known to be done."""
+    if last.silent:
+        what = f"answered {last.status}" if last.status else "did not answer any more"
+        return f"accepted, but then the gateway {what}; waited {seconds:g} s"
+    return (
+        f"accepted, but not complete after {seconds:g} s; a large gateway may need a longer "
+        "ignition.scan.completionTimeout"
+    )
+
+
+def other_port_hint(port: int, *, tls: bool) -> str:
+    """The fix for a gateway that answers on another port than the configured one."""
+    return f"; port {port} answers {'with' if tls else 'without'} TLS: set gateway.port to " + (
+        f"{port} and gateway.tls to {'true' if tls else 'false'}"
+    )
+
+
+class GatewayState(StrEnum):
+    """What the gateway beside the agent is doing."""
+
+    DOWN = "Down"
+    STARTING = "Starting"
+    COMMISSIONING = "Commissioning"
+    RUNNING = "Running"
+
+
+def parse_gwinfo(gwinfo: bytes) -> dict[str, str]:
+    """The pairs of a gwinfo line; what is no pair is left out."""
+    parts = gwinfo.decode("utf-8", "replace").strip().split(";")
+    pairs = (part.partition("=") for part in parts)
+    return {name.strip(): value.strip() for name, found, value in pairs if found}
+
+
+def gateway_state(gwinfo: GatewayAnswer, ping: GatewayAnswer | None = None) -> GatewayState:
+    """The state both pages tell; without `ping` the first one alone is believed."""
+    if gwinfo.fault is not None:
+        return GatewayState.DOWN
+    context = parse_gwinfo(gwinfo.body).get("ContextStatus", "") if gwinfo.ok else ""
+    if _mentions_commissioning(context):
+        return GatewayState.COMMISSIONING
+    if context != "RUNNING":
+        return GatewayState.STARTING
+    if ping is not None and _mentions_commissioning(ping.body.decode("utf-8", "replace")):
+        return GatewayState.COMMISSIONING
+    return GatewayState.RUNNING
+
+
+def _mentions_commissioning(text: str) -> bool:
+    return "COMMISSIONING" in text.upper()

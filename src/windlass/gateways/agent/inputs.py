@@ -1,0 +1,298 @@
+"""The inputs of one agent turn: metadata, pod, mounted Secrets, and the resulting sync request.
+
+Pod metadata and Secrets are mounted files that may change or be missing at any moment, so they are
+read again for every use. Values of Secrets are in no error and in no log.
+
+A `SyncRequest` is one commit for one gateway under one routing. It holds everything that a plan
+depends on apart from the disk, so equal requests over equal disks give equal plans, whoever made
+them: an agent, or a person on the command line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from windlass.base.errors import Waiting
+from windlass.gateways.tree import gateway_pod, selection
+from windlass.gateways.tree.deletes import DeleteAllowance, DeleteSafety
+from windlass.gateways.tree.file_policy import Caps
+from windlass.gateways.tree.gateway_pod import GatewayPod
+from windlass.gateways.tree.globs import GlobSet
+from windlass.gateways.tree.path_rules import SyncRefused
+from windlass.gateways.tree.plan import PlanTarget
+from windlass.gateways.tree.selection import GatewaySelection, SourceRevision
+from windlass.gateways.wire import routing as routings
+from windlass.gateways.wire.metadata import AgentMetadata, AuthType, CommitSource, SyncPolicy
+from windlass.gateways.wire.routing import Routing
+from windlass.git import credentials
+from windlass.git.commit_store import RemoteSource
+from windlass.git.credentials import ANONYMOUS, SSH_KEYS, Credentials
+from windlass.git.errors import GitError, SecretMalformed
+from windlass.git.format.remote import Remote, RemoteRefused
+
+_MAX_FILE_BYTES = 1024 * 1024
+_RETRY_SECONDS = 15.0
+_TOKEN_KEYS = ("token", "bearerToken", "password")
+_TRUST_KEYS = ("known_hosts", "ca.crt")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentIdentity:
+    """Who this agent is."""
+
+    pod_name: str
+    pod_uid: str
+    namespace: str
+    cr_name: str
+    node: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentPaths:
+    """Where the files around an agent lie."""
+
+    data: Path
+    store: Path
+    pod_info: Path
+    api_key: Path
+    git_auth: Path
+    git_ca: Path
+    gateway_ca: Path
+
+
+def read_pod(identity: AgentIdentity, places: AgentPaths) -> GatewayPod:
+    """The pod as the kubelet tells it now."""
+    return GatewayPod(
+        identity.pod_name,
+        identity.namespace,
+        gateway_pod.parse_downward_file(_read_text(places.pod_info / "annotations")),
+        gateway_pod.parse_downward_file(_read_text(places.pod_info / "labels")),
+    )
+
+
+def read_api_token_name(places: AgentPaths) -> str:
+    """The name in the key we scan with; empty while there is none."""
+    name, colon, _ = _read_text(places.api_key).strip().partition(":")
+    return name if colon else ""
+
+
+def gateway_ca(places: AgentPaths) -> Path | None:
+    """The authority of the gateway's certificate, where one was given."""
+    return places.gateway_ca if places.gateway_ca.is_file() else None
+
+
+def read_git_credentials(
+    places: AgentPaths, source: CommitSource, *, verifies_host_keys: bool
+) -> Credentials:
+    """What proves to the repository who we are; Waiting while the Secret is not there."""
+    found = ANONYMOUS
+    if source.auth_type != "none":
+        found = _parse_credentials(_read_secret(places.git_auth), source.auth_type)
+    authority = _read_secret(places.git_ca).get("ca.crt", b"")
+    if authority.strip():
+        found = replace(found, ca=authority)
+    return replace(found, host_key_verification=verifies_host_keys)
+
+
+def _parse_credentials(data: dict[str, bytes], auth_type: AuthType) -> Credentials:
+    wanted = SSH_KEYS if auth_type == "ssh" else _TOKEN_KEYS
+    key = next((name for name in wanted if data.get(name, b"").strip()), None)
+    if key is None:
+        shown = ", ".join(sorted(data)) or "nothing"
+        raise Waiting(
+            "WaitingForCredential",
+            f"the Git Secret holds none of the keys {', '.join(wanted)} (found: {shown}); "
+            "create the Secret that git.auth names",
+            after=_RETRY_SECONDS,
+        )
+    if auth_type == "ssh":
+        kept = {
+            SSH_KEYS[0]: data[key],
+            **_pick_keys(data, "ssh-password", "password", *_TRUST_KEYS),
+        }
+    elif key == "bearerToken":
+        kept = {key: data[key], **_pick_keys(data, *_TRUST_KEYS)}
+    else:
+        kept = {"token": data[key], **_pick_keys(data, "username", *_TRUST_KEYS)}
+    try:
+        return credentials.from_secret(kept)
+    except SecretMalformed as error:
+        raise Waiting("WaitingForCredential", error.message, after=_RETRY_SECONDS) from error
+
+
+def _pick_keys(data: dict[str, bytes], *names: str) -> dict[str, bytes]:
+    return {name: data[name] for name in names if name in data}
+
+
+def _read_secret(folder: Path) -> dict[str, bytes]:
+    """The keys of a mounted Secret; those of the kubelet's own names begin with dots."""
+    try:
+        names = [path for path in folder.iterdir() if not path.name.startswith("..")]
+    except OSError:
+        return {}
+    return {path.name: _read_bytes(path) for path in names if path.is_file()}
+
+
+def _read_text(path: Path) -> str:
+    return _read_bytes(path).decode("utf-8", "replace")
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_MAX_FILE_BYTES)
+    except OSError:
+        return b""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRequest:
+    """One commit for one gateway; `ref` is the name that led to the commit."""
+
+    source: RemoteSource
+    commit: str
+    ref: str
+    routing: Routing
+    routing_hash: str
+    pod: GatewayPod
+    cr_name: str
+    safety: DeleteSafety = field(default_factory=DeleteSafety)
+    caps: Caps = field(default_factory=Caps)
+
+    @property
+    def profile_hash(self) -> str:
+        return pod_profile_hash(self.routing_hash, self.pod)
+
+    def target(self, gateway: str) -> PlanTarget:
+        """What a plan for this order says it is for."""
+        return PlanTarget(gateway, self.commit, self.profile_hash, self.routing_hash)
+
+
+def pod_profile_hash(routing_hash: str, pod: GatewayPod) -> str:
+    """The name of a pod's routing (2.8)."""
+    return routings.hash_profile(routing_hash, pod.annotations, pod.labels)
+
+
+def caps_from_policy(policy: SyncPolicy) -> Caps:
+    """How much one gateway's plan may hold."""
+    return Caps(policy.max_files, policy.max_file_bytes, policy.max_total_bytes)
+
+
+def delete_safety(metadata: AgentMetadata, pod: GatewayPod, api_token: str) -> DeleteSafety:
+    """What may be deleted; a word on the pod counts for its gateway like one on the CR."""
+    commit = metadata.source.commit if metadata.source is not None else ""
+    said = (metadata.overrides.mass_delete, pod.said("allow-mass-delete") or "")
+    allowed = bool(commit) and commit in said
+    return DeleteSafety(
+        delete_policy=metadata.policy.delete_policy,
+        max_deletes=metadata.policy.max_deletes,
+        max_delete_percent=metadata.policy.max_delete_percent,
+        api_token=api_token,
+        allowed=DeleteAllowance(commit, metadata.routing_hash) if allowed else None,
+    )
+
+
+_DEFAULT_PERIOD_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class AgentInputs:
+    """What was told, and the pod; `selection` is None where the pod has no routing."""
+
+    metadata: AgentMetadata | None
+    pod: GatewayPod
+    gateway: str
+    selection: GatewaySelection | None = None
+    profile_hash: str = ""
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal as long as a failure would fail again."""
+        return sync_relevant(self.metadata), dict(self.pod.annotations), dict(self.pod.labels)
+
+    @property
+    def excludes(self) -> GlobSet:
+        return GlobSet(self.selection.excludes if self.selection is not None else ())
+
+    @property
+    def period_seconds(self) -> float:
+        """How often everything is looked at again, without any event."""
+        if self.selection is None:
+            return _DEFAULT_PERIOD_SECONDS
+        return float(self.selection.sync_period_seconds)
+
+    @property
+    def system_name(self) -> str:
+        return (self.selection.system_name or "") if self.selection is not None else ""
+
+
+def sync_relevant(metadata: AgentMetadata | None) -> AgentMetadata | None:
+    """What was told, without what no sync depends on."""
+    if metadata is None:
+        return None
+    return dataclasses.replace(metadata, status_objects={}, operator_version="", jitter_ms=0)
+
+
+def read_inputs(
+    metadata: AgentMetadata | None, identity: AgentIdentity, places: AgentPaths
+) -> AgentInputs:
+    """The view of this moment; reads files."""
+    pod = read_pod(identity, places)
+    name = _gateway_name(pod)
+    if metadata is None:
+        return AgentInputs(None, pod, name)
+    hashed = pod_profile_hash(metadata.routing_hash, pod)
+    return AgentInputs(
+        metadata, pod, name, _select_or_none(metadata, pod, identity.cr_name), hashed
+    )
+
+
+def build_request(view: AgentInputs, identity: AgentIdentity, places: AgentPaths) -> SyncRequest:
+    """The order that brings about what was told; reads files."""
+    metadata = view.metadata
+    assert metadata is not None
+    assert metadata.source is not None
+    source = metadata.source
+    try:
+        remote = Remote.parse(source.git_url)
+    except RemoteRefused as error:
+        raise GitError("NotFound", f"the repository's address: {error}") from error
+    credentials = read_git_credentials(
+        places, source, verifies_host_keys=metadata.policy.verify_host_keys
+    )
+    return SyncRequest(
+        source=RemoteSource(remote, credentials),
+        commit=source.commit,
+        ref=source.ref,
+        routing=metadata.routing,
+        routing_hash=metadata.routing_hash,
+        pod=view.pod,
+        cr_name=identity.cr_name,
+        safety=delete_safety(metadata, view.pod, read_api_token_name(places)),
+        caps=caps_from_policy(metadata.policy),
+    )
+
+
+def _gateway_name(pod: GatewayPod) -> str:
+    try:
+        return gateway_pod.name(pod)
+    except SyncRefused:
+        return pod.name
+
+
+def _select_or_none(
+    metadata: AgentMetadata, pod: GatewayPod, cr_name: str
+) -> GatewaySelection | None:
+    """Without a routing a sync says why; here it is enough that there is none."""
+    source = metadata.source
+    revision = (
+        SourceRevision(source.commit, source.ref, 0)
+        if source is not None
+        else SourceRevision("", "", 0)
+    )
+    try:
+        return selection.select(metadata.routing, pod, revision, cr_name=cr_name)
+    except SyncRefused:
+        return None

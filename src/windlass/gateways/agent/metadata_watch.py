@@ -1,0 +1,88 @@
+"""Watches the one ConfigMap in which the controller publishes metadata for agents (SIG-1).
+
+Nothing is polled. A ConfigMap that is missing, or holds nothing that this version understands, is
+reported as such; while the API server is unreachable, the last metadata stays in force.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+import structlog
+
+from windlass.gateways.wire import agent_objects
+from windlass.kube.connection import Connection
+from windlass.kube.reflector import (
+    Interrupted,
+    Observed,
+    Scope,
+    SnapshotComplete,
+    SnapshotStarted,
+    reflect,
+)
+from windlass.kube.reflector_state import ReflectorSettings
+from windlass.objects.names import GVR
+
+CONFIG_MAPS = GVR("", "v1", "configmaps")
+
+_REFLECTOR_SETTINGS = ReflectorSettings(forbidden_initial=0.5, forbidden_ceiling=30.0)
+"""A new pod's agent asks before the controller has seen the pod and given it its rights."""
+
+_log: Any = structlog.get_logger(__name__)
+
+
+class _ConfigMap(msgspec.Struct):
+    data: dict[str, str] | None = None
+
+
+_decoder = msgspec.json.Decoder(_ConfigMap)
+
+MetadataListener = Callable[[dict[str, str] | None], None]
+"""Gets the keys of the ConfigMap; None when it is not there."""
+
+
+class MetadataWatch:
+    """One agent's view of its metadata."""
+
+    def __init__(
+        self, connection: Connection, namespace: str, cr_name: str, told: MetadataListener
+    ) -> None:
+        self._connection = connection
+        self._scope = Scope(CONFIG_MAPS, namespace, name=agent_objects.metadata_name(cr_name))
+        self._told = told
+        self._seen = False
+        self._is_away = False
+
+    async def run(self) -> None:
+        """Tell of every change until cancelled."""
+        async with aclosing(reflect(self._connection, self._scope, _REFLECTOR_SETTINGS)) as items:
+            async for item in items:
+                if isinstance(item, SnapshotStarted):
+                    self._seen = False
+                elif isinstance(item, Observed):
+                    self._observed(item)
+                elif isinstance(item, SnapshotComplete) and not self._seen:
+                    self._told(None)
+                elif isinstance(item, Interrupted):
+                    self._interrupted(item)
+
+    def _observed(self, item: Observed) -> None:
+        self._is_away = False
+        if item.type == "DELETED":
+            self._seen = False
+            self._told(None)
+            return
+        self._seen = True
+        try:
+            self._told(_decoder.decode(item.object).data or {})
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            _log.warning("metadata cannot be read", configmap=str(self._scope))
+
+    def _interrupted(self, item: Interrupted) -> None:
+        if item.reason in ("closed", "idle", "expired") or self._is_away:
+            return
+        self._is_away = True
+        _log.warning("metadata cannot be watched", reason=item.reason, error=item.message)

@@ -1,0 +1,220 @@
+"""Requests scans from the gateway beside the agent, and waits until they are complete.
+
+Per kind: GET for the timestamp of the last scan, POST, then GET until the gateway is idle with a
+newer one. A scan that somebody else started may finish before our POST: it may have read old files,
+and its end must not be taken for the end of ours. The token file is read for every request. Nothing
+is kept between calls; what is not done is in the result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from windlass.base import failpoint
+from windlass.base.clock import Clock, SystemClock
+from windlass.base.errors import WindlassError
+from windlass.gateways.agent import gateway_answers, gateway_client
+from windlass.gateways.agent.gateway_answers import (
+    GatewayAnswer,
+    GatewayState,
+    PostResult,
+    RequestFault,
+    ScanCompletion,
+)
+from windlass.gateways.agent.gateway_client import ApiTokenFile, GatewayAddress, GatewayClient
+from windlass.gateways.tree import scan_rules
+from windlass.gateways.tree.scan_rules import (
+    ScanKind,
+    ScanKindResult,
+    ScanPolicy,
+    ScanResult,
+    ScanState,
+)
+
+_TOKEN_HEADER = "X-Ignition-API-Token"  # noqa: S105 - a header's name
+_OPEN_PAGE_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class ScanTiming:
+    """Waits before the second and third try, waits between two looks, and known ports."""
+
+    retries: tuple[float, ...] = (2.0, 4.0)
+    look: float = 0.5
+    usual: tuple[tuple[int, bool], ...] = ((8088, False), (8043, True))
+
+
+class GatewayScanner:
+    """The agent's view of the gateway's scan API and of its health."""
+
+    def __init__(
+        self,
+        base_url: str,
+        token_file: Path,
+        *,
+        ca_file: Path | None = None,
+        clock: Clock | None = None,
+        pace: ScanTiming | None = None,
+    ) -> None:
+        self._address = GatewayAddress(base_url)
+        self._token = ApiTokenFile(token_file)
+        self._authority = ca_file
+        self._clock = clock or SystemClock()
+        self._pace = pace or ScanTiming()
+
+    async def scan(self, kinds: Iterable[ScanKind], policy: ScanPolicy) -> ScanResult:
+        """Scan `kinds` as the policy says; never raises for what a gateway or a file does."""
+        if policy.mode is scan_rules.ScanMode.OFF:
+            return scan_rules.disabled_result()
+        results: list[ScanKindResult] = []
+        for kind in scan_rules.sort_scans(kinds, policy.order):
+            if all(scan_rules.continues_after(result, policy.mode) for result in results):
+                results.append(await self._timed(kind, policy))
+            else:
+                results.append(scan_rules.skipped_result(kind))
+        return scan_rules.combine_results(results, policy.mode)
+
+    async def state(self) -> GatewayState:
+        """What the gateway's open pages say; needs no token."""
+        async with gateway_client.open_client(None) as client:
+            gwinfo = await self._page(client, "/system/gwinfo")
+            if gateway_answers.gateway_state(gwinfo) is not GatewayState.RUNNING:
+                return gateway_answers.gateway_state(gwinfo)
+            return gateway_answers.gateway_state(gwinfo, await self._page(client, "/StatusPing"))
+
+    async def is_up(self) -> bool:
+        """Whether the gateway runs, so that changed files need a scan to take effect."""
+        return await self.state() is GatewayState.RUNNING
+
+    async def token_changed(self) -> bool:
+        """Whether the token file was replaced since the last request, which is worth a retry."""
+        return await self._token.changed()
+
+    async def _page(self, client: GatewayClient, path: str) -> GatewayAnswer:
+        return await client.ask("GET", self._address.url + path, timeout=_OPEN_PAGE_SECONDS)
+
+    async def _timed(self, kind: ScanKind, policy: ScanPolicy) -> ScanKindResult:
+        began = self._clock.monotonic()
+        try:
+            async with gateway_client.open_client(self._authority) as client:
+                result = await self._one(client, kind, policy)
+        except WindlassError as error:
+            result = ScanKindResult(kind, ScanState.FAILED, 0, error.reason, error.message)
+        return dataclasses.replace(result, seconds=self._clock.monotonic() - began)
+
+    async def _one(
+        self, client: GatewayClient, kind: ScanKind, policy: ScanPolicy
+    ) -> ScanKindResult:
+        one = _KindScan(client, self._address, self._token, kind, policy, self._pace)
+        result = await one.run()
+        if one.unreachable:
+            hint = await self._elsewhere(client)
+            message = f"{self._address.url}: {result.message}{hint}"
+            return dataclasses.replace(result, message=message)
+        return result
+
+    async def _elsewhere(self, client: GatewayClient) -> str:
+        """Where the gateway answers instead, in words; the token is not sent there."""
+        mine = (self._address.port, self._address.tls)
+        for port, tls in ((mine[0], not mine[1]), *self._pace.usual):
+            if (port, tls) == mine:
+                continue
+            page = self._address.at(port, tls=tls) + "/system/gwinfo"
+            if (await client.ask("GET", page, timeout=_OPEN_PAGE_SECONDS)).status:
+                return gateway_answers.other_port_hint(port, tls=tls)
+        return ""
+
+
+class _KindScan:
+    """One scan of one kind, from the first GET to the last."""
+
+    def __init__(
+        self,
+        client: GatewayClient,
+        address: GatewayAddress,
+        token: ApiTokenFile,
+        kind: ScanKind,
+        policy: ScanPolicy,
+        pace: ScanTiming,
+    ) -> None:
+        self._client = client
+        self._address = address
+        self._token = token
+        self._kind = kind
+        self._policy = policy
+        self._pace = pace
+        self._before: int | None = None
+        self.unreachable = False
+
+    async def run(self) -> ScanKindResult:
+        answer = await self._posted()
+        verdict = gateway_answers.judge_post(answer, tls=self._address.tls)
+        if verdict.step is not PostResult.ACCEPTED:
+            self.unreachable = answer.fault is RequestFault.UNREACHABLE
+            state = ScanState.FAILED
+            return ScanKindResult(self._kind, state, answer.status, verdict.reason, verdict.message)
+        return await self._completed(answer.status)
+
+    async def _posted(self) -> GatewayAnswer:
+        """The answer to the POST that counts: the first that is not worth another try."""
+        answer = await self._try()
+        for wait in self._pace.retries:
+            if (
+                gateway_answers.judge_post(answer, tls=self._address.tls).step
+                is not PostResult.AGAIN
+            ):
+                break
+            await asyncio.sleep(wait)
+            answer = await self._try()
+        return answer
+
+    async def _try(self) -> GatewayAnswer:
+        # A baseline of an earlier try is kept: that try's POST may have been heard.
+        if self._before is None:
+            seen = await self._idle()
+            if seen.fault is not None:
+                return seen
+            self._before = gateway_answers.scan_baseline(seen)
+        failpoint.reach("gateways.scan.before")
+        answer = await self._ask("POST")
+        failpoint.reach("gateways.scan.after")
+        return answer
+
+    async def _idle(self) -> GatewayAnswer:
+        """The status before our POST; a scan that runs already gets its time to end."""
+        seen = await self._ask("GET")
+        try:
+            async with asyncio.timeout(self._policy.completion_timeout):
+                while gateway_answers.is_scanning(seen):
+                    await asyncio.sleep(self._pace.look)
+                    seen = await self._ask("GET")
+        except TimeoutError:
+            return seen
+        return seen
+
+    async def _completed(self, status: int) -> ScanKindResult:
+        last = GatewayAnswer()
+        try:
+            async with asyncio.timeout(self._policy.completion_timeout):
+                while True:
+                    last = await self._ask("GET")
+                    done = gateway_answers.scan_completion(self._before, last)
+                    if done is not ScanCompletion.RUNNING:
+                        return ScanKindResult(self._kind, ScanState(done.value), status)
+                    await asyncio.sleep(self._pace.look)
+        except TimeoutError:
+            message = gateway_answers.incomplete_message(last, self._policy.completion_timeout)
+            state = ScanState.INCOMPLETE
+            return ScanKindResult(self._kind, state, status, "ScanIncomplete", message)
+
+    async def _ask(self, method: str) -> GatewayAnswer:
+        return await self._client.ask(
+            method,
+            f"{self._address.url}/data/api/v1/scan/{self._kind}",
+            timeout=self._policy.request_timeout,
+            headers={_TOKEN_HEADER: await self._token.read()},
+        )

@@ -1,0 +1,189 @@
+"""The gateway's status: built from what the agent knows (2.8), written to its status ConfigMap.
+
+The object is created by the controller and named in the metadata (SIG-2, amendment 1); an agent may
+only write its own key, by server-side apply. Two writes may follow each other at once, then one in
+two seconds; the last state wins, and an unchanged report is not written again. Progress is written
+only if it lasts a second: a short sync takes one write, and its end waits for none. An object that
+is gone answers 403, because agents may create nothing: that means wait. A new object gets the
+report again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from windlass import __version__
+from windlass.base.clock import Backoff, RateLimit
+from windlass.gateways.agent.inputs import AgentIdentity
+from windlass.gateways.agent.metadata_watch import CONFIG_MAPS
+from windlass.gateways.agent.state import AgentState, AppliedTree
+from windlass.gateways.tree.live_tree import FileDrift
+from windlass.gateways.wire import agent_report
+from windlass.gateways.wire.agent_report import AgentReport, AgentSyncStatus
+from windlass.gateways.wire.metadata import StatusObject
+from windlass.kube.api import Api
+from windlass.kube.connection import Connection
+from windlass.kube.errors import ApiError, Forbidden
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayCondition:
+    """How the gateway is at the moment; a `degraded` one runs on older files than wanted."""
+
+    status: AgentSyncStatus
+    reason: str = ""
+    message: str = ""
+    degraded: bool = False
+    plan_digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusFacts:
+    """What is known beside the condition."""
+
+    gateway: str
+    memory: AgentState
+    holding: AppliedTree | None
+    drift: FileDrift | None = None
+    routing_hash: str = ""
+    system_name: str = ""
+
+
+def encode_report(identity: AgentIdentity, condition: GatewayCondition, known: StatusFacts) -> str:
+    """The report as it is written into the status object."""
+    return agent_report.encode(build_report(identity, condition, known))
+
+
+def build_report(
+    identity: AgentIdentity, condition: GatewayCondition, known: StatusFacts
+) -> AgentReport:
+    """Everything that is said; `syncedCommit` is what the gateway has really read."""
+    memory, holding = known.memory, known.holding
+    last = memory.last_sync
+    changed = (last.added, last.modified, last.deleted) if last is not None else (0, 0, 0)
+    projects = holding.projects if holding is not None else ()
+    return AgentReport(
+        gateway=known.gateway or identity.pod_name,
+        pod_name=identity.pod_name,
+        pod_uid=identity.pod_uid,
+        agent_version=__version__,
+        sync_status=condition.status,
+        reason=condition.reason,
+        synced_commit=memory.read.commit if memory.read is not None else "",
+        profile_hash=memory.read.profile_hash if memory.read is not None else "",
+        routing_hash=known.routing_hash,
+        error_message=condition.message,
+        synced_ref=memory.ref,
+        applied_commit=holding.version.commit if holding is not None else "",
+        plan_digest=condition.plan_digest or (last.plan_digest if last is not None else ""),
+        tree_digest=holding.tree_digest if holding is not None else "",
+        last_sync_time=last.time if last is not None else None,
+        last_sync_duration=f"{last.seconds:.1f}s" if last is not None else "",
+        files_changed=sum(changed),
+        added=changed[0],
+        modified=changed[1],
+        deleted=changed[2],
+        projects_synced=projects,
+        projects_total=len(projects),
+        last_scan_result=memory.scan_result,
+        scan_pending=bool(memory.pending),
+        system_name=known.system_name,
+        drift=_drift_counts(known.drift),
+        history=memory.history,
+        degraded=condition.degraded,
+    )
+
+
+def _drift_counts(found: FileDrift | None) -> agent_report.DriftCounts | None:
+    if found is None:
+        return None
+    return agent_report.DriftCounts(len(found.modified), len(found.missing), len(found.extra))
+
+
+WRITE_INTERVAL_SECONDS = 2.0
+PROGRESS_DELAY_SECONDS = 1.0
+_BURST = 2
+
+_log: Any = structlog.get_logger(__name__)
+
+
+class StatusWriter:
+    """What is to be said, and where; `run` says it."""
+
+    def __init__(self, namespace: str, pod_name: str, pod_uid: str) -> None:
+        self._namespace = namespace
+        self._pod_name = pod_name
+        self._manager = f"ignition-sync-agent.{pod_uid}"
+        self._text = ""
+        self._place: StatusObject | None = None
+        self._written: tuple[StatusObject, str] | None = None
+        self._changed = asyncio.Event()
+        self._limit = RateLimit(WRITE_INTERVAL_SECONDS, _BURST)
+        self._not_before = 0.0
+        """Loop time before which the report is not written, because it may pass at once."""
+
+    def say(self, text: str, *, is_progress: bool = False) -> None:
+        """The report as it should stand there; `is_progress` if something else follows soon."""
+        if text == self._text:
+            return
+        self._text = text
+        now = asyncio.get_running_loop().time()
+        self._not_before = now + PROGRESS_DELAY_SECONDS if is_progress else 0.0
+        self._changed.set()
+
+    def at(self, place: StatusObject | None) -> None:
+        """Where it should stand; None while nobody has said so."""
+        if place != self._place:
+            self._place = place
+            self._changed.set()
+
+    async def run(self, connection: Connection) -> None:
+        """Write what is due until cancelled; faults delay, and never end this."""
+        api = Api(connection)
+        backoff = Backoff(WRITE_INTERVAL_SECONDS, 60.0)
+        while True:
+            self._changed.clear()
+            due = self._due()
+            wait_seconds = self._wait_seconds() if due is not None else None
+            if due is None or wait_seconds:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(wait_seconds):
+                        await self._changed.wait()
+                continue
+            await asyncio.sleep(await self._write(api, *due, backoff))
+
+    def _wait_seconds(self) -> float:
+        now = asyncio.get_running_loop().time()
+        return max(self._limit.wait_seconds(now), self._not_before - now, 0.0)
+
+    def _due(self) -> tuple[StatusObject, str] | None:
+        if self._place is None or not self._text:
+            return None
+        due = (self._place, self._text)
+        return due if due != self._written else None
+
+    async def _write(self, api: Api, place: StatusObject, text: str, backoff: Backoff) -> float:
+        """Write it; how long to leave the server alone, beside the rate limit."""
+        body = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": place.name, "namespace": self._namespace},
+            "data": {self._pod_name: text},
+        }
+        self._limit.count(asyncio.get_running_loop().time())
+        try:
+            await api.apply(CONFIG_MAPS, body, field_manager=self._manager, force=True)
+        except Forbidden as error:
+            _log.info("status object is not there", configmap=place.name, error=error.message)
+            return max(backoff.next_seconds(), WRITE_INTERVAL_SECONDS)
+        except ApiError as error:
+            _log.warning("status was not written", reason=error.reason, error=error.message)
+            return max(backoff.next_seconds(), error.retry_after or 0.0, WRITE_INTERVAL_SECONDS)
+        backoff.healthy()
+        self._written = (place, text)
+        return 0.0

@@ -1,0 +1,1 @@
+"""The IgnitionSync controller: watches, reconciles, and publishes to agents."""

@@ -1,1 +1,0 @@
-"""Decides what a gateway's files should be, from values alone."""

@@ -1,0 +1,286 @@
+"""Renders the content of one file: copy, template, patches, fields, systemName, signature.
+
+That order is fixed (NRM-6). The result depends on the content and the recipe alone, so a file
+whose blob and recipe digest are those of the last sync need not be rendered again. A step that
+leaves every byte as it was is not named among the transforms, and there are none where the result
+equals the source: `transforms` says whether a payload was altered.
+
+Files of one mapping share few recipes: each is built once and known by its digest. A file that
+nothing applies to has none and is copied as it is. Values that templates give are resolved while
+recipes are built, so a recipe changes with a commit only if its result may.
+
+The signature in a `resource.json` covers its sibling payloads. Once one of them was altered it is
+wrong, and only the gateway can compute a new one; a recipe with the policy `drop` removes it, and
+the gateway adds its own (NRM-7). Which files that concerns is decided by the layout.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Literal, TypeAlias
+
+from windlass.gateways.render import json_edit, patching, template
+from windlass.gateways.render.json_edit import RemoveValue
+from windlass.gateways.render.json_tokens import InvalidJson
+from windlass.gateways.render.patching import (
+    FieldRule,
+    FieldValue,
+    FilePatch,
+    MappingPatches,
+    NormalizeResult,
+    SystemNameScope,
+)
+from windlass.gateways.render.template import (
+    MAP_NAMES,
+    VARIABLE_NAMES,
+    TemplateError,
+    TemplateVariables,
+)
+from windlass.gateways.tree.mapping import PathMapping
+from windlass.gateways.tree.path_rules import SyncRefused
+from windlass.gateways.wire.routing import Routing
+
+RESOURCE_FILE = "resource.json"
+RENDER_VERSION = 1
+"""Counts up when equal inputs may give other bytes than before, so that files are made anew."""
+
+SignaturePolicy: TypeAlias = Literal["keep", "drop"]
+
+_SIGNATURE = "lastModificationSignature"
+_SIGNATURE_PATH = ("attributes", _SIGNATURE)
+_DIGEST_LENGTH = 32
+
+
+@dataclass(frozen=True, slots=True)
+class RenderRecipe:
+    """How the content of a file is made; without arguments it is copied.
+
+    `variables` are for the template alone: the values of fields and the system name are
+    already rendered.
+    """
+
+    template: bool = False
+    patches: tuple[FilePatch, ...] = ()
+    fields: tuple[FieldValue, ...] = ()
+    system_name: str | None = None
+    system_name_scope: SystemNameScope = "AnyDepth"
+    variables: TemplateVariables = TemplateVariables()  # noqa: RUF009 - frozen
+    signature_policy: SignaturePolicy = "keep"
+
+    @property
+    def copies(self) -> bool:
+        """Whether nothing can change."""
+        normalises = self.fields or self.system_name is not None
+        return not (self.template or self.patches or normalises or self.signature_policy == "drop")
+
+    def for_path(self, path: str) -> RenderRecipe:
+        """The same for `path`, without what cannot concern a file of that name."""
+        config = patching.is_config_file(path)
+        return RenderRecipe(
+            template=self.template,
+            patches=self.patches,
+            fields=self.fields if config else (),
+            system_name=self.system_name if config else None,
+            system_name_scope=self.system_name_scope,
+            variables=self.variables,
+            signature_policy=self.signature_policy if is_resource_file(path) else "keep",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RenderResult:
+    """A content, the steps that altered it, and how many systemName members it has."""
+
+    content: bytes
+    transforms: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    system_names: int = 0
+
+
+def is_resource_file(path: str) -> bool:
+    """Whether the file at `path` describes the payloads beside it."""
+    return posixpath.basename(path) == RESOURCE_FILE
+
+
+def render_file(content: bytes, path: str, recipe: RenderRecipe) -> RenderResult:
+    """`content` made into what `path` should hold; Refused with file and line where it cannot."""
+    making = _FileRender(content, path, recipe.for_path(path))
+    try:
+        for name, step in making.steps():
+            making.take(name, step())
+    except TemplateError as cause:
+        message = f"{path}:{cause.line}: {cause.message}"
+        raise SyncRefused("TemplateError", path, message) from cause
+    except InvalidJson as cause:
+        message = f"{path}:{cause.line}:{cause.column}: {cause.message}"
+        raise SyncRefused("ConfigSyntaxError", path, message) from cause
+    altered = making.content != content
+    transforms = tuple(making.transforms) if altered else ()
+    return RenderResult(making.content, transforms, making.warnings, making.found)
+
+
+def recipe_digest(recipe: RenderRecipe) -> str:
+    """What a recipe is remembered by; empty for a plain copy."""
+    if recipe.copies:
+        return ""
+    parts = [
+        RENDER_VERSION,
+        _variable_values(recipe.variables) if recipe.template else None,
+        [[patch.file, sorted(patch.set.items())] for patch in recipe.patches],
+        [[field.path, field.text] for field in recipe.fields],
+        [recipe.system_name, recipe.system_name_scope] if recipe.system_name is not None else None,
+        recipe.signature_policy,
+    ]
+    text = json.dumps(parts, separators=(",", ":"))
+    return sha256(text.encode("ascii")).hexdigest()[:_DIGEST_LENGTH]
+
+
+def remove_signature(resource_json: bytes) -> bytes:
+    """`resource_json` without the member attributes.lastModificationSignature."""
+    if not json_edit.find_members(resource_json, _SIGNATURE):
+        return resource_json
+    return json_edit.apply_edits(resource_json, [RemoveValue(_SIGNATURE_PATH)])
+
+
+def _variable_values(variables: TemplateVariables) -> list[object]:
+    values: list[object] = [getattr(variables, attribute) for attribute in VARIABLE_NAMES.values()]
+    return values + [
+        sorted(getattr(variables, attribute).items()) for attribute in MAP_NAMES.values()
+    ]
+
+
+class _FileRender:
+    """One file in the making."""
+
+    def __init__(self, content: bytes, path: str, recipe: RenderRecipe) -> None:
+        self.content = content
+        self.transforms: list[str] = []
+        self.warnings: tuple[str, ...] = ()
+        self.found = 0
+        self._path = path
+        self._recipe = recipe
+
+    def steps(self) -> Iterator[tuple[str, Callable[[], bytes]]]:
+        """The steps of the recipe in their order."""
+        recipe = self._recipe
+        if recipe.template:
+            yield "template", lambda: template.render_bytes(self.content, recipe.variables)
+        if recipe.patches:
+            yield "patches", lambda: patching.apply_patches(self.content, recipe.patches)
+        if recipe.fields:
+            yield "fields", self._fields
+        if recipe.system_name is not None:
+            yield "systemName", self._system_name
+        if recipe.signature_policy == "drop":
+            yield "signature", lambda: remove_signature(self.content)
+
+    def take(self, name: str, content: bytes) -> None:
+        if content != self.content:
+            self.transforms.append(name)
+            self.content = content
+
+    def _fields(self) -> bytes:
+        result = patching.set_fields(self.content, self._recipe.fields)
+        self.warnings = tuple(f"{self._path}: {warning}" for warning in result.warnings)
+        return result.content
+
+    def _system_name(self) -> bytes:
+        name, scope = self._recipe.system_name or "", self._recipe.system_name_scope
+        result: NormalizeResult = patching.set_system_name(self.content, name, scope)
+        self.found = result.found
+        return result.content
+
+
+RecipeWithDigest: TypeAlias = tuple[RenderRecipe | None, str]
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayRecipes:
+    """What applies to the files of one gateway at one commit."""
+
+    variables: TemplateVariables = TemplateVariables()  # noqa: RUF009 - frozen
+    fields: tuple[FieldValue, ...] = ()
+    system_name: str | None = None
+    system_name_scope: SystemNameScope = "AnyDepth"
+    signature_policy: SignaturePolicy = "drop"
+
+    @classmethod
+    def of_routing(
+        cls, routing: Routing, variables: TemplateVariables, system_name: str | None
+    ) -> GatewayRecipes:
+        rules = (
+            FieldRule(rule.json_path, rule.value_template) for rule in routing.normalize.fields
+        )
+        try:
+            fields = patching.resolve_fields(rules, variables)
+        except TemplateError as error:
+            raise SyncRefused("TemplateError", "", f"normalize.fields: {error}") from error
+        except ValueError as error:
+            raise SyncRefused("ProfilesInvalid", "", f"normalize.fields: {error}") from error
+        scope = routing.normalize.system_name_scope
+        return cls(variables, fields, system_name, scope, routing.signature_policy)
+
+    def of(self, mapping: PathMapping) -> MappingRecipes:
+        return MappingRecipes(self, mapping)
+
+    def made(
+        self, mapping: PathMapping, patches: tuple[FilePatch, ...], *, config: bool
+    ) -> RecipeWithDigest:
+        """The recipe of a file of `mapping`, with its digest."""
+        recipe = RenderRecipe(
+            template=mapping.template,
+            patches=patches,
+            fields=self.fields if config else (),
+            system_name=self.system_name if config else None,
+            system_name_scope=self.system_name_scope,
+            variables=self.variables if mapping.template else TemplateVariables(),
+        )
+        return (None, "") if recipe.copies else (recipe, recipe_digest(recipe))
+
+
+class MappingRecipes:
+    """The recipes of one mapping's files."""
+
+    def __init__(self, recipes: GatewayRecipes, mapping: PathMapping) -> None:
+        self._recipes = recipes
+        self._mapping = mapping
+        self._specs = tuple(FilePatch(spec.file, spec.set) for spec in mapping.patches)
+        self._patches = _compile_patches(mapping, self._specs)
+        self._made: dict[tuple[bool, tuple[int, ...]], RecipeWithDigest] = {}
+        self._matched: set[int] = set()
+
+    def recipe(self, path: str, name: str) -> RecipeWithDigest:
+        """The recipe of the planned `path`; `name` is its place below the destination."""
+        patches = self._patches.of(name) if self._mapping.patches else ()
+        key = patching.is_config_file(path), tuple(map(id, patches))
+        known = self._made.get(key)
+        if known is None:
+            known = self._recipes.made(self._mapping, patches, config=key[0])
+            self._made[key] = known
+            self._matched.update(key[1])
+        return known
+
+    def unmatched(self) -> Iterator[str]:
+        """A warning for every patch that met no planned file."""
+        for patch in self._specs:
+            if id(patch) not in self._matched:
+                yield f"{self._mapping.origin}: the patch of {patch.file!r} matches no planned file"
+
+
+def drop_signature(recipe: RenderRecipe | None) -> tuple[RenderRecipe, str]:
+    """The recipe of a resource.json whose signature became a lie (NRM-7)."""
+    made = replace(recipe if recipe is not None else RenderRecipe(), signature_policy="drop")
+    return made, recipe_digest(made)
+
+
+def _compile_patches(mapping: PathMapping, specs: tuple[FilePatch, ...]) -> MappingPatches:
+    try:
+        return MappingPatches(specs)
+    except ValueError as error:
+        raise SyncRefused("ProfilesInvalid", "", f"{mapping.origin}.patches: {error}") from error

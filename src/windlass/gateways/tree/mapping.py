@@ -1,0 +1,266 @@
+"""Path mappings from a commit to the data directory (MAP-1), and the tree of a commit's files.
+
+The convention and profiles compile to the same ordered list, so there is one engine to prove.
+Later mappings win file by file, directories merge. Sources are normalized and relative to the
+repository, destinations relative to the data directory; both passed V6 after their templates
+were rendered. No mapping leads to a protected path.
+
+Git lists files only; a directory of a `SourceTree` exists because a file lies in it. Lookups
+are binary searches, so a mapping costs what it maps and not what the repository holds.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from windlass.gateways.render import template
+from windlass.gateways.tree import path_rules
+from windlass.gateways.tree.file_policy import ListedFile
+from windlass.gateways.tree.path_rules import SyncRefused
+from windlass.gateways.wire.routing import PatchSet, RoutingFile, RoutingMapping, RoutingProfile
+
+MappingKind: TypeAlias = Literal["dir", "file", ""]
+Render: TypeAlias = Callable[[str, str], str]
+"""Renders the templates in a text; the first argument says where the text stands."""
+
+PROJECTS = "projects"
+RESOURCES = "config/resources"
+CORE = f"{RESOURCES}/core"
+EXTERNAL = f"{RESOURCES}/external"
+MODE_FILE = "config-mode.json"
+# Collections that the gateway or the convention gives a meaning of its own.
+RESERVED_COLLECTIONS = frozenset(("core", "external", "local", "system"))
+
+
+@dataclass(frozen=True, slots=True)
+class PathMapping:
+    """One source and its destination.
+
+    `kind` is empty where the tree decides. `into` is a destination that names a directory
+    (`a/`, `.`): a file lands in it under its own name. `leaves_out` are paths relative to
+    the source. `origin` is where a person finds the mapping. `mode` is the deployment mode
+    whose collection the source is; that one must exist.
+    """
+
+    source: str
+    destination: str
+    kind: MappingKind = ""
+    required: bool = False
+    template: bool = False
+    patches: tuple[PatchSet, ...] = ()
+    origin: str = ""
+    into: bool = False
+    leaves_out: frozenset[str] = frozenset()
+    mode: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Convention:
+    """The inputs of the convention: one service directory, its mode, and single files."""
+
+    service_path: str
+    deployment_mode: str = ""
+    mode_layout: Literal["overlay", "native"] = "overlay"
+    additional_files: tuple[RoutingFile, ...] = ()
+    protected_paths: tuple[str, ...] = ()
+
+
+def convention_mappings(
+    inputs: Convention, render: Render | None = None
+) -> tuple[PathMapping, ...]:
+    """The mappings of the convention, in the order of the table of MAP-1.
+
+    `render` is for the templates in the paths of additional files; without it they are refused.
+    """
+    service = _normalize_path("service-path", "UnsafePath", inputs.service_path)
+    rows = [
+        _convention_mapping(service, PROJECTS, PROJECTS),
+        _convention_mapping(service, CORE, CORE),
+        *_mode_mappings(service, inputs.deployment_mode, inputs.mode_layout),
+        _convention_mapping(service, EXTERNAL, EXTERNAL),
+    ]
+    mappings = (*rows, *_additional_mappings(inputs.additional_files, render or _reject_templates))
+    return _check_destinations(mappings, inputs.protected_paths)
+
+
+def profile_mappings(
+    name: str, profile: RoutingProfile, render: Render, protected_paths: tuple[str, ...] = ()
+) -> tuple[PathMapping, ...]:
+    """The mappings of a profile, with `render` for the templates in its paths."""
+    mappings = (
+        _profile_mapping(f"profiles.{name}.mappings[{index}]", spec, render)
+        for index, spec in enumerate(profile.mappings)
+    )
+    return _check_destinations(mappings, protected_paths)
+
+
+def _convention_mapping(service: str, source: str, destination: str) -> PathMapping:
+    whole = path_rules.join(service, source)
+    return PathMapping(whole, destination, kind="dir", origin=whole)
+
+
+def _mode_mappings(
+    service: str, mode: str, layout: Literal["overlay", "native"]
+) -> Iterable[PathMapping]:
+    if not mode:
+        return
+    whole = path_rules.join(service, f"{RESOURCES}/{mode}")
+    if layout == "native":
+        destination = _check_destination("deployment-mode", f"{RESOURCES}/{mode}")
+        yield PathMapping(whole, destination, "dir", origin=whole, mode=mode)
+        return
+    # The mode's own collection file says "my parent is core"; in core it would name itself.
+    leaves_out = frozenset((MODE_FILE,))
+    yield PathMapping(whole, CORE, "dir", origin=whole, leaves_out=leaves_out, mode=mode)
+
+
+def _additional_mappings(files: Iterable[RoutingFile], render: Render) -> Iterable[PathMapping]:
+    for index, file in enumerate(files):
+        origin = f"additionalFiles[{index}]"
+        source = render(f"{origin}.source", file.source)
+        dest = render(f"{origin}.dest", file.dest)
+        yield PathMapping(
+            _normalize_path(f"{origin}.source", "ProfilesInvalid", source),
+            _check_destination(f"{origin}.dest", dest),
+            kind=file.type,
+            origin=origin,
+            into=path_rules.names_directory(dest),
+        )
+
+
+def _profile_mapping(origin: str, spec: RoutingMapping, render: Render) -> PathMapping:
+    source = render(f"{origin}.source", spec.source)
+    destination = render(f"{origin}.destination", spec.destination)
+    return PathMapping(
+        _normalize_path(f"{origin}.source", "ProfilesInvalid", source),
+        _check_destination(f"{origin}.destination", destination),
+        kind=spec.type,
+        required=spec.required,
+        template=spec.template,
+        patches=tuple(_render_patches(origin, spec.patches, render)),
+        origin=origin,
+        into=path_rules.names_directory(destination),
+        leaves_out=_omitted_files(source, destination),
+    )
+
+
+def _omitted_files(source: str, destination: str) -> frozenset[str]:
+    """What a directory mapping of a profile must not bring over.
+
+    The collection file of a mode names core as its parent; in core it would name itself. A
+    source that is called core has a file of its own, which belongs there.
+    """
+    ends_in_core = path_rules.normalize(destination) == CORE
+    is_overlay = ends_in_core and path_rules.base_name(
+        path_rules.normalize(source)
+    ) != path_rules.base_name(CORE)
+    return frozenset((MODE_FILE,)) if is_overlay else frozenset()
+
+
+def _render_patches(origin: str, patches: Iterable[PatchSet], render: Render) -> Iterable[PatchSet]:
+    for index, patch in enumerate(patches):
+        where = f"{origin}.patches[{index}]"
+        values = {path: render(f"{where}.set[{path}]", text) for path, text in patch.set.items()}
+        yield PatchSet(values, render(f"{where}.file", patch.file))
+
+
+def _reject_templates(where: str, text: str) -> str:
+    try:
+        template.reject_template(text)
+    except ValueError as error:
+        raise SyncRefused("TemplateError", where, f"{where}: {error}") from error
+    return text
+
+
+def _check_destinations(
+    mappings: Iterable[PathMapping], protected_paths: tuple[str, ...]
+) -> tuple[PathMapping, ...]:
+    """`mappings`, none of which leads to what the operator protects."""
+    found = tuple(mappings)
+    for one in found:
+        if path_rules.is_protected_by_operator(one.destination, protected_paths):
+            raise _protected_destination(one.origin, one.destination)
+    return found
+
+
+def _check_destination(where: str, path: str) -> str:
+    destination = _normalize_path(where, "ProfilesInvalid", path)
+    if destination and path_rules.is_protected(destination):
+        raise _protected_destination(where, destination)
+    return destination
+
+
+def _protected_destination(where: str, destination: str) -> SyncRefused:
+    return SyncRefused(
+        "ProfilesInvalid",
+        destination,
+        f"{where} leads to {destination}, which belongs to the gateway and is never written; "
+        "choose another destination",
+    )
+
+
+def _normalize_path(where: str, reason: str, path: str) -> str:
+    try:
+        return path_rules.normalize(path)
+    except ValueError as error:
+        raise SyncRefused(reason, path, f"{where}: {error}") from error
+
+
+SourceKind: TypeAlias = Literal["dir", "file", "absent"]
+
+# The character after "/": every path in a directory sorts before the name with it.
+_PAST_SLASH = "0"
+_MAX_NAMES = 10
+
+
+class SourceTree:
+    """One commit's listing, by repository-relative path."""
+
+    def __init__(self, listing: Mapping[str, ListedFile]) -> None:
+        self.listing = listing
+        self._paths = sorted(listing)
+
+    def kind(self, path: str) -> SourceKind:
+        if path in self.listing:
+            return "file"
+        start, end = self._span(path)
+        return "dir" if start < end else "absent"
+
+    def below(self, folder: str) -> Iterator[str]:
+        """Every file in `folder`, in order, relative to it."""
+        start, end = self._span(folder)
+        cut = len(folder) + 1 if folder else 0
+        for index in range(start, end):
+            yield self._paths[index][cut:]
+
+    def entries(self, folder: str) -> Iterator[str]:
+        """The names directly in `folder`; those of directories end with a slash."""
+        at, end = self._span(folder)
+        cut = len(folder) + 1 if folder else 0
+        while at < end:
+            name, slash, _ = self._paths[at][cut:].partition("/")
+            yield name + slash
+            at = self._span(self._paths[at][:cut] + name)[1] if slash else at + 1
+
+    def around(self, path: str) -> str:
+        """What does exist where `path` was looked for, as a part of a sentence (MAP-4)."""
+        folder = next((one for one in path_rules.parents(path) if self.kind(one) == "dir"), "")
+        where = folder or "the top of the repository"
+        return f"{where} has {sample(list(self.entries(folder))) or 'nothing'}"
+
+    def _span(self, folder: str) -> tuple[int, int]:
+        if not folder:
+            return 0, len(self._paths)
+        start = bisect_left(self._paths, f"{folder}/")
+        return start, bisect_left(self._paths, folder + _PAST_SLASH, start)
+
+
+def sample(names: Sequence[str]) -> str:
+    """The first few names, for a message."""
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return f"{', '.join(names[:_MAX_NAMES])}{more}"

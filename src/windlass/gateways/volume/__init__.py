@@ -1,0 +1,1 @@
+"""The journaled data directory of one gateway."""

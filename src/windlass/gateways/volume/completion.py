@@ -1,0 +1,323 @@
+"""Completes a transaction past its commit point: forward to the new tree, or back to the old one.
+
+It goes forward; where a step cannot be done it turns back. Either end leaves the tree and the
+manifest of that end, both durable before the journal goes. If it can do neither, or the lock is
+lost, the journal stays and the next replay continues.
+
+`StepExecution` carries out the steps, or reverts them (APP-6, APP-7). Every step can be done again
+at any time, and every revert too: a file is compared with the held one by inode, which shows with
+one stat whether it is installed already (renaming one name of a file over another of its names
+would silently do nothing). Directories that were touched are synced once at the end, also those
+that an earlier run touched. Between two steps `guard` may stop everything; the journal then
+resumes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from windlass.base import failpoint
+from windlass.base.errors import WindlassError
+from windlass.gateways.tree import manifest as manifests
+from windlass.gateways.tree import path_rules
+from windlass.gateways.tree.manifest import FileStat
+from windlass.gateways.tree.path_rules import STATE_DIRECTORY
+from windlass.gateways.volume import data_directory, journal, placement, staging, state_directory
+from windlass.gateways.volume.data_directory import DataDirectory, UnsafePath
+from windlass.gateways.volume.journal import Journal, JournalStep, TransactionRecord
+from windlass.gateways.volume.staging import FileModes
+from windlass.gateways.volume.state_directory import MANIFEST_PATH, STAGING_DIRECTORY
+from windlass.gateways.volume.undo import Undo, undo_transactions
+
+
+class StepExecution:
+    """The steps of one record, in either direction."""
+
+    def __init__(
+        self,
+        tree: DataDirectory,
+        record: TransactionRecord,
+        modes: FileModes,
+        guard: Callable[[], None],
+    ) -> None:
+        self._tree = tree
+        self._record = record
+        self._modes = modes
+        self._guard = guard
+        self._undo = Undo(tree, record.tx)
+        self._staging = f"{state_directory.STAGING_DIRECTORY}/{record.tx}"
+
+    def forward(self) -> None:
+        """Make the new tree, durably; OSError or UnsafePath where a step cannot be done."""
+        for number, step in enumerate(self._record.steps):
+            self._guard()
+            failpoint.reach(f"gateways.execute.{step.op}.before")
+            self._do(number, step)
+            failpoint.reach(f"gateways.execute.{step.op}.after")
+        self._settle()
+
+    def back(self) -> None:
+        """Make the old tree, durably."""
+        for number, step in reversed(list(enumerate(self._record.steps))):
+            self._guard()
+            failpoint.reach(f"gateways.revert.{step.op}.before")
+            self._revert(number, step)
+            failpoint.reach(f"gateways.revert.{step.op}.after")
+        self._settle()
+
+    def staged(self, step: JournalStep) -> str:
+        """Where the new content of a put lies."""
+        return f"{self._staging}/{step.staged}"
+
+    def _do(self, number: int, step: JournalStep) -> None:
+        if step.op == "put":
+            self._put(number, step)
+        elif step.op == "delete":
+            self._remove_file(step.path)
+        elif step.op == "mkdir":
+            self._make_folder(step.path)
+        else:
+            self._remove_folder(step.path)
+
+    def _revert(self, number: int, step: JournalStep) -> None:
+        if step.op == "put":
+            placement.remove_if_present(
+                self._tree, placement.temporary_path(step.path, self._tag(number))
+            )
+        if step.was == "file":
+            self._restore(number, step)
+        elif step.op == "put":
+            self._remove_file(step.path)
+        elif step.op == "mkdir":
+            self._remove_folder(step.path)
+        elif step.was == "directory":
+            self._make_folder(step.path)
+
+    def _put(self, number: int, step: JournalStep) -> None:
+        held = self.staged(step)
+        if self._tree.stat(held) is None:
+            self._expect_content(step)
+        else:
+            self._place(held, step.path, self._tag(number))
+
+    def _restore(self, number: int, step: JournalStep) -> None:
+        for folder in reversed(list(path_rules.parents(step.path))):
+            self._make_folder(folder)
+        self._place(self._undo.content(number), step.path, self._tag(number))
+
+    def _place(self, held: str, path: str, tag: str) -> None:
+        found, ours = self._plain(path), self._tree.stat(held)
+        if ours is None:
+            raise state_directory.damaged_document(held, "it is missing")
+        if found is None or not os.path.samestat(found, ours):
+            placement.install(self._tree, held, path, tag=tag)
+
+    def _expect_content(self, step: JournalStep) -> None:
+        """Somebody emptied our staging; the step counts as done if its result is there."""
+        if self._plain(step.path) is None or file_sha256(self._tree, step.path) != step.sha256:
+            raise OSError(errno.ENOENT, "the staged content is gone", step.path)
+
+    def _remove_file(self, path: str) -> None:
+        found = self._tree.stat(path)
+        if found is None or stat.S_ISDIR(found.st_mode):
+            # A directory there is a later step that an earlier run has already done.
+            return
+        self._plain(path)
+        self._tree.unlink(path)
+
+    def _make_folder(self, path: str) -> None:
+        found = self._tree.stat(path)
+        if found is None:
+            self._tree.mkdir(path, self._modes.directory)
+        elif not stat.S_ISDIR(found.st_mode):
+            raise UnsafePath(path, "not a directory")
+
+    def _remove_folder(self, path: str) -> None:
+        """What somebody filled meanwhile stays."""
+        try:
+            self._tree.rmdir(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY):
+                raise
+
+    def _plain(self, path: str) -> os.stat_result | None:
+        """The plain file at `path`; a symlink there is neither replaced nor removed."""
+        found = self._tree.stat(path)
+        if found is not None and not stat.S_ISREG(found.st_mode):
+            raise UnsafePath(path, "not a plain file")
+        return found
+
+    def _settle(self) -> None:
+        staging.sync_paths(
+            self._tree, (path_rules.parent(step.path) for step in self._record.steps)
+        )
+
+    def _tag(self, number: int) -> str:
+        return f"{self._record.tx}-{number}"
+
+
+def file_sha256(tree: DataDirectory, path: str) -> str:
+    """The sha256 of a plain file, read in parts."""
+    with contextlib.closing(os.fdopen(tree.open(path), "rb")) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionEnd:
+    """Which tree a transaction ended with; `cause` says why it is the old one.
+
+    `touched` are files that somebody else wrote after us and before we were done.
+    """
+
+    record: TransactionRecord
+    tree: Literal["new", "old"]
+    cause: WindlassError | None = None
+    touched: tuple[str, ...] = ()
+
+
+class TransactionCompletion:
+    """One transaction from its commit point to its end; whoever just wrote its record has it."""
+
+    def __init__(
+        self,
+        tree: DataDirectory,
+        found: Journal,
+        modes: FileModes,
+        guard: Callable[[], None],
+        record: TransactionRecord | None = None,
+    ) -> None:
+        self._tree = tree
+        self._direction = found.direction
+        self._staging = f"{STAGING_DIRECTORY}/{found.tx}"
+        written = f"{self._staging}/{journal.RECORD_NAME}"
+        self._record = record if record is not None else journal.read_record(tree, written)
+        self._undo = Undo(tree, found.tx)
+        self._execution = StepExecution(tree, self._record, modes, guard)
+
+    def run(self) -> TransactionEnd:
+        if self._direction == "back":
+            return self._back(None)
+        try:
+            self._execution.forward()
+        except (OSError, UnsafePath) as error:
+            return self._turn_back(error)
+        return self._finish()
+
+    def _turn_back(self, error: OSError | UnsafePath) -> TransactionEnd:
+        cause = _as_windlass_error(error)
+        try:
+            journal.mark_reverting(self._tree, self._staging)
+            return self._back(cause)
+        except (OSError, UnsafePath):
+            # The first fault is the one to tell; the journal stays for the next replay.
+            raise cause from error
+
+    def _finish(self) -> TransactionEnd:
+        stats, touched = self._verify()
+        self._place_manifest(stats)
+        placement.install(
+            self._tree,
+            f"{self._staging}/{journal.RECORD_NAME}",
+            self._undo.record,
+            tag=journal.RECORD_NAME,
+        )
+        self._tree.sync(self._undo.folder)
+        journal.remove_journal(self._tree)
+        self._clean(self._drop_superseded)
+        return TransactionEnd(self._record, "new", touched=touched)
+
+    def _back(self, cause: WindlassError | None) -> TransactionEnd:
+        self._execution.back()
+        self._restore_manifest()
+        placement.remove_if_present(self._tree, self._undo.record)
+        self._tree.sync(self._undo.folder)
+        journal.remove_journal(self._tree)
+        self._clean(self._undo.drop)
+        return TransactionEnd(self._record, "old", cause)
+
+    def _verify(self) -> tuple[dict[str, FileStat | None], tuple[str, ...]]:
+        """Stats that differ from the staged ones, and the files that are not ours any more."""
+        stats: dict[str, FileStat | None] = {}
+        touched = []
+        for step in self._record.steps:
+            if step.op != "put":
+                continue
+            held = self._tree.stat(self._execution.staged(step))
+            found = self._tree.stat(step.path)
+            if found is None or not self._is_ours(found, held, step):
+                stats[step.path] = None
+                touched.append(step.path)
+            elif held is None or state_directory.file_stat(found) != state_directory.file_stat(
+                held
+            ):
+                stats[step.path] = state_directory.file_stat(found)
+        return stats, tuple(touched)
+
+    def _is_ours(
+        self, found: os.stat_result, held: os.stat_result | None, step: JournalStep
+    ) -> bool:
+        """By inode and size; what had to be copied has another inode and is read again."""
+        if found.st_size != step.size:
+            return False
+        if held is not None and os.path.samestat(found, held):
+            return True
+        return not step.sha256 or file_sha256(self._tree, step.path) == step.sha256
+
+    def _place_manifest(self, stats: dict[str, FileStat | None]) -> None:
+        failpoint.reach("gateways.manifest.before")
+        staged = f"{self._staging}/{journal.MANIFEST_NAME}"
+        if not self._record.has_manifest:
+            placement.remove_if_present(self._tree, MANIFEST_PATH)
+            self._tree.sync(STATE_DIRECTORY)
+        elif stats and (planned := state_directory.read_manifest(self._tree, staged)) is not None:
+            corrected = manifests.encode(state_directory.with_stats(planned, stats))
+            state_directory.replace_document(self._tree, MANIFEST_PATH, corrected)
+        else:
+            placement.install(self._tree, staged, MANIFEST_PATH, tag=journal.MANIFEST_NAME)
+            self._tree.sync(STATE_DIRECTORY)
+        failpoint.reach("gateways.manifest.after")
+
+    def _restore_manifest(self) -> None:
+        if self._record.had_manifest:
+            placement.install(
+                self._tree, self._undo.manifest, MANIFEST_PATH, tag=journal.MANIFEST_NAME
+            )
+        else:
+            placement.remove_if_present(self._tree, MANIFEST_PATH)
+        self._tree.sync(STATE_DIRECTORY)
+
+    def _drop_superseded(self) -> None:
+        remove_older_undo(self._tree, self._record.tx)
+        if not self._record.keeps_undo:
+            # The record stays: it says that there is nothing to go back to.
+            self._undo.drop_contents()
+
+    def _clean(self, drop_undo: Callable[[], None]) -> None:
+        """Drop what the end does not need; what cannot go now goes with the next replay."""
+        failpoint.reach("gateways.clean.before")
+        with contextlib.suppress(OSError):
+            drop_undo()
+            staging.remove_staging(self._tree, self._record.tx)
+        failpoint.reach("gateways.clean.after")
+
+
+def remove_older_undo(tree: DataDirectory, newest: str | None) -> None:
+    """Drop every undo but the newest one."""
+    for tx in undo_transactions(tree):
+        if tx != newest:
+            Undo(tree, tx).drop()
+
+
+def _as_windlass_error(error: OSError | UnsafePath) -> WindlassError:
+    if isinstance(error, OSError):
+        return data_directory.map_os_error(error, "writing the gateway's files")
+    return error

@@ -1,0 +1,313 @@
+"""The data directory of a gateway, through directory descriptors, and its faults as errors.
+
+Everything the agent reads or changes below a gateway's data directory goes through here. Every
+component of a path is opened by its parent's descriptor and must not be a symlink, so a link that
+appears between a check and a change leads nowhere: the change is refused with `UnsafePath`. Paths
+use `/`, are relative to the root, and never hold `..`. Nothing is decided here; every change
+passes a failpoint before and after itself.
+
+`map_os_errors` turns faults of the volume into errors that carry the decision. A full, read-only
+or failing volume is retried: nothing that was begun is lost, because the journal resumes it. A
+tree that changed meanwhile is planned again. Texts name the path and the fix.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+from windlass.base import failpoint
+from windlass.base.errors import Retryable
+from windlass.base.redaction import process
+from windlass.gateways.tree.path_rules import SyncRefused
+
+_FULL_CODES = frozenset((errno.ENOSPC, errno.EDQUOT))
+_PERMISSION_CODES = frozenset((errno.EACCES, errno.EPERM))
+_CONFLICT_CODES = frozenset(
+    (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.EBUSY)
+)
+
+
+@contextlib.contextmanager
+def map_os_errors(doing: str) -> Iterator[None]:
+    """Turn what the disk answers inside the block into windlass errors."""
+    try:
+        yield
+    except OSError as error:
+        raise map_os_error(error, doing) from error
+
+
+def map_os_error(error: OSError, doing: str) -> Retryable:
+    """The windlass error for what the disk answered while `doing`."""
+    reason, hint = _reason_and_hint(error.errno)
+    said = os.strerror(error.errno) if error.errno is not None else str(error)
+    place = f" ({error.filename})" if isinstance(error.filename, str) else ""
+    text = f"while {doing}{place}: {said}; {hint}"
+    return Retryable(reason, process.clean(text, limit=512))
+
+
+def _reason_and_hint(code: int | None) -> tuple[str, str]:
+    if code in _FULL_CODES:
+        return "DiskFull", "make room on the data volume; the sync completes by itself then"
+    if code == errno.EROFS:
+        return "VolumeReadOnly", "the data volume is mounted read-only; mount it writable"
+    if code in _PERMISSION_CODES:
+        return "VolumeReadOnly", "the agent may not write there; give it the gateway's user"
+    if code in _CONFLICT_CODES:
+        return "Retrying", "the files changed while we looked; they are planned again"
+    return "Internal", "check the data volume; the sync is tried again"
+
+
+_OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# A pipe in place of a file must not make us wait for its writer.
+_OPEN_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_OPEN_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN_REWRITABLE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class UnsafePath(SyncRefused):
+    """Something on the way to a file is not what we may walk through or replace."""
+
+    def __init__(self, path: str, what: str) -> None:
+        message = f"{path} on the data volume is {what}; remove it or exclude the path"
+        super().__init__("UnsafePath", path, message)
+
+
+class DataDirectory:
+    """One directory as the root of everything done through it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._root = os.open(root, _OPEN_DIRECTORY & ~os.O_NOFOLLOW)
+
+    def close(self) -> None:
+        os.close(self._root)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # looking
+
+    def stat(self, path: str) -> os.stat_result | None:
+        """What is at `path` itself, never what a link there points to; None if nothing is."""
+        if not path:
+            return os.fstat(self._root)
+        try:
+            with self.parent(path) as (folder, name):
+                return os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a directory, sorted; none if it is not there."""
+        try:
+            with self.directory(folder) as descriptor, os.scandir(descriptor) as listed:
+                return sorted(entry.name for entry in listed)
+        except FileNotFoundError:
+            return []
+
+    def entries(self, folder: str) -> Iterator[tuple[str, os.stat_result]]:
+        """Names in a directory with what they are; what vanishes meanwhile is left out."""
+        with self.directory(folder) as descriptor, os.scandir(descriptor) as listed:
+            for entry in listed:
+                try:
+                    yield entry.name, entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+
+    def open(self, path: str) -> int:
+        """A descriptor to read the plain file at `path`."""
+        descriptor = self._open(path)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise UnsafePath(path, "not a plain file")
+        return descriptor
+
+    def read(self, path: str) -> bytes | None:
+        """The content of a plain file; None if there is none."""
+        try:
+            descriptor = self.open(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        with os.fdopen(descriptor, "rb") as file:
+            return file.read()
+
+    def space(self, folder: str) -> os.statvfs_result:
+        """The file system that `folder` lies on."""
+        with self.directory(folder) as descriptor:
+            return os.fstatvfs(descriptor)
+
+    def is_across(self, source_folder: str, folder: str) -> bool:
+        """Whether a rename between two directories is refused, found by trying one.
+
+        The kernel compares mounts before it looks for the name, so renaming a name that
+        does not exist changes nothing and tells bind mounts, which share a device, apart.
+        """
+        absent = f".{secrets.token_hex(8)}.absent"
+        with self.directory(source_folder) as source, self.directory(folder) as other:
+            try:
+                os.rename(absent, absent, src_dir_fd=source, dst_dir_fd=other)
+            except OSError as error:
+                return error.errno == errno.EXDEV
+        return False
+
+    # changing
+
+    def create(self, path: str, mode: int) -> int:
+        """A descriptor to write the new file `path`, whatever the process's mask says."""
+        with self.parent(path) as (folder, name), _failpoints_around("create"):
+            descriptor = os.open(name, _OPEN_NEW, mode, dir_fd=folder)
+            os.fchmod(descriptor, mode)
+            return descriptor
+
+    def open_kept(self, path: str, mode: int) -> int:
+        """A descriptor to a file that is made once and then only rewritten in place."""
+        with self.parent(path) as (folder, name), _failpoints_around("keep"):
+            return os.open(name, _OPEN_REWRITABLE, mode, dir_fd=folder)
+
+    def write(self, descriptor: int, content: bytes | memoryview) -> None:
+        """All of `content`, at the descriptor's position."""
+        left = memoryview(content)
+        with _failpoints_around("write"):
+            while left:
+                left = left[os.write(descriptor, left) :]
+
+    def sync_open(self, descriptor: int) -> None:
+        """Make an open file's content outlive a power cut."""
+        with _failpoints_around("sync"):
+            os.fsync(descriptor)
+
+    def link(self, source: str, destination: str) -> None:
+        """A second name for a file; FileExistsError if the name is taken."""
+        with (
+            self._both(source, destination) as (here, name, there, new),
+            _failpoints_around("link"),
+        ):
+            os.link(name, new, src_dir_fd=here, dst_dir_fd=there, follow_symlinks=False)
+
+    def rename(self, source: str, destination: str) -> None:
+        """Give a file another name; what had the name is gone in the same step."""
+        with (
+            self._both(source, destination) as (here, name, there, new),
+            _failpoints_around("rename"),
+        ):
+            os.rename(name, new, src_dir_fd=here, dst_dir_fd=there)
+
+    def unlink(self, path: str) -> None:
+        with self.parent(path) as (folder, name), _failpoints_around("unlink"):
+            os.unlink(name, dir_fd=folder)
+
+    def mkdir(self, path: str, mode: int) -> None:
+        """Make a directory; an inherited set-group-id bit stays (fsGroup volumes)."""
+        with self.parent(path) as (folder, name), _failpoints_around("mkdir"):
+            os.mkdir(name, mode, dir_fd=folder)
+            below = os.open(name, _OPEN_DIRECTORY, dir_fd=folder)
+            try:
+                os.fchmod(below, mode | (os.fstat(below).st_mode & stat.S_ISGID))
+            finally:
+                os.close(below)
+
+    def rmdir(self, path: str) -> None:
+        with self.parent(path) as (folder, name), _failpoints_around("rmdir"):
+            os.rmdir(name, dir_fd=folder)
+
+    def sync(self, path: str) -> None:
+        """Make a directory's names, or a file's content, outlive a power cut."""
+        with self._opened(path) as descriptor, _failpoints_around("sync"):
+            os.fsync(descriptor)
+
+    def sync_all(self, path: str) -> None:
+        """Make everything on the file system of `path` outlive a power cut."""
+        with self._opened(path) as descriptor, _failpoints_around("sync_all"):
+            _syncfs(descriptor)
+
+    # walking
+
+    @contextlib.contextmanager
+    def parent(self, path: str) -> Iterator[tuple[int, str]]:
+        """The descriptor of the directory that holds `path`, and the last component."""
+        folder, _, name = path.rpartition("/")
+        if name in ("", ".", ".."):
+            raise ValueError(f"{path!r} is not a path below {self.root}")
+        with self.directory(folder) as descriptor:
+            yield descriptor, name
+
+    @contextlib.contextmanager
+    def directory(self, path: str) -> Iterator[int]:
+        """The descriptor of a directory; FileNotFoundError, NotADirectoryError, UnsafePath."""
+        current = os.dup(self._root)
+        try:
+            for folder in path.split("/") if path else ():
+                if folder in ("", ".", ".."):
+                    raise ValueError(f"{path!r} is not a path below {self.root}")
+                below = _open_directory(current, folder, path)
+                os.close(current)
+                current = below
+            yield current
+        finally:
+            os.close(current)
+
+    @contextlib.contextmanager
+    def _both(self, source: str, destination: str) -> Iterator[tuple[int, str, int, str]]:
+        with self.parent(source) as (here, name), self.parent(destination) as (there, new):
+            yield here, name, there, new
+
+    @contextlib.contextmanager
+    def _opened(self, path: str) -> Iterator[int]:
+        if not path:
+            yield self._root
+            return
+        descriptor = self._open(path)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _open(self, path: str) -> int:
+        with self.parent(path) as (folder, name):
+            try:
+                return os.open(name, _OPEN_READ, dir_fd=folder)
+            except OSError as error:
+                if error.errno in (errno.ELOOP, errno.ENXIO):
+                    raise UnsafePath(path, "a symlink or another special file") from error
+                raise
+
+
+def _open_directory(parent: int, folder: str, path: str) -> int:
+    """The descriptor of a directory in `parent`; `path` is what we are on the way to."""
+    try:
+        return os.open(folder, _OPEN_DIRECTORY, dir_fd=parent)
+    except OSError as error:
+        if error.errno not in (errno.ENOTDIR, errno.ELOOP):
+            raise
+        found = os.stat(folder, dir_fd=parent, follow_symlinks=False)
+        if stat.S_ISLNK(found.st_mode):
+            raise UnsafePath(path, f"behind a symlink ({folder})") from error
+        raise
+
+
+@contextlib.contextmanager
+def _failpoints_around(name: str) -> Iterator[None]:
+    failpoint.reach(f"gateways.tree.{name}.before")
+    yield
+    failpoint.reach(f"gateways.tree.{name}.after")
+
+
+def _syncfs(descriptor: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(libc, "syncfs"):
+        os.sync()
+        return
+    if libc.syncfs(descriptor) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))

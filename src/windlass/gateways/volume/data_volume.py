@@ -1,0 +1,198 @@
+"""The data volume of one gateway: lock, transactions, replay after a crash, rollback and reads.
+
+Whatever kills the agent or cuts the power, after `replay` the managed tree is exactly the old or
+exactly the new one, as the manifest says, and nothing temporary is left. A reader of the tree
+never sees a part of a file. The order of steps is in `journal`. All calls block and belong in a
+thread; one transaction runs at a time.
+
+At SIGTERM the caller interrupts the transaction and waits for its thread for as long as it may:
+before the commit point it ends at once, past it it runs to its end, and if the time is over the
+journal resumes it at the next start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Self
+
+from windlass.base.clock import Clock, SystemClock
+from windlass.base.errors import Stalled
+from windlass.gateways.tree.live_tree import LiveTree, SurveyScope
+from windlass.gateways.tree.manifest import FileStat, Manifest
+from windlass.gateways.tree.path_rules import STATE_DIRECTORY
+from windlass.gateways.volume import data_directory, journal, staging, state_directory, survey, undo
+from windlass.gateways.volume.completion import (
+    TransactionCompletion,
+    TransactionEnd,
+    remove_older_undo,
+)
+from windlass.gateways.volume.data_directory import DataDirectory
+from windlass.gateways.volume.journal import TransactionRecord
+from windlass.gateways.volume.lock import LockOwner, VolumeLock
+from windlass.gateways.volume.staging import DiskReserve
+from windlass.gateways.volume.state_directory import STAGING_DIRECTORY, ManifestFile
+from windlass.gateways.volume.transaction import ApplyResult, Transaction, VolumeContext
+from windlass.gateways.volume.undo import Undo
+
+
+class DataVolume:
+    """One gateway's data directory; looking needs nothing, changing needs `start` first."""
+
+    def __init__(
+        self,
+        data: Path,
+        owner: LockOwner,
+        *,
+        clock: Clock | None = None,
+        reserve: DiskReserve | None = None,
+        undo_cap: int = undo.MAX_UNDO_BYTES,
+    ) -> None:
+        with data_directory.map_os_errors(f"opening {data}"):
+            self.tree = DataDirectory(data)
+        self._lock = VolumeLock(
+            self.tree,
+            state_directory.LOCK_PATH,
+            owner,
+            clock if clock is not None else SystemClock(),
+        )
+        self._reserve = reserve if reserve is not None else DiskReserve()
+        self._undo_cap = undo_cap
+        self._manifest = ManifestFile(self.tree)
+
+    def close(self) -> None:
+        self._lock.release()
+        self.tree.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # changing
+
+    def start(self) -> TransactionEnd | None:
+        """Become the one who writes here, then finish what a crash left; what was resumed.
+
+        Raises `VolumeLocked` while another agent works on the volume: ask again.
+        """
+        with data_directory.map_os_errors("taking the data volume's lock"):
+            self._take_lock()
+        return self.replay()
+
+    def replay(self) -> TransactionEnd | None:
+        """Take an interrupted transaction to one of its ends and sweep what crashes left."""
+        with data_directory.map_os_errors("resuming an interrupted sync"):
+            ours = (state_directory.MANIFEST_PATH,) if self._manifest.is_known else ()
+            state_directory.check_schemas(self.tree, known=ours)
+            found = journal.read_journal(self.tree)
+            if found is None:
+                self._sweep()
+                return None
+            target = self._volume()
+            with self._lock.transaction():
+                ended = TransactionCompletion(
+                    self.tree, found, target.modes, self._lock.check
+                ).run()
+                self._sweep()
+            return ended
+
+    def begin(self) -> Transaction:
+        """A new transaction on a tree that is whole; nothing is written yet."""
+        with data_directory.map_os_errors("taking the data volume's lock"):
+            self._take_lock()
+        self.replay()
+        return Transaction(self._volume())
+
+    def rollback(self) -> ApplyResult:
+        """Undo the last apply; this is an apply of its own and can be undone."""
+        with self.begin() as transaction:
+            record = self._undoable()
+            if record is None:
+                raise Stalled(
+                    "UndoUnavailable",
+                    "the last apply cannot be undone: the files that it replaced are not kept; "
+                    "sync an earlier commit instead",
+                )
+            return transaction.revert(record)
+
+    # looking
+
+    def manifest(self) -> Manifest | None:
+        """What the last sync left; None before the first one."""
+        with data_directory.map_os_errors("reading the manifest"):
+            return self._manifest.read()
+
+    def live(self, lookups: SurveyScope, manifest: Manifest | None = None) -> LiveTree:
+        """What lies on the disk, without reading a single content.
+
+        Stats that the manifest has too are shared with it, not held twice.
+        """
+        with data_directory.map_os_errors("looking at the gateway's files"):
+            left = manifest.files if manifest is not None else {}
+            return survey.DirectorySurvey(self.tree, left).live(lookups)
+
+    def stats(self, paths: Iterable[str]) -> dict[str, FileStat]:
+        """The stats of the plain files among `paths`."""
+        with data_directory.map_os_errors("looking at the gateway's files"):
+            return survey.stat_files(self.tree, paths)
+
+    def hashes(self, paths: Iterable[str]) -> dict[str, str]:
+        """The sha256 digests of the plain files among `paths`."""
+        with data_directory.map_os_errors("reading the gateway's files"):
+            return survey.hash_files(self.tree, paths)
+
+    def interrupted(self) -> TransactionRecord | None:
+        """The transaction past its commit point that `start` would end; usually None."""
+        with data_directory.map_os_errors("reading the journal"):
+            found = journal.read_journal(self.tree)
+            if found is None:
+                return None
+            return journal.read_record(
+                self.tree, f"{STAGING_DIRECTORY}/{found.tx}/{journal.RECORD_NAME}"
+            )
+
+    def can_undo(self) -> bool:
+        """Whether `rollback` has something to go back to."""
+        with data_directory.map_os_errors("reading the undo"):
+            return self._undoable() is not None
+
+    def newest(self) -> str:
+        """The transaction that `rollback` would undo; empty before the first one."""
+        with data_directory.map_os_errors("reading the undo"):
+            return undo.newest_transaction(self.tree) or ""
+
+    def _undoable(self) -> TransactionRecord | None:
+        tx = undo.newest_transaction(self.tree)
+        if tx is None:
+            return None
+        record = journal.read_record(self.tree, Undo(self.tree, tx).record)
+        return record if record.keeps_undo else None
+
+    def _take_lock(self) -> None:
+        state_directory.create_directories(self.tree)
+        if not self._lock.is_held:
+            # A crash may have made the directories and not have told the disk.
+            for folder in (STATE_DIRECTORY, ""):
+                self.tree.sync(folder)
+        self._lock.acquire()
+
+    def _volume(self) -> VolumeContext:
+        root = self.tree.stat("")
+        assert root is not None
+        fitting = staging.modes_for_process(root)
+        return VolumeContext(
+            self.tree, self._lock, fitting, self._reserve, self._undo_cap, self._manifest
+        )
+
+    def _sweep(self) -> None:
+        """Without a journal no transaction is alive; what is left of one is rubbish."""
+        left = staging.staged_transactions(self.tree)
+        if left:
+            # A journal that a power cut brings back must find its staging.
+            self.tree.sync(STATE_DIRECTORY)
+        for tx in left:
+            staging.remove_staging(self.tree, tx)
+        remove_older_undo(self.tree, undo.newest_transaction(self.tree))
+        state_directory.remove_leftovers(self.tree)

@@ -1,0 +1,219 @@
+"""One writer per data volume (APP-4).
+
+Rules:
+- flock is the lock. Where it is held, nobody else writes, however long it takes.
+- The file is never removed: two processes could hold locks on two files of one name.
+- The file names its owner. Inside a transaction (`active`) the owner's beat goes up every
+  `HEARTBEAT_SECONDS`; an idle owner writes nothing.
+- A volume can be mounted on two nodes whose kernels do not see each other's locks. So an
+  active record of another node counts as held although we got the lock, until we have
+  watched its beat stand still for `STALE_SECONDS`.
+- An owner whose own beat is that old (a suspended machine, a disk that hangs) has lost the
+  lock, and stops before its next step; the journal says what is left to do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import threading
+from collections.abc import Iterator
+
+import msgspec
+
+from windlass.base import failpoint
+from windlass.base.clock import Clock
+from windlass.base.errors import Waiting
+from windlass.gateways.volume.data_directory import DataDirectory
+
+HEARTBEAT_SECONDS = 10.0
+STALE_SECONDS = 60.0
+
+_LOCK_FILE_MODE = 0o600
+# One write of always the same length: a reader never finds half a record.
+_RECORD_BYTES = 1024
+
+
+class LockOwner(msgspec.Struct, frozen=True):
+    """Who wants to write."""
+
+    pod_uid: str = msgspec.field(name="podUID")
+    pod_name: str = msgspec.field(name="podName")
+    node: str
+
+
+class LockRecord(msgspec.Struct, frozen=True):
+    """What the lock file says about its owner."""
+
+    pod_uid: str = msgspec.field(name="podUID")
+    pod_name: str = msgspec.field(name="podName")
+    node: str
+    beat: int
+    active: bool
+    schema: int = 1
+
+    @property
+    def owner(self) -> LockOwner:
+        return LockOwner(self.pod_uid, self.pod_name, self.node)
+
+
+class VolumeLocked(Waiting):
+    """Another agent writes to this volume."""
+
+    def __init__(self, record: LockRecord | None) -> None:
+        self.record = record
+        who = "another process, which has not written its name yet"
+        if record is not None:
+            who = f"{record.pod_name} ({record.pod_uid}) on node {record.node or 'unknown'}"
+        message = f"the data volume is in use by {who}; it is taken over when that one ends"
+        super().__init__("VolumeLocked", message, after=HEARTBEAT_SECONDS)
+
+
+class VolumeLock:
+    """The lock of one data volume, held by at most one agent."""
+
+    def __init__(self, tree: DataDirectory, path: str, owner: LockOwner, clock: Clock) -> None:
+        self._tree = tree
+        self._path = path
+        self._owner = owner
+        self._clock = clock
+        self._descriptor: int | None = None
+        self._watched: tuple[LockRecord, float] | None = None
+        self._writing = threading.Lock()
+        self._beat = 0
+        self._last_beat = 0.0
+        self._is_lost = False
+
+    @property
+    def is_held(self) -> bool:
+        return self._descriptor is not None
+
+    def acquire(self) -> None:
+        """Become the owner, or raise `VolumeLocked`; asking again later is the way to wait."""
+        if self._descriptor is not None and not self._is_in_place():
+            self._close()
+        if self._descriptor is None:
+            self._descriptor = self._flocked()
+        try:
+            self._take()
+        except BaseException:
+            self._close()
+            raise
+
+    def release(self) -> None:
+        """Let the next one in; the record then no longer counts as held."""
+        if self._descriptor is not None:
+            self._close()
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Beat while the block runs; what it does between steps asks `check`."""
+        self.acquire()
+        self._is_lost = False
+        self._write(active=True)
+        ended = threading.Event()
+        beating = threading.Thread(target=self._keep_beating, args=(ended,), daemon=True)
+        beating.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            beating.join()
+            with contextlib.suppress(OSError):
+                self._end()
+
+    def check(self) -> None:
+        """Raise `VolumeLocked` if somebody may have taken the volume from us meanwhile."""
+        if self._is_lost or self._clock.monotonic() - self._last_beat > STALE_SECONDS:
+            self._is_lost = True
+            raise VolumeLocked(self._read())
+
+    def recheck(self) -> None:
+        """`check`, and look whether the record still names us."""
+        self.check()
+        record = self._read()
+        if record is None or record.owner != self._owner:
+            self._is_lost = True
+            raise VolumeLocked(record)
+
+    def _flocked(self) -> int:
+        descriptor = self._tree.open_kept(self._path, _LOCK_FILE_MODE)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            record = _read_record(descriptor)
+            os.close(descriptor)
+            raise VolumeLocked(record) from error
+        except OSError:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def _is_in_place(self) -> bool:
+        """Whether the file we locked is still the one that others would lock."""
+        assert self._descriptor is not None
+        found = self._tree.stat(self._path)
+        return found is not None and os.path.samestat(found, os.fstat(self._descriptor))
+
+    def _take(self) -> None:
+        record = self._read()
+        if record is not None and record.owner == self._owner:
+            self._beat = record.beat
+            return
+        if record is not None and record.active and record.node != self._owner.node:
+            self._watch(record)
+        self._beat = record.beat if record is not None else 0
+        self._write(active=False)
+
+    def _watch(self, record: LockRecord) -> None:
+        """Pass only after the record of another node has been the same for long enough."""
+        now = self._clock.monotonic()
+        if self._watched is None or self._watched[0] != record:
+            self._watched = (record, now)
+        if now - self._watched[1] < STALE_SECONDS:
+            raise VolumeLocked(record)
+
+    def _keep_beating(self, ended: threading.Event) -> None:
+        while not ended.wait(HEARTBEAT_SECONDS):
+            try:
+                self.recheck()
+                self._write(active=True)
+            except (OSError, VolumeLocked):
+                # The next step finds the old beat, or that the lock is lost, and stops.
+                return
+
+    def _end(self) -> None:
+        if not self._is_lost:
+            self._write(active=False)
+
+    def _write(self, *, active: bool) -> None:
+        assert self._descriptor is not None
+        with self._writing:
+            us = self._owner
+            record = LockRecord(us.pod_uid, us.pod_name, us.node, self._beat + 1, active)
+            content = msgspec.json.encode(record).ljust(_RECORD_BYTES)
+            failpoint.reach("gateways.lock.beat.before")
+            os.pwrite(self._descriptor, content, 0)
+            os.fsync(self._descriptor)
+            failpoint.reach("gateways.lock.beat.after")
+            self._beat += 1
+            self._last_beat = self._clock.monotonic()
+
+    def _read(self) -> LockRecord | None:
+        assert self._descriptor is not None
+        return _read_record(self._descriptor)
+
+    def _close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _read_record(descriptor: int) -> LockRecord | None:
+    """The record in an open lock file; None while it is empty or being written."""
+    data = os.pread(descriptor, _RECORD_BYTES, 0)
+    try:
+        return msgspec.json.decode(data, type=LockRecord)
+    except msgspec.DecodeError:
+        return None

@@ -1,0 +1,1 @@
+"""What controller and agents exchange through ConfigMaps. Pure."""

@@ -1,0 +1,93 @@
+"""When the agent asks, in virtual time, against a gateway that answers from a script."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from windlass.gateways.agent import gateway_client
+from windlass.gateways.agent.gateway_answers import GatewayAnswer, RequestFault
+from windlass.gateways.agent.gateway_client import ApiTokenFile, GatewayClient
+from windlass.gateways.agent.scanner import GatewayScanner
+from windlass.gateways.tree.scan_rules import ScanKind, ScanPolicy, ScanResult
+
+OLD = GatewayAnswer(200, b'{"scanActive": false, "lastScanTimestamp": 1}')
+BUSY = GatewayAnswer(200, b'{"scanActive": true, "lastScanTimestamp": 1}')
+NEW = GatewayAnswer(200, b'{"scanActive": false, "lastScanTimestamp": 2}')
+REFUSED = GatewayAnswer(fault=RequestFault.UNREACHABLE, detail="refused")
+
+pytestmark = pytest.mark.looptime
+
+
+class Script(GatewayClient):
+    """Answers in the given order, then like the last; notes what was asked when."""
+
+    def __init__(self, *answers: GatewayAnswer) -> None:
+        self._answers: Iterator[GatewayAnswer] = iter(answers)
+        self._last = answers[-1]
+        self.asked: list[tuple[str, float]] = []
+
+    async def ask(
+        self, method: str, url: str, *, timeout: float, headers: Mapping[str, str] | None = None
+    ) -> GatewayAnswer:
+        if not url.endswith("/system/gwinfo"):
+            self.asked.append((method, round(asyncio.get_running_loop().time(), 3)))
+        return next(self._answers, self._last)
+
+    @contextlib.asynccontextmanager
+    async def opened(self, authority: Path | None) -> AsyncIterator[GatewayClient]:
+        yield self
+
+
+async def _scan(monkeypatch: pytest.MonkeyPatch, script: Script) -> ScanResult:
+    async def token(self: ApiTokenFile) -> str:
+        return "name:secret"
+
+    monkeypatch.setattr(ApiTokenFile, "read", token)
+    monkeypatch.setattr(gateway_client, "open_client", script.opened)
+    scanner = GatewayScanner("http://127.0.0.1:8088", Path("unused"))
+    return await scanner.scan([ScanKind.CONFIG], ScanPolicy())
+
+
+async def test_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three tries, two and four seconds apart; the first good answer ends them."""
+    script = Script(REFUSED, OLD, GatewayAnswer(500), GatewayAnswer(200), NEW)
+    result = await _scan(monkeypatch, script)
+    assert result.text == "config=200"
+    assert script.asked == [("GET", 0), ("GET", 2), ("POST", 2), ("POST", 6), ("GET", 6)]
+
+
+async def test_no_fourth_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the third refusal the gateway is unreachable."""
+    script = Script(REFUSED)
+    result = await _scan(monkeypatch, script)
+    assert result.reason == "GatewayUnreachable"
+    assert script.asked == [("GET", 0), ("GET", 2), ("GET", 6)]
+
+
+async def test_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gateway is looked at twice a second, through an outage of its own as well."""
+    script = Script(OLD, GatewayAnswer(200), BUSY, REFUSED, GatewayAnswer(503), NEW)
+    assert (await _scan(monkeypatch, script)).text == "config=200"
+    assert [when for _, when in script.asked] == [0, 0, 0, 0.5, 1, 1.5]
+
+
+async def test_completion_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scan that does not end is given up after completionTimeout."""
+    script = Script(OLD, GatewayAnswer(200), BUSY)
+    result = await _scan(monkeypatch, script)
+    assert (result.reason, result.text) == ("ScanIncomplete", "config=200(incomplete)")
+    assert asyncio.get_running_loop().time() == pytest.approx(60)
+
+
+async def test_foreign_scan_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scan of somebody else delays our POST for completionTimeout, no longer."""
+    script = Script(BUSY)
+    result = await _scan(monkeypatch, script)
+    assert result.reason == "ScanIncomplete"
+    posts = [when for method, when in script.asked if method == "POST"]
+    assert posts == [pytest.approx(60)]

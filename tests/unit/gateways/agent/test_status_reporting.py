@@ -1,0 +1,91 @@
+"""When an agent writes its report, and which of its states."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
+import httpx2
+import orjson
+import pytest
+
+from windlass.gateways.agent.status import StatusWriter
+from windlass.gateways.wire.metadata import StatusObject
+from windlass.kube.connection import Connection
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+PLACE = StatusObject("status-1", "uid-1")
+
+
+class Server:
+    """Takes every write, and notes when it came and what it said."""
+
+    impersonates = False
+
+    def __init__(self) -> None:
+        self.writes: list[tuple[float, str]] = []
+
+    def may_write(self) -> bool:
+        return True
+
+    async def request(self, *_: Any, content: bytes, **__: Any) -> httpx2.Response:
+        said = orjson.loads(content)["data"]["site-0"]
+        self.writes.append((round(asyncio.get_running_loop().time(), 3), said))
+        return httpx2.Response(200, content=content)
+
+
+@contextlib.asynccontextmanager
+async def reporting() -> AsyncIterator[tuple[StatusWriter, Server]]:
+    """A reporter at work."""
+    reporter, server = StatusWriter("plant", "site-0", "uid"), Server()
+    reporter.at(PLACE)
+    task = asyncio.create_task(reporter.run(cast("Connection", server)))
+    try:
+        yield reporter, server
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_short_sync_is_one_write_at_once() -> None:
+    """Progress that passes within a second is not written, and the end waits for nothing."""
+    async with reporting() as (reporter, server):
+        began = asyncio.get_running_loop().time()
+        reporter.say("planning", is_progress=True)
+        await asyncio.sleep(0.3)
+        reporter.say("scanning", is_progress=True)
+        await asyncio.sleep(0.5)
+        reporter.say("synced")
+        await asyncio.sleep(0.1)
+    assert server.writes == [(round(began + 0.8, 3), "synced")]
+
+
+async def test_a_long_sync_shows_its_progress() -> None:
+    """What lasts a second is written, and saying the same again does not put it off."""
+    async with reporting() as (reporter, server):
+        began = asyncio.get_running_loop().time()
+        reporter.say("planning", is_progress=True)
+        await asyncio.sleep(0.6)
+        reporter.say("planning", is_progress=True)
+        await asyncio.sleep(1.0)
+        reporter.say("synced")
+        await asyncio.sleep(0.1)
+    assert server.writes == [(round(began + 1.0, 3), "planning"), (round(began + 1.6, 3), "synced")]
+
+
+async def test_two_writes_at_once_then_the_newest_in_two_seconds() -> None:
+    """A burst of two goes through; what comes after waits, and only the last of it is written."""
+    async with reporting() as (reporter, server):
+        began = asyncio.get_running_loop().time()
+        for number in range(5):
+            reporter.say(f"state {number}")
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(5.0)
+    assert server.writes == [
+        (round(began, 3), "state 0"),
+        (round(began + 0.1, 3), "state 1"),
+        (round(began + 2.0, 3), "state 4"),
+    ]

@@ -1,0 +1,54 @@
+"""Which refs are expected of a repository: those of all IgnitionSyncs that ask it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from windlass.base.clock import SystemClock
+from windlass.gateways.controller.gateway_cache import GatewayCache
+from windlass.git.format import refs
+from windlass.git.format.remote import Remote
+from windlass.kube.reflector import Observed
+from windlass.kube.reflector_state import ReflectorSettings
+from windlass.objects.names import Key
+
+REMOTE = Remote.parse("https://host/site.git")
+
+
+def _sync(name: str, repo: str, ref: object, **spec: object) -> Observed:
+    meta = {"name": name, "namespace": "plant", "uid": name, "resourceVersion": f"{repo} {ref}"}
+    git = {"repo": repo, "ref": ref}
+    gateway = {"apiKeySecretRef": {"name": "key"}}
+    found: dict[str, Any] = {
+        "apiVersion": "sync.ignition.io/v1alpha1",
+        "kind": "IgnitionSync",
+        "metadata": meta,
+        "spec": {"git": git, "gateway": gateway, **spec},
+    }
+    return Observed("ADDED", orjson.dumps(found), True)
+
+
+def test_all_who_ask_a_repository_are_expected() -> None:
+    """However it is spelled; not those of others, nor those that are paused, broken or gone."""
+    woken: list[Key] = []
+    cache = GatewayCache(None, woken.append, settings=ReflectorSettings(), clock=SystemClock())  # type: ignore[arg-type]
+    syncs = (
+        _sync("a", "https://HOST:443/site", "main"),
+        _sync("b", "https://host/site/", "v1"),
+        _sync("c", "ssh://git@host/site.git", "over-ssh"),
+        _sync("d", "https://host/site.git", "paused", paused=True),
+        _sync("e", "https://host/site.git", 7),
+        _sync("f", "https://host/site.git", "a*"),
+        _sync("g", "https://host/site.git", "gone"),
+    )
+    for each in syncs:
+        cache.syncs.apply(each)
+    cache.syncs.apply(Observed("DELETED", syncs[-1].object, False))
+    assert sorted(cache.refs(REMOTE)) == ["main", "v1"]
+    names = refs.ref_patterns_of(cache.refs(REMOTE))
+    assert names == {f"refs/{kind}/{name}" for kind in ("heads", "tags") for name in ("main", "v1")}
+    cache.syncs.apply(_sync("a", "https://host/other", "main"))
+    assert sorted(cache.refs(REMOTE)) == ["v1"]
+    assert len(woken) >= len(syncs)

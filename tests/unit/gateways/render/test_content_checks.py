@@ -1,0 +1,79 @@
+"""What may go onto a gateway."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.gateways.render import content_checks
+from windlass.gateways.render.content_checks import ContentFinding
+
+
+@pytest.mark.scenario("G34")
+@pytest.mark.parametrize("name", sorted(content_checks.GATEWAY_FILES))
+def test_files_of_the_gateway_must_be_json(name: str) -> None:
+    """Broken JSON in a file that the gateway reads is an error with file, line and column."""
+    [finding] = content_checks.check_content(f"projects/p/{name}", b'{\r\n "a": tru}')
+    assert (finding.level, finding.reason) == ("error", "ConfigSyntaxError")
+    assert str(finding).startswith(f"projects/p/{name}:2:7: not JSON: ")
+    assert content_checks.check_content(f"projects/p/{name}", b'\xef\xbb\xbf{"a": 1.0e5}\r\n') == ()
+
+
+def test_other_files() -> None:
+    """Broken JSON in a view is a warning; what is not called .json is not looked at."""
+    [finding] = content_checks.check_content("projects/p/view.json", b"{")
+    assert finding.level == "warning"
+    assert content_checks.check_content("projects/p/code.py", b"{") == ()
+
+
+def test_the_runtime_store() -> None:
+    """A staged path below .resources is an error, whatever it holds."""
+    [finding] = content_checks.check_content("projects/.resources/x/config.json", b"{}")
+    assert finding.level == "error"
+    assert finding.reason == "StagingDirectoryContainsRuntimeFiles"
+    assert content_checks.check_content("projects/a.resources/config.json", b"{}") == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [
+        (b'{"files": ["config.json", "d\\u0061ta.bin", 1]}', ("config.json", "data.bin")),
+        (b'{"files": []}', ()),
+        (b'{"files": {"a": "b"}}', ()),
+        (b'{"files": "a"}', ()),
+        (b"[]", ()),
+        (b"{", ()),
+    ],
+)
+def test_listed_files(content: bytes, names: tuple[str, ...]) -> None:
+    """The names under `files`, as far as they are names."""
+    assert content_checks.payload_names(content) == names
+
+
+def test_what_is_missing_in_a_tree() -> None:
+    """An absent payload and a collection without config-mode.json are warned of."""
+    paths = [
+        "config/resources/core/config-mode.json",
+        "config/resources/core/m/t/resource.json",
+        "config/resources/core/m/t/config.json",
+        "config/resources/prod/m/t/resource.json",
+        "config/resources/readme.txt",
+        "projects/p/project.json",
+    ]
+    listed = {
+        "config/resources/core/m/t/resource.json": ["config.json"],
+        "config/resources/prod/m/t/resource.json": ["config.json"],
+    }
+    assert content_checks.check_tree(paths, listed) == (
+        ContentFinding(
+            "warning",
+            "PayloadMissing",
+            "config/resources/prod/m/t/resource.json",
+            "lists the file 'config.json', which is not there",
+        ),
+        ContentFinding(
+            "warning",
+            "ConfigModeMissing",
+            "config/resources/prod",
+            "has no config-mode.json, so the gateway does not see this collection",
+        ),
+    )

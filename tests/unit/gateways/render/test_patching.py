@@ -1,0 +1,66 @@
+"""Patches of a profile, by example."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.gateways.render import patching
+from windlass.gateways.render.json_tokens import InvalidJson
+from windlass.gateways.render.patching import FilePatch, MappingPatches
+
+
+@pytest.mark.parametrize(
+    ("text", "raw"),
+    [
+        ("1.0e5", b"1.0e5"),
+        (" true\n", b"true"),
+        ('{"a": [1]}', b'{"a": [1]}'),
+        ('"x"', b'"x"'),
+        ("x", b'"x"'),
+        ("", b'""'),
+        ("01", b'"01"'),
+        ("True", b'"True"'),
+        (" x ", b'" x "'),
+        ('say "x"', b'"say \\"x\\""'),
+        ("\ufeff1", '"\ufeff1"'.encode()),
+        ("\ud800", b'"\\ud800"'),
+    ],
+)
+def test_values(text: str, raw: bytes) -> None:
+    """JSON is written as it is spelled, all else as a string."""
+    assert patching.encode_value(text) == raw
+
+
+def test_order() -> None:
+    """Patches apply in list order, and within one a parent before its children."""
+    patches = [
+        FilePatch("", {".a.b": "1", ".a": "{}", ".list[-]": "x"}),
+        FilePatch("", {".list[-]": "y"}),
+    ]
+    content = b'{"list": [], "a": null}'
+    assert patching.apply_patches(content, patches) == b'{"list": ["x","y"], "a": {"b": 1}}'
+
+
+def test_selection() -> None:
+    """A glob means files below the destination, an empty one the mapped file alone."""
+    deep, top, own = FilePatch("**/config.json"), FilePatch("*.json"), FilePatch("")
+    patches = MappingPatches([deep, top, own])
+    assert patches.of("config.json") == (deep, top)
+    assert patches.of("a/b/config.json") == (deep,)
+    assert patches.of("") == (own,)
+    assert patches.of("config.json/x") == ()
+
+
+@pytest.mark.parametrize(
+    "patch", [FilePatch("!a"), FilePatch("a", {"b": "1"}), FilePatch("", {".a[": "1"})]
+)
+def test_malformed_patches(patch: FilePatch) -> None:
+    """A bad glob or path is found before any file is looked at."""
+    with pytest.raises(ValueError, match=r"pattern|path"):
+        MappingPatches([patch])
+
+
+def test_a_target_that_is_no_json() -> None:
+    """Patching a text file is refused with a place."""
+    with pytest.raises(InvalidJson, match="line 1, column 1"):
+        patching.apply_patches(b"hello", [FilePatch("", {".a": "1"})])

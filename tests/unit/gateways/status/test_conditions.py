@@ -1,0 +1,260 @@
+"""What a pass says: the order of reasons, and what stands beside Ready."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.support.gateway_pods import COMMIT, GOAL, gateway, synced
+from windlass.api.kinds.ignitionsync_status import IgnitionSyncStatus
+from windlass.base.errors import Retryable, Stalled, Waiting
+from windlass.gateways.status import conditions, events, gateway_status
+from windlass.gateways.status.conditions import Findings
+from windlass.gateways.status.events import StatusChange
+from windlass.gateways.status.gateway_status import FleetStatus
+from windlass.gateways.wire.agent_report import DriftCounts
+from windlass.gateways.wire.metadata import CommitSource
+from windlass.git.format.refs import ResolvedRef
+from windlass.runtime.outcome import Outcome
+
+SOURCE = CommitSource(COMMIT, "main", "https://h/x")
+
+
+def _tally(*said: dict[str, Any] | None, **changes: Any) -> FleetStatus:
+    ones = [gateway(f"g{number}", **changes) for number in range(len(said))]
+    reports = {
+        one.live.uid: synced(one, **words)
+        for one, words in zip(ones, said, strict=True)
+        if words is not None
+    }
+    return gateway_status.fleet_status(ones, reports, GOAL)
+
+
+GOOD = Findings("h/x", SOURCE, _tally({}, {}), due_seconds=60.0)
+
+
+def _condition(outcome: Outcome, kind: str) -> tuple[str, str]:
+    return next((one.status, one.reason) for one in outcome.conditions if one.type == kind)
+
+
+def test_all_is_well() -> None:
+    """Ready, and every condition beside it."""
+    found = conditions.build_outcome(GOOD)
+    assert found.ready is not None
+    assert (found.ready.status, found.ready.reason) == ("True", "SyncSucceeded")
+    assert not found.stalled
+    assert not found.reconciling
+    assert found.requeue_after == 60.0
+    assert {one.status for one in found.conditions} == {"True"}
+    kinds = {"ProfilesValid", "RepoCloned", "SourceTrusted", "AllGatewaysSynced"}
+    assert {one.type for one in found.conditions} == kinds
+    assert found.fields["lastSyncCommitShort"] == COMMIT[:7]
+    assert found.fields["repoCloneStatus"] == "Cloned"
+
+
+_AUTH = Stalled("AuthFailed", "no", after=300.0)
+_KEY = Waiting("SecretMissing", "Secret a/b does not exist", after=15.0)
+_ORDER: list[tuple[str, dict[str, Any]]] = [
+    ("Paused", {"is_paused": True}),
+    ("CloneFailed", {"failure": _AUTH}),
+    ("ProfilesInvalid", {"problems": ("x",)}),
+    ("ApiKeyMissing", {"api_key": _KEY}),
+    ("NoGatewaysDiscovered", {"tally": _tally()}),
+    ("SyncFailed", {"tally": _tally({"sync_status": "Error", "reason": "DiskFull"}, {})}),
+    ("SyncInProgress", {"tally": _tally(None, {})}),
+    ("Reconciling", {"faults": ("x: Timeout",)}),
+]
+
+
+@pytest.mark.parametrize("first", range(len(_ORDER)))
+def test_the_first_reason_speaks(first: int) -> None:
+    """Whatever else is wrong, the order of 2.5 decides."""
+    findings = GOOD
+    for _, changes in reversed(_ORDER[first:]):
+        findings = replace(findings, **changes)
+    found = conditions.build_outcome(findings)
+    assert found.ready is not None
+    assert (found.ready.status, found.ready.reason) == ("False", _ORDER[first][0])
+
+
+@pytest.mark.parametrize(
+    ("changes", "stalled", "reconciling", "because", "after"),
+    [
+        ({"is_paused": True}, False, False, "", 60.0),
+        ({"failure": _AUTH}, True, False, "AuthFailed", 60.0),
+        ({"failure": Retryable("Timeout", "x")}, False, True, "Reconciling", 60.0),
+        ({"problems": ("x",)}, True, False, "", 60.0),
+        ({"api_key": _KEY}, False, True, "Reconciling", 15.0),
+        ({"failure": _AUTH, "api_key": _KEY}, True, False, "AuthFailed", 15.0),
+        ({"tally": _tally()}, False, False, "", 60.0),
+        (
+            {"tally": _tally({"sync_status": "Error", "reason": "UnsafePath"})},
+            True,
+            False,
+            "UnsafePath",
+            60.0,
+        ),
+        (
+            {"tally": _tally({"sync_status": "Error", "reason": "DiskFull"})},
+            False,
+            True,
+            "SyncInProgress",
+            60.0,
+        ),
+        ({"tally": _tally(None)}, False, True, "", 60.0),
+        ({"tally": None}, False, True, "", 60.0),
+    ],
+)
+def test_stalled_and_reconciling_follow_the_cause(
+    changes: dict[str, Any], stalled: bool, reconciling: bool, because: str, after: float
+) -> None:
+    """Every row of the table."""
+    found = conditions.build_outcome(replace(GOOD, **changes))
+    assert (found.stalled, found.reconciling, found.because) == (stalled, reconciling, because)
+    assert found.requeue_after == after
+
+
+def test_a_failing_look_keeps_what_was() -> None:
+    """The commit in force stays in the status; the cause is told beside it."""
+    found = conditions.build_outcome(replace(GOOD, failure=_AUTH))
+    assert found.fields["lastSyncCommit"] == COMMIT
+    assert found.fields["source"] == {"canonicalURL": "h/x", "cause": "AuthFailed"}
+    assert found.fields["repoCloneStatus"] == "Error"
+    assert _condition(found, "RepoCloned") == ("False", "CloneFailed")
+    assert _condition(found, "AllGatewaysSynced") == ("True", "SyncSucceeded")
+
+
+@pytest.mark.parametrize(
+    ("changes", "warns"),
+    [
+        ({"failure": Retryable("Timeout", "x")}, True),
+        ({"tally": _tally({"sync_status": "Error", "reason": "DiskFull"})}, True),
+        ({"tally": _tally(None)}, False),
+        ({"api_key": _KEY}, True),
+    ],
+)
+def test_failures_warn_although_they_are_tried_again(changes: dict[str, Any], warns: bool) -> None:
+    """CloneFailed, SyncFailed and ApiKeyMissing are warnings; progress is not."""
+    found = conditions.build_outcome(replace(GOOD, **changes))
+    assert found.reconciling
+    assert found.warns is warns
+
+
+def test_a_pause_leaves_repo_cloned_alone() -> None:
+    """And is told as a normal event."""
+    found = conditions.build_outcome(replace(GOOD, is_paused=True))
+    assert "RepoCloned" not in {one.type for one in found.conditions}
+    assert [(one.weight, one.reason) for one in found.events] == [("Normal", "Paused")]
+
+
+def test_unknown_pods_change_no_count() -> None:
+    """Neither counts nor rows nor conditions about gateways are named."""
+    found = conditions.build_outcome(replace(GOOD, tally=None))
+    assert not {"gatewayCounts", "discoveredGateways"} & found.fields.keys()
+    assert "AllGatewaysSynced" not in {one.type for one in found.conditions}
+
+
+def test_faults_come_again_with_backoff() -> None:
+    """A passing fault is not written over a Ready that is True."""
+    found = conditions.build_outcome(replace(GOOD, faults=("metadata ConfigMap: Timeout",)))
+    assert found.backoff
+    assert found.transient
+
+
+def test_messages_are_bounded() -> None:
+    """A kibibyte of words is enough."""
+    found = conditions.build_outcome(replace(GOOD, problems=("x" * 5000,)))
+    assert found.ready is not None
+    assert len(found.ready.message) == 1024
+    assert all(len(one.message) <= 1024 for one in found.conditions)
+
+
+def _moment(**changes: Any) -> StatusChange:
+    base = StatusChange("7", 1, IgnitionSyncStatus(), SOURCE, SOURCE, None, None, False)
+    return replace(base, **changes)
+
+
+def test_moved_refs_are_told() -> None:
+    """A tag that moved warns; a branch that moved does not; nothing new tells nothing."""
+    new = CommitSource("b" * 40, "main", "https://h/x")
+    tag = ResolvedRef("b" * 40, "refs/tags/main", "tag")
+    branch = ResolvedRef("b" * 40, "refs/heads/main", "branch")
+    (told,) = events.derive_events(_moment(source=new, resolution=tag))
+    assert (told.weight, told.reason) == ("Warning", "TagMoved")
+    assert "a" * 12 in told.message
+    (told,) = events.derive_events(_moment(source=new, resolution=branch))
+    assert (told.weight, told.reason) == ("Normal", "RefUpdated")
+    other = CommitSource("b" * 40, "v2", "https://h/x")
+    (told,) = events.derive_events(_moment(source=other, resolution=tag))
+    assert told.reason == "RefUpdated"
+    assert events.derive_events(_moment()) == ()
+    assert events.derive_events(_moment(before=None)) == ()
+
+
+def test_gateways_are_told_once() -> None:
+    """What the stored status says already is no news."""
+    bare = _tally(None, agent="missing")
+    told = events.derive_events(_moment(tally=bare))
+    assert [one.reason for one in told] == ["GatewaysDiscovered", "MissingSidecar"]
+    fields = conditions.build_outcome(replace(GOOD, tally=bare)).fields
+    stored = _stored(fields)
+    assert events.derive_events(_moment(tally=bare, status=stored)) == ()
+
+
+def _transition(before: dict[str, Any], now: dict[str, Any]) -> list[tuple[str, str]]:
+    """The events of one gateway that reported one thing, then another."""
+    stored = _stored(conditions.build_outcome(replace(GOOD, tally=_tally(before))).fields)
+    told = events.derive_events(_moment(tally=_tally(now), status=stored))
+    return [(one.weight, one.reason) for one in told if one.reason != "SyncCompleted"]
+
+
+_DRIFTED = {"drift": DriftCounts(modified=1, extra=2)}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "told"),
+    [
+        ({"drift": DriftCounts()}, _DRIFTED, [("Warning", "GatewayFilesModified")]),
+        ({}, _DRIFTED, [("Warning", "GatewayFilesModified")]),
+        (_DRIFTED, {"drift": DriftCounts(modified=7)}, []),
+        (_DRIFTED, {"drift": DriftCounts()}, [("Normal", "GatewayFilesModified")]),
+        (_DRIFTED, {}, []),
+        (
+            {},
+            {"sync_status": "Error", "reason": "MassDeleteGuard"},
+            [("Warning", "MassDeleteGuard")],
+        ),
+        (
+            {"sync_status": "Error", "reason": "ScanFailed"},
+            {"sync_status": "Error", "reason": "ScanUnauthorized"},
+            [("Warning", "ScanUnauthorized")],
+        ),
+        (
+            {"sync_status": "Error", "reason": "ScanUnauthorized"},
+            {"sync_status": "Error", "reason": "ScanUnauthorized"},
+            [],
+        ),
+        ({}, {"reason": "DriftRemediated"}, [("Normal", "DriftRemediated")]),
+    ],
+)
+def test_single_gateways_are_told_at_transitions(
+    before: dict[str, Any], now: dict[str, Any], told: list[tuple[str, str]]
+) -> None:
+    """DRF-1, APP-9, SCN-4: when it begins and when it is over, not in between."""
+    assert _transition(before, now) == told
+
+
+def test_a_completed_sync_says_what_it_took() -> None:
+    """Files, scans and the longest time of all gateways together."""
+    first = {"files_changed": 3, "last_scan_result": "projects=200", "last_sync_duration": "2.5s"}
+    second = {"files_changed": 4, "last_scan_result": "projects=200", "last_sync_duration": "soon"}
+    found = events.derive_events(_moment(tally=_tally(first, second)))
+    (told,) = [one for one in found if one.reason == "SyncCompleted"]
+    assert told.message == "2/2 gateways synced: 7 files, scan projects=200, at most 2.5 s"
+
+
+def _stored(fields: Any) -> IgnitionSyncStatus:
+    return msgspec.convert(dict(fields), IgnitionSyncStatus)

@@ -1,0 +1,137 @@
+"""How gateways stand, and what is counted."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.support.gateway_pods import COMMIT, GOAL, gateway, synced
+from windlass.gateways.status import gateway_status, summary
+from windlass.gateways.status.gateway_status import FleetStatus, SyncTarget
+from windlass.gateways.status.pod_discovery import DiscoveredGateway
+from windlass.gateways.wire import routing
+from windlass.gateways.wire.agent_report import AgentReport, DriftCounts
+from windlass.gateways.wire.routing import Routing, RoutingMapping, RoutingProfile
+
+MAPPINGS = (RoutingMapping("a", "projects"),)
+
+
+def _goal(**profiles: RoutingProfile) -> SyncTarget:
+    wanted = Routing(profiles=profiles)
+    return SyncTarget(COMMIT, wanted, routing.hash_routing(wanted))
+
+
+def _tally(
+    *rows: tuple[DiscoveredGateway, AgentReport | None], goal: SyncTarget = GOAL
+) -> FleetStatus:
+    reports = {one.live.uid: said for one, said in rows if said is not None}
+    return gateway_status.fleet_status([one for one, _ in rows], reports, goal)
+
+
+ONE = gateway("one")
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "counts"),
+    [
+        ({}, "Synced", True),
+        ({"synced_commit": "b" * 40}, "Pending", False),
+        ({"profile_hash": "x"}, "Pending", False),
+        ({"pod_uid": "another"}, "Pending", False),
+        ({"sync_status": "Syncing", "reason": "Applying"}, "Syncing", False),
+        ({"sync_status": "Error", "reason": "DiskFull"}, "Error", False),
+    ],
+)
+def test_synced_means_commit_and_routing_of_this_pod(
+    changes: dict[str, Any], status: str, counts: bool
+) -> None:
+    """Anything else is not counted, and shown as what it is."""
+    found = _tally((ONE, synced(ONE, **changes)))
+    assert found.standings[0].status == status
+    assert found.synced == counts
+    assert found.all_synced is counts
+
+
+def test_without_a_commit_nobody_is_synced() -> None:
+    """An empty report does not match an empty wish."""
+    goal = SyncTarget("", GOAL.routing, GOAL.routing_hash)
+    assert _tally((ONE, synced(ONE, goal)), goal=goal).synced == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "reason"),
+    [
+        ({"agent": "missing"}, "MissingSidecar", ""),
+        ({"agent": "stopped", "trouble": "OOMKilled"}, "Error", "AgentNotRunning"),
+        ({"agent": "waiting"}, "Error", "AgentNotRunning"),
+        ({"profile": "nowhere"}, "Error", "NoRouting"),
+    ],
+)
+def test_the_pod_wins_over_the_report(changes: dict[str, Any], status: str, reason: str) -> None:
+    """What is broken in the pod is told, whatever was reported before."""
+    one = gateway("one", **changes)
+    (row,) = _tally((one, synced(one))).standings
+    assert (row.status, row.reason) == (status, reason)
+    assert not row.is_synced
+    assert row.message
+
+
+def test_an_unreadable_report_is_said_to_be_one() -> None:
+    """It is told apart from none at all."""
+    (row,) = gateway_status.fleet_status([ONE], {ONE.live.uid: None}, GOAL).standings
+    assert "cannot be read" in row.message
+    (row,) = gateway_status.fleet_status([ONE], {}, GOAL).standings
+    assert row.message == "no report yet"
+
+
+def test_dry_runs_and_pauses_are_left_out() -> None:
+    """With none but them all is well; with nobody at all it is not."""
+    goal = _goal(
+        dry=RoutingProfile(MAPPINGS, dry_run=True), held=RoutingProfile(MAPPINGS, paused=True)
+    )
+    dry, held = gateway("a", profile="dry"), gateway("b", profile="held")
+    found = _tally((dry, synced(dry, goal, sync_status="DryRun")), (held, None), goal=goal)
+    assert found.all_synced
+    assert found.message == "0/0 gateways synced (1 dry-run, 1 paused)"
+    assert [row.status for row in found.standings] == ["DryRun", "Paused"]
+    assert not _tally().all_synced
+
+
+def test_the_message_names_what_is_missing() -> None:
+    """Counts that are zero are not spoken of."""
+    bare, old = gateway("bare", agent="missing"), gateway("old")
+    found = _tally((ONE, synced(ONE)), (bare, None), (old, synced(old, degraded=True)))
+    assert found.message == "2/3 gateways synced (1 missing sidecar, 1 degraded)"
+    assert found.missing_sidecar == ("bare",)
+    assert [one.gateway.name for one in found.failing] == ["bare"]
+
+
+def test_rows_repeat_what_the_agent_said() -> None:
+    """With the limits of the status."""
+    said = synced(ONE, drift=DriftCounts(1, 2, 3), degraded=True, projects_synced=("x",))
+    (row,) = summary.status_rows(_tally((ONE, said)))
+    assert row["podUID"] == "uid-one"
+    assert row["servicePath"] == "services/a"
+    assert row["drift"] == {"modified": 1, "missing": 2, "extra": 3}
+    assert row["degraded"] is True
+    many = [gateway(f"g{n:03d}") for n in range(300)]
+    assert len(summary.status_rows(_tally(*((one, None) for one in many)))) == 256
+
+
+def test_the_moment_all_had_it_is_kept() -> None:
+    """It moves only when all have reached something new."""
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    later = now + timedelta(hours=1)
+    first = summary.next_first_synced(None, "c1", "h", all_synced=True, now=now)
+    assert first is not None
+    assert summary.decode_first_synced(summary.encode_first_synced(first)) == first
+    assert summary.next_first_synced(first, "c1", "h", all_synced=True, now=later) == first
+    assert summary.next_first_synced(first, "c2", "h", all_synced=False, now=later) == first
+    moved = summary.next_first_synced(first, "c2", "h", all_synced=True, now=later)
+    assert moved is not None
+    assert moved.time == later
+    assert summary.next_first_synced(None, "", "h", all_synced=True, now=now) is None
+    assert summary.decode_first_synced({summary.FIRST_SYNCED_KEY: "{"}) is None
+    assert summary.encode_first_synced(None) == {}

@@ -1,0 +1,84 @@
+"""The convention and profiles as one list of mappings."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.gateways.tree import mapping
+from windlass.gateways.tree.mapping import Convention
+from windlass.gateways.tree.path_rules import SyncRefused
+from windlass.gateways.wire.routing import RoutingFile, RoutingMapping, RoutingProfile
+
+
+def _pairs(found: tuple[mapping.PathMapping, ...]) -> list[tuple[str, str]]:
+    return [(one.source, one.destination) for one in found]
+
+
+@pytest.mark.scenario("G21")
+def test_the_convention_has_the_order_of_the_table() -> None:
+    """MAP-1: projects, core, the mode over core, external, then single files in list order."""
+    extra = (RoutingFile("f/a.json", "."), RoutingFile("f/d", "user-lib/d", "dir"))
+    found = mapping.convention_mappings(Convention("services/site/", "prd", additional_files=extra))
+    assert _pairs(found) == [
+        ("services/site/projects", "projects"),
+        ("services/site/config/resources/core", "config/resources/core"),
+        ("services/site/config/resources/prd", "config/resources/core"),
+        ("services/site/config/resources/external", "config/resources/external"),
+        ("f/a.json", ""),
+        ("f/d", "user-lib/d"),
+    ]
+    assert found[2].leaves_out == {"config-mode.json"}
+    assert found[4].into
+
+
+def test_a_native_mode_keeps_its_own_collection() -> None:
+    """With the layout native nothing of the mode is left out."""
+    found = mapping.convention_mappings(Convention(".", "prd", "native"))
+    assert _pairs(found)[2] == ("config/resources/prd", "config/resources/prd")
+    assert not found[2].leaves_out
+
+
+def test_a_profile_renders_its_paths() -> None:
+    """Source and destination are templates; the result is one spelling."""
+    spec = RoutingMapping("t/{{x}}/", "./projects//{{x}}", "dir", required=True)
+    found = mapping.profile_mappings(
+        "p", RoutingProfile((spec,)), lambda _, text: text.replace("{{x}}", "area1")
+    )
+    assert _pairs(found) == [("t/area1", "projects/area1")]
+    assert (found[0].required, found[0].origin) == (True, "profiles.p.mappings[0]")
+
+
+@pytest.mark.parametrize(
+    ("source", "destination", "left_out"),
+    [
+        ("modes/prd", "config/resources/core", True),
+        ("./modes/prd/", "./config//resources/core/", True),
+        ("base/core", "config/resources/core", False),
+        ("modes/prd", "config/resources/prd", False),
+    ],
+)
+def test_a_profile_overlay_leaves_out_the_mode_file(
+    source: str, destination: str, left_out: bool
+) -> None:
+    """Onto core, and from anything but a core of its own."""
+    profile = RoutingProfile((RoutingMapping(source, destination),))
+    (found,) = mapping.profile_mappings("p", profile, lambda _, text: text)
+    assert bool(found.leaves_out) is left_out
+
+
+@pytest.mark.parametrize(
+    "destination", ["config/local", "db/x", "../x", "/x", "~/x", "redundancy.xml"]
+)
+def test_no_mapping_leads_to_a_protected_path(destination: str) -> None:
+    """A rendered destination passes the same rules as a written one."""
+    profile = RoutingProfile((RoutingMapping("a", "{{x}}"),))
+    with pytest.raises(SyncRefused, match=r"mappings\[0\].destination") as caught:
+        mapping.profile_mappings("p", profile, lambda _, text: text.replace("{{x}}", destination))
+    assert caught.value.reason == "ProfilesInvalid"
+
+
+def test_a_service_path_stays_in_the_repository() -> None:
+    """It comes from an annotation that no schema checked."""
+    with pytest.raises(SyncRefused, match="service-path") as caught:
+        mapping.convention_mappings(Convention("../other"))
+    assert caught.value.reason == "UnsafePath"

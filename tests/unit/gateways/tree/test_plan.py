@@ -1,0 +1,268 @@
+"""A sync as data: which steps, in which order, and when none."""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+import pytest
+
+from tests.support.gateway_plans import Commit, Gateway, pod_of
+from windlass.gateways.tree import plan as plans
+from windlass.gateways.tree.deletes import DeletePolicy, DeleteSafety
+from windlass.gateways.tree.file_policy import Caps
+from windlass.gateways.tree.manifest import ManagedRoot
+from windlass.gateways.tree.path_rules import SyncRefused
+from windlass.gateways.wire.routing import (
+    NormalizeRules,
+    Routing,
+    RoutingFile,
+    RoutingMapping,
+    RoutingProfile,
+)
+
+
+def _gateway(*mapped: tuple[str, str], policy: DeletePolicy = "Mirror") -> Gateway:
+    profile = RoutingProfile(tuple(RoutingMapping(source, to) for source, to in mapped))
+    return Gateway(pod_of(), Routing({"default": profile}), DeleteSafety(policy))
+
+
+def test_announcing_files_come_last_and_go_first() -> None:
+    """APP-6: a reader never sees a resource.json that names an absent payload."""
+    files = {
+        "s/p/project.json": b"1",
+        "s/p/v/resource.json": b"2",
+        "s/p/v/view.json": b"3",
+        "s/p/v/z/deep": b"4",
+        "s/keep": b"5",
+    }
+    gateway = _gateway(("s", "projects"))
+    assert gateway.sync(Commit(files)).steps == [
+        ("mkdir", "projects"),
+        ("put", "projects/keep"),
+        ("mkdir", "projects/p"),
+        ("mkdir", "projects/p/v"),
+        ("put", "projects/p/v/view.json"),
+        ("mkdir", "projects/p/v/z"),
+        ("put", "projects/p/v/z/deep"),
+        ("put", "projects/p/v/resource.json"),
+        ("put", "projects/p/project.json"),
+    ]
+    assert gateway.sync(Commit({"s/keep": b"5"})).steps == [
+        ("delete", "projects/p/project.json"),
+        ("delete", "projects/p/v/resource.json"),
+        ("delete", "projects/p/v/view.json"),
+        ("delete", "projects/p/v/z/deep"),
+        ("rmdir", "projects/p/v/z"),
+        ("rmdir", "projects/p/v"),
+        ("rmdir", "projects/p"),
+    ]
+
+
+def test_puts_follow_the_mappings() -> None:
+    """A resource.json waits for a payload of a later mapping in its folder."""
+    gateway = _gateway(("b", "x"), ("a", "x"), ("c", "w"))
+    done = gateway.plan(
+        Commit({"b/r/resource.json": b"1", "b/r/one": b"2", "a/r/two": b"3", "c/f": b"4"})
+    )
+    assert done.paths("put") == ["x/r/one", "x/r/two", "x/r/resource.json", "w/f"]
+
+
+@pytest.mark.scenario("G21")
+def test_changing_only_core_recomposes_the_overlay() -> None:
+    """The mode's file still wins, core's new file arrives."""
+    core, mode = "s/config/resources/core", "s/config/resources/prd"
+    files = {f"{core}/a": b"core", f"{core}/b": b"1", f"{mode}/a": b"mode"}
+    gateway = Gateway(pod_of(service_path="s", deployment_mode="prd"))
+    gateway.sync(Commit(files))
+    done = gateway.sync(Commit({**files, f"{core}/a": b"core2", f"{core}/b": b"2"}))
+    assert done.paths("put") == ["config/resources/core/b"]
+    assert gateway.disk.files["config/resources/core/a"] == b"mode"
+
+
+@pytest.mark.scenario("G23")
+def test_spellings_of_a_destination_give_one_plan() -> None:
+    """What is removed in Git is removed on the gateway, however the root is written."""
+    digests = set()
+    for spelling in ("projects/", "projects", "./projects/"):
+        gateway = _gateway(("s", spelling))
+        gateway.sync(Commit({"s/a": b"1", "s/b": b"2"}))
+        done = gateway.sync(Commit({"s/a": b"1"}))
+        assert done.steps == [("delete", "projects/b")]
+        assert gateway.disk.files == {"projects/a": b"1"}
+        digests.add(plans.to_json(msgspec.structs.replace(done.plan, profile_hash="", digest="")))
+    assert len(digests) == 1
+
+
+@pytest.mark.scenario("G24")
+def test_a_file_at_the_data_root_harms_nothing_around_it() -> None:
+    """A hundred syncs later every other file is as it was."""
+    extra = (RoutingFile("factory.json", "."),)
+    gateway = Gateway(pod_of(service_path="s"), Routing(additional_files=extra))
+    for path in ("db/internal", "keystore.jks", "gateway.xml", "config/local/uuid"):
+        gateway.disk.write(path, b"live")
+    around = dict(gateway.disk.stats)
+    for number in range(100):
+        gateway.sync(Commit({"factory.json": b"%d" % number, "s/projects/p": b"1"}))
+    assert gateway.disk.files["factory.json"] == b"99"
+    assert {path: gateway.disk.stats[path] for path in around} == around
+
+
+@pytest.mark.scenario("G25")
+def test_a_directory_at_the_data_root_deletes_in_its_own_entries_only() -> None:
+    """The data directory itself is never managed."""
+    gateway = _gateway(("s", "."))
+    gateway.disk.write("other/x", b"live")
+    gateway.sync(Commit({"s/a/x": b"1", "s/b/x": b"2", "s/b/y": b"3"}))
+    done = gateway.sync(Commit({"s/b/x": b"2"}))
+    assert done.plan.roots == (ManagedRoot("b", "dir"),)
+    assert sorted(gateway.disk.files) == ["b/x", "other/x"]
+    assert sorted(gateway.disk.directories) == ["b", "other"]
+
+
+@pytest.mark.scenario("G28")
+def test_runtime_files_are_neither_written_nor_deleted() -> None:
+    """The gateway's store keeps bytes and times while Git tries to own it."""
+    gateway = _gateway(("s", "projects"))
+    gateway.disk.write("projects/.resources/ab", b"live")
+    gateway.disk.write("projects/old/.resources/cd", b"live")
+    before = dict(gateway.disk.stats)
+    gateway.sync(Commit({"s/.resources/ab": b"git", "s/a": b"1", "s/old/x": b"1"}))
+    gateway.sync(Commit({"s/.resources/ef": b"git", "s/a": b"2"}))
+    assert {path: gateway.disk.stats[path] for path in before} == before
+    assert sorted(gateway.disk.files) == sorted([*before, "projects/a"])
+
+
+def test_a_plan_names_itself_and_its_scans() -> None:
+    """APP-1: the digest is over all the rest; only touched parts are scanned."""
+    gateway = _gateway(("s", "projects"), ("c", "config/resources/core"), ("u", "user-lib"))
+    first = gateway.sync(Commit({"s/a": b"1", "c/a": b"1", "u/a": b"1"})).plan
+    assert first.scans == ("projects", "config")
+    assert (first.from_commit, first.schema) == ("", 1)
+    bare = msgspec.structs.replace(first, digest="")
+    assert first.digest == hashlib.sha256(plans.to_json(bare)).hexdigest()
+    second = gateway.sync(Commit({"s/a": b"1", "c/a": b"2", "u/a": b"2"})).plan
+    assert second.scans == ("config",)
+    assert second.from_commit == first.to_commit
+    assert second.counts() == {"put": 2}
+    put = second.ops[0]
+    assert (put.source, put.size, put.why) == (
+        "c/a",
+        1,
+        "content: profiles.default.mappings[1]",
+    )
+
+
+def test_adoption_keeps_equal_files_and_overwrites_others() -> None:
+    """APP-10: what is there already is not written again."""
+    gateway = _gateway(("s", "projects"))
+    gateway.disk.write("projects/same", b"1")
+    gateway.disk.write("projects/other", b"live")
+    gateway.disk.write("projects/extra", b"live")
+    done = gateway.sync(Commit({"s/same": b"1", "s/other": b"git"}))
+    assert done.steps == [("put", "projects/other")]
+    assert gateway.disk.files["projects/extra"] == b"live"
+    assert gateway.plan(Commit({"s/same": b"1", "s/other": b"git"})).changes.render == ()
+
+
+@pytest.mark.parametrize("policy", ["Mirror", "Manifest", "Never"])
+def test_a_file_becomes_a_directory_and_back(policy: DeletePolicy) -> None:
+    """What stands in the way is ours, so it goes first whatever the policy."""
+    gateway = _gateway(("s", "x"), policy=policy)
+    gateway.sync(Commit({"s/a": b"1", "s/k": b"1"}))
+    done = gateway.sync(Commit({"s/a/b/c": b"2", "s/k": b"1"}))
+    assert done.steps == [
+        ("delete", "x/a"),
+        ("mkdir", "x/a"),
+        ("mkdir", "x/a/b"),
+        ("put", "x/a/b/c"),
+    ]
+    back = gateway.sync(Commit({"s/a": b"1", "s/k": b"1"}))
+    assert back.steps == [
+        ("delete", "x/a/b/c"),
+        ("rmdir", "x/a/b"),
+        ("rmdir", "x/a"),
+        ("put", "x/a"),
+    ]
+
+
+def test_what_is_not_ours_is_not_pushed_aside() -> None:
+    """A file of the gateway where a directory is wanted refuses the sync, path named."""
+    gateway = _gateway(("s", "x"))
+    gateway.disk.write("x/a", b"live")
+    with pytest.raises(SyncRefused, match="not ours to delete") as caught:
+        gateway.plan(Commit({"s/a/b": b"1"}))
+    assert (caught.value.reason, caught.value.path) == ("UnsafePath", "x/a")
+    above = _gateway(("s", "x/y"))
+    above.disk.write("x", b"live")
+    with pytest.raises(SyncRefused, match="x on the gateway"):
+        above.plan(Commit({"s/a": b"1"}))
+
+
+def test_a_directory_we_never_looked_into_is_not_replaced() -> None:
+    """A single file cannot take the place of a whole directory of the gateway."""
+    gateway = _gateway(("f", "x"))
+    gateway.disk.write("x/inside", b"live")
+    with pytest.raises(SyncRefused, match="x on the gateway: it is a directory"):
+        gateway.plan(Commit({"f": b"1"}))
+
+
+@pytest.mark.parametrize("path", ["x", "x/a", "x/a/b"])
+def test_a_symlink_in_the_way_refuses_the_sync(path: str) -> None:
+    """It is neither followed nor replaced."""
+    gateway = _gateway(("s", "x"))
+    gateway.disk.directories.update(("x", "x/a"))
+    gateway.disk.directories.discard(path)
+    gateway.disk.others[path] = "symlink"
+    with pytest.raises(SyncRefused, match="it is a symlink") as caught:
+        gateway.plan(Commit({"s/a/b": b"1"}))
+    assert (caught.value.reason, caught.value.path) == ("UnsafePath", path)
+
+
+def test_a_symlink_beside_the_plan_is_reported_only() -> None:
+    """Its directory stays too."""
+    gateway = _gateway(("s", "x"))
+    gateway.sync(Commit({"s/a/b": b"1", "s/c": b"1"}))
+    gateway.disk.others["x/a/link"] = "symlink"
+    done = gateway.sync(Commit({"s/c": b"1"}))
+    assert done.steps == [("delete", "x/a/b")]
+    assert "x/a/link" in done.plan.warnings[-1]
+
+
+def test_a_system_name_nowhere_found_is_a_warning() -> None:
+    """NRM-3: also when the file that has it is kept, and although it had the right name."""
+    gateway = _gateway(("s", "x"))
+    gateway.routing = Routing(gateway.routing.profiles, normalize=NormalizeRules(True))
+    with_name = Commit({"s/config.json": b'{"systemName":"site"}', "s/a": b"1"})
+    assert gateway.sync(with_name).plan.warnings == ()
+    assert gateway.plan(with_name).plan.warnings == ()
+    without = gateway.plan(Commit({"s/config.json": b"{}", "s/a": b"1"}))
+    assert without.plan.warnings[-1].startswith("SystemNameNotFound")
+
+
+def test_too_large_contents_are_refused() -> None:
+    """Kept files count together with new ones."""
+    gateway = _gateway(("s", "x"))
+    gateway.sync(Commit({"s/a": b"1" * 10}))
+    done = gateway.plan(Commit({"s/a": b"1" * 10, "s/b": b"2" * 10}))
+    live = gateway.disk.look(done.layout, gateway.manifest)
+    with pytest.raises(SyncRefused, match="20 bytes"):
+        plans.build_plan(
+            done.layout,
+            done.changes,
+            done.rendered,
+            live,
+            gateway.safety,
+            manifest=gateway.manifest,
+            target=done.target,
+            caps=Caps(max_total_bytes=19),
+        )
+
+
+def test_nothing_to_do_is_an_empty_plan() -> None:
+    """APP-13: no step and no scan."""
+    gateway = _gateway(("s", "projects"))
+    commit = Commit({"s/a": b"1"})
+    gateway.sync(commit)
+    done = gateway.plan(commit)
+    assert (done.plan.ops, done.plan.scans, done.changes.restat) == ((), (), frozenset())

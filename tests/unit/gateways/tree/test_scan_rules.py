@@ -1,0 +1,103 @@
+"""Which scans are wanted, in which order, and what they mean together."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.gateways.tree import scan_rules
+from windlass.gateways.tree.scan_rules import (
+    ScanKind,
+    ScanKindResult,
+    ScanMode,
+    ScanOrder,
+    ScanState,
+)
+
+PROJECTS, CONFIG = ScanKind.PROJECTS, ScanKind.CONFIG
+
+
+@pytest.mark.parametrize(
+    ("paths", "pending", "wanted"),
+    [
+        ([], [], set()),
+        (["projects/line/project.json"], [], {PROJECTS}),
+        (["config/resources/core/a/config.json"], [], {CONFIG}),
+        (["config/resources/core/a", "projects/a/b"], [], {PROJECTS, CONFIG}),
+        (["user-lib/modules/a.modl", "projects-old/a", "config"], [], set()),
+        ([], ["config"], {CONFIG}),
+        (["projects/a/b"], ["config", "unheard-of"], {PROJECTS, CONFIG}),
+    ],
+)
+def test_wanted(paths: list[str], pending: list[str], wanted: set[ScanKind]) -> None:
+    """Touched kinds and owed kinds are scanned, and nothing else is."""
+    assert scan_rules.required_scans(paths, pending) == wanted
+
+
+def test_order() -> None:
+    """The policy's order holds, whatever order the kinds come in."""
+    kinds = [CONFIG, PROJECTS, CONFIG]
+    assert scan_rules.sort_scans(kinds, ScanOrder.PROJECTS_CONFIG) == (PROJECTS, CONFIG)
+    assert scan_rules.sort_scans(kinds, ScanOrder.CONFIG_PROJECTS) == (CONFIG, PROJECTS)
+    assert scan_rules.sort_scans([CONFIG], ScanOrder.PROJECTS_CONFIG) == (CONFIG,)
+
+
+def test_success() -> None:
+    """Verified and unverified scans are done; only the text tells them apart."""
+    done = [
+        ScanKindResult(PROJECTS, ScanState.VERIFIED, 200),
+        ScanKindResult(CONFIG, ScanState.UNVERIFIED, 202),
+    ]
+    result = scan_rules.combine_results(done, ScanMode.REQUIRED)
+    assert result.text == "projects=200 config=202(unverified)"
+    assert (result.reason, result.message, result.warning) == ("", "", "")
+    assert result.pending == frozenset()
+    assert result.after is None
+
+
+def test_failure_keeps_itself_and_the_rest_pending() -> None:
+    """A required scan that fails leaves owed whatever was not done."""
+    results = [
+        ScanKindResult(PROJECTS, ScanState.FAILED, 401, "ScanUnauthorized", "no such token"),
+        scan_rules.skipped_result(CONFIG),
+    ]
+    result = scan_rules.combine_results(results, ScanMode.REQUIRED)
+    assert result.pending == {PROJECTS, CONFIG}
+    assert result.reason == "ScanUnauthorized"
+    assert result.message == "projects scan: no such token"
+    assert result.text == "projects=401 config=skipped"
+    assert result.after == 300
+
+
+def test_second_failure_leaves_the_first_done() -> None:
+    """Only what is not done is repeated."""
+    results = [
+        ScanKindResult(PROJECTS, ScanState.VERIFIED, 200),
+        ScanKindResult(CONFIG, ScanState.INCOMPLETE, 200, "ScanIncomplete", "still at it"),
+    ]
+    result = scan_rules.combine_results(results, ScanMode.REQUIRED)
+    assert result.pending == {CONFIG}
+    assert result.text == "projects=200 config=200(incomplete)"
+    assert result.after is None
+
+
+def test_best_effort_warns_only() -> None:
+    """A failure under BestEffort leaves nothing owed, but is told."""
+    failed = ScanKindResult(PROJECTS, ScanState.FAILED, 0, "GatewayUnreachable", "refused")
+    assert scan_rules.continues_after(failed, ScanMode.BEST_EFFORT)
+    assert not scan_rules.continues_after(failed, ScanMode.REQUIRED)
+    result = scan_rules.combine_results([failed], ScanMode.BEST_EFFORT)
+    assert (result.reason, result.pending) == ("", frozenset())
+    assert result.warning == "GatewayUnreachable: projects scan: refused"
+    assert result.text == "projects=unanswered"
+
+
+def test_off_says_so() -> None:
+    """Without scans there is nothing owed and nothing wrong."""
+    assert scan_rules.disabled_result().text == "off"
+    assert not scan_rules.disabled_result().pending
+
+
+def test_message_is_cut() -> None:
+    """A message fits into the status entry."""
+    failed = ScanKindResult(PROJECTS, ScanState.FAILED, 500, "ScanFailed", "x" * 2000)
+    assert len(scan_rules.combine_results([failed], ScanMode.REQUIRED).message) == 512
