@@ -16,7 +16,7 @@ from tests.support.outskirts import DNS, PUBLIC, WEB, Outskirts, serving_manifes
 from tests.support.pod_network import PodNetwork
 from tests.support.previews import ENVIRONMENTS, NAMESPACES, POLICIES, Previews
 from tests.support.waiting import eventually
-from windlass.environments.decide import owned_objects
+from windlass.environments import owned_objects
 from windlass.kube.api import Api
 from windlass.kube.errors import Forbidden
 from windlass.objects.names import GVR

@@ -15,9 +15,9 @@ from tests.support import desk as commands
 from tests.support import node as nodes
 from tests.support import program
 from windlass.base.clock import SystemClock
-from windlass.environments.decide import enforcement, probe_places
-from windlass.environments.holdings import NETWORK_POLICIES
-from windlass.environments.probe import NetworkProbe
+from windlass.environments.owned_cache import NETWORK_POLICIES
+from windlass.environments.probe import enforcement, probe_objects
+from windlass.environments.probe.network_probe import NetworkProbe
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.objects.names import GVR, Object
@@ -31,7 +31,7 @@ ABSENT = "Not/An/Image"
 
 
 def _left(desk: LocalCluster) -> list[Any]:
-    path = f"/api/v1/namespaces?labelSelector={probe_places.SELECTOR}"
+    path = f"/api/v1/namespaces?labelSelector={probe_objects.SELECTOR}"
     found: list[Any] = json.loads(desk.api.request(path).text)["items"]
     return found
 

@@ -21,7 +21,7 @@ from tests.support.gitserver import git_settings
 from windlass.base import failpoint
 from windlass.base.clock import SystemClock
 from windlass.environments.controller import EnvironmentsController, EnvironmentsSettings
-from windlass.environments.decide.owned_objects import Subject
+from windlass.environments.owned_objects import OperatorAccount
 from windlass.kube.connection import Connection
 from windlass.telemetry.environments import EnvironmentMetrics
 
@@ -30,7 +30,7 @@ async def _control(kubeconfig: Path, directory: Path) -> None:
     settings = EnvironmentsSettings(
         work_directory=directory / "work",
         git=git_settings(directory),
-        operator=Subject("windlass-operator"),
+        operator=OperatorAccount("windlass-operator"),
         poll_seconds=0.5,
     )
     async with Connection.open(kubeconfig=kubeconfig) as connection:

@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from tests.support import manifests as written
 from tests.support.few_draws import maps_of, picks, planted, row, shares, values_of
 from tests.support.manifests import OWNER, PLACE
-from windlass.environments.decide import bundle as bundles
-from windlass.environments.decide import field_rules, kinds, manifests, marks, object_shapes, phase
-from windlass.environments.decide.bundle import Bundle, BundleRefused
-from windlass.environments.decide.manifests import RenderRefused
-from windlass.environments.decide.marking import PRUNE, RECREATE
+from windlass.environments import ownership, phase
+from windlass.environments.bundle import bundle as bundles
+from windlass.environments.bundle import field_rules, kinds, shapes
+from windlass.environments.bundle.bundle import Bundle, BundleRefused
+from windlass.environments.bundle.labeling import PRUNE, RECREATE
+from windlass.environments.render import manifests
+from windlass.environments.render.manifests import RenderRefused
 from windlass.objects.names import JSON, Object
 
 FIELDS = (
@@ -31,7 +33,7 @@ FIELDS = (
     "status",
 )  # fmt: skip
 TEXTS = ("", "a", "1", "1Gi", "YQ==", "ClusterIP", "NodePort", "default", "\ud800")
-MARKS = ("app", "catalyst.dev/x", marks.UID, "windlass.dev/x", "pod-security.x/y")
+MARKS = ("app", "catalyst.dev/x", ownership.UID, "windlass.dev/x", "pod-security.x/y")
 MARKED = [
     dict(zip(names, said, strict=True))
     for count in range(4)
@@ -45,7 +47,9 @@ MADE_UP = st.tuples(st.integers(), st.floats(), st.text(max_size=5))
 
 VALUES = st.builds(planted, values_of(LEAVES, FIELDS, 40), MADE_UP)
 MAPS = st.builds(planted, maps_of(LEAVES, FIELDS, 60), MADE_UP)
-KINDS = sorted((allowed.gvr.api_version, kind) for (_, kind), allowed in kinds.ALLOWED.items())
+KINDS = sorted(
+    (allowed.gvr.api_version, kind) for (_, kind), allowed in kinds.ALLOWED_KINDS.items()
+)
 TYPES = [
     *KINDS,
     ("networking.k8s.io/v1", "NetworkPolicy"),
@@ -138,7 +142,7 @@ def _is_clean(said: dict[str, str], ours: dict[str, str]) -> bool:
     return all(
         name in kept or ours.get(name) == value
         for name, value in said.items()
-        if name.startswith(marks.OPERATORS)
+        if name.startswith(ownership.OPERATOR_PREFIXES)
     )
 
 
@@ -151,7 +155,7 @@ def test_nothing_crashes_and_every_refusal_is_clear(objects: list[Object]) -> No
     """What is wrong is named with an object and a reason, in a text that can be stored."""
     found = _attempt(objects)
     if isinstance(found, BundleRefused):
-        assert found.reason in phase.TERMINAL[phase.DEPLOYMENT]
+        assert found.reason in phase.TERMINAL_REASONS[phase.DEPLOYMENT]
         assert all(one.where and one.why for one in found.offences)
         assert len(str(found).encode()) < 32_768
 
@@ -175,13 +179,13 @@ def test_no_offender_survives_and_marks_are_always_there(objects: list[Object]) 
         assert _marked(obj)
         assert _is_clean(obj["metadata"]["labels"], OWNER.labels)
         assert _is_clean(obj["metadata"]["annotations"], OWNER.annotations)
-        assert list(object_shapes.faults(obj)) == []
-        assert list(field_rules.offences(obj, accounts, written.REACH)) == []
+        assert list(shapes.shape_faults(obj)) == []
+        assert list(field_rules.field_violations(obj, accounts, written.REACH)) == []
         assert not kinds.is_reserved(member.kind, member.name)
         spec = kinds.pod_spec(obj)
         assert spec is None or spec["automountServiceAccountToken"] is False
-        for path in kinds.ALLOWED[kinds.type_of(obj)].templates:
-            inner = kinds.at(obj, (*path, "metadata"))
+        for path in kinds.ALLOWED_KINDS[kinds.group_kind(obj)].templates:
+            inner = kinds.map_at(obj, (*path, "metadata"))
             assert inner is not None
             assert OWNER.selecting.items() <= inner["labels"].items()
             assert _is_clean(inner["labels"], OWNER.selecting)

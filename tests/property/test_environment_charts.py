@@ -6,7 +6,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.environments.decide import charts
+from windlass.environments.render import manifests
 
 LINES = st.sampled_from(
     ["---", "# Source: a/b", "...", "text", "", "  ---", "--- x", "k: v", "- a"]
@@ -39,5 +39,5 @@ def test_every_object_comes_back_as_it_was_written(
         f"---\n# Source: {file}\n{yaml.safe_dump(obj, default_style=style)}"
         for file, obj in wanted.values()
     )
-    found = charts.read(printed.encode()).manifests
+    found = manifests.read_chart(printed.encode()).manifests
     assert {row.object["metadata"]["name"]: (row.file, row.object) for row in found} == wanted

@@ -14,12 +14,15 @@ from hypothesis import strategies as st
 from tests.support import manifests as written
 from tests.support.few_draws import row, rows, shares
 from tests.support.manifests import OWNER, PLACE
-from windlass.environments.decide import inventory, phase
-from windlass.environments.decide import ledger as ledgers
-from windlass.environments.decide.bundle import Bundle, Member
-from windlass.environments.decide.inventory import FIELD_MANAGER, Entry, Identity
-from windlass.environments.decide.ledger import Ledger
-from windlass.environments.decide.phase import CONDITIONS, Circumstances
+from windlass.environments import inventory, phase
+from windlass.environments.bundle.bundle import Bundle, Member
+from windlass.environments.inventory import (
+    FIELD_MANAGER,
+    InventoryEntry,
+    ObjectIdentity,
+    ReleaseState,
+)
+from windlass.environments.phase import CONDITIONS, PhaseContext
 from windlass.objects.condition import Condition
 from windlass.objects.names import Object
 
@@ -41,14 +44,14 @@ class Killed(Exception):
 class World:
     """A namespace, the stored ledger, and an operator that may die before any side effect."""
 
-    live: dict[Identity, Object] = field(default_factory=dict)
+    live: dict[ObjectIdentity, Object] = field(default_factory=dict)
     stored: dict[str, str] = field(default_factory=dict)
     made: int = 0
     left: int = 0
 
     @property
-    def ledger(self) -> Ledger:
-        return ledgers.decoded({"data": self.stored})
+    def ledger(self) -> ReleaseState:
+        return inventory.decode_state({"data": self.stored})
 
     def run(self, bundle: Bundle, breath: int) -> bool:
         """One pass that dies after `breath` side effects; whether it came to its end."""
@@ -59,20 +62,22 @@ class World:
             return False
         return True
 
-    def lose(self, identity: Identity) -> None:
+    def lose(self, identity: ObjectIdentity) -> None:
         """Somebody deletes an object by hand."""
         self.live.pop(identity, None)
 
     def _pass(self, bundle: Bundle) -> None:
-        known = ledgers.recovered(self.ledger, self.live.values(), OWNER.uid)
-        begun = ledgers.begun(known, bundle, NOW)
+        known = inventory.recover_state(self.ledger, self.live.values(), OWNER.uid)
+        begun = inventory.begin_revision(known, bundle, NOW)
         self._store(begun)
         present = [self._applied(member) for member in bundle.members]
         gone = tuple(
-            entry for entry in inventory.stale(begun.inventory, bundle) if self._pruned(entry)
+            entry
+            for entry in inventory.stale_entries(begun.inventory, bundle)
+            if self._pruned(entry)
         )
-        self._store(ledgers.applied(begun, present, gone))
-        self._store(ledgers.looked_at(self.ledger, {}, is_ready=True, now=NOW))
+        self._store(inventory.record_applied(begun, present, gone))
+        self._store(inventory.record_rollout(self.ledger, {}, is_ready=True, now=NOW))
 
     def _applied(self, member: Member) -> Object:
         identity = (member.gvr.group, member.kind, member.name)
@@ -85,17 +90,17 @@ class World:
             self.live[identity] = {**member.object, "metadata": metadata}
         return self.live[identity]
 
-    def _pruned(self, entry: Entry) -> bool:
+    def _pruned(self, entry: InventoryEntry) -> bool:
         live = self.live.get(entry.identity)
         if live is not None and inventory.may_delete(entry, live, OWNER.uid):
             self._act()
             del self.live[entry.identity]
         return True
 
-    def _store(self, ledger: Ledger) -> None:
+    def _store(self, ledger: ReleaseState) -> None:
         if ledger != self.ledger:
             self._act()
-            self.stored = ledgers.encoded(ledger)
+            self.stored = inventory.encode_state(ledger)
 
     def _act(self) -> None:
         if self.left == 0:
@@ -158,7 +163,7 @@ def test_nothing_is_ever_orphaned(events: list[tuple[str, object, int]], last: B
 
 STATUSES = ("True", "False", "Unknown")
 REASONS = shares(
-    sorted({reason for reasons in phase.TERMINAL.values() for reason in reasons}),
+    sorted({reason for reasons in phase.TERMINAL_REASONS.values() for reason in reasons}),
     ["Progressing", "GitUnavailable", ""],
 )
 SAID = rows([*CONDITIONS, "Ready"], STATUSES, REASONS, max_size=14).map(
@@ -166,20 +171,20 @@ SAID = rows([*CONDITIONS, "Ready"], STATUSES, REASONS, max_size=14).map(
 )
 BOTH = (False, True)
 AROUND = row(BOTH, ("", "ProjectNotFound"), BOTH, BOTH).map(
-    lambda said: Circumstances(
+    lambda said: PhaseContext(
         deleting=said[0], held_back=said[1], serves=said[2], was_ready=said[3]
     )
 )
 
 
 @given(SAID, AROUND)
-def test_every_state_has_a_phase(rows: dict[str, tuple[str, str]], around: Circumstances) -> None:
+def test_every_state_has_a_phase(rows: dict[str, tuple[str, str]], around: PhaseContext) -> None:
     """Ready means that all is True, Failed and Reconciling never go together."""
     conditions = {
         kind: Condition(kind, status, reason, "")  # type: ignore[arg-type]
         for kind, (status, reason) in rows.items()
     }
-    found = phase.standing(conditions, around)
+    found = phase.derive_phase(conditions, around)
     all_true = all(rows.get(kind, ("",))[0] == "True" for kind in CONDITIONS)
     if found.phase == "Ready":
         assert all_true

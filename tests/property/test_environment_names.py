@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.few_draws import picks, row
-from windlass.environments.decide import marks, names
-from windlass.environments.decide.names import Identity
+from windlass.environments import ownership
+from windlass.environments.namespace import naming
+from windlass.environments.namespace.naming import EnvironmentIdentity
 
 ALNUM = string.ascii_lowercase + string.digits
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -21,12 +22,14 @@ DNS_NAMES = picks(ALNUM + "-" * 4 + "." * 4, min_size=1, max_size=42).map(
 )
 
 
-def _pair(said: tuple[int, ...], one: str, other: str) -> tuple[Identity, Identity]:
+def _pair(
+    said: tuple[int, ...], one: str, other: str
+) -> tuple[EnvironmentIdentity, EnvironmentIdentity]:
     """Two identities out of few names, so that they share some, all, or what they add up to."""
     known = (one, other, one + one)
     return (
-        Identity(known[said[0]], known[said[1]], known[said[2]]),
-        Identity(known[said[3]], known[said[4]], known[said[5]]),
+        EnvironmentIdentity(known[said[0]], known[said[1]], known[said[2]]),
+        EnvironmentIdentity(known[said[3]], known[said[4]], known[said[5]]),
     )
 
 
@@ -35,30 +38,34 @@ PAIRS = st.builds(_pair, row(*[range(3)] * 6), DNS_NAMES, DNS_NAMES)
 
 @pytest.mark.scenario("E12")
 @given(PAIRS)
-def test_hashed_names_are_valid_and_never_shared(pair: tuple[Identity, Identity]) -> None:
+def test_hashed_names_are_valid_and_never_shared(
+    pair: tuple[EnvironmentIdentity, EnvironmentIdentity],
+) -> None:
     """Every identity has a name of its own that Kubernetes accepts."""
     one, other = pair
     for identity in (one, other):
-        assert LABEL.fullmatch(names.hashed(identity))
-    assert (names.hashed(one) == names.hashed(other)) is (one == other)
+        assert LABEL.fullmatch(naming.hashed_name(identity))
+    assert (naming.hashed_name(one) == naming.hashed_name(other)) is (one == other)
 
 
 @given(PAIRS)
-def test_no_plain_name_is_a_hashed_name(pair: tuple[Identity, Identity]) -> None:
+def test_no_plain_name_is_a_hashed_name(
+    pair: tuple[EnvironmentIdentity, EnvironmentIdentity],
+) -> None:
     """So nobody can occupy what another is entitled to."""
     one, other = pair
-    assert names.plain(one) != names.hashed(other)
+    assert naming.plain_name(one) != naming.hashed_name(other)
 
 
 @pytest.mark.scenario("E16")
 @given(st.text(max_size=400))
 def test_label_values_are_valid(text: str) -> None:
     """Whatever a branch is called, its label is one that Kubernetes accepts."""
-    assert VALUE.fullmatch(marks.label_value(text))
+    assert VALUE.fullmatch(ownership.label_value(text))
 
 
 @given(st.text(max_size=100), st.text(max_size=100))
 def test_label_values_keep_texts_apart(one: str, other: str) -> None:
     """Cleaning never makes one label of two branches."""
     if one != other:
-        assert marks.label_value(one) != marks.label_value(other)
+        assert ownership.label_value(one) != ownership.label_value(other)

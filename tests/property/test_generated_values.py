@@ -9,7 +9,7 @@ import string
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.environments.decide import charts, generated_values
+from windlass.environments.render import generated_values, manifests
 from windlass.objects import yaml_emitter
 from windlass.objects.names import Object
 
@@ -49,12 +49,12 @@ def _render(secrets: dict[str, dict[str, list[str | int]]], plain: Object, seed:
 
 
 def _secrets_in(output: bytes) -> list[Object]:
-    found = (written.object for written in charts.documents(output))
+    found = (written.object for written in manifests.parse_chart_output(output))
     return sorted((obj for obj in found if obj["kind"] == "Secret"), key=str)
 
 
 def _maps_in(output: bytes) -> list[Object]:
-    found = (written.object for written in charts.documents(output))
+    found = (written.object for written in manifests.parse_chart_output(output))
     return [obj for obj in found if obj["kind"] == "ConfigMap"]
 
 
@@ -63,9 +63,9 @@ def test_secrets_never_change_with_a_render(
     secrets: dict[str, dict[str, list[str | int]]], plain: Object
 ) -> None:
     """The same chart rendered again has the Secrets of the first time; the rest, or it is told."""
-    first = generated_values.settle(_render(secrets, plain, 1), _render(secrets, plain, 2), b"")
+    first = generated_values.stabilize(_render(secrets, plain, 1), _render(secrets, plain, 2), b"")
     assert _secrets_in(first.output) == _secrets_in(_render(secrets, plain, 1))
-    again = generated_values.settle(
+    again = generated_values.stabilize(
         _render(secrets, plain, 3), _render(secrets, plain, 4), first.output
     )
     assert _secrets_in(again.output) == _secrets_in(first.output)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from windlass.environments.decide.helm_words import Release
-from windlass.environments.helm import Helm
-from windlass.environments.sandbox.limits import Limits
+from windlass.environments.render.helm import Helm
+from windlass.environments.render.helm_command import Release
+from windlass.environments.render.sandbox.child import RenderLimits
 from windlass_dev.programs import provider, tools
 
 RELEASE = Release("demo", "demo-ns", "v1.35.4", ("apps/v1", "example.com/v1/Widget"))
@@ -27,7 +27,7 @@ def program() -> str:
 
 def helm(directory: Path, **limits: float) -> Helm:
     """A helm that works below `directory`."""
-    return Helm(program(), Limits(**limits), directory / "renders")  # type: ignore[arg-type]
+    return Helm(program(), RenderLimits(**limits), directory / "renders")  # type: ignore[arg-type]
 
 
 def chart(files: Mapping[str, str], *, more: str = "") -> dict[str, bytes]:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from windlass.environments.decide import bundle as bundles
-from windlass.environments.decide.bundle import Bundle, Place
-from windlass.environments.decide.manifests import Manifest
-from windlass.environments.decide.marks import Marks
-from windlass.environments.decide.reach import Classes, Reach
+from windlass.environments.bundle import bundle as bundles
+from windlass.environments.bundle.bundle import Bundle, BundleTarget
+from windlass.environments.bundle.cluster_access import AllowedStorageClasses, ClusterAccess
+from windlass.environments.ownership import Ownership
+from windlass.environments.render.manifests import ManifestObject
 from windlass.objects.names import JSON, Object
 
-OWNER = Marks("uid-1", "team-a", "shop-pr-1", "shop", "feature/x")
+OWNER = Ownership("uid-1", "team-a", "shop-pr-1", "shop", "feature/x")
 FILE = "deploy/all.yaml"
-REACH = Reach(Classes(frozenset({"fast", "slow"}), "fast"))
-PLACE = Place(
+REACH = ClusterAccess(AllowedStorageClasses(frozenset({"fast", "slow"}), "fast"))
+PLACE = BundleTarget(
     "env-shop-pr-1",
     OWNER,
     {"cpu": "500m", "memory": "512Mi", "ephemeral-storage": "2Gi"},
@@ -22,9 +22,9 @@ PLACE = Place(
 )
 
 
-def assembled(objects: Iterable[Object], place: Place = PLACE) -> Bundle:
+def assembled(objects: Iterable[Object], place: BundleTarget = PLACE) -> Bundle:
     """The bundle of some objects of one file."""
-    return bundles.assembled([Manifest(obj, FILE) for obj in objects], place)
+    return bundles.build_bundle([ManifestObject(obj, FILE) for obj in objects], place)
 
 
 def pod_spec(**more: JSON) -> Object:

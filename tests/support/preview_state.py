@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tests.support.previews import CONFIG_MAPS, DEPLOYMENTS, POLICIES, QUOTAS, Previews
-from windlass.environments.holdings import LIMIT_RANGES, ROLE_BINDINGS, SERVICE_ACCOUNTS
+from windlass.environments.owned_cache import LIMIT_RANGES, ROLE_BINDINGS, SERVICE_ACCOUNTS
 from windlass.objects.names import GVR
 
 KINDS = (

@@ -20,7 +20,7 @@ from windlass.api.install.installation import Installation
 from windlass.api.kinds import environment, project
 from windlass.base.clock import SystemClock
 from windlass.environments.controller import EnvironmentsController, EnvironmentsSettings
-from windlass.environments.decide.owned_objects import Subject
+from windlass.environments.owned_objects import OperatorAccount
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
 from windlass.kube.errors import NotFound
@@ -340,7 +340,7 @@ async def previews(
     settings = EnvironmentsSettings(
         work_directory=directory / "work",
         git=git_settings(directory),
-        operator=Subject("windlass-operator"),
+        operator=OperatorAccount("windlass-operator"),
         poll_seconds=1.0,
     )
     async with (

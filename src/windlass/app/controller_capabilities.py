@@ -16,12 +16,12 @@ from windlass.api.install.installation import Installation
 from windlass.app.settings import Settings
 from windlass.app.webhook_registration import WebhookRegistration
 from windlass.base.clock import Clock
+from windlass.environments.bundle.cluster_access import ClusterAccess
 from windlass.environments.controller import EnvironmentsController, EnvironmentsSettings
-from windlass.environments.decide.fences import Surroundings
-from windlass.environments.decide.names import Naming
-from windlass.environments.decide.owned_objects import Subject
-from windlass.environments.decide.reach import Reach
-from windlass.environments.decide.trust import Untrusted
+from windlass.environments.isolation.network_policies import ClusterNetwork
+from windlass.environments.isolation.trust import UntrustedPolicy
+from windlass.environments.namespace.naming import NamingRules
+from windlass.environments.owned_objects import OperatorAccount
 from windlass.gateways.controller.controller import GatewaysController, GatewaysSettings
 from windlass.git.settings import GitSettings
 from windlass.kube.api import Api
@@ -295,28 +295,28 @@ def _environments_settings(
     return EnvironmentsSettings(
         work_directory=settings.work_dir / "environments",
         git=git,
-        operator=Subject(operator),
+        operator=OperatorAccount(operator),
         install=Installation(settings.release, settings.namespace),
         follow=ReflectorSettings(
             page_size=settings.page_size, idle_seconds=settings.watch_idle_timeout
         ),
-        naming=Naming(
+        naming=NamingRules(
             plain_namespaces=frozenset(settings.environments_plain_namespaces),
             reserved=frozenset(reserved),
         ),
-        surroundings=Surroundings(
+        surroundings=ClusterNetwork(
             cluster_cidrs=settings.environments_cluster_cidrs,
             extra_except=settings.environments_extra_except,
             egress_ceiling=settings.environments_egress_ceiling,
             is_enforced=settings.environments_network_enforcement == "assume",
         ),
-        untrusted=Untrusted(
+        untrusted=UntrustedPolicy(
             pod_security=settings.environments_untrusted_pod_security,
             runtime_class_name=settings.environments_untrusted_runtime_class_name,
             node_selector=dict(settings.environments_untrusted_node_selector),
             quota=dict(settings.environments_untrusted_quota),
         ),
-        reach=Reach(
+        reach=ClusterAccess(
             csi_drivers=frozenset(settings.environments_csi_drivers),
             schedulers=frozenset(settings.environments_schedulers),
             allowed_annotations=settings.environments_allowed_annotations,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from windlass.environments.probe import Measured
+    from windlass.environments.probe.network_probe import ProbeResult
 
 _LEAST_SECONDS, _MOST_SECONDS = 10, 600
 """Calls into a fence that swallows them take seconds, and several have to be heard."""
@@ -57,10 +57,10 @@ def check(
     if output not in ("text", "json"):
         raise typer.BadParameter("text or json", param_hint="--output")
     measured = _run_interruptible(_probe(image, _parse_timeout(timeout), kubeconfig, context))
-    from windlass.environments.decide import enforcement
+    from windlass.environments.probe import enforcement
 
     typer.echo(_as_json(measured) if output == "json" else _as_text(measured))
-    sys.exit(0 if enforcement.overall(measured.findings) == "Enforced" else 1)
+    sys.exit(0 if enforcement.overall_verdict(measured.findings) == "Enforced" else 1)
 
 
 def _parse_timeout(timeout: str) -> float:
@@ -75,12 +75,12 @@ def _parse_timeout(timeout: str) -> float:
     return seconds
 
 
-def _run_interruptible(work: Coroutine[None, None, Measured]) -> Measured:
+def _run_interruptible(work: Coroutine[None, None, ProbeResult]) -> ProbeResult:
     """The result of `work`; who interrupts it waits until it has cleaned up."""
     import asyncio
     import signal
 
-    async def interruptible() -> Measured:
+    async def interruptible() -> ProbeResult:
         task = asyncio.ensure_future(work)
         # asyncio leaves SIGINT alone where it is inherited as ignored, which is how a script
         # starts what runs in its background: handled here, it cancels there too.
@@ -97,9 +97,9 @@ def _run_interruptible(work: Coroutine[None, None, Measured]) -> Measured:
 
 async def _probe(
     image: str, seconds: float, kubeconfig: Path | None, context: str | None
-) -> Measured:
+) -> ProbeResult:
     from windlass.base.clock import SystemClock
-    from windlass.environments.probe import NetworkProbe
+    from windlass.environments.probe.network_probe import NetworkProbe
     from windlass.kube.api import Api
     from windlass.kube.connection import Connection
 
@@ -114,26 +114,26 @@ async def _probe(
         return await probe.run()
 
 
-def _as_text(measured: Measured) -> str:
-    from windlass.environments.decide import enforcement
+def _as_text(measured: ProbeResult) -> str:
+    from windlass.environments.probe import enforcement
 
     lines = [f"{row.direction}: {row.verdict}, {row.message}" for row in measured.findings]
     lines.append(_nodes_text(measured))
-    lines.append(enforcement.advice(enforcement.overall(measured.findings)))
+    lines.append(enforcement.advice(enforcement.overall_verdict(measured.findings)))
     return "\n".join(lines)
 
 
-def _nodes_text(measured: Measured) -> str:
+def _nodes_text(measured: ProbeResult) -> str:
     nodes = measured.nodes
     if len(set(nodes.values())) == 1:
         return f"all pods ran on node {nodes['server']}; traffic between nodes was not measured"
     return "measured with " + ", ".join(f"the {name} on {node}" for name, node in nodes.items())
 
 
-def _as_json(measured: Measured) -> str:
-    from windlass.environments.decide import enforcement
+def _as_json(measured: ProbeResult) -> str:
+    from windlass.environments.probe import enforcement
 
-    verdict = enforcement.overall(measured.findings)
+    verdict = enforcement.overall_verdict(measured.findings)
     directions = {
         row.direction: {
             "verdict": row.verdict,

@@ -1,1 +1,1 @@
-"""Turns a commit into a running, fenced copy of a project."""
+"""Turns a commit into a running, isolated copy of a project, in a namespace of its own."""

@@ -1,8 +1,8 @@
-"""The environments capability as one thing to run: two kinds in, running copies out.
+"""The environments capability, wired: informers, queues, reconcilers, and everything they use.
 
 `EnvironmentsController.run` is what the leader runs. Everything is level-triggered: a
-change of an object adds the key of the Environment or Project it concerns, and the pass
-looks at what is there. No pass begins before the fence around the operator is in force.
+change of an object adds the key of the Environment or Project it concerns, and the reconcile
+observes the current state. No reconcile begins before the operator policy is in force.
 """
 
 from __future__ import annotations
@@ -18,31 +18,35 @@ from windlass.api.install.installation import Installation
 from windlass.api.kinds import environment as environment_kind
 from windlass.api.kinds import project as project_kind
 from windlass.base.clock import Clock
-from windlass.environments import applying, fencing, rollout, spaces
-from windlass.environments.cache import Cache
-from windlass.environments.charts import Charts
-from windlass.environments.commits import Commits
-from windlass.environments.corrections import Corrections
-from windlass.environments.decide import marks, reach, report
-from windlass.environments.decide.fences import Surroundings
-from windlass.environments.decide.names import Naming
-from windlass.environments.decide.owned_objects import Subject
-from windlass.environments.decide.reach import Reach
-from windlass.environments.decide.trust import Untrusted
-from windlass.environments.departures import Departures
-from windlass.environments.environments import Environments, Hands, Terms
-from windlass.environments.guard import Guard
-from windlass.environments.helm import Helm
-from windlass.environments.holdings import NAMESPACES, Holdings
-from windlass.environments.hook_runs import HookRuns
-from windlass.environments.kept_charts import KeptCharts
-from windlass.environments.measures import Measures
-from windlass.environments.offers import Offers
-from windlass.environments.projects import Projects
-from windlass.environments.rendering import Rendering
-from windlass.environments.sandbox.limits import Limits
-from windlass.environments.source import Sources
-from windlass.environments.sweep import Sweep
+from windlass.environments import ownership, status
+from windlass.environments.apply import bundle_applier, rollout
+from windlass.environments.apply.hook_runs import HookRuns
+from windlass.environments.audit_log import CorrectionEvents
+from windlass.environments.bundle import cluster_access
+from windlass.environments.bundle.cluster_access import ClusterAccess
+from windlass.environments.deletion import EnvironmentDeletion, OrphanCleanup
+from windlass.environments.environment_reconciler import (
+    EnvironmentReconciler,
+    EnvironmentServices,
+    ReconcilerSettings,
+)
+from windlass.environments.isolation import isolation_writer
+from windlass.environments.isolation.network_policies import ClusterNetwork
+from windlass.environments.isolation.operator_policy import OperatorPolicyCheck
+from windlass.environments.isolation.trust import UntrustedPolicy
+from windlass.environments.metrics import ReconcileMetrics
+from windlass.environments.namespace import namespace_manager
+from windlass.environments.namespace.naming import NamingRules
+from windlass.environments.owned_cache import NAMESPACES, OwnedCache
+from windlass.environments.owned_objects import OperatorAccount
+from windlass.environments.project_reconciler import ProjectReconciler
+from windlass.environments.render.api_capabilities import CapabilitiesCache
+from windlass.environments.render.helm import Helm
+from windlass.environments.render.output_store import OutputStore
+from windlass.environments.render.renderer import BundleRenderer, ChartRenderer
+from windlass.environments.render.sandbox.child import RenderLimits
+from windlass.environments.resource_cache import ResourceCache
+from windlass.environments.source.commits import CommitResolver, SourceRepositories
 from windlass.git.ls_remote import RefListings
 from windlass.git.runner import Git
 from windlass.git.settings import GitSettings
@@ -63,7 +67,7 @@ from windlass.telemetry.environments import EnvironmentMetrics
 
 FIELD_MANAGER = "windlass-environments"
 STATUS_MANAGER = "windlass-environments-status"
-REVISION = "catalyst.dev/revision"
+REVISION_ANNOTATION = "catalyst.dev/revision"
 """The annotation of an event that says which revision it is about."""
 
 _WORKERS = 16
@@ -77,12 +81,12 @@ class EnvironmentsSettings:
 
     work_directory: Path
     git: GitSettings
-    operator: Subject
+    operator: OperatorAccount
     follow: ReflectorSettings = field(default_factory=ReflectorSettings)
-    naming: Naming = field(default_factory=Naming)
-    surroundings: Surroundings = field(default_factory=Surroundings)
-    untrusted: Untrusted = field(default_factory=Untrusted)
-    reach: Reach = field(default_factory=Reach)
+    naming: NamingRules = field(default_factory=NamingRules)
+    surroundings: ClusterNetwork = field(default_factory=ClusterNetwork)
+    untrusted: UntrustedPolicy = field(default_factory=UntrustedPolicy)
+    reach: ClusterAccess = field(default_factory=ClusterAccess)
     storage_classes: frozenset[str] = frozenset()
     install: Installation = field(default_factory=Installation)
     poll_seconds: float = 60.0
@@ -92,7 +96,7 @@ class EnvironmentsSettings:
     suspended: bool = False
 
 
-def _as_it_is(_: Object, outcome: Outcome) -> Outcome:
+def _unchanged(_: Object, outcome: Outcome) -> Outcome:
     return outcome
 
 
@@ -112,18 +116,18 @@ class EnvironmentsController:
         self._settings = settings
         self._clock = clock
         self._on_pass = on_pass
-        self._measures = Measures(metrics)
+        self._measures = ReconcileMetrics(metrics)
         self._projects: dict[Key, Key] = {}
         self._queues: dict[str, KeyedQueue[Key]] = {
             "Environment": KeyedQueue(),
             "Project": KeyedQueue(),
         }
-        self.cache = Cache(
+        self.cache = ResourceCache(
             projects=self._informer(project_kind.KIND.gvr, self._project_changed),
             environments=self._informer(environment_kind.KIND.gvr, self._environment_changed),
-            teams=self._informer(NAMESPACES, self._team_changed, selector=marks.TEAM_SELECTOR),
+            teams=self._informer(NAMESPACES, self._team_changed, selector=ownership.TEAM_SELECTOR),
         )
-        self.holdings = Holdings(
+        self.holdings = OwnedCache(
             connection,
             self._queues["Environment"].add,
             on_leave=self._namespace_left,
@@ -131,7 +135,7 @@ class EnvironmentsController:
             clock=clock,
         )
         api, git = Api(connection), Git(settings.git)
-        self.guard = Guard(
+        self.guard = OperatorPolicyCheck(
             api,
             operator=settings.operator,
             install=settings.install,
@@ -142,9 +146,11 @@ class EnvironmentsController:
         self._recorder = EventRecorder(
             api, "windlass.dev/environments", clock=clock, annotate=self._annotations
         )
-        sources = Sources(api, git, self._listings, self._resolver, settings.work_directory, clock)
+        sources = SourceRepositories(
+            api, git, self._listings, self._resolver, settings.work_directory, clock
+        )
         self._hands = self._make_hands(api, sources)
-        self._sweep = Sweep(
+        self._sweep = OrphanCleanup(
             api,
             self.holdings,
             self._hands.spaces,
@@ -167,18 +173,20 @@ class EnvironmentsController:
             clock=self._clock,
         )
 
-    def _make_hands(self, api: Api, sources: Sources) -> Hands:
+    def _make_hands(self, api: Api, sources: SourceRepositories) -> EnvironmentServices:
         owned = OwnedObjects(api, FIELD_MANAGER)
         hook_runs = HookRuns(
             self.holdings, self._clock, deadline_seconds=self._settings.rollout_seconds
         )
-        applier = applying.Applying(self._connection, self.holdings, owned, hook_runs, self._clock)
-        made = spaces.Spaces(
+        applier = bundle_applier.BundleApplier(
+            self._connection, self.holdings, owned, hook_runs, self._clock
+        )
+        made = namespace_manager.NamespaceManager(
             api, self.holdings, owned, self._settings.naming, field_manager=FIELD_MANAGER
         )
-        return Hands(
+        return EnvironmentServices(
             spaces=made,
-            fencing=fencing.Fencing(
+            fencing=isolation_writer.IsolationWriter(
                 api,
                 self.holdings,
                 owned,
@@ -187,16 +195,16 @@ class EnvironmentsController:
                 install=self._settings.install,
                 field_manager=FIELD_MANAGER,
             ),
-            commits=Commits(sources, self._clock, poll_seconds=self._settings.poll_seconds),
-            rendering=Rendering(sources, self._make_charts(api), self._measures, self._clock),
+            commits=CommitResolver(sources, self._clock, poll_seconds=self._settings.poll_seconds),
+            rendering=BundleRenderer(sources, self._make_charts(api), self._measures, self._clock),
             applying=applier,
-            rollouts=rollout.Rollouts(
+            rollouts=rollout.RolloutTracker(
                 self.holdings,
                 applier,
                 self._clock,
                 deadline_seconds=self._settings.rollout_seconds,
             ),
-            departures=Departures(
+            departures=EnvironmentDeletion(
                 api,
                 made,
                 self._measures,
@@ -207,27 +215,33 @@ class EnvironmentsController:
             reach=self._reach,
         )
 
-    def _reach(self) -> Reach:
+    def _reach(self) -> ClusterAccess:
         """What bundles may reach, with the StorageClasses of this moment."""
-        classes = reach.classes(self.holdings.storage_classes(), self._settings.storage_classes)
+        classes = cluster_access.classes(
+            self.holdings.storage_classes(), self._settings.storage_classes
+        )
         return replace(self._settings.reach, classes=classes)
 
-    def _make_charts(self, api: Api) -> Charts:
+    def _make_charts(self, api: Api) -> ChartRenderer:
         directory = self._settings.work_directory / "charts"
-        helm = Helm(self._settings.helm, Limits(), directory)
-        return Charts(helm, Offers(api, self._clock), KeptCharts(api, field_manager=FIELD_MANAGER))
+        helm = Helm(self._settings.helm, RenderLimits(), directory)
+        return ChartRenderer(
+            helm, CapabilitiesCache(api, self._clock), OutputStore(api, field_manager=FIELD_MANAGER)
+        )
 
-    def _make_controllers(self, api: Api, sources: Sources) -> tuple[Controller[Key], ...]:
-        environments = Environments(
+    def _make_controllers(
+        self, api: Api, sources: SourceRepositories
+    ) -> tuple[Controller[Key], ...]:
+        environments = EnvironmentReconciler(
             api,
             self.cache,
             self._hands,
             self._measures,
             self._clock,
             terms=self._terms(),
-            corrected=Corrections(self._recorder, self._measures, self._clock).tell,
+            corrected=CorrectionEvents(self._recorder, self._measures, self._clock).tell,
         )
-        projects = Projects(
+        projects = ProjectReconciler(
             api,
             self.cache,
             sources,
@@ -240,8 +254,8 @@ class EnvironmentsController:
             self._controller(api, project_kind.KIND.gvr, "Project", projects.reconcile),
         )
 
-    def _terms(self) -> Terms:
-        return Terms(
+    def _terms(self) -> ReconcilerSettings:
+        return ReconcilerSettings(
             surroundings=self._settings.surroundings,
             untrusted=self._settings.untrusted,
             poll_seconds=self._settings.poll_seconds,
@@ -264,7 +278,7 @@ class EnvironmentsController:
                 field_manager=STATUS_MANAGER,
                 recorder=self._recorder,
                 clock=self._clock,
-                complete=report.completed if kind == "Environment" else _as_it_is,
+                complete=status.complete_outcome if kind == "Environment" else _unchanged,
             ),
             workers=_WORKERS,
             on_pass=self._on_pass,
@@ -274,7 +288,7 @@ class EnvironmentsController:
         """The revision that an event about an Environment is about."""
         place = next(iter(self.holdings.namespaces_of(ref.uid)), "")
         number = self._hands.applying.ledger(place).revision.number if place else 0
-        return {REVISION: str(number)} if number else {}
+        return {REVISION_ANNOTATION: str(number)} if number else {}
 
     # ---- who must look again when something changed
 

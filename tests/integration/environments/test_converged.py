@@ -19,7 +19,7 @@ from tests.support.previews import (
     deployment,
 )
 from tests.support.waiting import eventually
-from windlass.environments.decide.names import Naming
+from windlass.environments.namespace.naming import NamingRules
 
 pytestmark = pytest.mark.cluster
 
@@ -47,7 +47,7 @@ async def test_twenty_passes_over_a_converged_one_ask_and_write_nothing(
     """Not one request, not one new version; also not after a restart, statuses included."""
     tenant.commit({"deploy/all.yaml": "---\n".join((CONFIG_MAP, SERVICE, deployment()))})
     plain = frozenset({tenant.namespace} if is_plain else ())
-    naming = Naming(plain_namespaces=plain)
+    naming = NamingRules(plain_namespaces=plain)
     async with tenant.running(naming=naming, poll_seconds=3600.0):
         await tenant.apply(tenant.project(), tenant.environment())
         await tenant.started()

@@ -15,12 +15,12 @@ from tests.support.manifests import OWNER, PLACE
 from tests.support.previews import CONFIG_MAPS, DEPLOYMENTS, SECRETS, Previews
 from tests.support.waiting import eventually
 from windlass.api.kinds.project_sources import Template
-from windlass.environments.charts import Charts, Recipe
-from windlass.environments.decide import bundle as bundles
-from windlass.environments.decide import charts as chart_objects
-from windlass.environments.decide import helm_values
-from windlass.environments.kept_charts import KeptCharts
-from windlass.environments.offers import Offer
+from windlass.environments.bundle import bundle as bundles
+from windlass.environments.render import helm_command
+from windlass.environments.render import manifests as chart_objects
+from windlass.environments.render.api_capabilities import ApiCapabilities
+from windlass.environments.render.output_store import OutputStore
+from windlass.environments.render.renderer import ChartRenderer, RenderRequest
 from windlass.objects.names import GVR, Object
 
 pytestmark = pytest.mark.cluster
@@ -141,15 +141,17 @@ async def test_an_output_kept_by_an_older_version_goes_on(tenant: Previews, tmp_
     here = {**old, "metadata": {**old["metadata"], "namespace": tenant.namespace}}
     await tenant.api.create(SECRETS, here, field_manager="windlass-test")
     offers: Any = _Offers()
-    kept = KeptCharts(tenant.api, field_manager="windlass-test")
-    charts = Charts(helm.helm(tmp_path), offers, kept)
+    kept = OutputStore(tenant.api, field_manager="windlass-test")
+    charts = ChartRenderer(helm.helm(tmp_path), offers, kept)
     place = replace(PLACE, namespace=tenant.namespace)
     stored = await kept.get(place.namespace, OWNER)
     assert stored is not None
-    assert stored.inputs == helm_values.inputs("tree-1", "chart", (), (), ("one", PLACE.namespace))
+    assert stored.inputs == helm_command.inputs_digest(
+        "tree-1", "chart", (), (), ("one", PLACE.namespace)
+    )
     files = _below(generating_charts.postgresql())
     contents = {path: text.encode() for path, text in files.items()}
-    recipe = Recipe(Template(type="helm", path="chart"), (), "one")
+    recipe = RenderRequest(Template(type="helm", path="chart"), (), "one")
     output = await charts.output(recipe, "tree-2", contents, place)
     assert output.inputs != stored.inputs
     assert _digest(output.text) == _digest(stored.text)
@@ -159,12 +161,12 @@ async def test_an_output_kept_by_an_older_version_goes_on(tenant: Previews, tmp_
 
 
 class _Offers:
-    async def get(self) -> Offer:
-        return Offer("v1.35.4", ())
+    async def get(self) -> ApiCapabilities:
+        return ApiCapabilities("v1.35.4", ())
 
 
 def _digest(output: bytes) -> str:
-    return bundles.assembled(chart_objects.read(output).manifests, PLACE).digest
+    return bundles.build_bundle(chart_objects.read_chart(output).manifests, PLACE).digest
 
 
 def _annotations(live: Object) -> dict[str, str]:

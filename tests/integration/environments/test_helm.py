@@ -13,10 +13,10 @@ import yaml
 from tests.support.helm import RELEASE, chart, helm
 from tests.support.waiting import eventually
 from windlass.base.errors import Stalled, Waiting
-from windlass.environments import helm as module
-from windlass.environments.decide.manifests import RenderRefused
-from windlass.environments.helm import Helm
-from windlass.environments.sandbox.limits import Limits
+from windlass.environments.render import helm as module
+from windlass.environments.render.helm import Helm
+from windlass.environments.render.manifests import RenderRefused
+from windlass.environments.render.sandbox.child import RenderLimits
 from windlass.git.process import Ended
 
 _SEEN = """\
@@ -156,7 +156,7 @@ async def test_a_bomb_is_too_large(tmp_path: Path, template: str, limits: dict[s
 async def test_without_helm_charts_are_refused(tmp_path: Path, program: str, words: str) -> None:
     """The message names the setting."""
     with pytest.raises(Stalled, match=f"environments-helm.*{words}") as stalled:
-        await Helm(program, Limits(), tmp_path).template(chart({}), [], RELEASE)
+        await Helm(program, RenderLimits(), tmp_path).template(chart({}), [], RELEASE)
     assert stalled.value.reason == "SandboxUnavailable"
 
 
@@ -217,5 +217,5 @@ def test_what_a_killed_operator_left_is_removed(tmp_path: Path) -> None:
     """The next one begins with an empty directory."""
     left = tmp_path / "renders" / "windlass-git-4194305-x" / "chart"
     left.mkdir(parents=True)
-    Helm("helm", Limits(), tmp_path / "renders")
+    Helm("helm", RenderLimits(), tmp_path / "renders")
     assert not list((tmp_path / "renders").iterdir())

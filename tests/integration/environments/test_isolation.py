@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.previews import POLICIES, QUOTAS, Previews
 from tests.support.waiting import eventually
-from windlass.environments.decide import isolation, quota
-from windlass.environments.decide.fences import Surroundings
+from windlass.environments.isolation import drift_rules, quota
+from windlass.environments.isolation.network_policies import ClusterNetwork
 from windlass.kube.errors import NotFound
 from windlass.objects.names import GVR
 from windlass_dev.cluster.local_cluster import LocalCluster
@@ -141,7 +141,9 @@ async def test_everything_that_isolates_is_ours_as_a_whole(
                 gvr,
                 name,
                 place,
-                lambda found, there=there: isolation.content(found) == isolation.content(there),
+                lambda found, there=there: (
+                    drift_rules.exclusive_content(found) == drift_rules.exclusive_content(there)
+                ),
             )
             assert kept["metadata"]["labels"]["team.example/cost"] == "42"
         await _notes(tenant, "DriftCorrected", len(edits))
@@ -187,7 +189,7 @@ async def test_forms_that_the_server_completes_are_no_drift(
     tenant: Previews, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Defaults, empty members and other spellings of an amount are written once, then never."""
-    computed = quota.container_limits
+    computed = quota.container_limit_range
 
     def incomplete(*arguments: Any) -> dict[str, dict[str, str]]:
         row = computed(*arguments)
@@ -195,9 +197,9 @@ async def test_forms_that_the_server_completes_are_no_drift(
         return row
 
     # The API server fills both in from the maximum.
-    monkeypatch.setattr(quota, "container_limits", incomplete)
+    monkeypatch.setattr(quota, "container_limit_range", incomplete)
     peer = {"podSelector": {"matchLabels": {}}, "namespaceSelector": {}}
-    surroundings = Surroundings(dns_peers=(peer,))
+    surroundings = ClusterNetwork(dns_peers=(peer,))
     project = tenant.project(resources={"defaultQuota": {"cpu": "2000m"}})
     for _ in range(2):
         async with tenant.running(surroundings=surroundings, poll_seconds=3600.0) as controller:
@@ -217,7 +219,7 @@ async def test_whoever_keeps_changing_the_isolation_is_named(
     """After five restorations: Contested with the manager and the remedy, and still restored."""
     async with tenant.running():
         place = await _isolated(tenant)
-        for _ in range(isolation.CONTESTED_AFTER):
+        for _ in range(drift_rules.CONTESTED_AFTER):
             await kubectl.patch("netpol", "default-policy", place, _OPEN)
             await _becomes(
                 tenant,

@@ -334,7 +334,9 @@ async def test_a_fault_of_ours_is_shown_in_phase_and_ready(
             raise RuntimeError("a fault of ours")
 
         with monkeypatch.context() as patched:
-            patched.setattr("windlass.environments.spaces.Spaces.ensure", broken)
+            patched.setattr(
+                "windlass.environments.namespace.namespace_manager.Spaces.ensure", broken
+            )
             stamp = {"metadata": {"annotations": {"windlass.dev/requestedAt": "now"}}}
             await tenant.patch(ENVIRONMENTS, "one", stamp, tenant.namespace)
             found = await tenant.condition("Ready", "InternalError")

@@ -6,13 +6,13 @@ import pytest
 
 from tests.support.previews import ENVIRONMENTS, NAMESPACES, PROJECTS, Previews
 from tests.support.waiting import eventually
-from windlass.environments.decide.names import Naming
+from windlass.environments.namespace.naming import NamingRules
 
 pytestmark = pytest.mark.cluster
 
 
-def _plain(tenant: Previews) -> Naming:
-    return Naming(plain_namespaces=frozenset({tenant.namespace}))
+def _plain(tenant: Previews) -> NamingRules:
+    return NamingRules(plain_namespaces=frozenset({tenant.namespace}))
 
 
 @pytest.mark.scenario("E13")
@@ -61,7 +61,7 @@ async def test_other_rules_for_names_move_nobody(tenant: Previews) -> None:
     async with tenant.running():
         await tenant.apply(tenant.project(), tenant.environment())
         before = await tenant.phase("Ready")
-    async with tenant.running(naming=Naming(prefix="preview-")):
+    async with tenant.running(naming=NamingRules(prefix="preview-")):
         await tenant.apply(tenant.environment(quota={"pods": 3}))
         after = await tenant.phase("Ready")
     assert after["status"]["namespace"] == before["status"]["namespace"]
@@ -72,7 +72,7 @@ async def test_names_of_the_cluster_are_never_taken(tenant: Previews) -> None:
     """kube-system is refused by name; nothing is asked of it and nothing is made."""
     project = tenant.project()
     project["metadata"]["name"] = "kube"
-    naming = Naming(prefix="", plain_namespaces=frozenset({tenant.namespace}))
+    naming = NamingRules(prefix="", plain_namespaces=frozenset({tenant.namespace}))
     async with tenant.running(naming=naming):
         await tenant.apply(project, tenant.environment("system", projectRef={"name": "kube"}))
         found = await tenant.phase("Failed", "system")

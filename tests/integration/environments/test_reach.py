@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.previews import CLAIMS, DEPLOYMENTS, MANAGER, Previews, deployment
 from tests.support.waiting import eventually
-from windlass.environments.decide.reach import Reach
+from windlass.environments.bundle.cluster_access import ClusterAccess
 from windlass.kube.errors import NotFound
 from windlass.objects.names import GVR
 
@@ -229,7 +229,9 @@ async def test_drivers_and_schedulers_only_as_listed(tenant: Previews) -> None:
         place = await tenant.place()
     assert "environments-schedulers" in found["status"]["message"]
     assert "environments-csi-drivers" in found["status"]["message"]
-    opened = Reach(csi_drivers=frozenset({"secrets.example.com"}), schedulers=frozenset({"batch"}))
+    opened = ClusterAccess(
+        csi_drivers=frozenset({"secrets.example.com"}), schedulers=frozenset({"batch"})
+    )
     async with tenant.running(reach=opened):
 
         async def applied() -> Any:

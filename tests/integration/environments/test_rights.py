@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.previews import CONFIG_MAPS, POLICIES, Previews
 from windlass.api.install.installation import Installation
-from windlass.environments.decide.owned_objects import applier_user
-from windlass.environments.guard import Guard
+from windlass.environments.isolation.operator_policy import OperatorPolicyCheck
+from windlass.environments.owned_objects import applier_user
 from windlass.kube.api import Api
 from windlass.kube.errors import Forbidden
 from windlass.objects.names import GVR
@@ -40,7 +40,7 @@ def _binding(namespace: str, role: str) -> dict[str, Any]:
 async def test_the_fence_is_known_by_its_refusal(tenant: Previews) -> None:
     """The one that stands is seen; of one that nobody installed nothing is seen."""
     for install, is_seen in ((Installation(), True), (Installation("another"), False)):
-        guard = Guard(
+        guard = OperatorPolicyCheck(
             Api(tenant.connection),
             operator=tenant.settings.operator,
             install=install,

@@ -14,20 +14,20 @@ import pytest
 from tests.support.desk import is_alive
 from tests.support.waiting import eventually
 from windlass.base.errors import Stalled
-from windlass.environments.decide.manifests import RenderRefused
-from windlass.environments.sandbox import child
-from windlass.environments.sandbox.limits import Limits
+from windlass.environments.render.manifests import RenderRefused
+from windlass.environments.render.sandbox import child
+from windlass.environments.render.sandbox.child import RenderLimits
 
 _PYTHON = f"{sys.base_prefix}/bin/python3"
 _MIB = 1 << 20
 
 
-async def _run(directory: Path, script: str, limits: Limits | None = None) -> str:
+async def _run(directory: Path, script: str, limits: RenderLimits | None = None) -> str:
     (directory / child.HOME).mkdir(exist_ok=True)
     ended = await child.run(
         [_PYTHON, "-I", "-S", "-c", script],
         directory=directory,
-        limits=limits or Limits(seconds=20),
+        limits=limits or RenderLimits(seconds=20),
         environment={},
         readable=(sys.base_prefix,),
     )
@@ -143,19 +143,23 @@ async def test_only_given_files_are_seen(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("script", "limits", "words"),
     [
-        ("import time; time.sleep(60)", Limits(seconds=0.5), "longer than 0.5 s"),
+        ("import time; time.sleep(60)", RenderLimits(seconds=0.5), "longer than 0.5 s"),
         (
             "while True: print('x' * 100000)",
-            Limits(seconds=20, output_bytes=_MIB),
+            RenderLimits(seconds=20, output_bytes=_MIB),
             "more than 1 MiB of objects",
         ),
-        ("x = b'x' * (4 << 30)", Limits(seconds=20, memory_bytes=64 * _MIB), "64 MiB of memory"),
-        ("import signal; signal.raise_signal(9)", Limits(seconds=20), "1024 MiB of memory"),
-        ("import signal; signal.raise_signal(24)", Limits(seconds=20), "longer than 20 s"),
+        (
+            "x = b'x' * (4 << 30)",
+            RenderLimits(seconds=20, memory_bytes=64 * _MIB),
+            "64 MiB of memory",
+        ),
+        ("import signal; signal.raise_signal(9)", RenderLimits(seconds=20), "1024 MiB of memory"),
+        ("import signal; signal.raise_signal(24)", RenderLimits(seconds=20), "longer than 20 s"),
     ],
 )
 async def test_bombs_end_at_their_limit(
-    tmp_path: Path, script: str, limits: Limits, words: str
+    tmp_path: Path, script: str, limits: RenderLimits, words: str
 ) -> None:
     """Time, output, memory, and what the kernel ends for one of them."""
     with pytest.raises(RenderRefused, match=words) as refused:
@@ -166,7 +170,7 @@ async def test_bombs_end_at_their_limit(
 _OPERATOR = """
 import asyncio, pathlib, sys
 from windlass.environments.sandbox import child
-from windlass.environments.sandbox.limits import Limits
+from windlass.environments.render.sandbox.child import Limits
 script = "import os, time; open(f'home/{os.getpid()}', 'w'); time.sleep(60)"
 directory, python, readable = sys.argv[1:]
 asyncio.run(child.run([python, "-I", "-S", "-c", script], directory=pathlib.Path(directory),
@@ -204,7 +208,7 @@ async def test_what_cannot_be_started_says_so(tmp_path: Path) -> None:
     broken.write_bytes(b"\x7fELF and nothing else")
     broken.chmod(0o755)
     with pytest.raises(Stalled, match="environments-helm") as stalled:
-        await child.run([str(broken)], directory=tmp_path, limits=Limits(), environment={})
+        await child.run([str(broken)], directory=tmp_path, limits=RenderLimits(), environment={})
     assert stalled.value.reason == "SandboxUnavailable"
 
 

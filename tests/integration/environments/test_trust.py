@@ -18,8 +18,8 @@ from tests.support.previews import (
     deployment,
 )
 from tests.support.waiting import eventually
-from windlass.environments.decide.fences import Surroundings
-from windlass.environments.decide.trust import Untrusted
+from windlass.environments.isolation.network_policies import ClusterNetwork
+from windlass.environments.isolation.trust import UntrustedPolicy
 
 pytestmark = pytest.mark.cluster
 
@@ -27,7 +27,7 @@ _DOORS = [
     {"name": "db", "cidrs": ["192.0.2.0/25"]},
     {"name": "mail", "cidrs": ["192.0.2.128/25"], "untrusted": True},
 ]
-_UNENFORCED = Surroundings(is_enforced=False)
+_UNENFORCED = ClusterNetwork(is_enforced=False)
 
 
 async def _labels(tenant: Previews, place: str) -> dict[str, str]:
@@ -40,7 +40,7 @@ async def test_whoever_falls_is_held_as_the_administrator_says(tenant: Previews)
     """Level, quota, doors, runtime class and nodes change in place, before the pods do."""
     tenant.commit({"deploy/all.yaml": deployment()})
     project = tenant.project(security={"podSecurity": "baseline"}, network={"egress": _DOORS})
-    sandbox = Untrusted(node_selector={"pool": "forks"}, quota={"pods": "3"})
+    sandbox = UntrustedPolicy(node_selector={"pool": "forks"}, quota={"pods": "3"})
     async with tenant.running(untrusted=sandbox):
         await tenant.apply(project, tenant.environment())
         await tenant.started()

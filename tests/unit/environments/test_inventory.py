@@ -8,15 +8,16 @@ import pytest
 
 from tests.support import manifests as written
 from tests.support.manifests import OWNER, PLACE, assembled
-from windlass.environments.decide import bundle as bundles
-from windlass.environments.decide import inventory, kinds
-from windlass.environments.decide.bundle import Bundle
-from windlass.environments.decide.inventory import FIELD_MANAGER, Entry
-from windlass.environments.decide.marking import PRUNE
+from windlass.environments import inventory
+from windlass.environments.bundle import bundle as bundles
+from windlass.environments.bundle import kinds
+from windlass.environments.bundle.bundle import Bundle
+from windlass.environments.bundle.labeling import PRUNE
+from windlass.environments.inventory import FIELD_MANAGER, InventoryEntry
 from windlass.objects.names import Object
 
-WEB = Entry("apps", "Deployment", "web", "u1")
-DATA = Entry("", "PersistentVolumeClaim", "data", "u2")
+WEB = InventoryEntry("apps", "Deployment", "web", "u1")
+DATA = InventoryEntry("", "PersistentVolumeClaim", "data", "u2")
 
 
 def _bundle(*objects: Object) -> Bundle:
@@ -35,23 +36,26 @@ def _live(obj: Object, uid: str, manager: str = FIELD_MANAGER) -> Any:
 
 def test_everything_is_listed_before_it_is_applied() -> None:
     """What is known already keeps its uid."""
-    wide = inventory.widened((WEB,), _bundle(written.deployment(), written.service()))
-    assert wide == (Entry("", "Service", "web"), WEB)
+    wide = inventory.add_bundle((WEB,), _bundle(written.deployment(), written.service()))
+    assert wide == (InventoryEntry("", "Service", "web"), WEB)
 
 
 def test_uids_are_noted() -> None:
     """Also a new one, where an object was made anew."""
-    listed = (Entry("", "Service", "web"), WEB)
+    listed = (InventoryEntry("", "Service", "web"), WEB)
     noted = inventory.with_uids(listed, [_live(written.deployment(), "u9")])
-    assert noted == (Entry("", "Service", "web"), Entry("apps", "Deployment", "web", "u9"))
+    assert noted == (
+        InventoryEntry("", "Service", "web"),
+        InventoryEntry("apps", "Deployment", "web", "u9"),
+    )
 
 
 @pytest.mark.scenario("E70")
 def test_what_is_no_longer_wanted_is_stale() -> None:
     """By group, kind and name; a namesake of another kind is another object."""
-    assert inventory.stale((WEB, DATA), _bundle(written.service("web"))) == (WEB, DATA)
-    assert inventory.stale((WEB, DATA), _bundle(written.deployment("web"))) == (DATA,)
-    assert inventory.without((WEB, DATA), [WEB]) == (DATA,)
+    assert inventory.stale_entries((WEB, DATA), _bundle(written.service("web"))) == (WEB, DATA)
+    assert inventory.stale_entries((WEB, DATA), _bundle(written.deployment("web"))) == (DATA,)
+    assert inventory.remove_entries((WEB, DATA), [WEB]) == (DATA,)
 
 
 @pytest.mark.scenario("E70")
@@ -63,7 +67,7 @@ def test_what_we_applied_may_be_deleted() -> None:
 def test_what_somebody_else_put_in_its_place_stays() -> None:
     """Also if it is a copy that carries our marks."""
     assert not inventory.may_delete(WEB, _live(written.deployment(), "u7", "kubectl"), OWNER.uid)
-    unknown = Entry("apps", "Deployment", "web")
+    unknown = InventoryEntry("apps", "Deployment", "web")
     assert not inventory.may_delete(
         unknown, _live(written.deployment(), "u7", "kubectl"), OWNER.uid
     )
@@ -72,7 +76,7 @@ def test_what_somebody_else_put_in_its_place_stays() -> None:
 @pytest.mark.parametrize("noted", ["", "u0"])
 def test_what_we_applied_before_a_crash_may_be_deleted(noted: str) -> None:
     """Its uid was never noted, or that of its predecessor was; the server knows who applied it."""
-    entry = Entry("apps", "Deployment", "web", noted)
+    entry = InventoryEntry("apps", "Deployment", "web", noted)
     assert inventory.may_delete(entry, _live(written.deployment(), "u1"), OWNER.uid)
 
 
@@ -97,13 +101,13 @@ def test_data_goes_only_where_that_was_said(said: str | None, goes: bool) -> Non
 def test_a_job_that_ran_is_done_for_this_revision() -> None:
     """Also when it is cleaned up; a changed one runs again."""
     [member] = _bundle(written.job()).members
-    listed = inventory.widened((), _bundle(written.job()))
+    listed = inventory.add_bundle((), _bundle(written.job()))
     assert not inventory.is_finished(listed, member)
-    ran = inventory.finished(listed, {listed[0].identity: member.applied_hash})
+    ran = inventory.mark_finished(listed, {listed[0].identity: member.applied_hash})
     assert inventory.is_finished(ran, member)
     [changed] = _bundle(written.job(pod=written.container(command=["x"]))).members
     assert not inventory.is_finished(ran, changed)
-    assert inventory.is_finished(inventory.widened(ran, _bundle(written.job())), member)
+    assert inventory.is_finished(inventory.add_bundle(ran, _bundle(written.job())), member)
 
 
 def test_a_lost_inventory_is_found_again() -> None:
@@ -118,11 +122,14 @@ def test_a_lost_inventory_is_found_again() -> None:
     foreign = _live(written.service("other"), "u8")
     foreign["metadata"]["labels"] = {}
     live = [_live(written.service(), "u4"), _live(written.deployment(), "u1"), made, own, foreign]
-    assert inventory.found(live, OWNER.uid) == (Entry("", "Service", "web", "u4"), WEB)
+    assert inventory.recover_inventory(live, OWNER.uid) == (
+        InventoryEntry("", "Service", "web", "u4"),
+        WEB,
+    )
 
 
-@pytest.mark.parametrize("kind", sorted(kinds.ALLOWED))
+@pytest.mark.parametrize("kind", sorted(kinds.ALLOWED_KINDS))
 def test_every_allowed_kind_has_a_place(kind: tuple[str, str]) -> None:
     """And one that is no longer allowed has none."""
-    assert inventory.gvr_of(Entry(*kind, "x")) == kinds.ALLOWED[kind].gvr
-    assert inventory.gvr_of(Entry("example.org", kind[1], "x")) is None
+    assert inventory.entry_gvr(InventoryEntry(*kind, "x")) == kinds.ALLOWED_KINDS[kind].gvr
+    assert inventory.entry_gvr(InventoryEntry("example.org", kind[1], "x")) is None

@@ -5,19 +5,22 @@ from __future__ import annotations
 import pytest
 
 from tests.support.manifests import OWNER
-from windlass.environments.decide import marks, owned_objects, quota
-from windlass.environments.decide.owned_objects import Subject
-from windlass.environments.decide.quota import Limits
+from windlass.environments import owned_objects, ownership
+from windlass.environments.isolation import quota
+from windlass.environments.isolation.quota import ContainerBounds
+from windlass.environments.owned_objects import OperatorAccount
 from windlass.objects.names import Object
 
 PLACE = "env-shop-pr-1"
-HARD = quota.hard(quota.amounts({}, {}, {}))
+HARD = quota.hard_limits(quota.trusted_amounts({}, {}, {}))
 OBJECTS = [
-    owned_objects.manager_binding(PLACE, OWNER, "role", Subject("system:serviceaccount:ops:op")),
+    owned_objects.manager_binding(
+        PLACE, OWNER, "role", OperatorAccount("system:serviceaccount:ops:op")
+    ),
     owned_objects.applier_binding(PLACE, OWNER, "role"),
-    owned_objects.default_account(PLACE, OWNER),
-    owned_objects.limit_range(PLACE, OWNER, quota.container_limits(Limits(), HARD)),
-    owned_objects.quota(PLACE, OWNER, HARD),
+    owned_objects.default_service_account(PLACE, OWNER),
+    owned_objects.limit_range(PLACE, OWNER, quota.container_limit_range(ContainerBounds(), HARD)),
+    owned_objects.resource_quota(PLACE, OWNER, HARD),
     owned_objects.network_policy(PLACE, OWNER, "default-policy", {"podSelector": {}}),
     owned_objects.config_map(PLACE, OWNER, "windlass-inventory", {"a": "b"}),
 ]
@@ -27,16 +30,16 @@ OBJECTS = [
 def test_everything_carries_our_marks(obj: Object) -> None:
     """In the namespace, with labels and annotations that agree."""
     assert obj["metadata"]["namespace"] == PLACE
-    assert marks.owner_uid(obj) == OWNER.uid
-    assert marks.owner_key(obj) == (OWNER.namespace, OWNER.name)
-    assert obj["metadata"]["labels"][marks.MANAGED_BY] == "windlass"
+    assert ownership.owner_uid(obj) == OWNER.uid
+    assert ownership.owner_key(obj) == (OWNER.namespace, OWNER.name)
+    assert obj["metadata"]["labels"][ownership.MANAGED_BY] == "windlass"
 
 
 def test_the_namespace_is_complete_in_its_first_write() -> None:
     """Whose it is and how its pods are held; there is no moment without."""
     metadata = owned_objects.namespace(PLACE, OWNER, "baseline")["metadata"]
-    assert marks.owner_uid({"metadata": metadata}) == OWNER.uid
-    assert metadata["labels"][marks.TYPE] == "environment"
+    assert ownership.owner_uid({"metadata": metadata}) == OWNER.uid
+    assert metadata["labels"][ownership.NAMESPACE_TYPE] == "environment"
     held = {name: value for name, value in metadata["labels"].items() if "pod-security" in name}
     assert held == {
         f"pod-security.kubernetes.io/{level}{suffix}": value
@@ -47,7 +50,7 @@ def test_the_namespace_is_complete_in_its_first_write() -> None:
 
 def test_the_default_account_has_no_token() -> None:
     """Pods that name no account run as this one."""
-    account = owned_objects.default_account(PLACE, OWNER)
+    account = owned_objects.default_service_account(PLACE, OWNER)
     assert account["metadata"]["name"] == "default"
     assert account["automountServiceAccountToken"] is False
 
@@ -82,14 +85,14 @@ def test_the_applier_exists_in_its_binding_only() -> None:
 )
 def test_the_operator_is_bound_as_the_server_knows_it(username: str, subject: Object) -> None:
     """In a cluster it is an account, at the desk a user."""
-    binding = owned_objects.manager_binding(PLACE, OWNER, "role", Subject(username))
+    binding = owned_objects.manager_binding(PLACE, OWNER, "role", OperatorAccount(username))
     assert binding["subjects"] == [subject]
 
 
 def test_the_limit_range_has_one_row_for_containers() -> None:
     """With defaults, default requests and maxima."""
-    [row] = owned_objects.limit_range(PLACE, OWNER, quota.container_limits(Limits(), HARD))["spec"][
-        "limits"
-    ]
+    [row] = owned_objects.limit_range(
+        PLACE, OWNER, quota.container_limit_range(ContainerBounds(), HARD)
+    )["spec"]["limits"]
     assert row["type"] == "Container"
     assert row.keys() == {"type", "default", "defaultRequest", "max"}

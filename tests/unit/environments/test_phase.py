@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.environments.decide import phase
-from windlass.environments.decide.phase import (
+from windlass.environments import phase
+from windlass.environments.phase import (
     BUILD,
     CONDITIONS,
     DEPLOYMENT,
@@ -18,8 +18,8 @@ from windlass.environments.decide.phase import (
     NAMESPACE,
     POLICIES,
     SECRETS,
-    Circumstances,
     Phase,
+    PhaseContext,
 )
 from windlass.objects.condition import Condition
 
@@ -27,7 +27,7 @@ PHASES = get_args(Phase)
 
 ALL = {kind: Condition(kind, "True", "Fine", "") for kind in CONDITIONS}
 
-PLAIN = Circumstances()
+PLAIN = PhaseContext()
 
 
 @dataclass(frozen=True)
@@ -37,16 +37,16 @@ class Row:
     phase: Phase
     reason: str
     wrong: tuple[tuple[str, str], ...] = ()
-    around: Circumstances = PLAIN
+    around: PhaseContext = PLAIN
 
 
-READY = Circumstances(was_ready=True)
-HELD = Circumstances(held_back="ProjectNotFound", held_back_by="no Project")
+READY = PhaseContext(was_ready=True)
+HELD = PhaseContext(held_back="ProjectNotFound", held_back_by="no Project")
 ROWS = [
     Row("Ready", "Succeeded"),
     Row("Ready", "Succeeded", around=READY),
-    Row("Deleting", "Deleting", around=Circumstances(deleting=True)),
-    Row("Deleting", "Deleting", ((DEPLOYMENT, "KindNotAllowed"),), Circumstances(deleting=True)),
+    Row("Deleting", "Deleting", around=PhaseContext(deleting=True)),
+    Row("Deleting", "Deleting", ((DEPLOYMENT, "KindNotAllowed"),), PhaseContext(deleting=True)),
     Row("Failed", "NamespaceNotOwned", ((NAMESPACE, "NamespaceNotOwned"),)),
     Row("Failed", "NamespaceReserved", ((NAMESPACE, "NamespaceReserved"),)),
     Row("Failed", "QuotaAboveMaximum", ((POLICIES, "QuotaAboveMaximum"),)),
@@ -68,7 +68,7 @@ ROWS = [
         "Ready",
         "Succeeded",
         (),
-        Circumstances(held_back="ProjectSuspended", held_back_by="x", serves=True),
+        PhaseContext(held_back="ProjectSuspended", held_back_by="x", serves=True),
     ),
     Row("Initializing", "NamespacePending", ((NAMESPACE, "NamespacePending"),)),
     Row("Initializing", "NamespaceTerminating", ((NAMESPACE, "NamespaceTerminating"),), READY),
@@ -79,8 +79,8 @@ ROWS = [
     Row("Deploying", "Applying", ((DEPLOYMENT, "Applying"),)),
     Row("Deploying", "Unschedulable", ((DEPLOYMENT, "Unschedulable"),)),
     Row("Deploying", "CertificatePending", ((INGRESS, "CertificatePending"),)),
-    Row("Ready", "Succeeded", ((INGRESS, phase.NO_ROUTES),), READY),
-    Row("Deploying", "Applying", ((DEPLOYMENT, "Applying"), (INGRESS, phase.NO_ROUTES))),
+    Row("Ready", "Succeeded", ((INGRESS, phase.ROUTES_NOT_SUPPORTED),), READY),
+    Row("Deploying", "Applying", ((DEPLOYMENT, "Applying"), (INGRESS, phase.ROUTES_NOT_SUPPORTED))),
     Row("Failed", "RepoNotFound", ((BUILD, "RepoNotFound"),)),
 ]
 
@@ -90,19 +90,19 @@ ROWS = [
 def test_the_table(row: Row) -> None:
     """The first row that fits speaks, with the reason of the first condition that is not True."""
     wrong = {kind: Condition(kind, "False", reason, "why") for kind, reason in row.wrong}
-    found = phase.standing({**ALL, **wrong}, row.around)
+    found = phase.derive_phase({**ALL, **wrong}, row.around)
     assert (found.phase, found.reason) == (row.phase, row.reason)
 
 
 @pytest.mark.scenario("E30")
 def test_what_was_never_looked_at_is_not_true() -> None:
     """The first pass over a new Environment."""
-    assert phase.standing({}, Circumstances()).phase == "Initializing"
+    assert phase.derive_phase({}, PhaseContext()).phase == "Initializing"
     known = {kind: ALL[kind] for kind in (NAMESPACE, POLICIES, SECRETS)}
-    assert phase.standing(known, Circumstances()).phase == "Building"
+    assert phase.derive_phase(known, PhaseContext()).phase == "Building"
     known[BUILD] = ALL[BUILD]
-    for around in (Circumstances(), READY):
-        found = phase.standing(known, around)
+    for around in (PhaseContext(), READY):
+        found = phase.derive_phase(known, around)
         assert (found.phase, found.reason) == ("Deploying", "Progressing")
 
 
@@ -110,15 +110,15 @@ def test_what_was_never_looked_at_is_not_true() -> None:
     ("around", "wanted"),
     [
         (READY, "Deploying"),
-        (Circumstances(was_ready=True, was_degraded=True), "Degraded"),
-        (Circumstances(was_degraded=True), "Deploying"),
+        (PhaseContext(was_ready=True, was_degraded=True), "Degraded"),
+        (PhaseContext(was_degraded=True), "Deploying"),
     ],
 )
-def test_degraded_ends_with_ready_and_not_before(around: Circumstances, wanted: str) -> None:
+def test_degraded_ends_with_ready_and_not_before(around: PhaseContext, wanted: str) -> None:
     """Between two crashes it is under way, which is no recovery; a new revision begins anew."""
     under_way = {DEPLOYMENT: Condition(DEPLOYMENT, "Unknown", "RolloutProgressing", "why")}
-    assert phase.standing({**ALL, **under_way}, around).phase == wanted
-    assert phase.standing(ALL, around).phase == "Ready"
+    assert phase.derive_phase({**ALL, **under_way}, around).phase == wanted
+    assert phase.derive_phase(ALL, around).phase == "Ready"
 
 
 def test_a_reason_is_terminal_only_where_it_belongs() -> None:
@@ -142,7 +142,7 @@ def test_a_reason_is_terminal_only_where_it_belongs() -> None:
 )
 def test_what_readers_of_conditions_see(word: Phase, stalled: bool, reconciling: bool) -> None:
     """Failed is stalled; what goes on by itself is reconciling."""
-    found = phase.Standing(word, "x", "y")
+    found = phase.DerivedPhase(word, "x", "y")
     assert (found.stalled, found.reconciling) == (stalled, reconciling)
 
 
@@ -156,11 +156,11 @@ def test_phase_and_ready_never_contradict(
     said: str, ready: str, stalled: bool, deleting: bool
 ) -> None:
     """Whatever was said last, and however a pass ended."""
-    agreed = phase.agreed(said, ready=ready, stalled=stalled, deleting=deleting)
+    agreed = phase.phase_for_ready(said, ready=ready, stalled=stalled, deleting=deleting)
     assert agreed in PHASES
     if not deleting:
         assert (agreed == "Ready") is (ready == "True")
-    assert phase.agreed(agreed, ready=ready, stalled=stalled, deleting=deleting) == agreed
+    assert phase.phase_for_ready(agreed, ready=ready, stalled=stalled, deleting=deleting) == agreed
 
 
 @pytest.mark.parametrize(
@@ -175,4 +175,4 @@ def test_phase_and_ready_never_contradict(
 )
 def test_the_phase_after_a_fault(said: str, stalled: bool, deleting: bool, agreed: str) -> None:
     """It runs no longer for all that is known; what was under way still is."""
-    assert phase.agreed(said, ready="False", stalled=stalled, deleting=deleting) == agreed
+    assert phase.phase_for_ready(said, ready="False", stalled=stalled, deleting=deleting) == agreed

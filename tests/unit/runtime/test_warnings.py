@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 import pytest
 
 from windlass.base.errors import Retryable, Stalled, Waiting
-from windlass.environments.decide import phase as phases
-from windlass.environments.decide import report as environment_report
-from windlass.environments.decide import step
-from windlass.environments.decide.report import Account
+from windlass.environments import phase as phases
+from windlass.environments import status as environment_report
+from windlass.environments import step
+from windlass.environments.status import ReconcileReport
 from windlass.objects.names import Key
 from windlass.reverser import status as reverser_status
 from windlass.reverser.selection.rules import RuleResolution
@@ -38,8 +38,10 @@ def _rule(*, settled: bool) -> Outcome:
     )
 
 
-def _environment(finding: step.Finding) -> Outcome:
-    return environment_report.outcome(Account(findings=(("source", finding),)), {}, NOW)
+def _environment(finding: step.StepResult) -> Outcome:
+    return environment_report.build_outcome(
+        ReconcileReport(findings=(("source", finding),)), {}, NOW
+    )
 
 
 FAILURES = {

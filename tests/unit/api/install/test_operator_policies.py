@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from windlass.api.install import cluster_roles, operator_policies, operator_policy_bounds, rbac
 from windlass.api.install.installation import Installation
-from windlass.environments import kept_charts
-from windlass.environments.decide import ledger, marks, owned_objects
+from windlass.environments import inventory, owned_objects, ownership
+from windlass.environments.render import output_store
 from windlass.objects.names import Object
 
 
@@ -63,13 +63,13 @@ def test_every_bound_is_one_of_the_variables() -> None:
 
 def test_bounds_name_what_the_operator_writes() -> None:
     """The names in the policy are those that environments give their objects."""
-    assert ledger.CONFIG_MAP == operator_policy_bounds.INVENTORY_NAME
-    assert kept_charts.NAME.startswith(operator_policy_bounds.RELEASE_PREFIX)
+    assert inventory.CONFIG_MAP_NAME == operator_policy_bounds.INVENTORY_NAME
+    assert output_store.NAME.startswith(operator_policy_bounds.RELEASE_PREFIX)
     assert owned_objects.RELEASE_TYPE == operator_policy_bounds.RELEASE_TYPE
-    assert marks.UID == operator_policy_bounds.ENVIRONMENT_UID
-    assert marks.TYPE == operator_policy_bounds.NAMESPACE_TYPE
-    assert owned_objects.APPLIER == cluster_roles.APPLIER
-    assert owned_objects.MANAGER == cluster_roles.MANAGER_BINDING
+    assert ownership.UID == operator_policy_bounds.ENVIRONMENT_UID
+    assert ownership.NAMESPACE_TYPE == operator_policy_bounds.NAMESPACE_TYPE
+    assert owned_objects.APPLIER_NAME == cluster_roles.APPLIER
+    assert owned_objects.MANAGER_NAME == cluster_roles.MANAGER_BINDING
     bounds = {row["name"]: row["expression"] for row in _policy("01-fence")["variables"]}
-    for name in (owned_objects.QUOTA, owned_objects.LIMITS):
+    for name in (owned_objects.QUOTA_NAME, owned_objects.LIMIT_RANGE_NAME):
         assert f"request.name == '{name}'" in bounds["isInEnvironment"]

@@ -1,0 +1,1 @@
+"""Bundle to cluster: apply in stages, hooks, pruning, rollout and readiness."""

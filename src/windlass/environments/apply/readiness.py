@@ -1,0 +1,336 @@
+"""Readiness of an applied object, and the reason why its pods do not start.
+
+| Kind | Ready | Failed |
+|---|---|---|
+| Deployment | all replicas updated and available, no old one | past its deadline, no pod allowed |
+| StatefulSet | exactly its replicas ready, of the update revision down to the partition | - |
+| ReplicationController | exactly its replicas ready | no pod allowed |
+| DaemonSet | all desired pods updated and available | - |
+| Job | complete | failed |
+| PersistentVolumeClaim | bound, or pending where its class waits for the first pod | lost |
+| Pod | ready, or ended well | failed |
+| others | they exist | - |
+
+A state is believed only once its controller has observed the desired generation. Pods that
+quota or Pod Security refuse fail a Deployment at once if not one of its revision exists;
+else, and for any other refusal, the deadline decides, for it may pass. The API server's own
+text is shown for those and for a LimitRange alone: others may repeat parts of the pod.
+
+| Pod reports | Reason | Waits |
+|---|---|---|
+| image cannot be pulled | ImagePullFailed | until the deadline |
+| container ends again and again | CrashLooping | until the deadline |
+| container was killed for its memory | OutOfMemory | until the deadline |
+| container cannot be created | RolloutStuck | until the deadline |
+| no node takes the pod | Unschedulable | for ever; a node may come |
+
+The worst problem of all pods is reported, so that one sentence names one cause. Terminating
+pods do not count, nor do containers that are ready now, whatever happened to them before.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from windlass.objects.names import Object
+
+State = Literal["ready", "progressing", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """How far one object is; `reason` is that of a condition where it failed."""
+
+    state: State
+    message: str = ""
+    reason: str = ""
+
+
+READY = Readiness("ready")
+
+_NOT_OBSERVED = "its controller has not looked at it yet"
+_ABOVE_LIMIT_RANGE = re.compile(r"maximum [a-z-]+ usage per (Container|Pod) is")
+"""How the API server says that a pod exceeds a LimitRange."""
+
+_UNKNOWN_REFUSAL = "the API server refuses its pods; the events of its ReplicaSet say why"
+
+
+def object_readiness(obj: Object, *, waits_for_a_pod: bool = False) -> Readiness:
+    """The readiness of a live object; `waits_for_a_pod` is said of a claim's storage class."""
+    if not _is_observed(obj):
+        return Readiness("progressing", _NOT_OBSERVED)
+    if obj.get("kind") == "PersistentVolumeClaim":
+        return _claim(obj, waits_for_a_pod=waits_for_a_pod)
+    judge = _JUDGES.get(str(obj.get("kind")))
+    return judge(obj) if judge is not None else READY
+
+
+def _is_observed(obj: Object) -> bool:
+    seen = (obj.get("status") or {}).get("observedGeneration")
+    return seen is None or int(seen) >= int(obj["metadata"].get("generation") or 0)
+
+
+def _deployment(obj: Object) -> Readiness:
+    status, wanted = obj.get("status") or {}, _replicas(obj)
+    if "observedGeneration" not in status:
+        return Readiness("progressing", _NOT_OBSERVED)
+    updated = _count(status, "updatedReplicas")
+    behind = _deployment_lag(status, wanted, updated)
+    if not behind:
+        return READY
+    is_late = _condition(obj, "Progressing").get("status") == "False"
+    refusal = _condition(obj, "ReplicaFailure")
+    if refusal.get("status") == "True":
+        return _pods_refused(
+            str(refusal.get("message", "")), is_first=updated == 0, is_late=is_late
+        )
+    if is_late:
+        return Readiness("failed", f"{behind}, past its own deadline", "RolloutStuck")
+    return Readiness("progressing", behind)
+
+
+def _deployment_lag(status: Object, wanted: int, updated: int) -> str:
+    """What a Deployment still lacks; empty if nothing."""
+    everything, available = _count(status, "replicas"), _count(status, "availableReplicas")
+    if updated < wanted:
+        return f"{updated} of {wanted} pods are of this revision"
+    if everything > updated:
+        return f"{everything - updated} pods of the revision before still end"
+    return f"{available} of {wanted} pods are available" if available < wanted else ""
+
+
+def _stateful_set(obj: Object) -> Readiness:
+    status, wanted = obj.get("status") or {}, _replicas(obj)
+    if "observedGeneration" not in status:
+        return Readiness("progressing", _NOT_OBSERVED)
+    ready = _count(status, "readyReplicas")
+    if ready < wanted:
+        return Readiness("progressing", f"{ready} of {wanted} pods are ready")
+    if _count(status, "replicas") > wanted:
+        over = _count(status, "replicas") - wanted
+        return Readiness("progressing", f"{over} pods too many still end")
+    rolling = ((obj.get("spec") or {}).get("updateStrategy") or {}).get("rollingUpdate") or {}
+    due = wanted - int(rolling.get("partition") or 0)
+    updated = _count(status, "updatedReplicas")
+    if status.get("currentRevision") != status.get("updateRevision") and updated < due:
+        return Readiness("progressing", f"{updated} of {due} pods are of this revision")
+    return READY
+
+
+def _replication_controller(obj: Object) -> Readiness:
+    """Its pods are all of one revision: with another template it is made anew."""
+    status, wanted = obj.get("status") or {}, _replicas(obj)
+    if "observedGeneration" not in status:
+        return Readiness("progressing", _NOT_OBSERVED)
+    ready, there = _count(status, "readyReplicas"), _count(status, "replicas")
+    if ready == there == wanted:
+        return READY
+    refusal = _condition(obj, "ReplicaFailure")
+    if refusal.get("status") == "True":
+        return _pods_refused(str(refusal.get("message", "")), is_first=there == 0, is_late=False)
+    return Readiness("progressing", f"{ready} of {wanted} pods ready")
+
+
+def _daemon_set(obj: Object) -> Readiness:
+    status = obj.get("status") or {}
+    if "observedGeneration" not in status:
+        return Readiness("progressing", _NOT_OBSERVED)
+    wanted = _count(status, "desiredNumberScheduled")
+    done = min(_count(status, "updatedNumberScheduled"), _count(status, "numberAvailable"))
+    if done < wanted:
+        return Readiness("progressing", f"{done} of {wanted} pods are available")
+    return READY
+
+
+def _job(obj: Object) -> Readiness:
+    if _condition(obj, "Complete").get("status") == "True":
+        return READY
+    failed = _condition(obj, "Failed")
+    if failed.get("status") == "True":
+        return Readiness("failed", str(failed.get("message", "")), "RolloutStuck")
+    return Readiness("progressing", "it runs")
+
+
+def _claim(obj: Object, *, waits_for_a_pod: bool) -> Readiness:
+    phase = (obj.get("status") or {}).get("phase")
+    if phase == "Lost":
+        return Readiness("failed", "its volume is gone", "RolloutStuck")
+    if phase == "Bound" or waits_for_a_pod:
+        return READY
+    return Readiness("progressing", "it has no volume yet; is there a storage class for it?")
+
+
+def _pod(obj: Object) -> Readiness:
+    phase = (obj.get("status") or {}).get("phase")
+    if phase == "Succeeded" or _condition(obj, "Ready").get("status") == "True":
+        return READY
+    if phase == "Failed":
+        return Readiness("failed", "it ended with an error", "CrashLooping")
+    return Readiness("progressing", "it is not ready yet")
+
+
+_JUDGES = {
+    "Deployment": _deployment,
+    "StatefulSet": _stateful_set,
+    "ReplicationController": _replication_controller,
+    "DaemonSet": _daemon_set,
+    "Job": _job,
+    "Pod": _pod,
+}
+
+
+def _pods_refused(text: str, *, is_first: bool, is_late: bool) -> Readiness:
+    """That pods could not be made."""
+    reason = _reason_of(text)
+    state: State = "failed" if is_late or (is_first and reason) else "progressing"
+    return Readiness(state, text if reason else _UNKNOWN_REFUSAL, reason or "RolloutStuck")
+
+
+def _reason_of(text: str) -> str:
+    """Why no pod could be made: the API server says it in words only."""
+    if "exceeded quota" in text or "failed quota" in text:
+        return "QuotaExceeded"
+    if "violates PodSecurity" in text:
+        return "PodSecurityDenied"
+    return "LimitAboveMaximum" if exceeds_limit_range(text) else ""
+
+
+def exceeds_limit_range(text: str) -> bool:
+    """Whether the API server refuses a pod for the maximum of a LimitRange."""
+    return _ABOVE_LIMIT_RANGE.search(text) is not None
+
+
+def _replicas(obj: Object) -> int:
+    wanted = (obj.get("spec") or {}).get("replicas")
+    return 1 if wanted is None else int(wanted)
+
+
+def _count(status: Object, name: str) -> int:
+    return int(status.get(name) or 0)
+
+
+def _condition(obj: Object, kind: str) -> Object:
+    rows = (obj.get("status") or {}).get("conditions") or []
+    return next((row for row in rows if row.get("type") == kind), {})
+
+
+_PULL_ERRORS = frozenset(
+    {
+        "ErrImageNeverPull",
+        "ErrImagePull",
+        "ImageInspectError",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "RegistryUnavailable",
+        "SignatureValidationFailed",
+    }
+)
+_BASELINE = "or set spec.security.podSecurity: baseline in the Project"
+_USER_REMEDIES = {
+    "non-numeric user": "set securityContext.runAsUser to the number of that user (or USER in "
+    f"the image), {_BASELINE}",
+    "image will run as root": "set securityContext.runAsUser to a user that the image can run as, "
+    f"{_BASELINE}",
+}
+"""What a kubelet says of an image whose user it may not run, and what helps."""
+
+_PULL_REMEDY = "check the name and tag of the image, and that the registry serves it to everybody"
+_MOST_CHARS = 400
+_CREATE_ERRORS = frozenset(
+    {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+)
+_ORDER = (
+    "ImagePullFailed",
+    "OutOfMemory",
+    "CrashLooping",
+    "RolloutStuck",
+    "Unschedulable",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PodProblem:
+    """One cause, with the words of whoever knows it."""
+
+    reason: str
+    message: str
+
+    @property
+    def passes(self) -> bool:
+        """Whether waiting may help."""
+        return self.reason == "Unschedulable"
+
+
+def worst_pod_problem(pods: Iterable[Object]) -> PodProblem | None:
+    """The worst trouble of some pods."""
+    found = [trouble for pod in pods for trouble in _pod_problems(pod)]
+    return min(found, key=lambda trouble: _ORDER.index(trouble.reason), default=None)
+
+
+def pods_of_workloads(
+    pods: Iterable[Object], owners: Container[tuple[str, str]]
+) -> Iterator[Object]:
+    """The pods of some workloads, which are named by kind and name, and those named so."""
+    for pod in pods:
+        if _workload_of(pod) in owners:
+            yield pod
+
+
+def _workload_of(pod: Object) -> tuple[str, str]:
+    metadata = pod["metadata"]
+    rows = metadata.get("ownerReferences") or []
+    row = next((row for row in rows if row.get("controller")), None)
+    if row is None:
+        return "Pod", metadata["name"]
+    if row["kind"] != "ReplicaSet":
+        return row["kind"], row["name"]
+    # A Deployment names its ReplicaSets after itself and the hash on their pods.
+    suffix = (metadata.get("labels") or {}).get("pod-template-hash", "")
+    return "Deployment", row["name"].removesuffix(f"-{suffix}")
+
+
+def _pod_problems(pod: Object) -> Iterator[PodProblem]:
+    name = pod["metadata"]["name"]
+    if pod["metadata"].get("deletionTimestamp"):
+        return
+    status = pod.get("status") or {}
+    for row in status.get("conditions") or []:
+        if row.get("type") == "PodScheduled" and row.get("reason") == "Unschedulable":
+            yield PodProblem("Unschedulable", f"pod {name}: {_cut(row.get('message') or '')}")
+    for group in ("initContainerStatuses", "containerStatuses"):
+        for container in status.get(group) or []:
+            if not container.get("ready"):
+                yield from _container_problems(
+                    f"pod {name}, container {container.get('name')}", container
+                )
+
+
+def _container_problems(where: str, container: Object) -> Iterator[PodProblem]:
+    waiting = (container.get("state") or {}).get("waiting") or {}
+    ended = (container.get("lastState") or {}).get("terminated") or (
+        container.get("state") or {}
+    ).get("terminated")
+    reason, text = waiting.get("reason") or "", waiting.get("message") or ""
+    if reason in _PULL_ERRORS:
+        yield PodProblem("ImagePullFailed", f"{where}: {_cut(text or reason)}; {_PULL_REMEDY}")
+    if reason in _CREATE_ERRORS:
+        yield PodProblem("RolloutStuck", f"{where}: {_cut(text or reason)}{_remedy(text)}")
+    if ended and ended.get("reason") == "OOMKilled":
+        yield PodProblem("OutOfMemory", f"{where} was killed for its memory; raise its limit")
+    elif reason == "CrashLoopBackOff" or (ended and ended.get("exitCode")):
+        code = (ended or {}).get("exitCode", "unknown")
+        yield PodProblem("CrashLooping", f"{where} ends again and again, last with code {code}")
+
+
+def _remedy(text: str) -> str:
+    """What to do about an image that the level restricted does not let run."""
+    return next((f"; {told}" for said, told in _USER_REMEDIES.items() if said in text), "")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_CHARS else f"{text[:_MOST_CHARS]}…"

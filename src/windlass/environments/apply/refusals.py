@@ -1,0 +1,210 @@
+"""Maps the API server's refusal of an object to a reason and a message.
+
+| Answer | Reason | Then |
+|---|---|---|
+| 403, exceeded quota | QuotaExceeded | inputs must change |
+| 403, violates PodSecurity | PodSecurityDenied | inputs must change |
+| 403, maximum usage per Container | LimitAboveMaximum | inputs must change |
+| 403, anything else | ApplyForbidden | tried again while the binding is new: it takes a moment |
+| 422, but the same object would do as a new one | ImmutableField | inputs must change |
+| 422, 400, 413 | ConfigInvalid | inputs must change |
+| 500 about the schema (see below) | ConfigInvalid | inputs must change |
+| others | ApplyFailed | tried again |
+| none, the object is being deleted | Applying | recreated once it is gone |
+
+The server's own text may repeat parts of the object, plain variables among them. So the
+messages here name the file, the object, the fields and the rule, and quote nothing.
+
+Server-side apply answers an object that does not fit its schema with 500, as if the server had
+failed, and with a text that names the place and then quotes its value:
+
+    failed to create typed patch object (ns/web; apps/v1, Kind=Deployment): .spec.replicas:
+    expected numeric (int or float), got string
+    failed to convert new object (ns/web; ...) to proper version: unable to convert ...
+
+The first names fields, one to a line where they are many, the second none. Only the place
+and the rule are taken over.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from windlass.environments import phase, step
+from windlass.environments.apply import readiness
+from windlass.environments.bundle.bundle import Member
+from windlass.environments.bundle.labeling import RECREATE
+from windlass.environments.step import StepResult
+from windlass.kube.errors import ApiError, Forbidden, Invalid
+from windlass.objects.names import JSON, Object
+
+DENIED = "ApplyForbidden"
+TERMINATING = "Applying"
+
+_BAD_REQUEST = 400
+_TOO_LARGE = 413
+_RIGHTS_REQUEUE_SECONDS = 1.0
+_TERMINATING_REQUEUE_SECONDS = 5.0
+_ORDER = (
+    "ConfigInvalid",
+    "ImmutableField",
+    "QuotaExceeded",
+    "PodSecurityDenied",
+    "LimitAboveMaximum",
+    DENIED,
+    "ApplyFailed",
+    TERMINATING,
+)
+_NAMED_AT_MOST = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyRefusal:
+    """One object that was not applied."""
+
+    reason: str
+    message: str
+
+
+def classify_error(member: Member, error: ApiError) -> ApplyRefusal:
+    """Why `member` was refused, by the table above."""
+    if isinstance(error, Forbidden):
+        return _forbidden_refusal(member, error)
+    if isinstance(error, Invalid):
+        return _invalid_refusal(member, _fields(error.fields))
+    if error.status == _TOO_LARGE:
+        return _invalid_refusal(member, "it: it is larger than a request may be")
+    fault = describe_schema_fault(error.message, member.object)
+    if fault is not None or error.status == _BAD_REQUEST:
+        return _invalid_refusal(member, fault or "it: it is not an object that can be read")
+    return ApplyRefusal(
+        "ApplyFailed", f"{_label(member)}: {error.message if error.status == 0 else error.reason}"
+    )
+
+
+def immutable_refusal(member: Member, fields: Sequence[str]) -> ApplyRefusal:
+    """That `member` is sound, but cannot become this in place."""
+    return ApplyRefusal(
+        "ImmutableField",
+        f"{_label(member)}: {_fields(fields)} cannot be changed in place; delete the object, or "
+        f'annotate it with {RECREATE}: "true" to have it deleted and made anew',
+    )
+
+
+def terminating_refusal(member: Member) -> ApplyRefusal:
+    """That `member` can be made only when the old one is gone."""
+    return ApplyRefusal(
+        TERMINATING, f"{_label(member)} is being deleted; it is made anew afterwards"
+    )
+
+
+def stage_failure(refused: Sequence[ApplyRefusal], *, is_new: bool) -> StepResult:
+    """All refusals of a stage as one finding; what must be changed speaks first.
+
+    `is_new` says that the rights to apply were given only a moment ago.
+    """
+    ranked = sorted(refused, key=lambda one: _ORDER.index(one.reason))
+    text = "; ".join(one.message for one in ranked[:_NAMED_AT_MOST])
+    if len(ranked) > _NAMED_AT_MOST:
+        text += f"; and {len(ranked) - _NAMED_AT_MOST} more"
+    reason = ranked[0].reason
+    if reason == DENIED and is_new:
+        return step.waiting(phase.DEPLOYMENT, "Applying", text, after=_RIGHTS_REQUEUE_SECONDS)
+    if reason == TERMINATING:
+        return step.waiting(phase.DEPLOYMENT, "Applying", text, after=_TERMINATING_REQUEUE_SECONDS)
+    if reason == "ApplyFailed":
+        return step.retrying(phase.DEPLOYMENT, reason, text)
+    return step.failed(phase.DEPLOYMENT, reason, text)
+
+
+def _forbidden_refusal(member: Member, error: Forbidden) -> ApplyRefusal:
+    if "exceeded quota" in error.message or "failed quota" in error.message:
+        return ApplyRefusal(
+            "QuotaExceeded",
+            f"{_label(member)} does not fit into the quota of the namespace; ask for less or "
+            "raise it",
+        )
+    if "violates PodSecurity" in error.message:
+        return ApplyRefusal(
+            "PodSecurityDenied",
+            f"{_label(member)} breaks the Pod Security level of the namespace",
+        )
+    if readiness.exceeds_limit_range(error.message):
+        return ApplyRefusal(
+            "LimitAboveMaximum",
+            f"{_label(member)} exceeds the maximum of the LimitRange; lower the limits of its "
+            "containers, or raise spec.resources.limitRange.max of the Project",
+        )
+    return ApplyRefusal(DENIED, f"{_label(member)}: the applier may not write it")
+
+
+def _invalid_refusal(member: Member, what: str) -> ApplyRefusal:
+    return ApplyRefusal("ConfigInvalid", f"{_label(member)}: the API server refuses {what}")
+
+
+def _fields(names: Sequence[str]) -> str:
+    # The server calls the whole object [].
+    return ", ".join("the whole object" if name == "[]" else name for name in names) or "a field"
+
+
+def _label(member: Member) -> str:
+    return f"{member.file}, {member}" if member.file else str(member)
+
+
+_BEGINNINGS = ("failed to create typed patch object", "failed to convert new object")
+_HEAD = re.compile(r"failed to create typed patch object \([^)]*\):(?: errors:)?")
+_FAULT = re.compile(r"[ \t]*(?P<path>\.\S.*?): (?P<rule>.*)")
+_RULES = (
+    ("field not declared in schema", "there is no such field"),
+    ("expected numeric", "it must be a number"),
+    ("expected string", "it must be a text; put it in quotes"),
+    ("expected boolean", "it must be true or false"),
+    ("expected list", "it must be a list"),
+    ("expected map", "it must be a map"),
+    ("duplicate entries for key", "two entries of the list have the same key"),
+)
+_WRONG_FORM = "it has the wrong form"
+_MOST_CHARS = 253
+
+
+def describe_schema_fault(message: str, obj: Object) -> str | None:
+    """Field and rule, where `message` refuses `obj` for its schema; None where it does not."""
+    if not message.startswith(_BEGINNINGS):
+        return None
+    named = list(_named_faults(message))
+    if named:
+        return "; ".join(named[:_NAMED_AT_MOST])
+    fractions = ", ".join(list(_fractions(obj, ""))[:3])
+    if "cannot convert float64" in message and fractions:
+        return f"{fractions}: it must be a whole number"
+    if "quantities must match" in message:
+        return "an amount in it is no quantity such as 500m, 2 or 1Gi"
+    return "a value in it has a form that its field does not take"
+
+
+def _named_faults(message: str) -> Iterator[str]:
+    """Each field that a message names, with its rule; there is one to a line."""
+    head = _HEAD.match(message)
+    for line in message[head.end() :].splitlines() if head is not None else ():
+        fault = _FAULT.match(line)
+        if fault is not None:
+            rule = next(
+                (told for said, told in _RULES if fault["rule"].startswith(said)), _WRONG_FORM
+            )
+            yield f"{fault['path'].removeprefix('.')[:_MOST_CHARS]}: {rule}"
+
+
+def _fractions(value: JSON, path: str) -> Iterator[str]:
+    """Where numbers stand that are not whole."""
+    if isinstance(value, float) and not value.is_integer():
+        yield path[:_MOST_CHARS]
+    elif isinstance(value, dict):
+        for name, below in value.items():
+            yield from _fractions(below, f"{path}.{name}" if path else name)
+    elif isinstance(value, list):
+        for index, below in enumerate(value):
+            yield from _fractions(below, f"{path}[{index}]")

@@ -1,0 +1,122 @@
+"""What became of an Environment, for logs and Events.
+
+`log_transition` writes one log line per change of phase or revision, none for a quiet reconcile.
+`CorrectionEvents` publishes an Event for each object that others had changed and that was
+restored: one per object and minute, because two writers may be fighting. Every correction counts
+in the metrics.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import structlog
+
+from windlass.base.clock import Clock
+from windlass.environments.metrics import ReconcileMetrics
+from windlass.objects.names import JSON, Object
+from windlass.runtime.events import EventRecorder, ObjectRef
+from windlass.runtime.outcome import Outcome
+
+_log = structlog.get_logger(__name__)
+_FAILED_PHASES = frozenset({"Failed", "Degraded"})
+
+
+def log_transition(obj: Object, outcome: Outcome, seconds: float) -> None:
+    """What a pass over `obj` found, if that is another phase or revision than was said before."""
+    before, fields = obj.get("status") or {}, outcome.fields
+    phase = fields.get("phase") or before.get("phase")
+    revision = fields.get("revision") or before.get("revision")
+    if (phase, revision) == (before.get("phase"), before.get("revision")):
+        return
+    metadata, verdict = obj["metadata"], outcome.ready
+    say = _log.warning if phase in _FAILED_PHASES else _log.info
+    say(
+        "environment",
+        capability="environments",
+        kind="Environment",
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        generation=metadata.get("generation"),
+        revision=revision,
+        step=_last_step(fields),
+        reason=verdict.reason if verdict is not None else "",
+        commit=_commit(fields),
+        duration_ms=round(1000 * seconds),
+        outcome=phase,
+    )
+
+
+def _last_step(fields: Mapping[str, JSON]) -> str:
+    """The step that a pass ended with."""
+    looked_at = [row["name"] for row in fields.get("steps") or [] if row["state"] != "Pending"]
+    return looked_at[-1] if looked_at else ""
+
+
+def _commit(fields: Mapping[str, JSON]) -> str:
+    sources = fields.get("sources") or []
+    return str(sources[0].get("commit", "")) if sources else ""
+
+
+_EVENT_INTERVAL_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """One object that was not as desired.
+
+    kind, name: which one
+    writer:     the field manager that had changed it, where one signed
+    is_removed: it was somebody else's NetworkPolicy, and is deleted
+    """
+
+    kind: str
+    name: str
+    writer: str = ""
+    is_removed: bool = False
+
+    @property
+    def text(self) -> str:
+        by = f" by {self.writer}" if self.writer else ""
+        if self.is_removed:
+            return (
+                f"Removed {self.kind} {self.name}, added{by or ' by others'}: it allows traffic, "
+                "and this Environment is untrusted"
+            )
+        return f"Drift corrected: {self.kind} {self.name}{f' (changed{by})' if by else ''}"
+
+
+class CorrectionEvents:
+    """What was corrected lately."""
+
+    def __init__(self, recorder: EventRecorder, measures: ReconcileMetrics, clock: Clock) -> None:
+        self._recorder = recorder
+        self._measures = measures
+        self._clock = clock
+        self._told: dict[tuple[str, str, str], float] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def tell(self, environment: Object, found: Correction) -> None:
+        """Something in the namespace of `environment` was corrected."""
+        self._measures.corrected(found.kind)
+        now = self._clock.monotonic()
+        self._told = {
+            key: at for key, at in self._told.items() if now - at < _EVENT_INTERVAL_SECONDS
+        }
+        key = (environment["metadata"]["uid"], found.kind, found.name)
+        if key in self._told:
+            return
+        self._told[key] = now
+        record = self._recorder.record(
+            ObjectRef.of(environment),
+            "Warning" if found.is_removed else "Normal",
+            "PolicyRemoved" if found.is_removed else "DriftCorrected",
+            found.text,
+            transition=str(now),
+        )
+        task = asyncio.ensure_future(record)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

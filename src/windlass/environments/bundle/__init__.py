@@ -1,0 +1,1 @@
+"""Rendered objects to the applied bundle: allowed kinds, rules, defaults, labels."""

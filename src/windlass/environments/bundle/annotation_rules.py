@@ -1,0 +1,142 @@
+"""Annotations and labels that act outside of the namespace, and are left out of a bundle.
+
+Controllers, cloud providers and container runtimes read annotations of pods, Services,
+ServiceAccounts and claims: one line is enough to join another network, to take a cloud role,
+to get a name on the internet or a device of the node.
+
+| | trusted | untrusted |
+|---|---|---|
+| annotations | all but DENIED_PREFIXES | HARMLESS_PREFIXES and keys without a domain |
+| labels | all but DENIED_PREFIXES | all but DENIED_PREFIXES |
+
+What the administrator denies or allows comes first, in this order. An entry is the beginning
+of a key; one that names a domain holds for its subdomains too.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from windlass.environments.bundle.cluster_access import ClusterAccess
+
+_NETWORKS = (
+    "cni.projectcalico.org/",
+    "ipam.cilium.io/",
+    "ipam.spidernet.io/",
+    "k8s.ovn.org/",
+    "k8s.v1.cni.cncf.io/",
+    "networking.gke.io/",
+    "ovn.kubernetes.io/",
+    "policy.cilium.io/",
+    "v1.multus-cni.io/",
+    "vpc.amazonaws.com/",
+)
+_ROLES = (
+    "aadpodidbinding",
+    "azure.workload.identity/",
+    "conjur.org/",
+    "eks.amazonaws.com/",
+    "iam.amazonaws.com/",
+    "iam.gke.io/",
+    "pod-identity.alibabacloud.com/",
+    "spiffe.io/",
+    "vault.hashicorp.com/",
+    "vault.security.banzaicloud.io/",
+)
+_EXPOSURE = (
+    "alb.ingress.kubernetes.io/",
+    "cloud.google.com/",
+    "consul.hashicorp.com/",
+    "controller.autoneg.dev/",
+    "dns.alpha.kubernetes.io/",
+    "external-dns.alpha.kubernetes.io/",
+    "external-dns.kubernetes.io/",
+    "getambassador.io/",
+    "io.cilium/",
+    "k8s.ngrok.com/",
+    "kube-vip.io/",
+    "kubernetes.digitalocean.com/",
+    "lbipam.cilium.io/",
+    "load-balancer.hetzner.cloud/",
+    "loadbalancer.openstack.org/",
+    "metallb.io/",
+    "metallb.universe.tf/",
+    "mirror.linkerd.io/",
+    "oci.oraclecloud.com/",
+    "purelb.io/",
+    "service.antrea.io/",
+    "service.beta.kubernetes.io/",
+    "service.cilium.io/",
+    "service.cloud.tencent.com/",
+    "service.kubernetes.io/ibm-",
+    "service.kubernetes.io/loadbalance-",
+    "service.kubernetes.io/qcloud-",
+    "service.kubernetes.io/tke-",
+    "skupper.io/",
+    "tailscale.com/",
+)
+_NODES = (
+    "cdi.k8s.io/",
+    "dev.gvisor.",
+    "devices.nri.io",
+    "hooks.nri.io",
+    "io.containerd.",
+    "io.katacontainers.",
+    "io.kubernetes.cri-o.",
+    "io.kubernetes.cri.",
+    "mounts.nri.io",
+    "org.systemd.property.",
+    "run.oci.",
+)
+_STORAGE = ("cdi.kubevirt.io/", "k8s.io/Clone", "nfs.io/")
+
+DENIED_PREFIXES = (*_NETWORKS, *_ROLES, *_EXPOSURE, *_NODES, *_STORAGE)
+"""Annotations and labels that are known to act outside of the namespace."""
+
+HARMLESS_PREFIXES = (
+    "app.kubernetes.io/",
+    "argocd.argoproj.io/",
+    "checksum/",
+    "container.apparmor.security.beta.kubernetes.io/",
+    "helm.sh/",
+    "kubectl.kubernetes.io/",
+    "kubernetes.io/change-cause",
+    "kubernetes.io/description",
+    "meta.helm.sh/",
+    "prometheus.io/",
+    "seccomp.security.alpha.kubernetes.io/",
+)
+"""Annotations that untrusted Environments keep, beside keys without a domain."""
+
+
+def disallowed_annotations(
+    keys: Iterable[str], reach: ClusterAccess, *, trusted: bool
+) -> list[str]:
+    """The annotations that are left out."""
+    return [key for key in keys if not _is_allowed(key, reach, trusted=trusted)]
+
+
+def disallowed_labels(keys: Iterable[str], reach: ClusterAccess) -> list[str]:
+    """The labels that are left out; selectors need all others, whoever wrote them."""
+    return disallowed_annotations(keys, reach, trusted=True)
+
+
+def _is_allowed(key: str, reach: ClusterAccess, *, trusted: bool) -> bool:
+    if _is_listed(key, reach.denied_annotations):
+        return False
+    if _is_listed(key, reach.allowed_annotations):
+        return True
+    if _is_listed(key, DENIED_PREFIXES):
+        return False
+    return trusted or _is_listed(key, HARMLESS_PREFIXES) or _is_plain(key)
+
+
+def _is_plain(key: str) -> bool:
+    """Whether a key names no domain, in either notation: only its author knows its meaning."""
+    return "/" not in key and "." not in key
+
+
+def _is_listed(key: str, entries: Iterable[str]) -> bool:
+    return any(key.startswith(entry) or ("/" in entry and f".{entry}" in key) for entry in entries)

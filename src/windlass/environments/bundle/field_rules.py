@@ -1,0 +1,268 @@
+"""Fields of an allowed object that are refused, and containers that cannot start.
+
+Each rule closes one way out of the namespace: onto the node, into another account, or to
+the outside past the isolation. All violations of a bundle are found at once, each
+with the path of its field, so that they can be mended at once. What the Pod Security level
+of the namespace refuses anyway (capabilities, sysctls, procMount, ...) is left to it.
+
+Containers without an image, or with more resources than one container may have, are refused here
+too: the API server does the same, but for the pods of a workload only later and elsewhere, and
+for the LimitRange only in prose. Objects have the shape that `shapes` requires.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from windlass.environments import ownership
+from windlass.environments.bundle import kinds, storage_rules
+from windlass.environments.bundle.cluster_access import ClusterAccess
+from windlass.environments.bundle.shapes import Fault, join_path
+from windlass.objects import quantity
+from windlass.objects.names import JSON, Object
+
+_OWN_ACCOUNT = "default"
+_INSIDE_TYPES = frozenset({None, "", "ClusterIP", "LoadBalancer", "NodePort"})
+"""Types of Services that are, or can be made, reachable inside the cluster alone."""
+
+_SCHEDULER = "default-scheduler"
+_AUTOMOUNT = "automountServiceAccountToken"
+_TOKENLESS = "pods here get no token of the API server"
+_NO_AUTOMOUNT = f"{_TOKENLESS}; remove the field or set it to false"
+_NO_PROJECTION = f"{_TOKENLESS}; remove this source"
+_NO_HOST_NAMESPACES = "a pod here may not share the node's namespaces"
+_NO_PLACEMENT = "where and how urgently a pod runs is the administrator's to say"
+_POD_FIELDS = {
+    "hostNetwork": _NO_HOST_NAMESPACES,
+    "hostPID": _NO_HOST_NAMESPACES,
+    "hostIPC": _NO_HOST_NAMESPACES,
+    "nodeName": _NO_PLACEMENT,
+    "priorityClassName": _NO_PLACEMENT,
+    "runtimeClassName": _NO_PLACEMENT,
+    "ephemeralContainers": "they are for a look into a running pod, not for manifests",
+}
+_NO_NODE_CHOICE = "where the pods of an untrusted Environment run is the administrator's to say"
+_NODE_CHOICES = (("tolerations",), ("nodeSelector",), ("affinity", "nodeAffinity"))
+"""How a pod says on which nodes it may run."""
+
+_VOLUMES = frozenset(
+    {
+        "configMap",
+        "csi",
+        "downwardAPI",
+        "emptyDir",
+        "ephemeral",
+        "image",
+        "persistentVolumeClaim",
+        "projected",
+        "secret",
+    }
+)
+"""The volumes that hold what is the namespace's own; others reach a node or a server."""
+
+_CREDENTIALS = ("serviceAccountToken", "podCertificate")
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_HOOKS = ("postStart", "preStop")
+_MOST_CHARS = 253
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One thing that may not be applied, why, and the file in which it stands."""
+
+    reason: str
+    where: str
+    why: str
+    file: str = ""
+
+    def __str__(self) -> str:
+        where = f"{escape(self.file)}, {self.where}" if self.file else self.where
+        return f"{where}: {self.why}"
+
+
+def field_violations(
+    obj: Object, accounts: frozenset[str], reach: ClusterAccess, *, trusted: bool = True
+) -> Iterator[Violation]:
+    """Every refused field of one allowed object; `accounts` are those the bundle brings."""
+    name = describe(obj)
+    faults = (
+        *_field_faults(obj, accounts),
+        *storage_rules.claim_faults(obj, reach.classes),
+        *_cluster_access_faults(obj, reach),
+    )
+    for path, why in faults if trusted else (*faults, *_node_choice_faults(obj)):
+        yield Violation("FieldNotAllowed", f"{name} {path}", why)
+    for path, why in _token_faults(obj):
+        yield Violation("TokenNotAllowed", f"{name} {path}", why)
+
+
+def describe(obj: Object) -> str:
+    """Kind and name, for messages."""
+    return f"{escape(obj.get('kind') or 'an object')}/{escape(object_name(obj) or '(unnamed)')}"
+
+
+def object_name(obj: Object) -> str:
+    """The name; empty where there is none that could be one."""
+    metadata = obj.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def escape(value: JSON) -> str:
+    """A word of a manifest as a message may show it: one line, not too long."""
+    text = "".join(char if char.isprintable() else "?" for char in str(value)[:_MOST_CHARS])
+    return text.encode("utf-8", "replace").decode()
+
+
+def _field_faults(obj: Object, accounts: frozenset[str]) -> Iterator[Fault]:
+    kind = obj.get("kind")
+    if kind == "Service":
+        yield from _service_faults(obj.get("spec") or {})
+    if kind in kinds.SELECTORS:
+        yield from _selector_faults(obj, kinds.SELECTORS[kind])
+    spec = kinds.pod_spec(obj)
+    if spec is not None:
+        path = kinds.pod_spec_path(obj)
+        for inner, why in _pod_faults(spec, accounts):
+            yield f"{path}.{inner}", why
+
+
+def _token_faults(obj: Object) -> Iterator[Fault]:
+    """Ways to a token of the API server: mounted, projected, or kept in a Secret."""
+    if obj.get("kind") == "Secret" and "service-account-token" in str(obj.get("type", "")):
+        yield "type", "a Secret of this type would hold a token of the API server; remove it"
+    if obj.get("kind") == "ServiceAccount" and obj.get(_AUTOMOUNT):
+        yield _AUTOMOUNT, _NO_AUTOMOUNT
+    spec, path = kinds.pod_spec(obj) or {}, kinds.pod_spec_path(obj)
+    if spec.get(_AUTOMOUNT):
+        yield f"{path}.{_AUTOMOUNT}", _NO_AUTOMOUNT
+    for index, volume in enumerate(spec.get("volumes") or ()):
+        sources = (volume.get("projected") or {}).get("sources") or ()
+        for number, source in enumerate(sources):
+            for name in _CREDENTIALS:
+                if source.get(name) is not None:
+                    inner = f"volumes[{index}].projected.sources[{number}].{name}"
+                    yield f"{path}.{inner}", _NO_PROJECTION
+
+
+def _service_faults(spec: Object) -> Iterator[Fault]:
+    if spec.get("type") not in _INSIDE_TYPES:
+        yield (
+            "spec.type",
+            f"{escape(spec['type'])} would open a way around the fence; use ClusterIP",
+        )
+    for name in ("externalIPs", "externalName"):
+        if spec.get(name):
+            yield f"spec.{name}", "it would lead traffic around the fence"
+
+
+def _selector_faults(obj: Object, path: tuple[str, ...]) -> Iterator[Fault]:
+    """Labels that are dropped from pods select nothing, and nobody would see why."""
+    for key in kinds.map_at(obj, path) or {}:
+        if key.startswith(ownership.OPERATOR_PREFIXES) and key not in ownership.POD_LABELS:
+            yield (
+                join_path(".".join(path), key),
+                "only the operator sets it; select by another label",
+            )
+
+
+def _pod_faults(spec: Object, accounts: frozenset[str]) -> Iterator[Fault]:
+    for name, why in _POD_FIELDS.items():
+        if spec.get(name):
+            yield name, why
+    for name in ("serviceAccountName", "serviceAccount"):
+        account = spec.get(name) or _OWN_ACCOUNT
+        if account != _OWN_ACCOUNT and account not in accounts:
+            yield name, f"{escape(account)} is not a ServiceAccount of this bundle"
+    for index, volume in enumerate(spec.get("volumes") or ()):
+        for inner, why in _volume_faults(volume):
+            yield f"volumes[{index}].{inner}", why
+    yield from _containers_faults(spec)
+
+
+def _node_choice_faults(obj: Object) -> Iterator[Fault]:
+    """Nodes that pods of an untrusted Environment would choose."""
+    spec = kinds.pod_spec(obj) or {}
+    for path in _NODE_CHOICES:
+        holder = kinds.map_at(spec, path[:-1]) or {}
+        if holder.get(path[-1]):
+            yield ".".join((kinds.pod_spec_path(obj), *path)), _NO_NODE_CHOICE
+
+
+def _cluster_access_faults(obj: Object, reach: ClusterAccess) -> Iterator[Fault]:
+    """Schedulers and CSI drivers that the administrator does not list."""
+    spec, path = kinds.pod_spec(obj) or {}, kinds.pod_spec_path(obj)
+    scheduler = spec.get("schedulerName") or _SCHEDULER
+    if scheduler not in {_SCHEDULER, *reach.schedulers}:
+        why = "this scheduler is not allowed; remove the field, or ask the administrator to add "
+        yield f"{path}.schedulerName", f"{why}it to environments-schedulers"
+    for index, volume in enumerate(spec.get("volumes") or ()):
+        driver = (volume.get("csi") or {}).get("driver")
+        if driver is not None and driver not in reach.csi_drivers:
+            why = "this CSI driver is not allowed inline; use a claim, or ask the administrator to "
+            yield f"{path}.volumes[{index}].csi.driver", f"{why}add it to environments-csi-drivers"
+
+
+def _volume_faults(volume: Object) -> Iterator[Fault]:
+    for kind in sorted(volume.keys() - _VOLUMES - {"name"}):
+        if volume[kind] is not None:
+            yield join_path("", kind), "it reaches what is outside of the namespace"
+
+
+def _containers_faults(spec: Object) -> Iterator[Fault]:
+    for group in ("initContainers", "containers"):
+        for index, container in enumerate(spec.get(group) or ()):
+            for inner, why in _container_faults(container):
+                yield f"{group}[{index}].{inner}", why
+
+
+def _container_faults(container: Object) -> Iterator[Fault]:
+    for index, port in enumerate(container.get("ports") or ()):
+        for name in ("hostPort", "hostIP"):
+            if port.get(name):
+                yield f"ports[{index}].{name}", "a pod here may not take a port of the node"
+    if (container.get("securityContext") or {}).get("privileged"):
+        yield "securityContext.privileged", "no container here may be privileged"
+    for path, handler in _handlers(container):
+        for name in ("httpGet", "tcpSocket"):
+            if (handler.get(name) or {}).get("host"):
+                yield f"{path}.{name}.host", "the node would call it, from outside the fence"
+
+
+def _handlers(container: Object) -> Iterator[tuple[str, Object]]:
+    """Where a container says what the node is to call."""
+    for name in _PROBES:
+        yield name, container.get(name) or {}
+    for name in _HOOKS:
+        yield f"lifecycle.{name}", (container.get("lifecycle") or {}).get(name) or {}
+
+
+_NO_IMAGE = "image is required; name it with a tag or a digest"
+
+
+def container_violations(obj: Object, most: Mapping[str, str]) -> Iterator[Violation]:
+    """Every fault of the containers in one allowed object; `most` is what each may have."""
+    spec, path = kinds.pod_spec(obj) or {}, f"{describe(obj)} {kinds.pod_spec_path(obj)}"
+    for group in ("initContainers", "containers"):
+        for index, container in enumerate(spec.get(group) or ()):
+            where = f"{path}.{group}[{index}]"
+            if not container.get("image"):
+                yield Violation("ImageMissing", f"{where}.image", _NO_IMAGE)
+            yield from _above_maximum(container.get("resources") or {}, where, most)
+
+
+def _above_maximum(resources: Object, where: str, most: Mapping[str, str]) -> Iterator[Violation]:
+    for part in ("requests", "limits"):
+        for name, amount in (resources.get(part) or {}).items():
+            # Amounts of other resources, such as devices, have no maximum here.
+            if amount is None or name not in most:
+                continue
+            if quantity.parse(amount) > quantity.parse(most[name]):
+                why = (
+                    f"exceeds the maximum of {most[name]} per container; lower it, or raise "
+                    "spec.resources.limitRange.max or the quota of the Project"
+                )
+                yield Violation("LimitAboveMaximum", f"{where}.resources.{part}.{name}", why)

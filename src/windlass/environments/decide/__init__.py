@@ -1,1 +1,0 @@
-"""Decides what an environment should hold, from values alone."""

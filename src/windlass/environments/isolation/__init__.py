@@ -1,0 +1,1 @@
+"""What isolates an Environment: rights, quota, limits, network policies, trust."""

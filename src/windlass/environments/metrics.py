@@ -1,0 +1,96 @@
+"""Metrics of the environments capability: one method per observation.
+
+Called by the reconcilers; `telemetry` owns the table of metric names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from windlass.objects.names import Key, Object
+from windlass.runtime.outcome import Outcome
+from windlass.telemetry.environments import EnvironmentMetrics
+
+_FINAL_STATES = frozenset({"Succeeded", "Failed"})
+
+
+class ReconcileMetrics:
+    """The capability's side of the metrics table."""
+
+    def __init__(self, metrics: EnvironmentMetrics) -> None:
+        self.metrics = metrics
+        self._blocked: set[Key] = set()
+        self._phases: dict[Key, str] = {}
+        # Left by an earlier leadership, of objects that may be gone by now.
+        metrics.phase.forget({})
+        metrics.namespace_delete_blocked.set(0)
+
+    def concluded(self, key: Key, project: str, status: Object, outcome: Outcome) -> None:
+        """What a pass that started from `status` found."""
+        fields = outcome.fields
+        phase = fields.get("phase") or status.get("phase")
+        if phase and self._phases.get(key) != phase:
+            self._phases[key] = str(phase)
+            self.metrics.phase.forget({"env_namespace": key.namespace, "environment": key.name})
+            self.metrics.phase.set(1, key.namespace, key.name, project, str(phase))
+        self._steps(status.get("steps") or [], fields.get("steps") or [])
+
+    def ready_at_last(self, created: datetime, ready: datetime, mode: str) -> None:
+        """An Environment is ready for the first time."""
+        self.metrics.time_to_ready.observe(max(0.0, (ready - created).total_seconds()), mode)
+
+    def rendered(self, seconds: float, mode: str) -> None:
+        self.metrics.render_seconds.observe(seconds, mode)
+
+    def render_rejected(self, reason: str) -> None:
+        self.metrics.render_rejected.inc(reason)
+
+    def rolled_out(self, seconds: float, mode: str) -> None:
+        """All objects of a new revision are applied, so long after its commit was known."""
+        self.metrics.overhead_seconds.observe(seconds, mode)
+
+    def applied(self, kinds: Iterable[str]) -> None:
+        for kind in kinds:
+            self.metrics.applied_objects.inc(kind)
+
+    def pruned(self, names: Iterable[str]) -> None:
+        """`names` are written as Kind/name."""
+        for name in names:
+            self.metrics.pruned_objects.inc(name.partition("/")[0])
+
+    def corrected(self, kind: str) -> None:
+        """An object of `kind` was restored."""
+        self.metrics.drift_corrections.inc(kind)
+
+    def departing(self, key: Key, *, is_blocked: bool) -> None:
+        """An Environment is on its way out."""
+        (self._blocked.add if is_blocked else self._blocked.discard)(key)
+        self.metrics.namespace_delete_blocked.set(len(self._blocked))
+
+    def departed(self, key: Key, seconds: float) -> None:
+        """The namespaces of an Environment are gone."""
+        self.departing(key, is_blocked=False)
+        self.metrics.namespace_delete_seconds.observe(seconds)
+
+    def orphan_deleted(self) -> None:
+        self.metrics.orphans_deleted.inc()
+
+    def gone(self, key: Key) -> None:
+        """The object is no longer there."""
+        self.departing(key, is_blocked=False)
+        self._phases.pop(key, None)
+        self.metrics.forget_environment(key.namespace, key.name)
+
+    def _steps(self, before: Iterable[Object], now: Iterable[Object]) -> None:
+        states = {row["name"]: row["state"] for row in before}
+        for row in now:
+            if row["state"] in _FINAL_STATES and row["state"] != states.get(row["name"]):
+                began, ended = parse_time(row["startedAt"]), parse_time(row["finishedAt"])
+                seconds = max(0.0, (ended - began).total_seconds())
+                self.metrics.step_seconds.observe(seconds, row["name"], row["state"])
+
+
+def parse_time(text: str) -> datetime:
+    """A time as the API writes it."""
+    return datetime.fromisoformat(text).astimezone(UTC)

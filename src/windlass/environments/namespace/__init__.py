@@ -1,0 +1,1 @@
+"""The namespace of an Environment: its name, creation, restoration and deletion."""

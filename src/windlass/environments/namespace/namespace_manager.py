@@ -1,0 +1,233 @@
+"""Creates, restores and deletes the namespace of an Environment.
+
+Rules
+1. A namespace is ours only if its uid annotation and label are those of this Environment;
+   they are set by the very call that creates it. Nothing else is ever adopted.
+2. Names come from the API server's current state, not from a cache: a cache that has not
+   observed a namespace yet would offer a name that is taken.
+3. An Environment that has a namespace keeps it, also when the naming rules have changed since.
+   A namespace of an older Environment of the same name is waited for.
+4. A namespace whose uid was removed by others is no longer ours: it is left alone.
+5. Deletion names the uid of the namespace, so a namesake created in between survives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from windlass.base import failpoint
+from windlass.environments import owned_objects, ownership, phase, step
+from windlass.environments.audit_log import Correction
+from windlass.environments.namespace import naming
+from windlass.environments.namespace.naming import EnvironmentIdentity, NamespaceClaim, NamingRules
+from windlass.environments.owned_cache import NAMESPACES, OwnedCache
+from windlass.environments.ownership import Ownership
+from windlass.environments.step import StepResult
+from windlass.kube.api import Api
+from windlass.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
+from windlass.objects.names import Object
+from windlass.runtime.owned import OwnedObjects
+
+_REQUEUE_SECONDS = 5.0
+
+
+class NamespaceManager:
+    """The namespaces of all Environments."""
+
+    def __init__(
+        self,
+        api: Api,
+        holdings: OwnedCache,
+        owned: OwnedObjects,
+        naming: NamingRules,
+        *,
+        field_manager: str,
+    ) -> None:
+        self._api = api
+        self._holdings = holdings
+        self._owned = owned
+        self._naming = naming
+        self._field_manager = field_manager
+        # The Pod Security labels that each namespace was given, and those that were restored.
+        self._levels: dict[str, dict[str, str]] = {}
+        self._corrected: set[str] = set()
+
+    async def ensure(
+        self,
+        identity: EnvironmentIdentity,
+        owner: Ownership,
+        pod_security: str,
+        used: Iterable[str],
+    ) -> tuple[StepResult, Object | None]:
+        """The namespace of an Environment, made if it is missing."""
+        try:
+            return await self._ensured(identity, owner, pod_security, used)
+        except Forbidden as error:
+            text = f"the operator may not make or keep the namespace: {error.message}"
+            return step.retrying(phase.NAMESPACE, "CreateForbidden", text), None
+
+    async def _ensured(
+        self,
+        identity: EnvironmentIdentity,
+        owner: Ownership,
+        pod_security: str,
+        used: Iterable[str],
+    ) -> tuple[StepResult, Object | None]:
+        own = self._own(identity, owner.uid)
+        if own:
+            wanted = owned_objects.namespace(own, owner, pod_security)
+            if self._has_lost_its_level(wanted):
+                self._corrected.add(own)
+            live = await self._kept(wanted)
+            self._levels[own] = owned_objects.pod_security_labels(wanted)
+            return _namespace_result(live), live
+        claims = await self._claims(identity)
+        choice = naming.choose_namespace(identity, owner.uid, claims, self._naming, used=used)
+        if choice.refusal:
+            return step.failed(phase.NAMESPACE, choice.refusal, choice.message), None
+        claim = claims.get(choice.name)
+        if claim is not None and claim.uid != owner.uid:
+            return _predecessor_result(choice.name), None
+        wanted = owned_objects.namespace(choice.name, owner, pod_security)
+        made = await self._made(wanted) if claim is None else await self._kept(wanted)
+        return (
+            (_namespace_result(made), made)
+            if made is not None
+            else (_name_conflict_result(choice.name), None)
+        )
+
+    def corrections(self, name: str) -> tuple[Correction, ...]:
+        """What somebody had changed of a namespace and was restored, told once."""
+        if name not in self._corrected:
+            return ()
+        self._corrected.discard(name)
+        return (Correction("Namespace", name),)
+
+    def forget(self, name: str) -> None:
+        """The namespace is gone."""
+        self._corrected.discard(name)
+        self._levels.pop(name, None)
+
+    def _has_lost_its_level(self, wanted: Object) -> bool:
+        """Whether somebody changed its Pod Security, which is part of what isolates."""
+        name, levels = wanted["metadata"]["name"], owned_objects.pod_security_labels(wanted)
+        live = self._holdings.namespace(name) or wanted
+        return self._levels.get(name) == levels and not (
+            levels.items() <= owned_objects.pod_security_labels(live).items()
+        )
+
+    async def remove(self, name: str, owner_uid: str) -> Object | None:
+        """Delete the namespace; what is left of it, or None once it is gone."""
+        live = await self._read(name)
+        if live is None or ownership.owner_uid(live) != owner_uid:
+            return None
+        if not live["metadata"].get("deletionTimestamp"):
+            await self._delete(live)
+        return live
+
+    async def made_for(
+        self, identity: EnvironmentIdentity, owner_uid: str, known: str
+    ) -> tuple[str, ...]:
+        """The namespaces of an Environment, wherever a trace of one leads."""
+        traces = {*naming.candidate_names(identity, self._naming), *filter(None, (known,))}
+        found = set(self._holdings.namespaces_of(owner_uid))
+        for name in traces - found:
+            live = await self._read(name)
+            if live is not None and ownership.owner_uid(live) == owner_uid:
+                found.add(name)
+        return tuple(sorted(found))
+
+    def _own(self, identity: EnvironmentIdentity, uid: str) -> str:
+        """The namespace that is there already, also one that was named by other rules."""
+        for name in naming.candidate_names(identity, self._naming):
+            live = self._holdings.namespace(name)
+            if live is not None and ownership.owner_uid(live) == uid:
+                return name
+        return next(iter(self._holdings.namespaces_of(uid)), "")
+
+    async def _claims(self, identity: EnvironmentIdentity) -> dict[str, NamespaceClaim]:
+        found: dict[str, NamespaceClaim] = {}
+        for name in naming.candidate_names(identity, self._naming):
+            live = await self._read(name)
+            if live is not None:
+                found[name] = NamespaceClaim(
+                    ownership.owner_uid(live),
+                    ownership.owner_key(live),
+                    bool(live["metadata"].get("deletionTimestamp")),
+                )
+        return found
+
+    async def _read(self, name: str) -> Object | None:
+        cached = self._holdings.namespace(name)
+        if cached is not None and ownership.owner_uid(cached):
+            return cached
+        try:
+            return await self._api.get(NAMESPACES, name)
+        except NotFound:
+            return None
+
+    async def _made(self, wanted: Object) -> Object | None:
+        failpoint.reach("environments.namespace.before")
+        name = wanted["metadata"]["name"]
+        create = self._api.create(NAMESPACES, wanted, field_manager=self._field_manager)
+        try:
+            await self._holdings.written(NAMESPACES, "", name, create)
+        except AlreadyExists:
+            return None
+        failpoint.reach("environments.namespace.after")
+        return await self._kept(wanted)
+
+    async def _kept(self, wanted: Object) -> Object:
+        """Labels that somebody edited are put right; their own labels stay."""
+        name = wanted["metadata"]["name"]
+        live = self._holdings.namespace(name)
+        if live is not None and self._owned.is_as_wanted(wanted, live):
+            return live
+        ensure = self._owned.ensure(NAMESPACES, wanted, live)
+        return await self._holdings.written(NAMESPACES, "", name, ensure)
+
+    async def _delete(self, live: Object) -> None:
+        failpoint.reach("environments.namespace.delete.before")
+        try:
+            await self._api.delete(
+                NAMESPACES, live["metadata"]["name"], uid=live["metadata"]["uid"]
+            )
+        except (NotFound, Conflict):
+            return
+        failpoint.reach("environments.namespace.delete.after")
+
+
+def deletion_blockers(live: Object) -> tuple[str, ...]:
+    """Why a namespace does not go: finalizers first, then its own conditions.
+
+    Finalizers of the namespace itself are in no condition, and hold it all the same.
+    """
+    own = live["metadata"].get("finalizers") or []
+    rows = (live.get("status") or {}).get("conditions") or []
+    said = [
+        f"{row.get('type')}: {row.get('message', '')}"[:256]
+        for row in rows
+        if row.get("status") == "True" and str(row.get("type", "")).startswith("Namespace")
+    ]
+    # They name what somebody has to remove; that content remains only follows from it.
+    said.sort(key=lambda text: not text.startswith("NamespaceFinalizersRemaining"))
+    texts = [f"finalizer {name} on namespace {live['metadata']['name']}" for name in own]
+    return tuple([*texts, *said][:5])
+
+
+def _namespace_result(live: Object) -> StepResult:
+    name = live["metadata"]["name"]
+    if live["metadata"].get("deletionTimestamp"):
+        text = f"namespace {name} is being deleted; it is made again afterwards"
+        return step.waiting(phase.NAMESPACE, "NamespaceTerminating", text, after=_REQUEUE_SECONDS)
+    return step.success(phase.NAMESPACE, "NamespaceActive", f"namespace {name} is there")
+
+
+def _predecessor_result(name: str) -> StepResult:
+    text = f"namespace {name} still holds an Environment of this name that was deleted before"
+    return step.waiting(phase.NAMESPACE, "NamespaceTerminating", text, after=_REQUEUE_SECONDS)
+
+
+def _name_conflict_result(name: str) -> StepResult:
+    text = f"namespace {name} was made by somebody else at this moment; looking again"
+    return step.waiting(phase.NAMESPACE, "NamespacePending", text, after=1.0)

@@ -1,0 +1,159 @@
+"""Chooses the name of an Environment's namespace.
+
+An Environment is identified by (namespace of its object, project, name). Its namespace has
+one of two names, in this order:
+
+    plain    env-<project>-<id>                   short, only where it cannot be mistaken
+    hashed   env-<project-id, cut>-<12 hex>       always possible, never shared
+
+`id` is the name without a leading `<project>-`. The plain name is offered only to objects
+in the namespaces that the administrator named, only if both parts need no sanitizing and
+only if it does not itself have the form of a hashed one; so no plain name can occupy the hashed
+name of another Environment. Who has a name is decided by the API server, which creates it once.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+PREFIX = "env-"
+
+_MOST_CHARS = 63
+_READABLE_CHARS = 46
+_HASH_CHARS = 12
+_HEX = frozenset("0123456789abcdef")
+_CLUSTER_NAMESPACES = ("default",)
+_CLUSTER_PREFIXES = ("kube-", "openshift")
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentIdentity:
+    """Which Environment: the namespace of its object, its project, its name."""
+
+    namespace: str
+    project: str
+    name: str
+
+    @property
+    def id(self) -> str:
+        """The name without the project in front."""
+        return self.name.removeprefix(f"{self.project}-") or self.name
+
+    @property
+    def hash(self) -> str:
+        """48 bits that differ between any two identities."""
+        text = "\0".join(("windlass.env.v1", self.namespace, self.project, self.name))
+        return hashlib.sha256(text.encode()).hexdigest()[:_HASH_CHARS]
+
+
+@dataclass(frozen=True, slots=True)
+class NamingRules:
+    """What the administrator says about names."""
+
+    prefix: str = PREFIX
+    plain_namespaces: frozenset[str] = frozenset({"default"})
+    reserved: frozenset[str] = frozenset()
+
+
+DEFAULT_RULES = NamingRules()
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceClaim:
+    """Who owns an existing namespace; an empty uid is somebody who is no Environment."""
+
+    uid: str = ""
+    identity: tuple[str, str] = ("", "")
+    terminating: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceChoice:
+    """The namespace to use, or why there is none."""
+
+    name: str
+    refusal: str = ""
+    message: str = ""
+
+
+def sanitize(text: str) -> str:
+    """Lower case, with one `-` for every run of other characters, none at the edges."""
+    mapped = "".join(char if char.isascii() and char.isalnum() else "-" for char in text.lower())
+    return "-".join(filter(None, mapped.split("-")))
+
+
+def hashed_name(identity: EnvironmentIdentity, naming: NamingRules = DEFAULT_RULES) -> str:
+    """The name that no other identity can have."""
+    readable = "-".join(filter(None, map(sanitize, (identity.project, identity.id))))
+    cut = readable[:_READABLE_CHARS].rstrip("-")
+    return f"{naming.prefix}{cut}-{identity.hash}"
+
+
+def plain_name(identity: EnvironmentIdentity, naming: NamingRules = DEFAULT_RULES) -> str | None:
+    """The short name, where it is offered."""
+    if identity.namespace not in naming.plain_namespaces:
+        return None
+    if any(sanitize(part) != part or not part for part in (identity.project, identity.id)):
+        return None
+    name = f"{naming.prefix}{identity.project}-{identity.id}"
+    return None if len(name) > _MOST_CHARS or _has_hash_form(name) else name
+
+
+def candidate_names(
+    identity: EnvironmentIdentity, naming: NamingRules = DEFAULT_RULES
+) -> tuple[str, ...]:
+    """The names to try, best first."""
+    return tuple(filter(None, (plain_name(identity, naming), hashed_name(identity, naming))))
+
+
+def choose_namespace(
+    identity: EnvironmentIdentity,
+    uid: str,
+    claims: Mapping[str, NamespaceClaim],
+    naming: NamingRules = DEFAULT_RULES,
+    *,
+    used: Iterable[str] = (),
+) -> NamespaceChoice:
+    """The namespace of the Environment `uid`; `claims` says who owns which candidate.
+
+    `used` are namespaces that hold objects of ours or of the operator.
+    """
+    offered = candidate_names(identity, naming)
+    for name in offered:
+        if name in claims and claims[name].uid == uid:
+            return NamespaceChoice(name)
+    for name in offered:
+        if reason := _reserved_reason(name, naming, frozenset(used)):
+            return NamespaceChoice(name, "NamespaceReserved", reason)
+        claim = claims.get(name)
+        if claim is None:
+            return NamespaceChoice(name)
+        if not claim.uid:
+            return NamespaceChoice(name, "NamespaceNotOwned", _not_owned_message(name))
+        if claim.identity == (identity.namespace, identity.name):
+            return NamespaceChoice(name)
+    return NamespaceChoice(offered[-1], "NamespaceNotOwned", _not_owned_message(offered[-1]))
+
+
+def _has_hash_form(name: str) -> bool:
+    tail = name.rpartition("-")[2]
+    return len(tail) == _HASH_CHARS and _HEX.issuperset(tail)
+
+
+def _reserved_reason(name: str, naming: NamingRules, used: frozenset[str]) -> str:
+    if name in _CLUSTER_NAMESPACES or name.startswith(_CLUSTER_PREFIXES):
+        return f"namespace {name} belongs to the cluster; rename the project or the environment"
+    if name in naming.reserved or name in used:
+        return f"namespace {name} is reserved; rename the project or the environment"
+    return ""
+
+
+def _not_owned_message(name: str) -> str:
+    return (
+        f"namespace {name} exists and was not made for this Environment; it is left alone. "
+        "Delete it if it is not needed, or give the Environment another name"
+    )

@@ -1,0 +1,113 @@
+"""Ownership labels and annotations: which Environment an object belongs to.
+
+Ownership is the uid of the Environment, as an annotation and, for selecting, as a label;
+both must agree. The other labels are for people and never read back as authority. A value
+that a label cannot hold is sanitized, and cut with a hash, so that two branches never get
+the same label.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from windlass.objects.names import JSON, Object
+
+UID = "catalyst.dev/environment-uid"
+NAMESPACE = "catalyst.dev/environment-namespace"
+NAME = "catalyst.dev/environment-name"
+NAMESPACE_TYPE = "catalyst.dev/namespace-type"
+MANAGED_BY = "app.kubernetes.io/managed-by"
+TEAM = "catalyst.dev/team"
+ENVIRONMENT_TYPE = "environment"
+
+OPERATOR_PREFIXES = ("catalyst.dev/", "windlass.dev/", "pod-security.")
+"""How labels and annotations begin that only the operator sets."""
+
+MANAGED_SELECTOR = f"{MANAGED_BY}=windlass"
+
+TEAM_SELECTOR = f"{TEAM},!{UID}"
+"""Namespaces for which the administrator names a team: those that we made carry one too."""
+
+POD_LABELS = frozenset(
+    {
+        MANAGED_BY,
+        UID,
+        "catalyst.dev/environment",
+        "catalyst.dev/project",
+    }
+)
+"""The labels of `Marks.selecting`, by which pods can be told apart."""
+
+_MOST_CHARS = 63
+_HASH_CHARS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """What everything made for one Environment carries.
+
+    Its team is its namespace, unless the administrator names another.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    project: str
+    branch: str = ""
+    team: str = ""
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        return {UID: self.uid, NAMESPACE: self.namespace, NAME: self.name}
+
+    @property
+    def selecting(self) -> dict[str, str]:
+        """The labels that belong on pods too: they never change while the Environment lives."""
+        return {
+            MANAGED_BY: "windlass",
+            UID: self.uid,
+            "catalyst.dev/environment": label_value(self.name),
+            "catalyst.dev/project": label_value(self.project),
+        }
+
+    @property
+    def labels(self) -> dict[str, str]:
+        branch = label_value(self.branch)
+        return {
+            **self.selecting,
+            TEAM: label_value(self.team or self.namespace),
+            **({"catalyst.dev/branch": branch} if branch else {}),
+        }
+
+
+@functools.lru_cache(maxsize=1024)
+def label_value(text: str) -> str:
+    """`text` as a label may hold it; cleaning leaves a hash where something was lost."""
+    kept = "".join(
+        char if char.isascii() and (char.isalnum() or char in "-_.") else "-" for char in text
+    )
+    kept = kept.strip("-_.")
+    if kept == text and len(kept) <= _MOST_CHARS:
+        return kept
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_CHARS]
+    readable = kept[: _MOST_CHARS - _HASH_CHARS - 1].rstrip("-_.")
+    return f"{readable}-{digest}" if readable else digest
+
+
+def owner_uid(obj: Mapping[str, JSON]) -> str:
+    """The Environment an object was made for; empty unless annotation and label agree."""
+    metadata: Object = obj.get("metadata") or {}
+    by_annotation = (metadata.get("annotations") or {}).get(UID) or ""
+    by_label = (metadata.get("labels") or {}).get(UID) or ""
+    return by_annotation if by_annotation == by_label else ""
+
+
+def owner_key(obj: Mapping[str, JSON]) -> tuple[str, str]:
+    """Namespace and name of the Environment an object was made for, as it says itself."""
+    annotations: Object = (obj.get("metadata") or {}).get("annotations") or {}
+    return annotations.get(NAMESPACE) or "", annotations.get(NAME) or ""

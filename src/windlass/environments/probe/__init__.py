@@ -1,0 +1,1 @@
+"""The probe of `windlass check --network-probe`: are NetworkPolicies enforced?"""

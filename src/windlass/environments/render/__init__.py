@@ -1,0 +1,1 @@
+"""Files of a commit to objects: plain manifests, or a chart that helm renders."""

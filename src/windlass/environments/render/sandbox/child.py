@@ -1,0 +1,166 @@
+"""Runs a program in a confined child process, and maps its exit to an error.
+
+What is bounded from outside (time, output, memory, the whole process group) is bounded as
+for git; what must be given up from inside is given up by `confine` before the program
+begins. A child that cannot be confined is not started.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import re
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from windlass.base import failpoint
+from windlass.base.errors import Retryable, Stalled
+from windlass.environments.render.manifests import RenderRefused
+from windlass.environments.render.sandbox import seccomp
+from windlass.git import process
+from windlass.git.process import Ended
+
+
+@dataclass(frozen=True, slots=True)
+class RenderLimits:
+    """Time by the clock on the wall, memory, and what may be printed."""
+
+    seconds: float = 60.0
+    memory_bytes: int = 1 << 30
+    output_bytes: int = 16 << 20
+
+
+HOME = "home"
+"""The directory, in the one a child is started in, that it may write to."""
+
+_LAUNCHER = Path(__file__).with_name("confine.py")
+_UNCONFINED = 125
+"""The launcher's exit status where it did not start the program."""
+_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache")
+_PROCESSORS = 2
+# Go reserves addresses that it never uses; with less than this it does not begin.
+_RESERVED_BYTES = 3 << 29
+# Helm repeats itself for each level of templates that call each other.
+_STDERR_BYTES = 1 << 20
+# The words of a runtime, at the start of a line: a chart may fail with any words of its own.
+_OUT_OF_MEMORY = re.compile(
+    rb"^(?:(?:fatal error|runtime): .*(?:out of memory|cannot allocate memory)|MemoryError)",
+    re.MULTILINE,
+)
+
+
+async def run(
+    command: Sequence[str],
+    *,
+    directory: Path,
+    limits: RenderLimits,
+    environment: Mapping[str, str],
+    readable: Sequence[str] = (),
+) -> Ended:
+    """Run `command` in `directory` to its end, whatever that is.
+
+    `command` begins with an absolute path. RenderRefused("RenderTooLarge") where a limit ended
+    it, Stalled("SandboxUnavailable") where it could not be confined or started, Retryable of the
+    same reason where this machine has no room for a process.
+    """
+    roots = (command[0], *_LIBRARIES, *readable)
+    seconds = math.ceil(limits.seconds) * _PROCESSORS
+    launcher = [sys.executable, "-I", "-S", str(_LAUNCHER), str(os.getpid()), str(seconds)]
+    failpoint.reach("environments.sandbox.before")
+    try:
+        ended = await process.run(
+            [*launcher, _seccomp_filter().hex(), *roots, "--", *command],
+            environment={**_base_environment(directory), **environment},
+            cwd=directory,
+            stdin=b"",
+            descriptors=(),
+            limits=_process_limits(limits),
+        )
+    except TimeoutError as error:
+        raise _too_slow_error(limits) from error
+    except OSError as error:
+        raise Retryable(
+            "SandboxUnavailable", f"a child that renders cannot be started: {error.strerror}"
+        ) from error
+    failpoint.reach("environments.sandbox.after")
+    _check_exit(ended, limits)
+    return ended
+
+
+def _seccomp_filter() -> bytes:
+    machine = platform.machine()
+    architecture = seccomp.ARCHITECTURES.get(machine)
+    if architecture is None or sys.platform != "linux":
+        known = " or ".join(seccomp.ARCHITECTURES)
+        raise Stalled(
+            "SandboxUnavailable",
+            f"charts are rendered in a sandbox that needs Linux on {known}; this is "
+            f"{sys.platform} on {machine}. Run the operator there, or use type manifest",
+        )
+    return seccomp.program(architecture)
+
+
+def _base_environment(directory: Path) -> dict[str, str]:
+    """All that a child knows of its surroundings; nothing comes from our own environment."""
+    home = str(directory / HOME)
+    places = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
+    return {
+        **dict.fromkeys(places, home),
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
+        "GOMAXPROCS": str(_PROCESSORS),
+        "GOTRACEBACK": "none",
+    }
+
+
+def _process_limits(limits: RenderLimits) -> process.ProcessLimits:
+    return process.ProcessLimits(
+        deadline_seconds=limits.seconds,
+        stdout_bytes=limits.output_bytes,
+        stderr_bytes=_STDERR_BYTES,
+        memory_bytes=limits.memory_bytes + _RESERVED_BYTES,
+        file_bytes=limits.output_bytes,
+    )
+
+
+def _check_exit(ended: Ended, limits: RenderLimits) -> None:
+    """Raise where it was not the program that decided how it ends."""
+    if ended.returncode == _UNCONFINED:
+        said = ended.stderr.decode("utf-8", "replace").strip()[:500]
+        raise Stalled(
+            "SandboxUnavailable",
+            f"a child that renders charts could not be confined, so none was started ({said}). "
+            "The operator's container must allow seccomp filters, and the program that setting "
+            "environments-helm names must be one that this machine can run",
+        )
+    if ended.returncode != 0 and _OUT_OF_MEMORY.search(ended.stderr):
+        raise _memory_error(limits)
+    if ended.overflowed:
+        raise RenderRefused(
+            "RenderTooLarge",
+            f"rendering printed more than {limits.output_bytes >> 20} MiB of objects or "
+            f"{_STDERR_BYTES >> 20} MiB of complaints; make the chart smaller",
+        )
+    if ended.returncode == -signal.SIGXCPU:
+        raise _too_slow_error(limits)
+    if ended.returncode == -signal.SIGKILL:
+        raise _memory_error(limits)
+
+
+def _too_slow_error(limits: RenderLimits) -> RenderRefused:
+    return RenderRefused(
+        "RenderTooLarge",
+        f"rendering took longer than {limits.seconds:g} s; look for a loop in the templates",
+    )
+
+
+def _memory_error(limits: RenderLimits) -> RenderRefused:
+    return RenderRefused(
+        "RenderTooLarge",
+        f"rendering needs more than {limits.memory_bytes >> 20} MiB of memory; look for a loop "
+        "in the templates, or make the values smaller",
+    )

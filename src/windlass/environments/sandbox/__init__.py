@@ -1,1 +1,0 @@
-"""Runs a foreign program where it reaches nothing but what it was given."""

@@ -1,0 +1,1 @@
+"""Commits and files that an Environment is made from."""

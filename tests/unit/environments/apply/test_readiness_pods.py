@@ -1,0 +1,132 @@
+"""Why a rollout does not move on, read from its pods."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.environments.apply import readiness
+from windlass.objects.names import Object
+
+CRASHED = {"terminated": {"exitCode": 3, "reason": "Error"}}
+LOOPING = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": CRASHED}
+KILLED = {
+    "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+    "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
+}
+PULLING = {"state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}}
+NO_NODE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3"}
+
+
+def _pod(
+    *containers: Object,
+    name: str = "web-1",
+    init: tuple[Object, ...] = (),
+    conditions: tuple[Object, ...] = (),
+    **metadata: object,
+) -> Object:
+    return {
+        "metadata": {"name": name, **metadata},
+        "status": {
+            "conditions": list(conditions),
+            "initContainerStatuses": [{"name": "init", **row} for row in init],
+            "containerStatuses": [{"name": "app", **row} for row in containers],
+        },
+    }
+
+
+def _unstartable(text: str) -> Object:
+    return {"state": {"waiting": {"reason": "CreateContainerConfigError", "message": text}}}
+
+
+@pytest.mark.scenario("E74")
+@pytest.mark.parametrize(
+    ("pod", "reason", "words"),
+    [
+        (_pod(PULLING), "ImagePullFailed", "pod web-1, container app: not found"),
+        (_pod(init=(PULLING,)), "ImagePullFailed", "container init: not found"),
+        (_pod(LOOPING), "CrashLooping", "last with code 3"),
+        (_pod({"state": CRASHED}), "CrashLooping", "last with code 3"),
+        (_pod({"state": {"running": {}}, "lastState": CRASHED}), "CrashLooping", "code 3"),
+        (_pod(KILLED), "OutOfMemory", "raise its limit"),
+        (
+            _pod(
+                {
+                    "state": {
+                        "waiting": {"reason": "CreateContainerConfigError", "message": "no key"}
+                    }
+                }
+            ),
+            "RolloutStuck",
+            "no key",
+        ),
+        (_pod(_unstartable("image has non-numeric user (web)")), "RolloutStuck", "runAsUser"),
+        (_pod(_unstartable("image has non-numeric user (web)")), "RolloutStuck", "baseline"),
+        (_pod(_unstartable("image will run as root")), "RolloutStuck", "podSecurity: baseline"),
+        (_pod(PULLING), "ImagePullFailed", "check the name and tag of the image"),
+        (_pod(conditions=(NO_NODE,)), "Unschedulable", "0/3"),
+    ],
+)
+def test_each_cause_has_its_reason(pod: Object, reason: str, words: str) -> None:
+    """With the words of whoever knows it."""
+    trouble = readiness.worst_pod_problem([pod])
+    assert trouble is not None
+    assert trouble.reason == reason
+    assert words in trouble.message
+    assert trouble.passes is (reason == "Unschedulable")
+
+
+def test_the_worst_speaks() -> None:
+    """One sentence names one cause, whatever order the pods come in."""
+    pods = [_pod(conditions=(NO_NODE,)), _pod(LOOPING), _pod(PULLING), _pod(KILLED)]
+    for order in (pods, pods[::-1]):
+        trouble = readiness.worst_pod_problem(order)
+        assert trouble is not None
+        assert trouble.reason == "ImagePullFailed"
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        _pod({"state": {"running": {}}}),
+        _pod({"state": {"waiting": {"reason": "ContainerCreating"}}}),
+        _pod({"ready": True, "state": {"running": {}}, "lastState": CRASHED}),
+        _pod(
+            init=({"ready": True, "state": {"terminated": {"exitCode": 0}}, "lastState": CRASHED},)
+        ),
+        _pod({"state": {"terminated": {"exitCode": 0}}}),
+        _pod(
+            {"state": {"terminated": {"exitCode": 143}}}, deletionTimestamp="2026-01-01T00:00:00Z"
+        ),
+        {"metadata": {"name": "new"}},
+    ],
+)
+def test_what_is_no_trouble(pod: Object) -> None:
+    """A start, an end on request, and what has healed since."""
+    assert readiness.worst_pod_problem([pod]) is None
+
+
+def test_long_words_are_cut() -> None:
+    """A registry may answer with a page."""
+    waiting = {"reason": "ErrImagePull", "message": "x" * 10_000}
+    trouble = readiness.worst_pod_problem([_pod({"state": {"waiting": waiting}})])
+    assert trouble is not None
+    assert len(trouble.message) < 600
+
+
+@pytest.mark.parametrize(
+    ("owner", "labels", "workload"),
+    [
+        (("ReplicaSet", "web-7d9f"), {"pod-template-hash": "7d9f"}, ("Deployment", "web")),
+        (("StatefulSet", "db"), {}, ("StatefulSet", "db")),
+        (("Job", "once"), {}, ("Job", "once")),
+        (None, {}, ("Pod", "p")),
+    ],
+)
+def test_pods_are_told_apart_by_their_workload(
+    owner: tuple[str, str] | None, labels: dict[str, str], workload: tuple[str, str]
+) -> None:
+    """So that a Job that was repeated, or one of a CronJob, explains nothing else."""
+    rows = [] if owner is None else [{"controller": True, "kind": owner[0], "name": owner[1]}]
+    pod = _pod(LOOPING, name="p", ownerReferences=rows, labels=labels)
+    assert list(readiness.pods_of_workloads([pod], {workload})) == [pod]
+    assert list(readiness.pods_of_workloads([pod], {("Deployment", "other")})) == []

@@ -1,0 +1,99 @@
+"""What a refusal of the API server means, and that its own words are not repeated."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.environments import phase
+from windlass.environments.apply import refusals
+from windlass.environments.apply.refusals import ApplyRefusal
+from windlass.environments.bundle.bundle import Member
+from windlass.environments.bundle.kinds import ALLOWED_KINDS
+from windlass.kube.errors import ApiError, Forbidden, Invalid, Unavailable
+
+_TYPED = "failed to create typed patch object (a/web; apps/v1, Kind=Deployment): "
+_SECRETIVE = 'env: [{"name": "TOKEN", "value": "hunter2"}]'
+
+
+def _member() -> Member:
+    allowed = ALLOWED_KINDS["apps", "Deployment"]
+    obj = {"kind": "Deployment", "metadata": {"name": "web"}}
+    return Member(allowed.gvr, allowed.stage, obj, "deploy/all.yaml")
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (
+            Forbidden(403, "Forbidden", f"exceeded quota: default-quota {_SECRETIVE}"),
+            "QuotaExceeded",
+        ),
+        (Forbidden(403, "Forbidden", f"violates PodSecurity {_SECRETIVE}"), "PodSecurityDenied"),
+        (
+            Forbidden(403, "Forbidden", f"maximum memory usage per Container is 1 {_SECRETIVE}"),
+            "LimitAboveMaximum",
+        ),
+        (Forbidden(403, "Forbidden", f"cannot patch {_SECRETIVE}"), "ApplyForbidden"),
+        (Invalid(422, "Invalid", f"Required value {_SECRETIVE}"), "ConfigInvalid"),
+        (ApiError(400, "BadRequest", f"strict decoding error {_SECRETIVE}"), "ConfigInvalid"),
+        (ApiError(413, "RequestEntityTooLarge", f"too large {_SECRETIVE}"), "ConfigInvalid"),
+        (Unavailable(500, "Unavailable", f"{_TYPED}.spec.x: {_SECRETIVE}"), "ConfigInvalid"),
+        (Unavailable(500, "InternalError", f"etcd is ill {_SECRETIVE}"), "ApplyFailed"),
+        (Unavailable(503, "Unavailable", f"later {_SECRETIVE}"), "ApplyFailed"),
+    ],
+)
+def test_each_answer_has_its_reason_and_no_value(error: ApiError, reason: str) -> None:
+    """The object, the rule and the fields are named; nothing that stood in the object is."""
+    found = refusals.classify_error(_member(), error)
+    assert found.reason == reason
+    assert "deploy/all.yaml, Deployment/web" in found.message
+    assert "hunter2" not in found.message
+
+
+def test_fields_are_named() -> None:
+    """The path of a field is no secret."""
+    error = Invalid(422, "Invalid", "no", fields=("spec.selector", "[]"))
+    assert (
+        "refuses spec.selector, the whole object"
+        in refusals.classify_error(_member(), error).message
+    )
+
+
+def test_what_cannot_change_in_place_says_how_it_may() -> None:
+    """Deleting is for a person to allow."""
+    found = refusals.immutable_refusal(_member(), ("spec.selector",))
+    assert found.reason == "ImmutableField"
+    assert "spec.selector cannot be changed in place" in found.message
+    assert "catalyst.dev/recreate" in found.message
+
+
+def test_what_must_be_changed_speaks_first() -> None:
+    """A fault that may pass does not hide one that never will."""
+    both = [ApplyRefusal("ApplyFailed", "later"), ApplyRefusal("ConfigInvalid", "wrong")]
+    found = refusals.stage_failure(both, is_new=False)
+    assert found.condition.reason == "ConfigInvalid"
+    assert found.condition.type == phase.DEPLOYMENT
+    assert found.failed
+
+
+def test_a_denial_is_believed_only_once_the_binding_is_old_enough() -> None:
+    """New rights take a moment; later the same answer needs a person."""
+    denied = [refusals.classify_error(_member(), Forbidden(403, "Forbidden", "no"))]
+    fresh = refusals.stage_failure(denied, is_new=True)
+    assert fresh.after is not None
+    assert not fresh.failed
+    assert refusals.stage_failure(denied, is_new=False).condition.reason == "ApplyForbidden"
+    assert refusals.stage_failure(denied, is_new=False).failed
+
+
+def test_whoever_leaves_is_waited_for() -> None:
+    """An object in the way of its successor is no failure."""
+    found = refusals.stage_failure([refusals.terminating_refusal(_member())], is_new=False)
+    assert found.condition.reason == "Applying"
+    assert found.after is not None
+
+
+def test_many_refusals_stay_one_sentence() -> None:
+    """The first ones are named, the others counted."""
+    many = [ApplyRefusal("ConfigInvalid", f"object {n}") for n in range(9)]
+    assert "and 4 more" in refusals.stage_failure(many, is_new=False).condition.message

@@ -1,0 +1,328 @@
+"""From objects as a project wrote them to objects as they are applied."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+
+import pytest
+
+from tests.support import manifests as written
+from tests.support.manifests import OWNER, PLACE
+from windlass.environments import owned_objects
+from windlass.environments.bundle import bundle as bundles
+from windlass.environments.bundle import kinds
+from windlass.environments.bundle.bundle import APPLIED_HASH, Bundle, BundleRefused
+from windlass.environments.bundle.kinds import Stage
+from windlass.objects.names import Object
+
+
+def _assembled(*objects: Object) -> Bundle:
+    return written.assembled(objects, PLACE)
+
+
+def _refused(*objects: Object) -> BundleRefused:
+    with pytest.raises(BundleRefused) as caught:
+        _assembled(*objects)
+    return caught.value
+
+
+def test_another_team_is_no_other_revision() -> None:
+    """Its label is applied; nothing that ended runs again for it, and no pod starts anew."""
+    one = _assembled(written.deployment(), written.job())
+    place = replace(PLACE, marks=replace(OWNER, team="other"))
+    two = written.assembled([written.deployment(), written.job()], place)
+    assert two.digest == one.digest
+    for before, after in zip(one.members, two.members, strict=True):
+        assert after.applied_hash == before.applied_hash
+        assert after.object["metadata"]["labels"]["catalyst.dev/team"] == "other"
+        assert after.object["spec"] == before.object["spec"]
+
+
+@pytest.mark.scenario("E68")
+def test_all_offenders_are_named_at_once() -> None:
+    """A project that brings three kinds it may not bring hears of all three."""
+    rbac = "rbac.authorization.k8s.io/v1"
+    refusal = _refused(
+        written.deployment(),
+        written.of(rbac, "ClusterRoleBinding", "admin"),
+        written.of("v1", "Namespace", "other"),
+        written.of("apiextensions.k8s.io/v1", "CustomResourceDefinition", "things.example.org"),
+    )
+    assert refusal.reason == "KindNotAllowed"
+    for name in (
+        "ClusterRoleBinding/admin",
+        "Namespace/other",
+        "CustomResourceDefinition/things.example.org",
+    ):
+        assert f"{written.FILE}, {name}" in str(refusal)
+    assert "Deployment" not in str(refusal)
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind"),
+    [
+        ("rbac.authorization.k8s.io/v1", "Role"),
+        ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+        ("v1", "ResourceQuota"),
+        ("v1", "LimitRange"),
+        ("v1", "Endpoints"),
+        ("discovery.k8s.io/v1", "EndpointSlice"),
+        ("v1", "PersistentVolume"),
+        ("apps/v1", "ReplicaSet"),
+        ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"),
+        ("networking.k8s.io/v1", "IngressClass"),
+    ],
+)
+def test_what_is_not_named_is_refused(api_version: str, kind: str) -> None:
+    """And told what to do."""
+    refusal = _refused(written.of(api_version, kind, "x"))
+    assert refusal.reason == "KindNotAllowed"
+    assert f"kind {kind} (" in str(refusal)
+    assert "is not allowed; remove it" in str(refusal)
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "Anything"])
+def test_a_kind_of_somebody_else_is_unknown(kind: str) -> None:
+    """A kind counts with its group: a namesake in another group is somebody else's."""
+    refusal = _refused(written.of("example.org/v1", kind, "x"))
+    assert refusal.reason == "KindUnknown"
+    assert f"kind {kind} of example.org is unknown" in str(refusal)
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "now"),
+    [
+        ("extensions/v1beta1", "Deployment", "apps/v1"),
+        ("extensions/v1beta1", "DaemonSet", "apps/v1"),
+        ("apps/v1beta2", "StatefulSet", "apps/v1"),
+        ("batch/v1beta1", "CronJob", "batch/v1"),
+        ("policy/v1beta1", "PodDisruptionBudget", "policy/v1"),
+        ("autoscaling/v2beta2", "HorizontalPodAutoscaler", "autoscaling/v2"),
+        ("autoscaling/v1", "HorizontalPodAutoscaler", "autoscaling/v2"),
+        ("v1", "Deployment", "apps/v1"),
+        ("/v1", "ConfigMap", "v1"),
+    ],
+)
+def test_an_older_group_or_version_names_its_successor(
+    api_version: str, kind: str, now: str
+) -> None:
+    """It has other fields, so nobody rewrites the object but its author."""
+    refusal = _refused(written.of(api_version, kind, "x"))
+    assert refusal.reason == "ApiVersionNotSupported"
+    assert f"apiVersion {api_version} is not supported; rewrite the object for {now}" in str(
+        refusal
+    )
+
+
+def test_a_container_names_its_image() -> None:
+    """Also one that runs first."""
+    bare: Object = {"name": "a"}
+    pod = written.pod_spec(containers=[bare], initContainers=[bare])
+    refusal = _refused(written.cron_job("x", pod))
+    assert refusal.reason == "ImageMissing"
+    for group in ("containers", "initContainers"):
+        path = f"CronJob/x spec.jobTemplate.spec.template.spec.{group}[0].image"
+        assert f"{path}: image is required" in str(refusal)
+
+
+@pytest.mark.parametrize("part", ["limits", "requests"])
+def test_a_container_stays_below_the_maximum(part: str) -> None:
+    """Of the LimitRange, which the API server would say of its pods only."""
+    place = replace(PLACE, max_limits={"memory": "1Gi"})
+    for amount, is_fine in (("1Gi", True), (1 << 30, True), ("1025Mi", False)):
+        resources: Object = {part: {"memory": amount, "example.org/gpu": "9000"}}
+        obj = written.deployment("web", written.container(resources=resources))
+        if is_fine:
+            assert written.assembled([obj], place).members
+            continue
+        with pytest.raises(BundleRefused) as caught:
+            written.assembled([obj], place)
+        assert caught.value.reason == "LimitAboveMaximum"
+        assert f"containers[0].resources.{part}.memory: exceeds the maximum of 1Gi" in str(
+            caught.value
+        )
+
+
+def test_pods_of_a_replication_controller_follow_its_template() -> None:
+    """It never replaces pods itself, so another template is another object."""
+    spec: Object = {"template": {"metadata": {}, "spec": written.pod_spec()}}
+    first = _assembled(written.of("v1", "ReplicationController", "x", spec=spec)).members[0]
+    scaled = _assembled(
+        written.of("v1", "ReplicationController", "x", spec={**spec, "replicas": 3})
+    ).members[0]
+    other: Object = {"template": {"spec": written.container(image="example.org/app:2")}}
+    changed = _assembled(written.of("v1", "ReplicationController", "x", spec=other)).members[0]
+    assert first.stage == Stage.WORKLOADS
+    assert not bundles.replaces_pods(scaled.object, first.object)
+    assert bundles.replaces_pods(changed.object, first.object)
+    web = _assembled(written.deployment()).members[0].object
+    assert not bundles.replaces_pods(web, {**web, "spec": {}})
+
+
+def test_many_offenders_are_counted() -> None:
+    """The message stays readable; the offences are all there."""
+    refusal = _refused(*(written.of("v1", "Namespace", f"n{number}") for number in range(30)))
+    assert len(refusal.offences) == 30
+    assert str(refusal).endswith("; and 20 more")
+
+
+def test_offences_of_several_kinds_are_told_together() -> None:
+    """The gravest gives the reason."""
+    refusal = _refused(
+        written.of("v1", "Namespace", "n"),
+        written.service("s", type="ExternalName"),
+        written.of("v1", "ConfigMap", "c", data=5),
+        written.of("v1", "ConfigMap", "windlass-inventory"),
+    )
+    assert refusal.reason == "KindNotAllowed"
+    assert {one.reason for one in refusal.offences} == {
+        "KindNotAllowed",
+        "FieldNotAllowed",
+        "ConfigInvalid",
+        "NameReserved",
+    }
+
+
+@pytest.mark.scenario("E69")
+def test_a_foreign_namespace_is_overwritten_and_noted() -> None:
+    """Charts often carry one; everything goes into ours."""
+    obj = written.of("v1", "ConfigMap", "c")
+    obj["metadata"]["namespace"] = "production"
+    found = _assembled(obj)
+    assert found.members[0].object["metadata"]["namespace"] == PLACE.namespace
+    [note] = found.notes
+    assert "ConfigMap/c" in note
+    assert "production" in note
+
+
+@pytest.mark.scenario("E69")
+def test_an_object_of_the_operator_is_refused() -> None:
+    """By its kind and its name, also where the kind alone would be refused."""
+    assert _refused(written.of("v1", "ResourceQuota", "default-quota")).reason == "NameReserved"
+    assert _refused(written.of("v1", "ServiceAccount", "default")).reason == "NameReserved"
+    assert _refused(written.of("v1", "Secret", "windlass-release-3")).reason == "NameReserved"
+    assert _assembled(written.of("v1", "ConfigMap", "default-quota")).members
+
+
+def test_everything_the_operator_keeps_is_reserved() -> None:
+    """Of the kinds that are not dropped anyway."""
+    place = PLACE.namespace
+    kept = (
+        owned_objects.manager_binding(place, OWNER, "r", owned_objects.OperatorAccount("windlass")),
+        owned_objects.applier_binding(place, OWNER, "r"),
+        owned_objects.default_service_account(place, OWNER),
+        owned_objects.limit_range(place, OWNER, {}),
+        owned_objects.resource_quota(place, OWNER, {}),
+        owned_objects.config_map(place, OWNER, "windlass-inventory", {}),
+        written.of("v1", "ServiceAccount", owned_objects.APPLIER_NAME),
+    )
+    for obj in kept:
+        assert kinds.is_reserved(obj["kind"], obj["metadata"]["name"])
+
+
+def test_what_charts_bring_as_a_matter_of_course_is_dropped_and_listed() -> None:
+    """The operator makes doors and fences itself."""
+    found = _assembled(
+        written.of("networking.k8s.io/v1", "NetworkPolicy", "open", spec={"podSelector": {}}),
+        written.of("networking.k8s.io/v1", "Ingress", "web"),
+        written.of("gateway.networking.k8s.io/v1", "HTTPRoute", "web", metadata=[]),
+        written.service(),
+    )
+    assert [str(member) for member in found.members] == ["Service/web"]
+    assert found.dropped == ("HTTPRoute/(unnamed)", "Ingress/web", "NetworkPolicy/open")
+    assert found.routes == ("HTTPRoute/(unnamed)", "Ingress/web")
+
+
+def test_an_object_that_stands_there_twice_is_refused() -> None:
+    """One would overwrite the other; also if they named different namespaces."""
+    other = written.of("v1", "ConfigMap", "c", data={"a": "b"})
+    other["metadata"]["namespace"] = "elsewhere"
+    refusal = _refused(written.of("v1", "ConfigMap", "c"), other)
+    assert refusal.reason == "ConfigInvalid"
+    assert "ConfigMap/c: duplicate object" in str(refusal)
+
+
+def test_objects_are_applied_in_stages() -> None:
+    """What others need comes first."""
+    target = {"scaleTargetRef": {"kind": "Deployment", "name": "web"}}
+    found = _assembled(
+        written.of("autoscaling/v2", "HorizontalPodAutoscaler", "web", spec=target),
+        written.deployment(),
+        written.service(),
+        written.of("v1", "PersistentVolumeClaim", "data"),
+        written.of("v1", "Secret", "s"),
+        written.of("v1", "ConfigMap", "c"),
+        written.of("v1", "ServiceAccount", "a"),
+    )
+    assert [member.stage for member in found.members] == [
+        Stage.ACCOUNTS,
+        Stage.CONFIGURATION,
+        Stage.CONFIGURATION,
+        Stage.VOLUMES,
+        Stage.SERVICES,
+        Stage.WORKLOADS,
+        Stage.SCALING,
+    ]
+
+
+def test_a_secret_is_encoded_as_the_server_stores_it() -> None:
+    """Plain text wins over encoded text of the same name, as it does on the server."""
+    secret = written.of(
+        "v1", "Secret", "s", data={"a": "YQ==", "b": "Yg=="}, stringData={"b": "ä", "c": ""}
+    )
+    obj = _assembled(secret).members[0].object
+    assert "stringData" not in obj
+    assert obj["data"] == {"a": "YQ==", "b": base64.b64encode("ä".encode()).decode(), "c": ""}
+    assert "stringData" in secret
+
+
+def test_the_hash_follows_the_object() -> None:
+    """The same object has the same hash; what is marked otherwise has another."""
+    first, again = _assembled(written.deployment()), _assembled(written.deployment())
+    other = _assembled(written.deployment(replicas=2))
+    assert first.members[0].applied_hash == again.members[0].applied_hash
+    assert first.members[0].applied_hash != other.members[0].applied_hash
+    assert (first.digest == again.digest, first.digest == other.digest) == (True, False)
+    moved = written.assembled([written.deployment()], replace(PLACE, namespace="env-x"))
+    assert moved.digest != first.digest
+
+
+def test_a_hash_that_a_project_brings_is_not_believed() -> None:
+    """Ours is computed after theirs is gone."""
+    obj = written.deployment()
+    obj["metadata"]["annotations"] = {APPLIED_HASH: "0" * 16}
+    assert _assembled(obj).members[0].object == _assembled(written.deployment()).members[0].object
+
+
+def test_what_the_server_says_is_not_applied() -> None:
+    """An object out of `kubectl get -o yaml` is taken for what its author wrote."""
+    obj = {**written.deployment(), "status": {"replicas": 3}}
+    obj["metadata"] |= {
+        "uid": "u",
+        "resourceVersion": "5",
+        "generation": 7,
+        "creationTimestamp": None,
+        "deletionTimestamp": "2026-01-01T00:00:00Z",
+        "ownerReferences": [{"kind": "Deployment"}],
+        "finalizers": ["example.org/never"],
+        "managedFields": [],
+    }
+    assert _assembled(obj).members[0].object == _assembled(written.deployment()).members[0].object
+
+
+def test_inputs_stay_as_they_are() -> None:
+    """The objects given are never changed."""
+    obj = written.stateful_set(volumeClaimTemplates=[{"metadata": {"name": "d", "uid": "x"}}])
+    before = repr(obj)
+    _assembled(obj)
+    assert repr(obj) == before
+
+
+def test_an_account_of_the_bundle_may_be_used() -> None:
+    """And no other: only what comes along is known to have no rights."""
+    pod = written.pod_spec(serviceAccountName="worker")
+    assert _refused(written.deployment("web", pod)).reason == "FieldNotAllowed"
+    assert _assembled(written.deployment("web", pod), written.of("v1", "ServiceAccount", "worker"))
+    foreign = written.of("example.org/v1", "ServiceAccount", "worker")
+    assert "is not a ServiceAccount" in str(_refused(written.deployment("web", pod), foreign))

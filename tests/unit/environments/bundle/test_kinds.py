@@ -1,0 +1,62 @@
+"""Which kinds a project may bring, and when each is applied."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support import manifests as written
+from windlass.environments.bundle import kinds
+from windlass.objects.names import Object
+
+
+@pytest.mark.parametrize(
+    ("obj", "path", "templates"),
+    [
+        (written.of("v1", "Pod", "x", spec=written.pod_spec()), "spec", ()),
+        (written.deployment(), "spec.template.spec", (("spec", "template"),)),
+        (
+            written.cron_job(),
+            "spec.jobTemplate.spec.template.spec",
+            (("spec", "jobTemplate"), ("spec", "jobTemplate", "spec", "template")),
+        ),
+    ],
+)
+def test_where_pods_are_described(
+    obj: Object, path: str, templates: tuple[tuple[str, ...], ...]
+) -> None:
+    """In the object itself, in its template, or in the template of its template."""
+    assert kinds.pod_spec_path(obj) == path
+    found = kinds.pod_spec(obj)
+    assert found is not None
+    assert found["containers"]
+    assert kinds.ALLOWED_KINDS[kinds.group_kind(obj)].templates == templates
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [
+        {},
+        {"kind": "Pod"},
+        {"apiVersion": 5, "kind": ["Pod"]},
+        {"apiVersion": "v1", "kind": "Pod", "spec": 5},
+        {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"template": []}},
+        {"apiVersion": "v1", "kind": "ConfigMap", "spec": {}},
+    ],
+)
+def test_where_there_is_no_pod_none_is_found(obj: Object) -> None:
+    """Whatever stands there instead."""
+    assert kinds.pod_spec(obj) is None
+
+
+def test_nothing_is_both_dropped_and_allowed() -> None:
+    """And every kind is applied under the group it is listed by."""
+    assert not kinds.DROPPED_KINDS & kinds.ALLOWED_KINDS.keys()
+    for (group, _), allowed in kinds.ALLOWED_KINDS.items():
+        assert allowed.gvr.group == group
+
+
+def test_what_others_need_comes_first() -> None:
+    """Accounts, then configuration, volumes, services, what runs, and what scales it."""
+    stages = [kinds.ALLOWED_KINDS[kind].stage for kind in (("", "Secret"), ("apps", "Deployment"))]
+    assert stages == sorted(stages)
+    assert kinds.ALLOWED_KINDS["policy", "PodDisruptionBudget"].stage is kinds.Stage.SCALING

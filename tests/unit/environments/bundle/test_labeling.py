@@ -1,0 +1,128 @@
+"""Labels and annotations of everything that is applied."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.support import manifests as written
+from tests.support.manifests import OWNER, PLACE, pod_spec
+from windlass.environments import ownership
+from windlass.environments.bundle import labeling
+from windlass.objects.names import Object
+
+THEIRS = {
+    "app": "web",
+    "app.kubernetes.io/managed-by": "Helm",
+    "catalyst.dev/environment-uid": "somebody-else",
+    "catalyst.dev/team": "admins",
+    "catalyst.dev/anything": "x",
+    "windlass.dev/retryAt": "now",
+    "pod-security.kubernetes.io/enforce": "privileged",
+}
+SERVERS = {"finalizers": ["x/y"], "ownerReferences": [{"uid": "u"}], "uid": "u"}
+
+
+def _marked(obj: Object) -> Any:
+    return labeling.label_object(obj, OWNER, PLACE.namespace)
+
+
+def _dirty(**more: object) -> Object:
+    return {"labels": dict(THEIRS), "annotations": dict(THEIRS), **SERVERS, **more}
+
+
+@pytest.mark.scenario("E69")
+def test_the_operators_marks_win() -> None:
+    """Theirs are kept unless they begin like ours; ours are complete."""
+    metadata = _marked({**written.deployment(), "metadata": _dirty(name="web")})["metadata"]
+    assert metadata == {
+        "name": "web",
+        "namespace": PLACE.namespace,
+        "labels": {"app": "web", **OWNER.labels},
+        "annotations": {
+            "app": "web",
+            "app.kubernetes.io/managed-by": "Helm",
+            **OWNER.annotations,
+        },
+    }
+    assert ownership.owner_uid({"metadata": metadata}) == OWNER.uid
+
+
+def test_what_a_project_may_say_is_kept() -> None:
+    """Whether it may be pruned, whether it may be made anew."""
+    said = {labeling.PRUNE: "true", labeling.RECREATE: "true"}
+    obj = written.of("v1", "PersistentVolumeClaim", "data")
+    obj["metadata"]["annotations"] = said
+    assert said.items() <= _marked(obj)["metadata"]["annotations"].items()
+
+
+def test_templates_of_pods_are_marked_for_selecting() -> None:
+    """Without the branch, which would start every pod anew, and without foreign marks."""
+    obj = written.deployment()
+    obj["spec"]["template"]["metadata"] = _dirty(namespace="other")
+    metadata = _marked(obj)["spec"]["template"]["metadata"]
+    assert metadata["labels"] == {"app": "web", **OWNER.selecting}
+    assert metadata["annotations"] == {"app": "web", "app.kubernetes.io/managed-by": "Helm"}
+    assert metadata.keys() == {"labels", "annotations"}
+    moved = labeling.label_object(obj, replace(OWNER, branch="other"), PLACE.namespace)
+    assert moved["spec"] == _marked(obj)["spec"]
+
+
+def test_both_templates_of_a_cron_job_are_marked() -> None:
+    """The Jobs it makes are found by label, and so are their pods."""
+    obj = written.cron_job()
+    obj["spec"]["jobTemplate"]["metadata"] = _dirty()
+    outer = _marked(obj)["spec"]["jobTemplate"]
+    assert outer["metadata"]["labels"] == {"app": "web", **OWNER.selecting}
+    assert outer["metadata"].keys() == {"labels", "annotations"}
+    assert outer["spec"]["template"]["metadata"]["labels"] == OWNER.selecting
+
+
+def test_templates_of_claims_carry_nothing_of_ours_and_no_mark_of_theirs() -> None:
+    """Neither those of a StatefulSet nor those of ephemeral volumes."""
+    claim = {"metadata": _dirty(name="data", namespace="other"), "spec": {"x": 1}}
+    pod = pod_spec(volumes=[{"name": "tmp", "ephemeral": {"volumeClaimTemplate": claim}}])
+    spec = _marked(written.stateful_set("db", pod, volumeClaimTemplates=[claim]))["spec"]
+    [volume] = spec["template"]["spec"]["volumes"]
+    for found in (spec["volumeClaimTemplates"][0], volume["ephemeral"]["volumeClaimTemplate"]):
+        assert found["spec"] == {"x": 1}
+        assert found["metadata"] == {
+            "name": "data",
+            "labels": {"app": "web", "app.kubernetes.io/managed-by": "Helm"},
+            "annotations": {"app": "web", "app.kubernetes.io/managed-by": "Helm"},
+        }
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [
+        written.deployment(selector={"matchLabels": {"app": "x", ownership.MANAGED_BY: "Helm"}}),
+        written.service(selector={"app": "x", ownership.MANAGED_BY: "Helm"}),
+        written.of(
+            "policy/v1",
+            "PodDisruptionBudget",
+            "x",
+            spec={"selector": {"matchLabels": {"app": "x", ownership.MANAGED_BY: "Helm"}}},
+        ),
+    ],
+)
+def test_selectors_meet_the_labels_that_pods_have(obj: Object) -> None:
+    """A selector by a label that we set would else select nothing."""
+    selector = _marked(obj)["spec"]["selector"]
+    assert selector.get("matchLabels", selector) == {"app": "x", ownership.MANAGED_BY: "windlass"}
+
+
+def test_a_selector_of_volumes_is_not_about_pods() -> None:
+    """Nobody marks volumes."""
+    selector = {"matchLabels": {ownership.MANAGED_BY: "Helm"}}
+    obj = written.of("v1", "PersistentVolumeClaim", "data", spec={"selector": selector})
+    assert _marked(obj)["spec"]["selector"] == selector
+
+
+def test_an_object_without_labels_gets_ours() -> None:
+    """Also where null stands in their place."""
+    obj = written.of("v1", "ConfigMap", "c")
+    obj["metadata"] |= {"labels": None, "annotations": None}
+    assert _marked(obj)["metadata"]["labels"] == OWNER.labels

@@ -1,0 +1,97 @@
+"""What every pod of a preview gets where its manifest says nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.manifests import PLACE, container, pod_spec
+from windlass.environments.bundle import pod_defaults
+from windlass.objects.names import JSON, Object
+
+LIMITS = PLACE.default_limits
+
+
+def _secured(spec: Object, *, restricted: bool = True) -> Object:
+    return pod_defaults.apply_pod_defaults(spec, LIMITS, restricted=restricted)
+
+
+def _resources(**resources: JSON) -> JSON:
+    return _secured(container(resources=resources))["containers"][0]["resources"]
+
+
+def test_a_silent_pod_meets_the_restricted_level() -> None:
+    """Everything that level demands is filled in, in every container."""
+    spec = _secured(pod_spec(initContainers=[{"name": "i"}]))
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["enableServiceLinks"] is False
+    assert spec["securityContext"] == {
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    for one in (*spec["initContainers"], *spec["containers"]):
+        assert one["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        }
+
+
+def test_what_is_said_stays() -> None:
+    """Only absent fields are filled; whether they may be so, the level decides."""
+    pod = {"runAsNonRoot": False, "fsGroup": 5}
+    inner = {"allowPrivilegeEscalation": True, "capabilities": {"drop": ["NET_RAW"]}}
+    spec = _secured({**container(securityContext=inner), "securityContext": pod})
+    assert spec["securityContext"]["runAsNonRoot"] is False
+    assert spec["securityContext"]["fsGroup"] == 5
+    assert spec["containers"][0]["securityContext"] == inner
+
+
+def test_a_capability_that_is_added_does_not_keep_the_others() -> None:
+    """Dropping is a field of its own, and it is absent."""
+    spec = _secured(container(securityContext={"capabilities": {"add": ["NET_BIND_SERVICE"]}}))
+    assert spec["containers"][0]["securityContext"]["capabilities"] == {
+        "add": ["NET_BIND_SERVICE"],
+        "drop": ["ALL"],
+    }
+
+
+def test_null_is_absent() -> None:
+    """Else a null would open what the default closes."""
+    silent = {
+        **container(securityContext={"allowPrivilegeEscalation": None, "capabilities": None}),
+        "automountServiceAccountToken": None,
+        "enableServiceLinks": None,
+        "securityContext": None,
+        "initContainers": None,
+    }
+    assert _secured(silent) == _secured(pod_spec())
+
+
+def test_another_level_gets_no_security_context() -> None:
+    """What it allows may be used; a token and links are still not given."""
+    spec = _secured(pod_spec(), restricted=False)
+    assert spec == {
+        **pod_spec(),
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("asked", "limit"),
+    [("100m", "500m"), ("500m", "500m"), ("2", "2"), (3, "3"), ("0.5", "0.5"), ("501m", "501m")],
+)
+def test_a_missing_limit_is_the_larger_of_request_and_default(asked: JSON, limit: str) -> None:
+    """A default below the request would make the API server refuse the pod."""
+    assert _resources(requests={"cpu": asked})["limits"] == {"cpu": limit}
+
+
+def test_limits_that_are_said_stay() -> None:
+    """Those beside them are filled; what nobody asks for is left to the LimitRange."""
+    found = _resources(
+        requests={"cpu": "1", "memory": "1Gi", "example.org/gpu": 1}, limits={"cpu": "4"}
+    )
+    assert found["limits"] == {"cpu": "4", "memory": "1Gi"}
+    assert found["requests"] == {"cpu": "1", "memory": "1Gi", "example.org/gpu": 1}
+    assert "resources" not in _secured(pod_spec())["containers"][0]
+    assert _resources(limits={"cpu": "4"}) == {"limits": {"cpu": "4"}}
+    assert _resources(requests={"cpu": None})["requests"] == {"cpu": None}

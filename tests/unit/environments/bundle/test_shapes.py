@@ -1,0 +1,143 @@
+"""The shape that an object must have before anything else is asked about it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support import manifests as written
+from tests.support.manifests import container, pod_spec
+from windlass.environments.bundle import kinds, shapes
+from windlass.objects.names import JSON, Object
+
+WRONG: list[tuple[str, Object]] = [
+    ("metadata", {"apiVersion": "v1", "kind": "ConfigMap"}),
+    ("metadata", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": ["a"]}),
+    ("metadata", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": 5}),
+    ("metadata.name", written.of("v1", "ConfigMap", "")),
+    ("metadata.name", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": 5}}),
+    ("metadata.name", written.of("v1", "ConfigMap", "a/../../secrets/b")),
+    ("metadata.name", written.of("v1", "ConfigMap", "..")),
+    ("metadata.name", written.of("v1", "ConfigMap", "Upper")),
+    ("metadata.name", written.of("v1", "ConfigMap", "x" * 254)),
+    ("data", written.of("v1", "ConfigMap", "a", data=["x"])),
+    ("data.PORT", written.of("v1", "ConfigMap", "a", data={"PORT": 8080})),
+    ("binaryData.b", written.of("v1", "ConfigMap", "a", binaryData={"b": "not base64!"})),
+    ("data.token", written.of("v1", "Secret", "a", data={"token": "hunter2"})),
+    ("stringData.on", written.of("v1", "Secret", "a", stringData={"on": True})),
+    ("type", written.of("v1", "Secret", "a", type={})),
+    ("spec", written.of("v1", "Service", "a", spec="x")),
+    ("spec.ports[0]", written.of("v1", "Service", "a", spec={"ports": [80]})),
+    ("spec.selector", written.of("v1", "Service", "a", spec={"selector": "app"})),
+    ("spec", written.of("apps/v1", "Deployment", "a")),
+    ("spec", written.of("apps/v1", "Deployment", "a", spec=None)),
+    ("spec", written.of("apps/v1", "Deployment", "a", spec=5)),
+    ("spec.template", written.of("apps/v1", "Deployment", "a", spec={"replicas": 1})),
+    ("spec.template.spec", written.of("batch/v1", "Job", "a", spec={"template": {"spec": {}}})),
+    ("spec.template.spec.containers", written.deployment("a", {"containers": [], "volumes": []})),
+    ("spec.template.spec.containers[0]", written.deployment("a", {"containers": ["x"]})),
+    (
+        "spec.template.spec.containers[0].name",
+        written.deployment("a", {"containers": [{"image": "x"}]}),
+    ),
+    ("spec.template.spec.volumes", written.deployment("a", pod_spec(volumes={"a": {}}))),
+    ("spec.template.spec.volumes[0]", written.deployment("a", pod_spec(volumes=[None]))),
+    ("spec.template.spec.securityContext", written.deployment("a", pod_spec(securityContext=5))),
+    (
+        "spec.template.spec.serviceAccountName",
+        written.deployment("a", pod_spec(serviceAccountName=5)),
+    ),
+    ("spec.template.spec.containers[0].ports", written.deployment("a", container(ports=80))),
+    (
+        "spec.template.spec.containers[0].resources",
+        written.deployment("a", container(resources=[1])),
+    ),
+    (
+        "spec.template.spec.containers[0].resources.requests.cpu",
+        written.deployment("a", container(resources={"requests": {"cpu": "lots"}})),
+    ),
+    (
+        "spec.template.spec.containers[0].resources.limits.cpu",
+        written.deployment("a", container(resources={"limits": {"cpu": {"x": 1}}})),
+    ),
+    (
+        "spec.jobTemplate",
+        written.of("batch/v1", "CronJob", "a", spec={"schedule": "* * * * *"}),
+    ),
+    (
+        "spec.volumeClaimTemplates[0]",
+        written.stateful_set("a", volumeClaimTemplates=["x"]),
+    ),
+    (
+        "spec.scaleTargetRef",
+        written.of("autoscaling/v2", "HorizontalPodAutoscaler", "a", spec={"maxReplicas": 3}),
+    ),
+    ("data.x", written.of("v1", "ConfigMap", "a", data={"x": "\ud800"})),
+    ("spec.replicas", written.deployment("a", replicas=2**63)),
+    ("spec.replicas", written.deployment("a", replicas=float("nan"))),
+]
+
+
+def _marked(**metadata: JSON) -> Object:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", **metadata}}
+
+
+@pytest.mark.parametrize(
+    ("path", "obj"),
+    [
+        *WRONG,
+        ("metadata.labels", _marked(labels=5)),
+        ("metadata.labels.a", _marked(labels={"a": 5})),
+        ("metadata.labels.a", _marked(labels={"a": True})),
+        ("metadata.annotations", _marked(annotations=["a"])),
+        ("metadata.annotations.a", _marked(annotations={"a": {}})),
+        ("metadata.namespace", _marked(namespace=5)),
+    ],
+)
+def test_what_is_wrong_is_named_by_its_path(path: str, obj: Object) -> None:
+    """Values of the wrong type never reach the rules, the defaults or the API server."""
+    [(where, why)] = shapes.shape_faults(obj)
+    assert where == path
+    assert why
+
+
+def test_no_value_is_repeated() -> None:
+    """What stands in the wrong place may be a credential."""
+    secret = written.of(
+        "v1", "Secret", "a", data={"token": "hunter2"}, stringData={"b": ["hunter2"]}
+    )
+    assert "hunter2" not in str(list(shapes.shape_faults(secret)))
+
+
+def test_null_counts_as_absent() -> None:
+    """As it does for the API server."""
+    obj = written.deployment("a", {**container(ports=None, resources=None), "volumes": None})
+    obj["metadata"] |= {"labels": None, "annotations": None, "namespace": None}
+    assert list(shapes.shape_faults(obj)) == []
+
+
+def test_a_long_key_is_cut_in_its_path() -> None:
+    """A path fits into a message."""
+    [(where, _)] = shapes.shape_faults(_marked(labels={"k" * 5000: 1}))
+    assert len(where) < 100
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [
+        written.deployment(),
+        written.stateful_set(volumeClaimTemplates=[{"metadata": {"name": "data"}, "spec": {}}]),
+        written.job(),
+        written.cron_job(),
+        written.service(ports=[{"port": 80}]),
+        written.of("v1", "Pod", "a", spec=pod_spec()),
+        written.of("v1", "PersistentVolumeClaim", "a", spec={"resources": {}}),
+        written.of("v1", "ServiceAccount", "a"),
+        written.of("v1", "Secret", "a", data={"a": "aGk=\n"}, stringData={"b": ""}),
+        written.of("v1", "ConfigMap", "kube.config.v1", data={"a": ""}),
+        written.deployment("a", container(resources={"limits": {"cpu": 1, "memory": 0.5}})),
+    ],
+)
+def test_what_people_write_passes(obj: Object) -> None:
+    """Whole numbers are quantities, folded base64 is base64."""
+    assert kinds.allowed_kind(obj) is not None
+    assert list(shapes.shape_faults(obj)) == []

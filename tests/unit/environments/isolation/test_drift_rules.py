@@ -1,0 +1,151 @@
+"""Drift of what isolates an Environment: what counts as a difference, and who keeps on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.environments.isolation import drift_rules
+from windlass.environments.isolation.drift_rules import CONTESTED_AFTER, QUIET_SECONDS, Contest
+
+_US = "windlass-environments"
+
+
+def _policy(**spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": "default-policy"},
+        "spec": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"], **spec},
+    }
+
+
+def _quota(**hard: str) -> dict[str, Any]:
+    return {"kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard}}
+
+
+def _row(manager: str, time: str, fields: dict[str, Any], **more: str) -> dict[str, Any]:
+    return {"manager": manager, "time": time, "fieldsV1": fields, **more}
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"ingress": [{}]},
+        {"egress": [{}]},
+        {"podSelector": {"matchLabels": {"a": "b"}}},
+        {"policyTypes": ["Ingress"]},
+    ],
+)
+def test_any_difference_is_drift(rules: dict[str, Any]) -> None:
+    """One field more, one less, or another value."""
+    assert not drift_rules.has_exact_content(_policy(), _policy(**rules))
+    assert not drift_rules.has_exact_content(_policy(**rules), _policy())
+
+
+def test_an_empty_selector_is_a_difference() -> None:
+    """Without terms it selects every namespace; without it, the own one."""
+    ours = _policy(ingress=[{"from": [{"podSelector": {}}]}])
+    theirs = _policy(ingress=[{"from": [{"podSelector": {}, "namespaceSelector": {}}]}])
+    assert not drift_rules.has_exact_content(ours, theirs)
+
+
+def test_what_the_server_leaves_out_is_none() -> None:
+    """Nulls, empty lists, empty labels, metadata and status."""
+    live = {**_policy(), "metadata": {"labels": {"a": "b"}}, "status": {"x": 1}}
+    ours = _policy(ingress=[], egress=None, podSelector={"matchLabels": {}})
+    assert drift_rules.has_exact_content(ours, live)
+
+
+def test_amounts_are_compared_by_value_and_labels_by_text() -> None:
+    """1 and 1000m are one amount, and two labels."""
+    assert drift_rules.has_exact_content(_quota(cpu="1"), _quota(cpu="1000m"))
+    assert not drift_rules.has_exact_content(_quota(cpu="1"), _quota(cpu="2"))
+    assert not drift_rules.has_exact_content(_quota(cpu="1"), _quota(cpu="1", pods="1"))
+    one, other = ({"matchLabels": {"v": text}} for text in ("1", "1.0"))
+    assert not drift_rules.has_exact_content(_policy(podSelector=one), _policy(podSelector=other))
+
+
+def test_only_what_cannot_be_updated_is_made_anew() -> None:
+    """The role of a binding and the scopes of a quota."""
+    binding = {"kind": "RoleBinding", "roleRef": {"name": "a"}}
+    assert drift_rules.needs_replacement(binding, {"roleRef": {"name": "b"}})
+    assert not drift_rules.needs_replacement(binding, {**binding, "subjects": [{}]})
+    scoped = {"spec": {"hard": {}, "scopes": ["BestEffort"]}}
+    assert drift_rules.needs_replacement(_quota(), scoped)
+    assert not drift_rules.needs_replacement(_quota(cpu="1"), _quota(cpu="2"))
+    assert not drift_rules.needs_replacement(_policy(), _policy(ingress=[{}]))
+
+
+def test_writers_are_those_who_own_content() -> None:
+    """Not we, nobody who only labels it, no status; the latest first."""
+    spec = {"f:spec": {"f:ingress": {}}}
+    rows = [
+        _row("early", "2026-01-01T00:00:00Z", spec),
+        _row(_US, "2026-01-03T00:00:00Z", spec),
+        _row("late", "2026-01-02T00:00:00Z", {"f:metadata": {}, **spec}),
+        _row("labels", "2026-01-04T00:00:00Z", {"f:metadata": {"f:labels": {}}}),
+        _row("counts", "2026-01-05T00:00:00Z", {"f:status": {}}, subresource="status"),
+    ]
+    assert drift_rules.other_writers({"metadata": {"managedFields": rows}}, _US) == (
+        "late",
+        "early",
+    )
+    assert drift_rules.other_writers(None, _US) == ()
+
+
+@pytest.mark.parametrize(
+    ("rules", "is_open"),
+    [({}, False), ({"ingress": []}, False), ({"ingress": [{}]}, True), ({"egress": [{}]}, True)],
+)
+def test_a_policy_without_rules_allows_nothing(rules: dict[str, Any], is_open: bool) -> None:
+    """Only rules open something."""
+    assert drift_rules.allows_traffic(_policy(**rules)) is is_open
+
+
+def test_five_restorations_in_a_row_are_a_contest() -> None:
+    """The first ones come at once; a minute of quiet ends it."""
+    contest, now = Contest(), 1000.0
+    for count in range(1, CONTESTED_AFTER + 1):
+        assert contest.wait(now) == 0
+        contest = contest.restored(now, "kubectl-patch")
+        assert contest.is_open(now) is (count >= CONTESTED_AFTER)
+        now += 1.0
+    assert not contest.is_open(now + QUIET_SECONDS)
+    assert contest.restored(now + QUIET_SECONDS, "x").count == 1
+
+
+@given(st.lists(st.floats(0, 59), max_size=40))
+def test_drift_lasts_no_longer_than_five_seconds(pauses: list[float]) -> None:
+    """However often somebody writes, the wait for the next restoration is bounded."""
+    contest, now = Contest(), 100.0
+    for pause in pauses:
+        contest = contest.restored(now, "x")
+        assert 0 <= contest.wait(now) <= drift_rules.SLOWEST_SECONDS
+        now += pause
+
+
+def test_a_contest_names_object_writer_and_remedy() -> None:
+    """Whoever reads the condition knows what to do."""
+    text = drift_rules.contest_message("NetworkPolicy", "default-policy", Contest(6, 0.0, "argocd"))
+    assert text == (
+        "NetworkPolicy default-policy was restored 6 times in a row, against field manager "
+        "argocd; stop that writer, or to allow traffic set spec.network of the Project"
+    )
+    assert "deletes it" in drift_rules.contest_message("RoleBinding", "x", Contest(5))
+
+
+def test_policies_of_others_are_named_with_their_writer() -> None:
+    """One or several; none is nothing."""
+    signed = {"name": "a", "managedFields": [_row("helm", "", {"f:spec": {}})]}
+    policies: list[Any] = [{"metadata": signed}, {"metadata": {"name": "b"}}]
+    assert drift_rules.unmanaged_policies_message([], _US) == ""
+    assert drift_rules.unmanaged_policies_message(policies[:1], _US) == (
+        "NetworkPolicy not managed by windlass: a (by helm)"
+    )
+    assert drift_rules.unmanaged_policies_message(policies, _US) == (
+        "NetworkPolicies not managed by windlass: a (by helm), b"
+    )

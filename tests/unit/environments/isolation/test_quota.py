@@ -1,0 +1,143 @@
+"""How much one Environment may use."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.api.kinds.project_limits import DefaultQuota
+from windlass.environments import spec
+from windlass.environments.isolation import quota
+from windlass.environments.isolation.quota import ContainerBounds, QuotaAboveMaximum
+from windlass.objects import quantity
+
+DEFAULT = quota.hard_limits(quota.trusted_amounts({}, {}, {}))
+RESOURCES = ("cpu", "memory", "ephemeral-storage")
+
+
+@pytest.mark.scenario("E33")
+def test_the_default_quota() -> None:
+    """What a Project without any word about it gets; the CPU has no limit of its own."""
+    assert DEFAULT == {
+        "requests.cpu": "2",
+        "requests.memory": "4Gi",
+        "limits.memory": "8Gi",
+        "requests.storage": "20Gi",
+        "requests.ephemeral-storage": "10Gi",
+        "limits.ephemeral-storage": "20Gi",
+        "pods": "20",
+        "persistentvolumeclaims": "10",
+        "services": "20",
+        "services.loadbalancers": "0",
+        "services.nodeports": "0",
+        "count/jobs.batch": "28",
+        "count/secrets": "66",
+        "count/configmaps": "64",
+    }
+
+
+def test_the_declared_defaults_are_these() -> None:
+    """The API declares the same numbers that are used."""
+    declared = quota.trusted_amounts(spec.named_amounts(DefaultQuota()), {}, {})
+    assert quota.hard_limits(declared) == DEFAULT
+
+
+def test_our_own_objects_come_on_top() -> None:
+    """A namespace that is full to the brim still takes the operator's objects."""
+    asked = {"secrets": "1", "configMaps": "1", "jobs": "1"}
+    hard = quota.hard_limits(quota.trusted_amounts(asked, {}, {}))
+    assert hard["count/secrets"] == str(1 + quota.OWN_SECRETS)
+    assert hard["count/configmaps"] == str(1 + quota.OWN_CONFIG_MAPS)
+    assert hard["count/jobs.batch"] == str(1 + quota.OWN_JOBS)
+
+
+@pytest.mark.parametrize(
+    ("memory", "limit"),
+    [("4Gi", "8Gi"), ("1.5Gi", "3221225472"), ("1e9", "2000000000"), ("100", "200"), ("1E", "2E")],
+)
+def test_the_memory_limit_is_twice_the_requests(memory: str, limit: str) -> None:
+    """However the amount is written, and the writing is kept where it can be."""
+    assert quota.trusted_amounts({"memory": memory}, {}, {})["limitsMemory"] == limit
+
+
+def test_who_names_limits_gets_them() -> None:
+    """Both limits can be said."""
+    hard = quota.hard_limits(
+        quota.trusted_amounts({"limitsCpu": "3", "limitsMemory": "5Gi"}, {}, {})
+    )
+    assert (hard["limits.cpu"], hard["limits.memory"]) == ("3", "5Gi")
+
+
+@pytest.mark.scenario("E39")
+@pytest.mark.parametrize(
+    ("project", "asked", "maximum"),
+    [
+        ({}, {"cpu": "3"}, {}),
+        ({}, {"cpu": "2001m"}, {}),
+        ({"cpu": "4"}, {"cpu": "9"}, {"cpu": "8"}),
+        ({}, {"pods": "21"}, {"cpu": "8"}),
+        ({}, {"limitsMemory": "9Gi"}, {}),
+        ({}, {"limitsMemory": "33Gi"}, {"memory": "16Gi"}),
+        ({"limitsCpu": "4"}, {"limitsCpu": "5"}, {}),
+    ],
+)
+def test_nobody_gets_more_than_the_project_allows(
+    project: dict[str, str], asked: dict[str, str], maximum: dict[str, str]
+) -> None:
+    """What the Project leaves out of its maximum cannot be raised above its default."""
+    [name] = asked
+    with pytest.raises(QuotaAboveMaximum, match=rf"spec.quota.{name} .*maxQuota.{name}"):
+        quota.trusted_amounts(project, asked, maximum)
+
+
+def test_up_to_the_maximum_an_environment_chooses() -> None:
+    """Less always, more up to the bound; the limit follows the requests."""
+    found = quota.trusted_amounts({}, {"cpu": "8", "memory": "1Gi", "pods": "5"}, {"cpu": "8"})
+    assert (found["cpu"], found["memory"], found["limitsMemory"], found["pods"]) == (
+        "8",
+        "1Gi",
+        "2Gi",
+        "5",
+    )
+
+
+@pytest.mark.scenario("E35")
+def test_the_limit_range_covers_what_the_quota_counts() -> None:
+    """Else the API server would refuse every pod that says nothing about it."""
+    row = quota.container_limit_range(ContainerBounds(), {**DEFAULT, "limits.cpu": "4"})
+    counted = {key.partition(".")[2] for key in DEFAULT if key.startswith(("requests.", "limits."))}
+    assert counted - {"storage"} <= row["default"].keys() == row["defaultRequest"].keys()
+    assert row["max"] == {"cpu": "4", "memory": "8Gi", "ephemeral-storage": "20Gi"}
+
+
+def test_the_default_row() -> None:
+    """What a container without resources gets."""
+    assert quota.container_limit_range(ContainerBounds(), DEFAULT) == {
+        "default": {"cpu": "500m", "memory": "400Mi", "ephemeral-storage": "1Gi"},
+        "defaultRequest": {"cpu": "50m", "memory": "64Mi", "ephemeral-storage": "256Mi"},
+        "max": {"memory": "8Gi", "ephemeral-storage": "20Gi"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("limits", "asked"),
+    [
+        (ContainerBounds(), {"cpu": "20m", "memory": "16Mi", "ephemeralStorage": "10Mi"}),
+        (ContainerBounds(default={"memory": "2Gi"}), {"memory": "100Mi"}),
+        (ContainerBounds(default_request={"memory": "500Mi"}), {"memory": "100Mi"}),
+        (ContainerBounds(default_request={"cpu": "400m"}, max={"cpu": "300m"}), {}),
+        (ContainerBounds(max={"cpu": "10m", "memory": "10Mi"}), {"limitsCpu": "1"}),
+    ],
+)
+def test_the_row_never_contradicts_itself_or_the_quota(
+    limits: ContainerBounds, asked: dict[str, str]
+) -> None:
+    """Request <= limit <= max, as the API server demands, and one pod fits the quota."""
+    hard = quota.hard_limits(quota.trusted_amounts({}, asked, {}))
+    row = quota.container_limit_range(limits, hard)
+    for name in RESOURCES:
+        request = quantity.parse(row["defaultRequest"][name])
+        limit = quantity.parse(row["default"][name])
+        assert request <= limit
+        assert limit <= quantity.parse(row["max"].get(name, "1E"))
+        assert request <= quantity.parse(hard[f"requests.{name}"])
+        assert limit <= quantity.parse(hard.get(f"limits.{name}", "1E"))

@@ -1,0 +1,83 @@
+"""Tests of the pods of a network probe, and of why one does not run."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from windlass.environments.probe import probe_objects
+from windlass.environments.probe.probe_objects import RunningPod
+
+
+def _with(**status: Any) -> dict[str, Any]:
+    pod = probe_objects.server_pod("place", "image", "word")
+    return {**pod, "spec": {**pod["spec"], "nodeName": "one"}, "status": status}
+
+
+def _container(**state: Any) -> dict[str, Any]:
+    return {"phase": "Pending", "containerStatuses": [{"name": "main", "state": state}]}
+
+
+def test_addresses_are_no_part_of_the_script() -> None:
+    """What the cluster says is handed over as a variable."""
+    pod = probe_objects.caller_pod("stranger", "place", "image", "word", "10.0.0.7")
+    container = pod["spec"]["containers"][0]
+    assert {"name": "ADDRESS", "value": "10.0.0.7"} in container["env"]
+    assert "10.0.0.7" not in container["command"][-1]
+    assert pod["spec"]["automountServiceAccountToken"] is False
+
+
+def test_a_pod_that_runs() -> None:
+    """It has an address and a node."""
+    assert probe_objects.running_pod(_with(phase="Running", podIP="10.0.0.7")) == RunningPod(
+        "10.0.0.7", "one"
+    )
+    assert probe_objects.running_pod(_with(phase="Running")) is None
+    assert probe_objects.running_pod(_with(phase="Pending", podIP="10.0.0.7")) is None
+
+
+def test_why_a_pod_does_not_run() -> None:
+    """In the words of the kubelet or the scheduler; only a node may still come."""
+    pull = {"reason": "ErrImagePull", "message": "no such image"}
+    found = probe_objects.pod_problem(_with(**_container(waiting=pull)))
+    assert found is not None
+    assert (found.reason, found.passes) == ("ImagePullFailed", False)
+    assert "no such image" in found.message
+    row = {"type": "PodScheduled", "reason": "Unschedulable", "message": "0/3 nodes"}
+    found = probe_objects.pod_problem(_with(phase="Pending", conditions=[row]))
+    assert found is not None
+    assert found.passes
+    ended = {"exitCode": 127, "message": "the image holds no nc\n"}
+    found = probe_objects.pod_problem(_with(**_container(terminated=ended)))
+    assert found is not None
+    assert found.message == "pod server ended with code 127: the image holds no nc"
+    found = probe_objects.pod_problem(_with(phase="Failed", reason="Evicted"))
+    assert found is not None
+    assert "Evicted" in found.message
+    assert probe_objects.pod_problem(_with(phase="Pending")) is None
+
+
+@pytest.mark.parametrize(("answer", "rest"), [("word", "0.3"), ("", "1")])
+def test_the_pace_of_a_caller(answer: str, rest: str, tmp_path: Path) -> None:
+    """A listener is away for a second at most: after a vain call nobody calls again sooner."""
+    for name, script in {
+        "timeout": 'shift; exec "$@"',
+        "nc": f"echo {answer}",
+        "sleep": f"echo $1 > {tmp_path}/rest; kill $PPID",
+    }.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o700)
+    pod = probe_objects.caller_pod("stranger", "place", "image", "word", "10.0.0.7")
+    (container,) = pod["spec"]["containers"]
+    variables = {row["name"]: row["value"] for row in container["env"]}
+    subprocess.run(
+        ["/bin/sh", *container["command"][1:]],
+        env={**variables, "PATH": str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+        timeout=30,
+        check=False,
+    )
+    assert (tmp_path / "rest").read_text().strip() == rest

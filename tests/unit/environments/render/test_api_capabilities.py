@@ -1,0 +1,71 @@
+"""What a chart may ask about the cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from windlass.base.errors import Retryable
+from windlass.environments.render.api_capabilities import (
+    CAPABILITIES_TTL_SECONDS,
+    CapabilitiesCache,
+)
+from windlass.kube.errors import Unavailable
+from windlass.objects.names import Object
+
+_TYPE = {
+    "resource": "widgets",
+    "responseKind": {"group": "example.org", "version": "v1", "kind": "Widget"},
+    "scope": "Namespaced",
+    "verbs": ["get"],
+}
+_DOCUMENTS: dict[str, tuple[Object, str]] = {
+    "/version": ({"gitVersion": "v1.30.1+k3s1"}, "application/json"),
+    "/api": ({"items": []}, "application/json;as=APIGroupDiscoveryList"),
+    "/apis": (
+        {
+            "items": [
+                {
+                    "metadata": {"name": "example.org"},
+                    "versions": [{"version": "v1", "resources": [_TYPE]}],
+                }
+            ]
+        },
+        "application/json;as=APIGroupDiscoveryList",
+    ),
+}
+
+
+class Server:
+    """An API server that may be away, and a clock."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.now = 0.0
+        self.away = False
+
+    async def document(self, path: str, **_: Any) -> tuple[Object, str]:
+        self.asked.append(path)
+        if self.away:
+            raise Unavailable(503, "ServiceUnavailable", "it is away")
+        return _DOCUMENTS[path]
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+async def test_the_cluster_is_asked_now_and_then() -> None:
+    """Its version and its types are believed for a while; then they are asked for again."""
+    server: Any = Server()
+    offers = CapabilitiesCache(server, server)
+    offer = await offers.get()
+    assert offer.kube_version == "v1.30.1+k3s1"
+    assert offer.api_versions == ("example.org/v1", "example.org/v1/Widget")
+    assert await offers.get() is offer
+    assert len(server.asked) == 3
+    server.now, server.away = CAPABILITIES_TTL_SECONDS + 1, True
+    with pytest.raises(Retryable, match="RenderUnavailable"):
+        await offers.get()
+    server.away = False
+    assert await offers.get() == offer

@@ -1,0 +1,80 @@
+"""What a chart is rendered with besides its files."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from windlass.api.kinds.environment import Environment
+from windlass.api.kinds.project_sources import Template
+from windlass.environments.namespace.naming import EnvironmentIdentity
+from windlass.environments.render import helm_command
+from windlass.environments.spec import SpecRefused
+
+CHART = Template(type="helm", values={"b": {"z": None, "a": [1, 1.5, True]}, "a": "x"})
+
+
+def _environment(**spec: Any) -> Environment:
+    whole = {"projectRef": {"name": "shop"}, "type": "staging", "sources": [], **spec}
+    metadata = {"name": "pr-1", "namespace": "team-a"}
+    return Environment.decode(json.dumps({"metadata": metadata, "spec": whole}).encode())
+
+
+def test_the_environment_speaks_last() -> None:
+    """Values stay what they were, whatever they hold, and the same ones are the same bytes."""
+    given = helm_command.encode_values(CHART, _environment(values={"a": None}))
+    assert [json.loads(text) for text in given] == [CHART.values, {"a": None}]
+    turned = Template(type="helm", values=dict(reversed((CHART.values or {}).items())))
+    assert helm_command.encode_values(turned, _environment())[0] == given[0]
+    assert helm_command.encode_values(Template(type="manifest"), _environment()) == ()
+
+
+def test_too_many_values_are_refused_by_their_field() -> None:
+    """So are values for a template that has no use for them."""
+    large = {"a": "x" * helm_command.MOST_ENVIRONMENT_BYTES}
+    cases: list[tuple[Template, dict[str, Any], str]] = [
+        (CHART, large, "spec.values: "),
+        (Template(type="helm", values={"a": "x" * (256 << 10)}), {}, "values of the template: "),
+        (Template(type="manifest"), {"a": 1}, "spec.values are for a template of type helm"),
+    ]
+    for template, values, told in cases:
+        with pytest.raises(SpecRefused, match=told) as caught:
+            helm_command.encode_values(template, _environment(values=values))
+        assert caught.value.reason == "ConfigInvalid"
+    assert len(helm_command.encode_values(CHART, _environment(values={"a": "x" * 60_000}))) == 2
+
+
+@pytest.mark.parametrize(
+    ("project", "name", "release"),
+    [
+        ("shop", "shop-pr-1", "pr-1"),
+        ("shop", "staging", "staging"),
+        ("shop", "x" * 53, "x" * 53),
+        ("shop", "a.b", "a-b-"),
+        ("shop", "x" * 54, "x" * 40 + "-"),
+        ("shop", "x" * 39 + "-" + "y" * 30, "x" * 39 + "-"),
+    ],
+)
+def test_a_release_is_named_after_its_environment(project: str, name: str, release: str) -> None:
+    """What helm would not take is cut, with a hash behind it."""
+    identity = EnvironmentIdentity("team-a", project, name)
+    found = helm_command.release_name(identity)
+    assert found == (release + identity.hash if release.endswith("-") else release)
+    assert len(found) <= 53
+
+
+def test_inputs_change_with_anything_that_goes_in() -> None:
+    """And with nothing else: neither the commit nor the cluster is among them."""
+    one = ("tree", "chart", ("a.yaml",), (b"{}",), ("pr-1", "env-shop-pr-1"))
+    others = [
+        ("tree2", *one[1:]),
+        (one[0], "other", *one[2:]),
+        (*one[:2], ("b.yaml",), *one[3:]),
+        (*one[:3], (b"{}", b"{}"), one[4]),
+        (*one[:4], ("pr-2", "env-shop-pr-1")),
+        (*one[:4], ("pr-1", "env-shop-pr-2")),
+    ]
+    hashes = {helm_command.inputs_digest(*row) for row in (one, one, *others)}
+    assert len(hashes) == len(others) + 1

@@ -1,0 +1,158 @@
+"""Files of a repository as a list of objects."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from windlass.environments.render import manifests
+from windlass.environments.render.manifests import RenderRefused
+from windlass.objects.names import JSON
+
+ONE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+TWO = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "b"}}
+
+
+def _objects(*documents: JSON) -> list[JSON]:
+    text = "\n---\n".join(json.dumps(document) for document in documents)
+    return [written.object for written in manifests.objects({"all.yaml": text.encode()})]
+
+
+def _refused(*documents: JSON) -> str:
+    with pytest.raises(RenderRefused) as caught:
+        _objects(*documents)
+    assert caught.value.reason == "RenderFailed"
+    return str(caught.value)
+
+
+def test_files_come_in_byte_order() -> None:
+    """Whatever order they are given in."""
+    files = {
+        "b.yml": json.dumps(ONE).encode(),
+        "B.yaml": b"apiVersion: v1\nkind: Secret\nmetadata: {name: b}\n",
+        "a/z.json": json.dumps({**ONE, "metadata": {"name": "c"}}).encode(),
+    }
+    found = [(one.object["metadata"]["name"], one.file) for one in manifests.objects(files)]
+    assert found == [("b", "B.yaml"), ("c", "a/z.json"), ("a", "b.yml")]
+
+
+def test_lists_are_unfolded() -> None:
+    """Also lists in lists, and lists that name what they hold."""
+    inner = {"apiVersion": "v1", "kind": "ConfigMapList", "items": [ONE]}
+    outer = {"apiVersion": "v1", "kind": "List", "items": [inner, TWO]}
+    assert _objects(outer) == [ONE, TWO]
+    assert _objects({"apiVersion": "v1", "kind": "List", "items": None}, ONE) == [ONE]
+
+
+def test_empty_documents_are_nothing() -> None:
+    """A file that ends in a separator is usual."""
+    files = {"a.yaml": b"---\n" + json.dumps(ONE).encode() + b"\n---\n"}
+    assert [written.object for written in manifests.objects(files)] == [ONE]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"kind": "ConfigMap"},
+        {"apiVersion": "v1"},
+        {**ONE, "kind": 5},
+        {**ONE, "apiVersion": ["v1"]},
+        {**ONE, "kind": ""},
+    ],
+)
+def test_half_an_object_is_refused(document: JSON) -> None:
+    """With the file and the number of the document: skipped, it would take away what runs."""
+    assert "all.yaml, document 2 is not a Kubernetes object" in _refused(ONE, document)
+
+
+@pytest.mark.parametrize("document", [5, "text", [ONE], {}, {"services": {"web": {}}}])
+def test_what_is_meant_for_others_is_skipped_and_named(document: JSON) -> None:
+    """Where files may hold something else; what a chart makes may not."""
+    text = "\n---\n".join(json.dumps(one) for one in (ONE, document))
+    found = manifests.read_manifests(
+        {"all.yaml": text.encode(), "b.yaml": json.dumps(document).encode()}
+    )
+    assert [one.object for one in found.objects] == [ONE]
+    assert found.skipped == ("all.yaml, document 2", "b.yaml")
+    assert "document 2 is not a Kubernetes object" in _refused(ONE, document)
+
+
+def test_a_kustomization_is_told_apart() -> None:
+    """Whatever its file is called."""
+    document = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
+    assert "all.yaml: kustomize is not supported yet" in _refused(document)
+
+
+def test_a_generated_name_is_named() -> None:
+    """With what to write instead."""
+    document = {**ONE, "metadata": {"generateName": "a-"}}
+    assert "metadata.generateName is not supported" in _refused(document)
+    assert "set metadata.name instead" in _refused(document)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [None, [], {}, 5, "a", {"name": None}, {"name": ""}, {"name": 5}],
+)
+def test_what_has_no_name_is_refused(metadata: JSON) -> None:
+    """Nothing can be applied again that gets another name each time."""
+    assert "all.yaml: ConfigMap: metadata.name is required" in _refused(
+        {**ONE, "metadata": metadata}
+    )
+
+
+@pytest.mark.parametrize("items", [5, {"a": ONE}, "x", [None], [ONE, None]])
+def test_a_list_of_something_else_is_refused(items: JSON) -> None:
+    """Nothing in it is guessed."""
+    assert "items must be a list" in _refused({"apiVersion": "v1", "kind": "List", "items": items})
+
+
+def test_an_item_that_is_no_object_is_named() -> None:
+    """By its number in the list."""
+    folded = {"apiVersion": "v1", "kind": "List", "items": [ONE, {"kind": "X"}]}
+    assert "all.yaml, item 2 is not a Kubernetes object" in _refused(folded)
+
+
+@pytest.mark.parametrize(
+    "text", [b"a: [", b"\xff\xfe", b"a: !!python/object:os.system x", b"a: 1\na: 2"]
+)
+def test_what_is_no_yaml_is_refused(text: bytes) -> None:
+    """With the file and what is wrong with it."""
+    with pytest.raises(RenderRefused, match=r"^dir/x\.yaml: "):
+        manifests.objects({"dir/x.yaml": text})
+
+
+@pytest.mark.parametrize("files", [{}, {"a.yaml": b""}, {"a.yaml": b"# nothing\n---\n"}])
+def test_nothing_is_refused(files: dict[str, bytes]) -> None:
+    """It would take everything away; and a wrong path looks just the same."""
+    with pytest.raises(RenderRefused, match="no object"):
+        manifests.objects(files)
+
+
+def test_too_much_is_refused() -> None:
+    """By number and by size, before anything is built from it."""
+    many = [{**ONE, "metadata": {"name": f"n{number}"}} for number in range(501)]
+    assert len(_objects(*many[:500])) == 500
+    for files in (
+        {"a.json": json.dumps({"apiVersion": "v1", "kind": "List", "items": many}).encode()},
+        {"a.yaml": b"#" * manifests.MOST_BYTES, "b.yaml": b"#"},
+    ):
+        with pytest.raises(RenderRefused) as caught:
+            manifests.objects(files)
+        assert caught.value.reason == "RenderTooLarge"
+
+
+@pytest.mark.parametrize(
+    ("path", "belongs"),
+    [
+        ("a.yaml", True),
+        ("b/c.yml", True),
+        ("d.json", True),
+        ("e.yaml.bak", False),
+        ("README.md", False),
+    ],
+)
+def test_which_files_belong(path: str, belongs: bool) -> None:
+    """By their endings."""
+    assert manifests.is_manifest(path) is belongs

@@ -1,0 +1,81 @@
+"""What helm made of a chart, as a list of objects."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.environments.render import manifests
+from windlass.environments.render.manifests import RenderRefused
+
+OUTPUT = b"""---
+# Source: shop/templates/config.yaml
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: a}
+data:
+  text: |
+    ---
+    # Source: not/a/template
+---
+# Source: shop/templates/config.yaml
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: b}
+---
+# Source: shop/templates/empty.yaml
+---
+# Source: shop/charts/db/templates/job.yaml
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: migrate
+  annotations: {helm.sh/hook: "post-install,pre-upgrade,pre-delete"}
+---
+# Source: shop/templates/tests/smoke.yaml
+apiVersion: v1
+kind: Pod
+metadata:
+  name: smoke
+  annotations: {helm.sh/hook: test}
+"""
+
+
+def test_objects_know_the_template_they_come_from() -> None:
+    """What stands in a text is text; hooks are told from objects, and what is left out named."""
+    chart = manifests.read_chart(OUTPUT)
+    found = {row.object["metadata"]["name"]: row for row in chart.manifests}
+    assert sorted(found) == ["a", "b", "migrate"]
+    assert found["a"].file == "shop/templates/config.yaml"
+    assert found["a"].object["data"]["text"] == "---\n# Source: not/a/template\n"
+    assert found["migrate"].file == "shop/charts/db/templates/job.yaml"
+    assert found["a"].hook is None
+    hook = found["migrate"].hook
+    assert hook is not None
+    assert (hook.at_install, hook.at_upgrade) == ("postDeploy", "preDeploy")
+    assert chart.left_out == (
+        "Job/migrate as a pre-delete hook",
+        "Pod/smoke as a test hook",
+    )
+
+
+def test_a_document_that_names_no_template_is_read_all_the_same() -> None:
+    """Its file is then the chart."""
+    chart = manifests.read_chart(b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
+    assert [row.file for row in chart.manifests] == ["chart"]
+
+
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [
+        (b"", "no object"),
+        (b"---\n# Source: a/b.yaml\n# off\n\n", "no object with these values"),
+        (OUTPUT[OUTPUT.index(b"---\n# Source: shop/templates/tests") :], "hooks"),
+        (b"---\n# Source: a/b.yaml\nkind: X\n", "a/b.yaml"),
+        (b"---\n# Source: a/b.yaml\n{", "a/b.yaml"),
+    ],
+)
+def test_what_makes_no_bundle_is_refused(output: bytes, told: str) -> None:
+    """Nothing wished would take away everything that runs."""
+    with pytest.raises(RenderRefused, match=told) as caught:
+        manifests.read_chart(output)
+    assert caught.value.reason == "RenderFailed"

@@ -1,0 +1,86 @@
+"""What helm made of charts, kept so that the same inputs give the same objects."""
+
+from __future__ import annotations
+
+import base64
+import random
+from typing import Any
+
+import pytest
+
+from tests.support.manifests import OWNER
+from windlass.environments.render import output_store
+from windlass.environments.render.output_store import ChartOutput, OutputStore
+from windlass.kube.errors import NotFound
+from windlass.objects.names import GVR, Object
+
+PLACE = "env-shop-pr-1"
+
+
+class Server:
+    """One Secret, or none."""
+
+    def __init__(self) -> None:
+        self.stored: Object | None = None
+        self.reads = 0
+
+    async def get(self, gvr: GVR, name: str, namespace: str) -> Object:
+        self.reads += 1
+        if self.stored is None:
+            raise NotFound(404, "NotFound", "no such Secret")
+        return self.stored
+
+    async def apply(self, gvr: GVR, obj: Object, *, field_manager: str) -> Object:
+        self.stored = obj
+        return obj
+
+
+def _kept(server: Any) -> OutputStore:
+    return OutputStore(server, field_manager="us")
+
+
+OUTPUT = ChartOutput("one", b"kind: A" * 99, ("something differs",))
+
+
+async def test_another_operator_finds_what_the_first_kept() -> None:
+    """Text, hash and notes; it is asked for once."""
+    server = Server()
+    assert await _kept(server).get(PLACE, OWNER) is None
+    assert await _kept(server).keep(PLACE, OWNER, OUTPUT)
+    other = _kept(server)
+    assert await other.get(PLACE, OWNER) == OUTPUT
+    reads = server.reads
+    assert await other.get(PLACE, OWNER) == OUTPUT
+    assert server.reads == reads
+    other.forget(PLACE)
+    server.stored = None
+    assert await other.get(PLACE, OWNER) is None
+
+
+async def test_what_is_too_large_is_kept_in_memory_alone() -> None:
+    """And it is told that a restart will not find it."""
+    server = Server()
+    kept = _kept(server)
+    large = ChartOutput("one", random.Random(1).randbytes(output_store.MOST_BYTES + 1))
+    assert not await kept.keep(PLACE, OWNER, large)
+    assert server.stored is None
+    assert await kept.get(PLACE, OWNER) == large
+    assert not await kept.keep(PLACE, OWNER, large)
+
+
+@pytest.mark.parametrize("spoiled", ["", "!", base64.b64encode(b"no gzip").decode(), "cut"])
+async def test_what_somebody_spoiled_counts_as_nothing(spoiled: str) -> None:
+    """So does what carries the mark of another Environment; without notes the rest counts."""
+    server = Server()
+    await _kept(server).keep(PLACE, OWNER, OUTPUT)
+    assert server.stored is not None
+    whole = server.stored["data"]["output"]
+    server.stored["data"]["output"] = whole[:-8] if spoiled == "cut" else spoiled
+    assert await _kept(server).get(PLACE, OWNER) is None
+    server.stored["data"]["output"] = whole
+    server.stored["data"]["notes"] = spoiled
+    found = await _kept(server).get(PLACE, OWNER)
+    assert found is not None
+    assert (found.text, found.notes) == (OUTPUT.text, ())
+    server.stored["metadata"]["annotations"] = {}
+    assert await _kept(server).get(PLACE, OWNER) is None

@@ -1,0 +1,102 @@
+"""From a settled commit to the bundle that is applied."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.support.manifests import OWNER, PLACE
+from windlass.api.kinds.environment import Environment
+from windlass.api.kinds.project import Project
+from windlass.environments.bundle.bundle import Bundle, BundleRefused
+from windlass.environments.preconditions import EnvironmentContext
+from windlass.environments.render.api_capabilities import ApiCapabilities
+from windlass.environments.render.output_store import OutputStore
+from windlass.environments.render.renderer import BundleRenderer, ChartRenderer
+from windlass.environments.source.commits import SourceFiles
+from windlass.environments.status import SourceCommit
+from windlass.kube.errors import NotFound
+from windlass.objects.names import Object
+
+_ENVIRONMENT: Object = {
+    "metadata": {"name": "pr-1", "namespace": "team-a", "uid": "uid-1"},
+    "spec": {"projectRef": {"name": "shop"}, "type": "staging"},
+}
+_PROJECT: Object = {
+    "metadata": {"name": "shop", "namespace": "team-a", "uid": "uid-2"},
+    "spec": {
+        "sources": [{"name": "primary", "repositoryUrl": "https://example.org/shop"}],
+        "templates": {"default": {"type": "helm", "path": "chart"}},
+    },
+}
+_SUBJECT = EnvironmentContext(
+    msgspec.convert(_ENVIRONMENT, Environment),
+    _ENVIRONMENT,
+    msgspec.convert(_PROJECT, Project),
+    OWNER,
+)
+_DRAWN = "apiVersion: v1\nkind: Secret\nmetadata: {{name: drawn}}\nstringData: {{lot: '{}'}}\n"
+_ROLE = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: all}\n"
+
+
+class Around:
+    """Commits whose chart is their own name, a helm that draws, a server with one Secret."""
+
+    def __init__(self) -> None:
+        self.drawn = itertools.count()
+        self.stored: Object | None = None
+
+    async def files(
+        self, _: str, wanted: Any, settled: SourceCommit, *rest: Any, known: str
+    ) -> SourceFiles:
+        return SourceFiles(settled.commit, {"chart/Chart.yaml": settled.commit.encode()})
+
+    async def template(self, chart: dict[str, bytes], *_: Any) -> tuple[bytes, bytes]:
+        return self._rendered(chart), self._rendered(chart)
+
+    def _rendered(self, chart: dict[str, bytes]) -> bytes:
+        text = _DRAWN.format(next(self.drawn))
+        return (text if chart["Chart.yaml"] == b"good" else f"{text}---\n{_ROLE}").encode()
+
+    async def get(self, *_: Any) -> Any:
+        if not _:
+            return ApiCapabilities("v1.35.4", ())
+        if self.stored is None:
+            raise NotFound(404, "NotFound", "no such Secret")
+        return self.stored
+
+    async def apply(self, _: Any, obj: Object, *, field_manager: str) -> None:
+        self.stored = obj
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    def rendered(self, *_: Any) -> None: ...
+
+    def render_rejected(self, *_: Any) -> None: ...
+
+    def rendering(self) -> BundleRenderer:
+        """That of an operator that has just been started."""
+        around: Any = self
+        charts = ChartRenderer(around, around, OutputStore(around, field_manager="us"))
+        return BundleRenderer(around, charts, around, around)
+
+
+async def _bundle(rendering: BundleRenderer, commit: str) -> Bundle:
+    return await rendering.bundle(_SUBJECT, (SourceCommit("primary", "main", commit, "x"),), PLACE)
+
+
+async def test_what_is_refused_does_not_take_the_place_of_what_runs() -> None:
+    """Who goes back to the commit before gets what was drawn then, also after a restart."""
+    around = Around()
+    first = around.rendering()
+    runs = await _bundle(first, "good")
+    with pytest.raises(BundleRefused, match="ClusterRole/all"):
+        await _bundle(first, "bad")
+    assert await _bundle(first, "good") == runs
+    with pytest.raises(BundleRefused):
+        await _bundle(around.rendering(), "bad")
+    assert await _bundle(around.rendering(), "good") == runs

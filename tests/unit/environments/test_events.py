@@ -1,0 +1,77 @@
+"""Which events tell of an Environment, and that each tells once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from windlass.environments import events, phase, step
+
+_THERE = ("namespace", step.success(phase.NAMESPACE, "NamespaceActive", "namespace env-a is there"))
+_FENCED = ("policies", step.success(phase.POLICIES, "PoliciesApplied", "in force"))
+_WARNED = ("policies", step.with_warning(_FENCED[1], "nobody enforces them"))
+_UNFENCED = ("policies", step.waiting(phase.POLICIES, "PolicyApplyFailed", "not yet"))
+_READY = step.success(phase.DEPLOYMENT, "RolloutComplete", "all there")
+_SLOW = step.waiting(phase.DEPLOYMENT, "RolloutProgressing", "a pod starts")
+_REPLACED = step.pending(phase.DEPLOYMENT, "RolloutProgressing", "a pod is replaced")
+_STUCK = step.failed(phase.DEPLOYMENT, "CrashLooping", "it ends again and again")
+
+
+def _row(status: str, message: str = "") -> dict[str, Any]:
+    return {
+        "conditions": [
+            {
+                "type": phase.POLICIES,
+                "status": status,
+                "reason": "x",
+                "message": message,
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("findings", "status", "told"),
+    [
+        ((_THERE, _UNFENCED), {}, ["NamespaceCreated"]),
+        ((_THERE, _FENCED), {}, ["NamespaceCreated", "PoliciesApplied"]),
+        ((_THERE, _FENCED), {"namespaceUID": "n", **_row("False")}, ["PoliciesApplied"]),
+        ((_THERE, _FENCED), {"namespaceUID": "n", **_row("True")}, []),
+        ((_THERE, _FENCED), {"namespaceUID": "older", **_row("True")}, ["NamespaceCreated"]),
+        ((_THERE, _WARNED), {"namespaceUID": "n"}, ["PoliciesApplied", "EnforcementAbsent"]),
+        ((_THERE, _WARNED), {"namespaceUID": "n", **_row("True")}, ["EnforcementAbsent"]),
+        (
+            (_THERE, _WARNED),
+            {"namespaceUID": "n", **_row("True", "over quota; nobody enforces them")},
+            [],
+        ),
+    ],
+)
+def test_namespace_and_fence(findings: Any, status: dict[str, Any], told: list[str]) -> None:
+    """Each is news in the pass in which it came to be."""
+    assert [notice.reason for notice in events.namespace_events(findings, "n", status)] == told
+
+
+@pytest.mark.parametrize(
+    ("finding", "status", "told"),
+    [
+        (_READY, {}, ["Deployed"]),
+        (_READY, {"serving": {"revision": 1}, "phase": "Ready"}, ["Deployed"]),
+        (_READY, {"serving": {"revision": 2}, "phase": "Ready"}, []),
+        (_READY, {"serving": {"revision": 2}, "phase": "Degraded"}, ["Recovered"]),
+        (_SLOW, {"serving": {"revision": 1}, "phase": "Ready"}, []),
+        (_SLOW, {"serving": {"revision": 2}, "phase": "Ready"}, ["Degraded"]),
+        (_SLOW, {"serving": {"revision": 2}, "phase": "Degraded"}, []),
+        (_REPLACED, {"serving": {"revision": 2}, "phase": "Ready"}, []),
+        (_SLOW, {"serving": {"revision": 2}, "phase": "Deploying"}, ["Degraded"]),
+        (_STUCK, {"serving": {"revision": 1}, "phase": "Deploying"}, ["RolloutStuck"]),
+        (_STUCK, {"serving": {"revision": 2}, "phase": "Degraded"}, []),
+    ],
+)
+def test_revisions(finding: Any, status: dict[str, Any], told: list[str]) -> None:
+    """By what serves, what is wished, and what was said last."""
+    found = list(events.rollout_events(finding, status, 2))
+    assert [notice.reason for notice in found] == told
+    assert all(notice.stands_alone == (notice.reason == "Deployed") for notice in found)

@@ -1,0 +1,52 @@
+"""What keeps commits, files or a render from us, as a condition says it."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.base.errors import Retryable, Stalled, Waiting, WindlassError
+from windlass.environments import phase, step
+from windlass.environments.phase import PhaseContext
+from windlass.kube.errors import Forbidden
+from windlass.objects.condition import Condition
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "reason", "failed"),
+    [
+        (Stalled("SandboxUnavailable", "x"), phase.DEPLOYMENT, "SandboxUnavailable", True),
+        (Retryable("SandboxUnavailable", "x"), phase.DEPLOYMENT, "Rendering", False),
+        (Retryable("RenderUnavailable", "x"), phase.DEPLOYMENT, "Rendering", False),
+        (Forbidden(403, "Forbidden", "x"), phase.DEPLOYMENT, "Rendering", False),
+        (Stalled("UnsafePath", "x"), phase.BUILD, "UnsafePath", True),
+        (Stalled("TooLarge", "x"), phase.BUILD, "SourceTooLarge", True),
+        (Stalled("RepoNotFound", "x"), phase.BUILD, "RepoNotFound", True),
+        (Retryable("Unreachable", "x"), phase.BUILD, "GitUnavailable", False),
+    ],
+)
+def test_each_trouble_has_its_condition(
+    error: WindlassError, kind: str, reason: str, failed: bool
+) -> None:
+    """What may pass is tried again; for the rest somebody has to change something."""
+    found = step.from_render_error(error)
+    assert (found.condition.type, found.condition.reason) == (kind, reason)
+    assert (found.failed, found.retry) == (failed, not failed)
+
+
+def test_who_comes_later_fails_nothing() -> None:
+    """Other charts are rendered first, then it is looked at again."""
+    found = step.from_render_error(Waiting("RenderUnavailable", "x", after=5.0))
+    assert (found.condition.type, found.condition.reason) == (phase.DEPLOYMENT, "Rendering")
+    assert (found.failed, found.retry, found.after) == (False, False, 5.0)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [Waiting("RenderUnavailable", "x", after=5.0), Retryable("SandboxUnavailable", "x")],
+)
+def test_what_runs_is_not_worse_for_a_render_that_has_to_wait(error: WindlassError) -> None:
+    """It is on its way to the next revision, which nobody has seen yet."""
+    rows = [Condition(kind, "True", "x", "x") for kind in phase.CONDITIONS]
+    rows.append(step.from_render_error(error).condition)
+    standing = phase.derive_phase({row.type: row for row in rows}, PhaseContext(was_ready=True))
+    assert standing.phase == "Deploying"
