@@ -159,7 +159,8 @@ def confirmation_warning(kept: Collection[str], *, commit: str) -> str:
     return (
         f"{_format_count(len(kept))} {was} on the gateway before the directory was synced and "
         f"{'is' if len(kept) == 1 else 'are'} kept: {_examples(kept)}. To delete {them}, annotate "
-        f'with {ANNOTATION_PREFIX}allow-mass-delete="{commit}"; to keep {them} for good, exclude {them}'
+        f'with {ANNOTATION_PREFIX}allow-mass-delete="{commit}"; to keep {them} for good, '
+        f"exclude {them}"
     )
 
 

@@ -180,7 +180,8 @@ def _unmapped_collections(
         noun = "collection is" if len(left) == 1 else "collections are"
         yield (
             f"{len(left)} config {noun} not synced: {sample(left)} in {folder}; select a mode with "
-            f"{ANNOTATION_PREFIX}deployment-mode, or map other collections with additionalFiles or a profile"
+            f"{ANNOTATION_PREFIX}deployment-mode, or map other collections with additionalFiles or "
+            "a profile"
         )
 
 

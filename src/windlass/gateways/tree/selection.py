@@ -106,8 +106,8 @@ def select_profile(routing: Routing, pod: GatewayPod) -> tuple[str | None, Routi
     if DEFAULT_PROFILE in profiles:
         return DEFAULT_PROFILE, profiles[DEFAULT_PROFILE]
     raise _no_routing(
-        f"pod {pod.name} has no routing; set {ANNOTATION_PREFIX}service-path or {ANNOTATION_PREFIX}profile, or add a "
-        f"profile named {DEFAULT_PROFILE!r} to the IgnitionSync"
+        f"pod {pod.name} has no routing; set {ANNOTATION_PREFIX}service-path or "
+        f"{ANNOTATION_PREFIX}profile, or add a profile named {DEFAULT_PROFILE!r} to the IgnitionSync"
     )
 
 
