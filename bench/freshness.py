@@ -128,7 +128,7 @@ def _loops(ground: Ground, namespace: str) -> list[float]:
 def _look_cost() -> Figure:
     raw = json.dumps(samples.deployment("shop", "web"), separators=(",", ":")).encode()
     lens = ObjectReader(b"k" * 32, frozenset())
-    ours = _per_call(lambda: lens.look(samples.DEPLOYMENTS, "Deployment", raw))
+    ours = _per_call(lambda: lens.read(samples.DEPLOYMENTS, "Deployment", raw))
     plain = _per_call(lambda: json.loads(raw))
     return Figure(
         "fresh",

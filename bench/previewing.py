@@ -70,8 +70,8 @@ async def _measured(ground: Ground) -> Times:
 async def _all_at_once(tenant: Previews, controller: EnvironmentsController) -> Times:
     took = Times()
     # The metric knows ranges only; its source knows each one.
-    observed = controller._measures.rolled_out
-    controller._measures.rolled_out = lambda seconds, mode: (  # type: ignore[method-assign]
+    observed = controller._metrics.record_rollout
+    controller._metrics.record_rollout = lambda seconds, mode: (  # type: ignore[method-assign]
         took.overhead.append(seconds),
         observed(seconds, mode),
     )[1]

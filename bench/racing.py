@@ -66,7 +66,7 @@ async def _worker(ground: Ground, turn: int) -> float:
                 site.offer(folder, f"object-{number}", f"a: {number}\n")
             began = time.perf_counter()
             async with asyncio.timeout(_LONGEST_SECONDS):
-                while folder.waiting:
+                while folder.window:
                     await site.serve()
             seconds = time.perf_counter() - began
         told = Counter(bare_git(site.repository, "log", "--format=%an", "main").split())

@@ -53,7 +53,7 @@ async def _windlass_look(kubeconfig: Path, namespace: str) -> AsyncGenerator[Non
         async for item in items:
             if isinstance(item, Observed):
                 if not item.initial:
-                    lens.look(POD_TEMPLATES, "PodTemplate", item.object)
+                    lens.read(POD_TEMPLATES, "PodTemplate", item.object)
                     yield
             elif isinstance(item, SnapshotComplete):
                 yield

@@ -96,7 +96,7 @@ def test_a_network_that_does_not(node_cluster: LocalCluster) -> None:
             api = _Unenforced(opened, enforcer)
             # Also how long pods may take to run, which on a busy machine is several seconds.
             probe = NetworkProbe(api, SystemClock(), image=nodes.IMAGE, seconds=15.0, tell=print)
-            return [f"{row.verdict}: {row.message}" for row in (await probe.run()).findings]
+            return [f"{row.verdict}: {row.message}" for row in (await probe.run()).results]
 
     try:
         found = asyncio.run(measured())

@@ -95,20 +95,20 @@ def roll_back(applier: DataVolume) -> None:
 
 def turn_back(applier: DataVolume) -> None:
     """An apply that finds a folder where it wants to put its last file but two."""
-    in_the_way = applier.tree.root / "projects/site/view/more.bin"
+    in_the_way = applier.directory.root / "projects/site/view/more.bin"
     with applier.begin() as transaction, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(applier.tree, "mkdir", _obstructing(applier, in_the_way))
+        patch.setattr(applier.directory, "mkdir", _obstructing(applier, in_the_way))
         with pytest.raises(WindlassError):
             site.commit_files(applier, transaction, site.NEW, "new")
 
 
 def _obstructing(applier: DataVolume, obstacle: Path) -> Callable[[str, int], None]:
-    make = applier.tree.mkdir
+    make = applier.directory.mkdir
 
     def mkdir(path: str, mode: int) -> None:
         make(path, mode)
         if path == "projects/other":
-            make(obstacle.relative_to(applier.tree.root).as_posix(), mode)
+            make(obstacle.relative_to(applier.directory.root).as_posix(), mode)
 
     return mkdir
 

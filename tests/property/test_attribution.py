@@ -160,7 +160,7 @@ def test_records_stay_in_bounds_and_vanish_only_with_notice(
 
 def explained(kept: AdmissionRecords, record: AdmissionRecord, now: float) -> bool:
     """Whether a record that was added is held, expired, doubled by a newer one or told lost."""
-    if record.time <= now - 30.0 or kept.was_lost(record.time, now, record.link):
+    if record.time <= now - 30.0 or kept.has_gap(record.time, now, record.link):
         return True
     return any(
         one.link == record.link and one.user == record.user and one.time >= record.time
@@ -219,7 +219,7 @@ class Server:
         """The webhook was called; its record may get lost, and then it is known when."""
         if self.losing:
             self.losing = False
-            self.records.lost(self.now, self.now)
+            self.records.add_gap(self.now, self.now)
         else:
             self.records.add(record, self.now)
 

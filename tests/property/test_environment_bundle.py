@@ -156,7 +156,7 @@ def test_nothing_crashes_and_every_refusal_is_clear(objects: list[Object]) -> No
     found = _attempt(objects)
     if isinstance(found, BundleRefused):
         assert found.reason in phase.TERMINAL_REASONS[phase.DEPLOYMENT]
-        assert all(one.where and one.why for one in found.offences)
+        assert all(one.where and one.why for one in found.violations)
         assert len(str(found).encode()) < 32_768
 
 
@@ -187,8 +187,8 @@ def test_no_offender_survives_and_marks_are_always_there(objects: list[Object]) 
         for path in kinds.ALLOWED_KINDS[kinds.group_kind(obj)].templates:
             inner = kinds.map_at(obj, (*path, "metadata"))
             assert inner is not None
-            assert OWNER.selecting.items() <= inner["labels"].items()
-            assert _is_clean(inner["labels"], OWNER.selecting)
+            assert OWNER.pod_labels.items() <= inner["labels"].items()
+            assert _is_clean(inner["labels"], OWNER.pod_labels)
 
 
 @given(PROJECTS, st.integers(0, 2**16))

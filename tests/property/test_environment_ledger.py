@@ -172,7 +172,7 @@ SAID = rows([*CONDITIONS, "Ready"], STATUSES, REASONS, max_size=14).map(
 BOTH = (False, True)
 AROUND = row(BOTH, ("", "ProjectNotFound"), BOTH, BOTH).map(
     lambda said: PhaseContext(
-        deleting=said[0], held_back=said[1], serves=said[2], was_ready=said[3]
+        deleting=said[0], blocked_reason=said[1], is_serving=said[2], was_ready=said[3]
     )
 )
 

@@ -61,7 +61,7 @@ def test_counts_add_up(drawn: list[dict[str, Any]]) -> None:
                 changes["profile_hash"] = "0"
             if not one["uid"]:
                 changes["pod_uid"] = "somebody-else"
-            reports[each.live.uid] = synced(each, _GOAL, **changes)
+            reports[each.observed_pod.uid] = synced(each, _GOAL, **changes)
         expected += (
             (one["profile"], one["agent"], one["status"], one["commit"])
             == ("real", "running", "Synced", COMMIT)
@@ -69,8 +69,8 @@ def test_counts_add_up(drawn: list[dict[str, Any]]) -> None:
     tally = gateway_status.fleet_status(found, reports, _GOAL)
     left_out = sum(one["profile"] in ("dry", "held") for one in drawn)
     assert tally.synced == expected
-    assert tally.wanted == len(drawn) - left_out
-    assert tally.synced <= tally.wanted
+    assert tally.expected == len(drawn) - left_out
+    assert tally.synced <= tally.expected
     assert tally.all_synced == (bool(drawn) and expected == len(drawn) - left_out)
     assert tally.message.startswith(f"{expected}/{len(drawn) - left_out} gateways synced")
     turned = gateway_status.fleet_status(list(reversed(found)), reports, _GOAL)

@@ -75,7 +75,7 @@ def test_selections_are_always_permitted(
 ) -> None:
     """RUL-4, RUL-6, 2.3: followable, not excluded, of the right scope, at home."""
     rule = SelectionRule(Key("team", "r"), kind, "team", Key("d", "d"), listed)
-    catalogue = TypeCatalog.of(types)
+    catalogue = TypeCatalog.from_types(types)
     found = rules.resolve(rule, catalogue, watch_all=watch_all, excluded=excluded)
     by_gvr = {one.gvr: one for one in types}
     for selection in found.scopes:

@@ -40,8 +40,8 @@ def change(
         user,
         START + timedelta(seconds=at),
         "UPDATE",
-        at=at,
-        miss=miss,
+        position=at,
+        unresolved_reason=miss,
     )
 
 
@@ -99,7 +99,12 @@ def test_commits_are_real_and_of_one_signature(
         assert commit.changes
         assert len({one.path for one in commit.changes}) == len(commit.changes)
         for one in commit.changes:
-            assert one.signature == (commit.author, commit.tier, commit.user, commit.miss)
+            assert one.signature == (
+                commit.author,
+                commit.tier,
+                commit.user,
+                commit.unresolved_reason,
+            )
             assert one.op == file_operation.operation_between(state.get(one.path), one.blob)
         state = replayed(state, commit.changes)
 
@@ -145,10 +150,10 @@ def test_what_is_left_of_a_window_leads_to_the_same_files(
 ) -> None:
     """GIT-8: after a push of the first commits the rest is told once, and ends where it would."""
     first = flat(commit_plan.plan_commits(changes, index)[:landed])
-    window_left = PendingWindow([_arrival(one) for one in changes]).after(
-        {one.path: one.at for one in first}
+    window_left = PendingWindow([_arrival(one) for one in changes]).remaining_after(
+        {one.path: one.position for one in first}
     )
-    times = {one.received for one in window_left.arrivals}
+    times = {one.received for one in window_left.updates}
     left = [one for one in changes if one.received in times]
     then = replayed(index, first)
     rest = flat(commit_plan.plan_commits(left, then))

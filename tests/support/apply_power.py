@@ -34,9 +34,9 @@ class RecordingTree(DataDirectory):
         self.events.append(("create", path, b""))
         return descriptor
 
-    def open_kept(self, path: str, mode: int) -> int:
+    def open_rewritable(self, path: str, mode: int) -> int:
         is_new = self.stat(path) is None
-        descriptor = super().open_kept(path, mode)
+        descriptor = super().open_rewritable(path, mode)
         if is_new:
             self.events.append(("create", path, b""))
         return descriptor
@@ -45,8 +45,8 @@ class RecordingTree(DataDirectory):
         super().write(descriptor, content)
         self.events.append(("write", self._paths[descriptor], bytes(content)))
 
-    def sync_open(self, descriptor: int) -> None:
-        super().sync_open(descriptor)
+    def sync_descriptor(self, descriptor: int) -> None:
+        super().sync_descriptor(descriptor)
         self.events.append(("sync", self._paths[descriptor], b""))
 
     def link(self, source: str, destination: str) -> None:
@@ -73,8 +73,8 @@ class RecordingTree(DataDirectory):
         super().sync(path)
         self.events.append(("sync", path, b""))
 
-    def sync_all(self, path: str) -> None:
-        super().sync_all(path)
+    def sync_filesystem(self, path: str) -> None:
+        super().sync_filesystem(path)
         self.events.append(("sync_all", path, b""))
 
 

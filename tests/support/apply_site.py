@@ -59,7 +59,7 @@ def commit_files(
     target: DataVolume, transaction: Transaction, files: Files, commit: str
 ) -> ApplyResult:
     """Stage and commit what differs between the disk and `files`."""
-    there = tree_of(target.tree.root)
+    there = tree_of(target.directory.root)
     before = target.manifest()
     for path, content in files.items():
         if there.get(path) != content:
@@ -126,7 +126,7 @@ def tree_with(files: Files) -> dict[str, bytes | None]:
 
 def manifest_of(target: DataVolume, files: Files, commit: str) -> Manifest:
     """What the volume remembers once `files` are there."""
-    stats = target.stats(files)
+    stats = target.stat_files(files)
     entries = {
         path: ManifestEntry(digest(content), len(content), "", stat=stats.get(path))
         for path, content in files.items()

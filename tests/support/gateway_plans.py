@@ -90,7 +90,7 @@ class Disk:
     def look(self, layout: Layout, manifest: Manifest | None) -> LiveTree:
         """What a walk over the managed places finds."""
         where = live_trees.survey_scope(layout.roots, manifest)
-        walk, look = frozenset(where.walk), frozenset(where.look)
+        walk, look = frozenset(where.walk), frozenset(where.stat_only)
 
         def seen(path: str) -> bool:
             return not is_protected(path) and (path in look or live_trees.is_within(path, walk))

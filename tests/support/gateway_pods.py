@@ -45,11 +45,11 @@ def gateway(name: str, **changes: Any) -> DiscoveredGateway:
 
 def synced(one: DiscoveredGateway, goal: SyncTarget = GOAL, **changes: Any) -> AgentReport:
     """What the agent of a gateway says that has all it should have."""
-    pod = one.live.pod
+    pod = one.observed_pod.pod
     fields: dict[str, Any] = {
         "gateway": one.name,
         "pod_name": pod.name,
-        "pod_uid": one.live.uid,
+        "pod_uid": one.observed_pod.uid,
         "sync_status": "Synced",
         "reason": "Synced",
         "synced_commit": goal.commit,

@@ -67,7 +67,7 @@ class Recorder:
     def hear(self, request: AdmissionRequest) -> None:
         record = webhook_record.build_record(request, self._oath, time.monotonic())
         if record is not None:
-            self.witnesses.record(record)
+            self.witnesses.add_record(record)
             self.told[record.uid].append((record, request.object))
 
 
@@ -96,12 +96,12 @@ class Watcher:
 
     def _observe(self, item: Observed) -> None:
         served = self._sample.served
-        sighting = self._lens.look(served.gvr, served.kind, item.object)
+        sighting = self._lens.read(served.gvr, served.kind, item.object)
         assert isinstance(sighting, CleanObject), sighting
-        labels = sighting.cleaned["metadata"].get("labels") or {}
+        labels = sighting.content["metadata"].get("labels") or {}
         if not served.namespaced and labels.get(LABEL) != self._token:
             return
-        leaving = item.type == "DELETED" or sighting.terminating
+        leaving = item.type == "DELETED" or sighting.is_terminating
         known = self._tracking.get(sighting.identity.key)
         known = known if known is not None and known.uid == sighting.uid else None
         digest = b"" if leaving else sighting.digest

@@ -18,7 +18,7 @@ PLACE = BundleTarget(
     "env-shop-pr-1",
     OWNER,
     {"cpu": "500m", "memory": "512Mi", "ephemeral-storage": "2Gi"},
-    reach=REACH,
+    cluster_access=REACH,
 )
 
 

@@ -56,19 +56,19 @@ class Heard:
     def around(self) -> WorkerHooks:
         return WorkerHooks(
             may_push=lambda: True,
-            seeding=lambda _: False,
-            gone=self._gone,
-            selected=self._selected,
-            reread=self._reread,
+            is_seeding=lambda _: False,
+            is_deleted=self._gone,
+            current_coverage=self._selected,
+            reread_object=self._reread,
             destinations=lambda: frozenset({"ns/dest", "evil/older"}),
-            changed=lambda _: None,
-            seen_again=self.seen_again.append,
-            pushed=self.pushed.append,
-            judged=lambda _: None,
-            skipped=lambda identity, reason: self.skipped.append((identity.name, reason)),
-            raced=self._raced,
-            took=lambda _: None,
-            told=lambda *_: None,
+            destination_changed=lambda _: None,
+            resnapshot=self.seen_again.append,
+            push_acknowledged=self.pushed.append,
+            count_verdict=lambda _: None,
+            count_skip=lambda identity, reason: self.skipped.append((identity.name, reason)),
+            count_race=self._raced,
+            observe_push=lambda _: None,
+            record_event=lambda *_: None,
         )
 
     def _raced(self) -> None:
@@ -102,10 +102,10 @@ class Site:
 
     @property
     def party(self) -> WriterGroup:
-        return self.worker.parties[self.target.repository]
+        return self.worker.groups[self.target.repository]
 
     async def serve(self) -> None:
-        await self.worker._serve(self.party)
+        await self.worker._write_group(self.party)
 
     async def opened(self, **changes: object) -> Folder:
         folder = self.attach(**changes)
@@ -132,7 +132,7 @@ class Site:
             content=content,
             received=self.clock.monotonic(),
         )
-        self.worker.offer(
+        self.worker.add_update(
             folder,
             FileUpdate(
                 identity=Identity(MAPS, "ns", name),

@@ -57,7 +57,7 @@ class Capability(Protocol):
 
     async def run(self) -> None: ...
 
-    def unready(self) -> str | None: ...
+    def why_not_ready(self) -> str | None: ...
 
 
 async def run_with_restarts(capability: Capability) -> None:
@@ -81,52 +81,52 @@ class ControllerRole:
         self._settings = settings
         self._connection = connection
         self._clock = clock
-        self._install = Installation(settings.release, settings.namespace)
+        self._installation = Installation(settings.release, settings.namespace)
         self._registry = CollectorRegistry()
-        self._tally = MirrorMetrics(ReverserMetrics(self._registry))
+        self._reverser_metrics = MirrorMetrics(ReverserMetrics(self._registry))
         self._holder = Holder.local()
-        self._leadership = self._candidate()
-        self._fenced = connection.fenced(self._may_write)
+        self._leadership = self._build_leadership()
+        self._guarded_connection = connection.fenced(self._may_write)
         wanted = settings.capabilities
-        self._parts = tuple(
-            capability for capability in self._all_parts() if capability.name in wanted
+        self._capabilities = tuple(
+            capability for capability in self._build_capabilities() if capability.name in wanted
         )
         self._stopping = asyncio.Event()
 
-    def _candidate(self) -> LeaderElection:
+    def _build_leadership(self) -> LeaderElection:
         settings = self._settings
         return LeaderElection(
             Api(self._connection),
             namespace=settings.namespace,
-            name=self._install.lease,
+            name=self._installation.lease,
             identity=str(self._holder),
             holder_is_dead=self._holder.outlived,
             duration=int(settings.leader_elect_lease_duration),
             renew=settings.leader_elect_renew_deadline,
             retry=settings.leader_elect_retry_period,
-            on_failure=self._tally.metrics.lease_acquire_failures.inc,
+            on_failure=self._reverser_metrics.metrics.lease_acquire_failures.inc,
             clock=self._clock,
         )
 
-    def _all_parts(self) -> tuple[Capability, ...]:
+    def _build_capabilities(self) -> tuple[Capability, ...]:
         return (
             GatewaysCapability(
                 self._settings,
-                self._fenced,
+                self._guarded_connection,
                 GatewayMetrics(self._registry),
                 clock=self._clock,
             ),
             ReverserCapability(
                 self._settings,
-                self._fenced,
-                self._tally,
+                self._guarded_connection,
+                self._reverser_metrics,
                 holder=str(self._holder),
                 may_push=self._may_write,
                 clock=self._clock,
             ),
             EnvironmentsCapability(
                 self._settings,
-                self._fenced,
+                self._guarded_connection,
                 EnvironmentMetrics(self._registry),
                 clock=self._clock,
             ),
@@ -137,49 +137,49 @@ class ControllerRole:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
-        async with self._metrics(), self._probes():
+        async with self._serve_metrics(), self._serve_probes():
             if not self._settings.leader_elect:
-                await _run_until(self._stopping, self._lead())
+                await _run_until(self._stopping, self._run_capabilities())
                 return
             election = asyncio.create_task(self._leadership.run(), name="election")
             try:
-                await _run_until(self._stopping, self._alternate())
+                await _run_until(self._stopping, self._follow_lease())
             finally:
                 await self._leadership.release()
                 election.cancel()
                 await asyncio.gather(election, return_exceptions=True)
 
-    async def _alternate(self) -> None:
+    async def _follow_lease(self) -> None:
         """Lead while the lease is ours, stand by while it is not."""
         while True:
             if not self._leadership.acquired.is_set():
-                _log.info("standing by", lease=self._install.lease)
+                _log.info("standing by", lease=self._installation.lease)
             await self._leadership.acquired.wait()
             _log.info("leading", holder=str(self._holder))
-            await _run_until(self._leadership.lost, self._lead())
+            await _run_until(self._leadership.lost, self._run_capabilities())
 
     def _may_write(self) -> bool:
         return not self._settings.leader_elect or self._leadership.held()
 
-    async def _lead(self) -> None:
+    async def _run_capabilities(self) -> None:
         try:
             async with asyncio.TaskGroup() as group:
-                for capability in self._parts:
+                for capability in self._capabilities:
                     group.create_task(run_with_restarts(capability), name=capability.name)
         except BaseExceptionGroup as error:
             raise controller.root_cause(error) from error
 
     @contextlib.asynccontextmanager
-    async def _probes(self) -> AsyncIterator[None]:
+    async def _serve_probes(self) -> AsyncIterator[None]:
         address = self._settings.health_probe_bind_address
-        ready = {capability.name: self._readiness(capability) for capability in self._parts}
+        ready = {capability.name: self._readiness(capability) for capability in self._capabilities}
         app = endpoints.probes_app(live={}, ready=ready)
         flag = "--health-probe-bind-address"
         async with Server(app, address.host, address.port, flag=flag):
             yield
 
     @contextlib.asynccontextmanager
-    async def _metrics(self) -> AsyncIterator[None]:
+    async def _serve_metrics(self) -> AsyncIterator[None]:
         address = self._settings.metrics_bind_address
         app = endpoints.metrics_app(self._registry)
         async with Server(app, address.host, address.port, flag="--metrics-bind-address"):
@@ -190,7 +190,7 @@ class ControllerRole:
 
         def unready() -> str | None:
             if not self._settings.leader_elect or self._leadership.acquired.is_set():
-                return capability.unready()
+                return capability.why_not_ready()
             return None if self._leadership.answered else "the API server does not answer"
 
         return unready

@@ -112,64 +112,64 @@ class ReverserCapability:
     ) -> None:
         self._settings = settings
         self._connection = connection
-        self._tally = tally
+        self._metrics = tally
         self._holder = holder
         self._may_push = may_push
         self._clock = clock
         self._api = Api(connection)
-        self._install = Installation(settings.release, settings.namespace)
-        self._running: Reverser | None = None
+        self._installation = Installation(settings.release, settings.namespace)
+        self._controller: Reverser | None = None
 
     async def run(self) -> None:
         git = git_settings(self._settings, self._connection.server)
         settings = reverser_settings(self._settings, self._holder, git)
         ground = await reverser.load_cluster_identity(self._api, settings)
-        self._running = Reverser(
+        self._controller = Reverser(
             self._connection,
             settings,
             ground,
             clock=self._clock,
-            tally=self._tally,
+            tally=self._metrics,
             may_push=self._may_push,
         )
         address = self._settings.webhook_bind_address
         with contextlib.closing(
             server.bind_socket(address.host, address.port, flag="--webhook-bind-address")
         ) as listening:
-            await self._with_witness(self._running, ground, listening)
+            await self._run_with_webhook(self._controller, ground, listening)
 
-    def unready(self) -> str | None:
-        running = self._running
+    def why_not_ready(self) -> str | None:
+        running = self._controller
         if running is None:
             return "the cluster is being looked at"
-        if not running.cache.complete:
+        if not running.objects.is_synced:
             return "our own resources are not all read yet; are the CRDs installed?"
-        if running.catalogue.current is None:
+        if running.catalog.current is None:
             return "the served types are not known yet"
-        return None if running.witnesses.serving else "the witness does not answer yet"
+        return None if running.attributor.serving else "the witness does not answer yet"
 
-    async def _with_witness(
+    async def _run_with_webhook(
         self, running: Reverser, ground: ClusterIdentity, listening: socket.socket
     ) -> None:
         trust = WebhookRegistration(
             self._connection,
-            self._install,
+            self._installation,
             ServingNames(
-                (f"{self._install.leader_service}.{self._install.namespace}.svc",),
+                (f"{self._installation.leader_service}.{self._installation.namespace}.svc",),
                 self._settings.webhook_certificate_addresses,
             ),
             self._clock,
-            on_registered=running.witnesses.asks,
+            on_registered=running.attributor.set_registered,
         )
         witness = WebhookSupervisor(
             listening,
-            lambda: self._configure(trust, ground),
+            lambda: self._webhook_settings(trust, ground),
             WebhookListeners(
-                record=running.witnesses.record,
-                lost=running.witnesses.lost,
-                beat=running.witnesses.beat,
-                answered=running.witnesses.answered,
-                serving=running.witnesses.serves,
+                record=running.attributor.add_record,
+                gap=running.attributor.add_gap,
+                heartbeat=running.attributor.heartbeat,
+                answered=running.attributor.count_calls,
+                serving=running.attributor.set_serving,
             ),
             self._clock,
             log_format=self._settings.log_format,
@@ -178,7 +178,7 @@ class ReverserCapability:
         async with asyncio.TaskGroup() as group:
             helpers = [
                 group.create_task(witness.run(), name="witness"),
-                group.create_task(trust.keep(witness.reconfigure), name="webhook trust"),
+                group.create_task(trust.run(witness.reconfigure), name="webhook trust"),
             ]
             try:
                 await running.run()
@@ -186,7 +186,7 @@ class ReverserCapability:
                 for helper in helpers:
                     helper.cancel()
 
-    def _configure(
+    def _webhook_settings(
         self, trust: WebhookRegistration, ground: ClusterIdentity
     ) -> webhook_frames.ConfigureFrame:
         return webhook_frames.ConfigureFrame(
@@ -216,10 +216,10 @@ class GatewaysCapability:
         self._connection = connection
         self._metrics = metrics
         self._clock = clock
-        self._running: GatewaysController | None = None
+        self._controller: GatewaysController | None = None
 
     async def run(self) -> None:
-        self._running = GatewaysController(
+        self._controller = GatewaysController(
             self._connection,
             GatewaysSettings(
                 work_directory=self._settings.work_dir / "gateways",
@@ -234,10 +234,10 @@ class GatewaysCapability:
             clock=self._clock,
             metrics=self._metrics,
         )
-        await self._running.run()
+        await self._controller.run()
 
-    def unready(self) -> str | None:
-        running = self._running
+    def why_not_ready(self) -> str | None:
+        running = self._controller
         if running is None or not running.cache.syncs.synced.is_set():
             return "IgnitionSyncs are not all read yet; are the CRDs installed?"
         return None
@@ -263,23 +263,25 @@ class EnvironmentsCapability:
         self._connection = connection
         self._metrics = metrics
         self._clock = clock
-        self._running: EnvironmentsController | None = None
+        self._controller: EnvironmentsController | None = None
 
     async def run(self) -> None:
         git = git_settings(self._settings, self._connection.server)
-        settings = _environments_settings(self._settings, await self._own_name(), git)
-        self._running = EnvironmentsController(
+        settings = _environments_settings(self._settings, await self._own_username(), git)
+        self._controller = EnvironmentsController(
             self._connection, settings, clock=self._clock, metrics=self._metrics
         )
-        await self._running.run()
+        await self._controller.run()
 
-    def unready(self) -> str | None:
-        running = self._running
-        if running is None or not running.cache.complete:
+    def why_not_ready(self) -> str | None:
+        running = self._controller
+        if running is None or not running.cache.is_synced:
             return "Projects and Environments are not all read yet; are the CRDs installed?"
-        return None if running.guard.is_in_force else running.guard.missing
+        return (
+            None if running.operator_policy.is_in_force else running.operator_policy.pending_message
+        )
 
-    async def _own_name(self) -> str:
+    async def _own_username(self) -> str:
         """Who we are to the API server: the one whom roles inside a namespace are bound to."""
         question = {"apiVersion": _SELF_SUBJECT_REVIEWS.api_version, "kind": "SelfSubjectReview"}
         answer = await Api(self._connection).create(
@@ -297,14 +299,14 @@ def _environments_settings(
         git=git,
         operator=OperatorAccount(operator),
         install=Installation(settings.release, settings.namespace),
-        follow=ReflectorSettings(
+        reflector=ReflectorSettings(
             page_size=settings.page_size, idle_seconds=settings.watch_idle_timeout
         ),
         naming=NamingRules(
             plain_namespaces=frozenset(settings.environments_plain_namespaces),
             reserved=frozenset(reserved),
         ),
-        surroundings=ClusterNetwork(
+        network=ClusterNetwork(
             cluster_cidrs=settings.environments_cluster_cidrs,
             extra_except=settings.environments_extra_except,
             egress_ceiling=settings.environments_egress_ceiling,
@@ -316,7 +318,7 @@ def _environments_settings(
             node_selector=dict(settings.environments_untrusted_node_selector),
             quota=dict(settings.environments_untrusted_quota),
         ),
-        reach=ClusterAccess(
+        cluster_access=ClusterAccess(
             csi_drivers=frozenset(settings.environments_csi_drivers),
             schedulers=frozenset(settings.environments_schedulers),
             allowed_annotations=settings.environments_allowed_annotations,

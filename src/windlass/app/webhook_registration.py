@@ -67,14 +67,14 @@ class WebhookRegistration:
     ) -> None:
         self._connection = connection
         self._api = Api(connection)
-        self._install = installation
+        self._installation = installation
         self._names = names
         self._clock = clock
-        self._on_asked = on_registered
+        self._on_registered = on_registered
         self._identity: WebhookIdentity | None = None
         self._served: tuple[str, ...] = ()
         self._registered = False
-        self._look = asyncio.Event()
+        self._wake = asyncio.Event()
 
     @property
     def identity(self) -> WebhookIdentity:
@@ -86,13 +86,13 @@ class WebhookRegistration:
         """The paths that are accepted now, the registered one first."""
         return [webhook.PATH_PREFIX + token for token in self.identity.tokens(self._clock.now())]
 
-    async def keep(self, on_changed: Callable[[], None]) -> None:
+    async def run(self, on_changed: Callable[[], None]) -> None:
         """Keep Secret and registration right, until cancelled.
 
         `on_changed` is called when the endpoint must serve something else than before, the
         first time included.
         """
-        installation = self._install
+        installation = self._installation
         async with asyncio.TaskGroup() as group:
             for scope in (
                 Scope(WEBHOOK_CONFIGURATIONS, name=installation.webhook_configuration),
@@ -100,27 +100,27 @@ class WebhookRegistration:
             ):
                 group.create_task(self._watch(scope), name=f"webhook watches {scope}")
             while True:
-                seconds = await self._pass(on_changed)
+                seconds = await self._reconcile(on_changed)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(seconds):
-                        await self._look.wait()
+                        await self._wake.wait()
 
     async def _watch(self, scope: Scope) -> None:
         """Look again whenever somebody changes the object."""
         watched = Informer(
             self._connection,
             scope,
-            on_change=lambda _: self._look.set(),
+            on_change=lambda _: self._wake.set(),
             keep="digest",
             clock=self._clock,
         )
         await watched.run()
 
-    async def _pass(self, on_changed: Callable[[], None]) -> float:
+    async def _reconcile(self, on_changed: Callable[[], None]) -> float:
         """One look at everything; seconds until the next, if nothing happens before."""
-        self._look.clear()
+        self._wake.clear()
         try:
-            await self._keep_secret()
+            await self._reconcile_secret()
             if self._served != (served := (self.identity.leaf.cert_pem.decode(), *self.paths)):
                 self._served = served
                 on_changed()
@@ -128,7 +128,7 @@ class WebhookRegistration:
         except WindlassError as error:
             # Once registered, an API server that does not answer proves nothing.
             if not self._registered:
-                self._on_asked(False)
+                self._on_registered(False)
             _log.warning("webhook not registered", reason=error.reason, message=error.message)
             return _RETRY_SECONDS
         overlap = self.identity.changed + webhook_identity.OVERLAP - self._clock.now()
@@ -137,9 +137,9 @@ class WebhookRegistration:
 
     # ---- the Secret
 
-    async def _keep_secret(self) -> None:
+    async def _reconcile_secret(self) -> None:
         """The identity as the Secret has it, renewed there first where that is due."""
-        now, found = self._clock.now(), await self._stored()
+        now, found = self._clock.now(), await self._get_secret()
         current = (
             webhook_identity.read_identity(found.get("data") or {}) if found is not None else None
         )
@@ -153,18 +153,21 @@ class WebhookRegistration:
         else:
             self._identity = current
             return
-        await self._store(current, found)
+        await self._write_secret(current, found)
         self._identity = current
 
-    async def _stored(self) -> Object | None:
-        namespace = self._install.namespace
+    async def _get_secret(self) -> Object | None:
+        namespace = self._installation.namespace
         try:
-            return await self._api.get(_SECRETS, self._install.webhook_secret, namespace)
+            return await self._api.get(_SECRETS, self._installation.webhook_secret, namespace)
         except NotFound:
             return None
 
-    async def _store(self, current: WebhookIdentity, found: Object | None) -> None:
-        metadata = {"name": self._install.webhook_secret, "namespace": self._install.namespace}
+    async def _write_secret(self, current: WebhookIdentity, found: Object | None) -> None:
+        metadata = {
+            "name": self._installation.webhook_secret,
+            "namespace": self._installation.namespace,
+        }
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque"}
         secret["data"] = webhook_identity.secret_data(current)
         if found is None:
@@ -173,13 +176,13 @@ class WebhookRegistration:
             version = found["metadata"]["resourceVersion"]
             secret["metadata"] = metadata | {"resourceVersion": version}
             await self._api.replace(_SECRETS, secret, field_manager=_FIELD_MANAGER)
-        _log.info("webhook certificate renewed", secret=self._install.webhook_secret)
+        _log.info("webhook certificate renewed", secret=self._installation.webhook_secret)
 
     # ---- the configuration
 
     async def register(self) -> None:
         """Have the API server call our path and trust our authority, beside the one it trusts."""
-        name = self._install.webhook_configuration
+        name = self._installation.webhook_configuration
         try:
             found = await self._api.get(WEBHOOK_CONFIGURATIONS, name)
         except NotFound as error:
@@ -192,17 +195,17 @@ class WebhookRegistration:
         hooks = found.get("webhooks") or []
         patch = [one for number, hook in enumerate(hooks) for one in self._patch(number, hook)]
         if patch:
-            self._on_asked(False)
+            self._on_registered(False)
             await self._api.json_patch(
                 WEBHOOK_CONFIGURATIONS, name, patch, field_manager=_FIELD_MANAGER
             )
         self._registered = True
-        self._on_asked(True)
+        self._on_registered(True)
 
     def _patch(self, number: int, hook: Object) -> list[Object]:
         client = hook.get("clientConfig") or {}
         client_path = f"/webhooks/{number}/clientConfig"
-        bundle = base64.b64encode(self._bundle(client)).decode()
+        bundle = base64.b64encode(self._ca_bundle(client)).decode()
         wanted = {f"{client_path}/caBundle": (client.get("caBundle"), bundle)}
         path = self.paths[0]
         if "url" in client:
@@ -215,7 +218,7 @@ class WebhookRegistration:
             if old != new
         ]
 
-    def _bundle(self, client: Object) -> bytes:
+    def _ca_bundle(self, client: Object) -> bytes:
         """Ours, and of those registered the newest that is not ours."""
         now, ours = self._clock.now(), self.identity.authority.cert_pem
         others = certificates.bundle(now, _registered_bundle(client)).replace(ours, b"")

@@ -87,7 +87,7 @@ def agent(
     hosts = frozenset(filter(None, (host.strip() for host in git_insecure_hosts.split(","))))
     settings = process.AgentSettings(
         identity=AgentIdentity(pod_name, pod_uid, pod_namespace, cr_name, node_name),
-        places=AgentPaths(
+        paths=AgentPaths(
             data=data_path,
             store=store_path,
             pod_info=pod_info,

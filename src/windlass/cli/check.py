@@ -60,7 +60,7 @@ def check(
     from windlass.environments.probe import enforcement
 
     typer.echo(_as_json(measured) if output == "json" else _as_text(measured))
-    sys.exit(0 if enforcement.overall_verdict(measured.findings) == "Enforced" else 1)
+    sys.exit(0 if enforcement.overall_verdict(measured.results) == "Enforced" else 1)
 
 
 def _parse_timeout(timeout: str) -> float:
@@ -117,9 +117,9 @@ async def _probe(
 def _as_text(measured: ProbeResult) -> str:
     from windlass.environments.probe import enforcement
 
-    lines = [f"{row.direction}: {row.verdict}, {row.message}" for row in measured.findings]
+    lines = [f"{row.direction}: {row.verdict}, {row.message}" for row in measured.results]
     lines.append(_nodes_text(measured))
-    lines.append(enforcement.advice(enforcement.overall_verdict(measured.findings)))
+    lines.append(enforcement.advice(enforcement.overall_verdict(measured.results)))
     return "\n".join(lines)
 
 
@@ -133,14 +133,14 @@ def _nodes_text(measured: ProbeResult) -> str:
 def _as_json(measured: ProbeResult) -> str:
     from windlass.environments.probe import enforcement
 
-    verdict = enforcement.overall_verdict(measured.findings)
+    verdict = enforcement.overall_verdict(measured.results)
     directions = {
         row.direction: {
             "verdict": row.verdict,
             "seconds": None if row.seconds is None else round(row.seconds, 1),
             "message": row.message,
         }
-        for row in measured.findings
+        for row in measured.results
     }
     return json.dumps(
         {
@@ -148,7 +148,7 @@ def _as_json(measured: ProbeResult) -> str:
             **directions,
             "nodes": dict(measured.nodes),
             "advice": enforcement.advice(verdict),
-            "left": list(measured.left),
+            "left": list(measured.leftover_namespaces),
         },
         indent=2,
     )

@@ -86,7 +86,7 @@ def apply(
     done, scanned = _run(_apply(inputs, allow_mass_delete, scan))
     _print(_applied_json(done, scanned) if output == "json" else _applied_text(done, scanned))
     # The files are in place all the same, so the result comes first.
-    scanned.check()
+    scanned.raise_failure()
 
 
 @app.command()
@@ -102,7 +102,7 @@ def verify(
     _check_output(output)
     found = _run(_verify(to, exclude or []))
     _print(_drift_json(found) if output == "json" else _drift_text(found, to))
-    sys.exit(EXIT_DIFFERENT if found.found else 0)
+    sys.exit(EXIT_DIFFERENT if found.has_drift else 0)
 
 
 @app.command()
@@ -116,7 +116,7 @@ def rollback(
     """Undo the last apply; a second rollback undoes the first."""
     text, scanned = _run(_rollback(to, scan, token_file))
     _print(text)
-    scanned.check()
+    scanned.raise_failure()
 
 
 def _run(work: Coroutine[Any, Any, R]) -> R:
@@ -167,7 +167,7 @@ async def _apply(inputs: GatewayOptions, allowed: str, scan: str) -> tuple[SyncR
     order = await gateway_local.build_order(inputs, request, git, allowed)
     with gateway_local.open_gateway(inputs.to, git, request.repo) as gateway:
         work = await _start_agent(gateway, scan, inputs.token_file)
-        done = await work.sync(order, Interrupt(), trigger=work.memory.trigger)
+        done = await work.sync(order, Interrupt(), trigger=work.state.trigger)
         return done, await gateway_local.run_scan(work, request.policy, scan)
 
 
@@ -179,11 +179,11 @@ async def _rollback(to: Path, scan: str, token_file: Path | None) -> tuple[str, 
     gateway_local.check_scan(scan, token_file)
     with gateway_local.open_gateway(to, Git()) as gateway:
         work = await _start_agent(gateway, scan, token_file)
-        before = work.holding
+        before = work.applied_tree
         # The value an agent has heeded stays heeded.
-        if not await work.rollback(work.memory.rollback, work.memory.trigger):
+        if not await work.rollback(work.state.rollback, work.state.trigger):
             return f"{to}: nothing to roll back", gateway_local.LocalScan("skipped")
-        after, scanned = work.holding, await gateway_local.run_scan(work, SyncPolicy(), scan)
+        after, scanned = work.applied_tree, await gateway_local.run_scan(work, SyncPolicy(), scan)
     old = before.version.commit[:7] if before is not None else "nothing"
     new = after.version.commit[:7] if after is not None else "what was there before"
     return f"{to}: from {old} back to {new}; scan: {scanned.text}", scanned
@@ -205,7 +205,7 @@ async def _start_agent(
 def _print_interrupted(gateway: LocalGateway) -> None:
     from windlass.cli import gateway_output
 
-    record = gateway.applier.interrupted()
+    record = gateway.applier.interrupted_transaction()
     if record is not None:
         _print_note(gateway_output.interrupted_note(record))
 
@@ -238,7 +238,7 @@ def _plan_text(planned: PlannedSync) -> str:
     plan, signs = planned.plan, {"mkdir": "+", "delete": "-", "rmdir": "-"}
     lines = []
     for op in plan.ops:
-        is_new = op.path not in planned.live.files
+        is_new = op.path not in planned.live_tree.files
         sign = signs.get(op.op) or ("+" if is_new else "~")
         slash = "/" if op.op in ("mkdir", "rmdir") else ""
         altered = f" [{', '.join(op.transforms)}]" if op.transforms else ""
@@ -270,8 +270,8 @@ def _print_diff(gateway: LocalGateway, planned: PlannedSync) -> None:
     for op in planned.plan.ops:
         if op.op in ("put", "delete"):
             new = gateway.engine.content(planned, op.path) if op.op == "put" else b""
-            there = op.path in planned.live.files
-            old = gateway.applier.tree.read(op.path) if there else b""
+            there = op.path in planned.live_tree.files
+            old = gateway.applier.directory.read(op.path) if there else b""
             _print(_file_diff(op.path, old, new, is_new=not there, goes=op.op == "delete"))
 
 

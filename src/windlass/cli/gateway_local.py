@@ -176,7 +176,7 @@ class LocalScan:
     text: str
     failure: WindlassError | None = None
 
-    def check(self) -> None:
+    def raise_failure(self) -> None:
         """Raise the failure, if there is one."""
         if self.failure is not None:
             raise self.failure

@@ -58,7 +58,7 @@ def mirror(
         namespaces=tuple(namespace or ()),
         include=tuple(include or ()),
         exclude=frozenset(exclude or ()),
-        everything=preset == "all",
+        watch_all=preset == "all",
         include_owned=include_owned,
     )
     try:
@@ -81,7 +81,7 @@ def mirror(
         ) from error
     text = _as_json(found) if output == "json" else _as_text(found, to, dry_run)
     typer.echo(redaction.visible(text))
-    if found.unread:
+    if found.unreadable:
         sys.exit(1)
     if dry_run and found:
         sys.exit(2)
@@ -158,7 +158,7 @@ def _as_text(found: DumpDiff, to: Path, dry_run: bool) -> str:
         f"{len(found.removed)} {would}removed, {found.unchanged} unchanged"
     ]
     lines += [f"  left out: {count} {reason}" for reason, count in sorted(found.skipped.items())]
-    lines += [f"  not read: {text}" for text in found.unread]
+    lines += [f"  not read: {text}" for text in found.unreadable]
     return "\n".join(lines)
 
 
@@ -170,7 +170,7 @@ def _as_json(found: DumpDiff) -> str:
             "removed": found.removed,
             "unchanged": found.unchanged,
             "skipped": found.skipped,
-            "unread": found.unread,
+            "unread": found.unreadable,
         },
         indent=2,
     )

@@ -94,22 +94,22 @@ class CorrectionEvents:
 
     def __init__(self, recorder: EventRecorder, measures: ReconcileMetrics, clock: Clock) -> None:
         self._recorder = recorder
-        self._measures = measures
+        self._metrics = measures
         self._clock = clock
-        self._told: dict[tuple[str, str, str], float] = {}
+        self._recorded: dict[tuple[str, str, str], float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def tell(self, environment: Object, found: Correction) -> None:
+    def record(self, environment: Object, found: Correction) -> None:
         """Something in the namespace of `environment` was corrected."""
-        self._measures.corrected(found.kind)
+        self._metrics.record_correction(found.kind)
         now = self._clock.monotonic()
-        self._told = {
-            key: at for key, at in self._told.items() if now - at < _EVENT_INTERVAL_SECONDS
+        self._recorded = {
+            key: at for key, at in self._recorded.items() if now - at < _EVENT_INTERVAL_SECONDS
         }
         key = (environment["metadata"]["uid"], found.kind, found.name)
-        if key in self._told:
+        if key in self._recorded:
             return
-        self._told[key] = now
+        self._recorded[key] = now
         record = self._recorder.record(
             ObjectRef.of(environment),
             "Warning" if found.is_removed else "Normal",

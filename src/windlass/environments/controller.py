@@ -82,16 +82,16 @@ class EnvironmentsSettings:
     work_directory: Path
     git: GitSettings
     operator: OperatorAccount
-    follow: ReflectorSettings = field(default_factory=ReflectorSettings)
+    reflector: ReflectorSettings = field(default_factory=ReflectorSettings)
     naming: NamingRules = field(default_factory=NamingRules)
-    surroundings: ClusterNetwork = field(default_factory=ClusterNetwork)
+    network: ClusterNetwork = field(default_factory=ClusterNetwork)
     untrusted: UntrustedPolicy = field(default_factory=UntrustedPolicy)
-    reach: ClusterAccess = field(default_factory=ClusterAccess)
+    cluster_access: ClusterAccess = field(default_factory=ClusterAccess)
     storage_classes: frozenset[str] = frozenset()
     install: Installation = field(default_factory=Installation)
     poll_seconds: float = 60.0
     rollout_seconds: float = rollout.DEADLINE_SECONDS
-    sweep_seconds: float = 600.0
+    cleanup_seconds: float = 600.0
     helm: str = "helm"
     suspended: bool = False
 
@@ -116,7 +116,7 @@ class EnvironmentsController:
         self._settings = settings
         self._clock = clock
         self._on_pass = on_pass
-        self._measures = ReconcileMetrics(metrics)
+        self._metrics = ReconcileMetrics(metrics)
         self._projects: dict[Key, Key] = {}
         self._queues: dict[str, KeyedQueue[Key]] = {
             "Environment": KeyedQueue(),
@@ -127,15 +127,15 @@ class EnvironmentsController:
             environments=self._informer(environment_kind.KIND.gvr, self._environment_changed),
             teams=self._informer(NAMESPACES, self._team_changed, selector=ownership.TEAM_SELECTOR),
         )
-        self.holdings = OwnedCache(
+        self.owned_cache = OwnedCache(
             connection,
             self._queues["Environment"].add,
-            on_leave=self._namespace_left,
-            settings=settings.follow,
+            on_leave=self._namespace_gone,
+            settings=settings.reflector,
             clock=clock,
         )
         api, git = Api(connection), Git(settings.git)
-        self.guard = OperatorPolicyCheck(
+        self.operator_policy = OperatorPolicyCheck(
             api,
             operator=settings.operator,
             install=settings.install,
@@ -144,19 +144,19 @@ class EnvironmentsController:
         self._listings = RefListings(git, clock)
         self._resolver = Resolver(git, self._listings, settings.work_directory / "proofs", clock)
         self._recorder = EventRecorder(
-            api, "windlass.dev/environments", clock=clock, annotate=self._annotations
+            api, "windlass.dev/environments", clock=clock, annotate=self._event_annotations
         )
         sources = SourceRepositories(
             api, git, self._listings, self._resolver, settings.work_directory, clock
         )
-        self._hands = self._make_hands(api, sources)
-        self._sweep = OrphanCleanup(
+        self._services = self._make_services(api, sources)
+        self._orphan_cleanup = OrphanCleanup(
             api,
-            self.holdings,
-            self._hands.spaces,
-            self._measures,
+            self.owned_cache,
+            self._services.namespaces,
+            self._metrics,
             self._recorder,
-            interval_seconds=settings.sweep_seconds,
+            interval_seconds=settings.cleanup_seconds,
         )
         self._controllers = self._make_controllers(api, sources)
 
@@ -169,26 +169,26 @@ class EnvironmentsController:
             self._connection,
             Scope(gvr, selector=selector),
             on_change=on_change,
-            settings=self._settings.follow,
+            settings=self._settings.reflector,
             clock=self._clock,
         )
 
-    def _make_hands(self, api: Api, sources: SourceRepositories) -> EnvironmentServices:
+    def _make_services(self, api: Api, sources: SourceRepositories) -> EnvironmentServices:
         owned = OwnedObjects(api, FIELD_MANAGER)
         hook_runs = HookRuns(
-            self.holdings, self._clock, deadline_seconds=self._settings.rollout_seconds
+            self.owned_cache, self._clock, deadline_seconds=self._settings.rollout_seconds
         )
         applier = bundle_applier.BundleApplier(
-            self._connection, self.holdings, owned, hook_runs, self._clock
+            self._connection, self.owned_cache, owned, hook_runs, self._clock
         )
         made = namespace_manager.NamespaceManager(
-            api, self.holdings, owned, self._settings.naming, field_manager=FIELD_MANAGER
+            api, self.owned_cache, owned, self._settings.naming, field_manager=FIELD_MANAGER
         )
         return EnvironmentServices(
-            spaces=made,
-            fencing=isolation_writer.IsolationWriter(
+            namespaces=made,
+            isolation=isolation_writer.IsolationWriter(
                 api,
-                self.holdings,
+                self.owned_cache,
                 owned,
                 self._clock,
                 operator=self._settings.operator,
@@ -196,31 +196,31 @@ class EnvironmentsController:
                 field_manager=FIELD_MANAGER,
             ),
             commits=CommitResolver(sources, self._clock, poll_seconds=self._settings.poll_seconds),
-            rendering=BundleRenderer(sources, self._make_charts(api), self._measures, self._clock),
-            applying=applier,
+            renderer=BundleRenderer(sources, self._make_charts(api), self._metrics, self._clock),
+            applier=applier,
             rollouts=rollout.RolloutTracker(
-                self.holdings,
+                self.owned_cache,
                 applier,
                 self._clock,
                 deadline_seconds=self._settings.rollout_seconds,
             ),
-            departures=EnvironmentDeletion(
+            deletion=EnvironmentDeletion(
                 api,
                 made,
-                self._measures,
+                self._metrics,
                 self._recorder,
                 self._clock,
                 field_manager=FIELD_MANAGER,
             ),
-            reach=self._reach,
+            cluster_access=self._cluster_access,
         )
 
-    def _reach(self) -> ClusterAccess:
+    def _cluster_access(self) -> ClusterAccess:
         """What bundles may reach, with the StorageClasses of this moment."""
         classes = cluster_access.classes(
-            self.holdings.storage_classes(), self._settings.storage_classes
+            self.owned_cache.storage_classes(), self._settings.storage_classes
         )
-        return replace(self._settings.reach, classes=classes)
+        return replace(self._settings.cluster_access, storage_classes=classes)
 
     def _make_charts(self, api: Api) -> ChartRenderer:
         directory = self._settings.work_directory / "charts"
@@ -235,11 +235,11 @@ class EnvironmentsController:
         environments = EnvironmentReconciler(
             api,
             self.cache,
-            self._hands,
-            self._measures,
+            self._services,
+            self._metrics,
             self._clock,
-            terms=self._terms(),
-            corrected=CorrectionEvents(self._recorder, self._measures, self._clock).tell,
+            terms=self._reconciler_settings(),
+            corrected=CorrectionEvents(self._recorder, self._metrics, self._clock).record,
         )
         projects = ProjectReconciler(
             api,
@@ -254,9 +254,9 @@ class EnvironmentsController:
             self._controller(api, project_kind.KIND.gvr, "Project", projects.reconcile),
         )
 
-    def _terms(self) -> ReconcilerSettings:
+    def _reconciler_settings(self) -> ReconcilerSettings:
         return ReconcilerSettings(
-            surroundings=self._settings.surroundings,
+            network=self._settings.network,
             untrusted=self._settings.untrusted,
             poll_seconds=self._settings.poll_seconds,
             field_manager=FIELD_MANAGER,
@@ -284,10 +284,10 @@ class EnvironmentsController:
             on_pass=self._on_pass,
         )
 
-    def _annotations(self, ref: ObjectRef) -> dict[str, str]:
+    def _event_annotations(self, ref: ObjectRef) -> dict[str, str]:
         """The revision that an event about an Environment is about."""
-        place = next(iter(self.holdings.namespaces_of(ref.uid)), "")
-        number = self._hands.applying.ledger(place).revision.number if place else 0
+        place = next(iter(self.owned_cache.namespaces_of(ref.uid)), "")
+        number = self._services.applier.release_state(place).revision.number if place else 0
         return {REVISION_ANNOTATION: str(number)} if number else {}
 
     # ---- who must look again when something changed
@@ -311,12 +311,12 @@ class EnvironmentsController:
         for environment in self.cache.environments_in(key.name):
             self._queues["Environment"].add(environment)
 
-    def _namespace_left(self, name: str) -> None:
-        self._hands.fencing.forget(name)
-        self._hands.spaces.forget(name)
-        self._hands.applying.forget(name)
-        self._hands.rendering.leave(name)
-        self._hands.rollouts.forget(name)
+    def _namespace_gone(self, name: str) -> None:
+        self._services.isolation.forget(name)
+        self._services.namespaces.forget(name)
+        self._services.applier.forget(name)
+        self._services.renderer.forget_namespace(name)
+        self._services.rollouts.forget(name)
 
     # ---- running
 
@@ -324,14 +324,14 @@ class EnvironmentsController:
         """Work until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
-                informers = (*self.cache.informers, *self.holdings.informers.values())
+                informers = (*self.cache.informers, *self.owned_cache.informers.values())
                 for informer in informers:
                     group.create_task(informer.run(), name=f"informer {informer.scope}")
                 for informer in informers:
                     await informer.synced.wait()
-                await self.guard.wait()
+                await self.operator_policy.wait()
                 if not self._settings.suspended:
-                    group.create_task(self._sweep.run(), name="sweep")
+                    group.create_task(self._orphan_cleanup.run(), name="sweep")
                 for controller in self._controllers:
                     group.create_task(controller.run(), name=controller.name)
                 _log.info("environments started", suspended=self._settings.suspended)

@@ -60,25 +60,27 @@ class EnvironmentDeletion:
     ) -> None:
         self._api = api
         self._recorder = recorder
-        self._spaces = spaces
-        self._measures = measures
+        self._namespaces = spaces
+        self._metrics = measures
         self._clock = clock
         self._field_manager = field_manager
 
-    async def go(self, obj: Object) -> Outcome:
+    async def reconcile(self, obj: Object) -> Outcome:
         """One pass over an Environment that is being deleted."""
         if not finalizer.has_finalizer(obj, environment.FINALIZER):
             return Outcome.gone()
         uid, known = obj["metadata"]["uid"], (obj.get("status") or {}).get("namespace") or ""
         left = [
             live
-            for name in await self._spaces.made_for(environment_identity(obj), uid, known)
-            if (live := await self._spaces.remove(name, uid)) is not None
+            for name in await self._namespaces.find_namespaces(
+                environment_identity(obj), uid, known
+            )
+            if (live := await self._namespaces.remove(name, uid)) is not None
         ]
         if left:
-            return self._waiting(left, obj)
+            return self._waiting_outcome(left, obj)
         if known:
-            self._measures.departed(_object_key(obj), self._waited(obj))
+            self._metrics.record_namespace_deleted(_object_key(obj), self._seconds_deleting(obj))
             text = "everything that was made for it is gone"
             await self._recorder.record(
                 ObjectRef.of(obj), "Normal", "NamespaceDeleted", text, transition=uid
@@ -92,10 +94,10 @@ class EnvironmentDeletion:
         )
         return Outcome.gone()
 
-    def _waiting(self, left: list[Object], obj: Object) -> Outcome:
+    def _waiting_outcome(self, left: list[Object], obj: Object) -> Outcome:
         names = " ".join(live["metadata"]["name"] for live in left)
         blocked = [text for live in left for text in deletion_blockers(live)][:5]
-        self._measures.departing(_object_key(obj), is_blocked=bool(blocked))
+        self._metrics.record_deletion(_object_key(obj), is_blocked=bool(blocked))
         text = f"namespace {names} is being deleted"
         if blocked:
             text += f"; blocked by {blocked[0]} (kubectl get namespace {names} -o yaml)"
@@ -112,12 +114,12 @@ class EnvironmentDeletion:
                 },
             },
             requeue_after=min(
-                _MAX_REQUEUE_SECONDS, max(_FIRST_REQUEUE_SECONDS, self._waited(obj) / 4)
+                _MAX_REQUEUE_SECONDS, max(_FIRST_REQUEUE_SECONDS, self._seconds_deleting(obj) / 4)
             ),
             events=(OutcomeEvent("Warning", _BLOCKED, text),) if blocked else (),
         )
 
-    def _waited(self, obj: Object) -> float:
+    def _seconds_deleting(self, obj: Object) -> float:
         since = parse_time(obj["metadata"]["deletionTimestamp"])
         return max(0.0, (self._clock.now() - since).total_seconds())
 
@@ -152,9 +154,9 @@ class OrphanCleanup:
         interval_seconds: float = CLEANUP_INTERVAL_SECONDS,
     ) -> None:
         self._api = api
-        self._holdings = holdings
-        self._spaces = spaces
-        self._measures = measures
+        self._cache = holdings
+        self._namespaces = spaces
+        self._metrics = measures
         self._recorder = recorder
         self._interval_seconds = interval_seconds
         self._suspects: frozenset[str] = frozenset()
@@ -164,17 +166,17 @@ class OrphanCleanup:
         while True:
             await asyncio.sleep(self._interval_seconds)
             try:
-                await self.once()
+                await self.run_once()
             except ApiError as error:
                 _log.warning("sweep put off", reason=error.reason, message=error.message)
 
-    async def once(self) -> tuple[str, ...]:
+    async def run_once(self) -> tuple[str, ...]:
         """One sweep; the namespaces that were removed."""
         present = {obj["metadata"]["uid"] for obj in await self._api.list(environment.KIND.gvr)}
         orphans = {
             live["metadata"]["uid"]: live
-            for key in tuple(self._holdings.informers[NAMESPACES].keys())
-            if (live := self._holdings.namespace(key.name)) is not None
+            for key in tuple(self._cache.informers[NAMESPACES].keys())
+            if (live := self._cache.namespace(key.name)) is not None
             and ownership.owner_uid(live) not in present
             and await self._is_orphan(live)
         }
@@ -185,12 +187,12 @@ class OrphanCleanup:
             _log.warning(
                 "removing an orphan", namespace=name, environment=ownership.owner_key(live)
             )
-            await self._spaces.remove(name, ownership.owner_uid(live))
-            self._measures.orphan_deleted()
-            await self._tell(live)
+            await self._namespaces.remove(name, ownership.owner_uid(live))
+            self._metrics.record_orphan_deleted()
+            await self._record_event(live)
         return tuple(live["metadata"]["name"] for live in condemned)
 
-    async def _tell(self, live: Object) -> None:
+    async def _record_event(self, live: Object) -> None:
         uid, (namespace, name) = ownership.owner_uid(live), ownership.owner_key(live)
         kind = environment.KIND
         ref = ObjectRef(kind.gvr.api_version, "Environment", namespace, name, uid)

@@ -35,7 +35,7 @@ def namespace_events(
         message = found["namespace"].condition.message
         yield OutcomeEvent("Normal", "NamespaceCreated", message, stands_alone=True)
     fence = found.get("policies")
-    if fence is not None and not fence.ends and not _was_isolated(status):
+    if fence is not None and not fence.ends_run and not _was_isolated(status):
         yield OutcomeEvent("Normal", "PoliciesApplied", fence.condition.message)
     if fence is not None and fence.warning and fence.warning not in _policies_message(status):
         yield OutcomeEvent("Warning", "EnforcementAbsent", fence.warning, stands_alone=True)
@@ -44,14 +44,14 @@ def namespace_events(
 def rollout_events(finding: StepResult, status: Object, number: int) -> Iterator[OutcomeEvent]:
     """What happened to revision `number`."""
     served = (status.get("serving") or {}).get("revision") == number
-    if not finding.ends and not served:
+    if not finding.ends_run and not served:
         text = f"revision {number} is ready"
         yield OutcomeEvent("Normal", "Deployed", text, stands_alone=True)
-    elif not finding.ends and status.get("phase") == "Degraded":
+    elif not finding.ends_run and status.get("phase") == "Degraded":
         yield OutcomeEvent("Normal", "Recovered", f"revision {number} is ready again")
     elif finding.condition.status == "False" and served and status.get("phase") != "Degraded":
         yield OutcomeEvent("Warning", "Degraded", finding.condition.message)
-    elif finding.ends and not served and phase.is_terminal(finding.condition, was_ready=False):
+    elif finding.ends_run and not served and phase.is_terminal(finding.condition, was_ready=False):
         yield OutcomeEvent("Warning", "RolloutStuck", finding.condition.message)
 
 

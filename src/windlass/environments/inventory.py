@@ -67,7 +67,7 @@ Inventory = tuple[InventoryEntry, ...]
 def add_bundle(inventory: Inventory, bundle: Bundle) -> Inventory:
     """With everything that is about to be applied."""
     known = {entry.identity: entry for entry in inventory}
-    for member in bundle.everything:
+    for member in bundle.all_members:
         entry = InventoryEntry(member.gvr.group, member.kind, member.name)
         known.setdefault(entry.identity, entry)
     return tuple(sorted(known.values()))
@@ -148,7 +148,7 @@ def remove_entries(inventory: Inventory, gone: Iterable[InventoryEntry]) -> Inve
 
 def stale_entries(inventory: Inventory, bundle: Bundle) -> Inventory:
     """What is listed and no longer wanted."""
-    wanted = {(member.gvr.group, member.kind, member.name) for member in bundle.everything}
+    wanted = {(member.gvr.group, member.kind, member.name) for member in bundle.all_members}
     return tuple(entry for entry in inventory if entry.identity not in wanted)
 
 

@@ -26,7 +26,7 @@ class ReconcileMetrics:
         metrics.phase.forget({})
         metrics.namespace_delete_blocked.set(0)
 
-    def concluded(self, key: Key, project: str, status: Object, outcome: Outcome) -> None:
+    def record_reconcile(self, key: Key, project: str, status: Object, outcome: Outcome) -> None:
         """What a pass that started from `status` found."""
         fields = outcome.fields
         phase = fields.get("phase") or status.get("phase")
@@ -36,49 +36,49 @@ class ReconcileMetrics:
             self.metrics.phase.set(1, key.namespace, key.name, project, str(phase))
         self._steps(status.get("steps") or [], fields.get("steps") or [])
 
-    def ready_at_last(self, created: datetime, ready: datetime, mode: str) -> None:
+    def record_first_ready(self, created: datetime, ready: datetime, mode: str) -> None:
         """An Environment is ready for the first time."""
         self.metrics.time_to_ready.observe(max(0.0, (ready - created).total_seconds()), mode)
 
-    def rendered(self, seconds: float, mode: str) -> None:
+    def record_render(self, seconds: float, mode: str) -> None:
         self.metrics.render_seconds.observe(seconds, mode)
 
-    def render_rejected(self, reason: str) -> None:
+    def record_render_rejection(self, reason: str) -> None:
         self.metrics.render_rejected.inc(reason)
 
-    def rolled_out(self, seconds: float, mode: str) -> None:
+    def record_rollout(self, seconds: float, mode: str) -> None:
         """All objects of a new revision are applied, so long after its commit was known."""
         self.metrics.overhead_seconds.observe(seconds, mode)
 
-    def applied(self, kinds: Iterable[str]) -> None:
+    def record_applied(self, kinds: Iterable[str]) -> None:
         for kind in kinds:
             self.metrics.applied_objects.inc(kind)
 
-    def pruned(self, names: Iterable[str]) -> None:
+    def record_pruned(self, names: Iterable[str]) -> None:
         """`names` are written as Kind/name."""
         for name in names:
             self.metrics.pruned_objects.inc(name.partition("/")[0])
 
-    def corrected(self, kind: str) -> None:
+    def record_correction(self, kind: str) -> None:
         """An object of `kind` was restored."""
         self.metrics.drift_corrections.inc(kind)
 
-    def departing(self, key: Key, *, is_blocked: bool) -> None:
+    def record_deletion(self, key: Key, *, is_blocked: bool) -> None:
         """An Environment is on its way out."""
         (self._blocked.add if is_blocked else self._blocked.discard)(key)
         self.metrics.namespace_delete_blocked.set(len(self._blocked))
 
-    def departed(self, key: Key, seconds: float) -> None:
+    def record_namespace_deleted(self, key: Key, seconds: float) -> None:
         """The namespaces of an Environment are gone."""
-        self.departing(key, is_blocked=False)
+        self.record_deletion(key, is_blocked=False)
         self.metrics.namespace_delete_seconds.observe(seconds)
 
-    def orphan_deleted(self) -> None:
+    def record_orphan_deleted(self) -> None:
         self.metrics.orphans_deleted.inc()
 
-    def gone(self, key: Key) -> None:
+    def forget(self, key: Key) -> None:
         """The object is no longer there."""
-        self.departing(key, is_blocked=False)
+        self.record_deletion(key, is_blocked=False)
         self._phases.pop(key, None)
         self.metrics.forget_environment(key.namespace, key.name)
 

@@ -84,7 +84,7 @@ class OwnedCache:
             gvr: Informer(
                 connection,
                 Scope(gvr, selector=_selector(gvr)),
-                on_change=self._listener(gvr),
+                on_change=self._on_change_of(gvr),
                 settings=settings,
                 clock=clock,
             )
@@ -111,17 +111,17 @@ class OwnedCache:
     def namespace(self, name: str) -> Object | None:
         return self.get(NAMESPACES, "", name)
 
-    def inside(self, gvr: GVR, namespace: str) -> Iterator[Object]:
+    def list_objects(self, gvr: GVR, namespace: str) -> Iterator[Object]:
         """All objects of a kind in one namespace."""
         for name in sorted(self._names.get((gvr, namespace), ())):
             found = self.get(gvr, namespace, name)
             if found is not None:
                 yield found
 
-    def brought(self, namespace: str) -> Iterator[Object]:
+    def bundle_objects(self, namespace: str) -> Iterator[Object]:
         """All objects in one namespace of the kinds that projects bring."""
         for gvr in sorted(_BUNDLE_RESOURCES - {SECRETS}):
-            yield from self.inside(gvr, namespace)
+            yield from self.list_objects(gvr, namespace)
 
     def namespaces_of(self, uid: str) -> tuple[str, ...]:
         """The namespaces that were made for an Environment."""
@@ -142,7 +142,7 @@ class OwnedCache:
             if found is not None:
                 yield found
 
-    async def written(
+    async def await_write(
         self, gvr: GVR, namespace: str, name: str, write: Awaitable[Object]
     ) -> Object:
         """What `write` answers, remembered until the cache shows something else."""
@@ -152,7 +152,9 @@ class OwnedCache:
         self._names[gvr, namespace].add(name)
         return obj
 
-    async def deleted(self, gvr: GVR, namespace: str, name: str, delete: Awaitable[None]) -> None:
+    async def await_deletion(
+        self, gvr: GVR, namespace: str, name: str, delete: Awaitable[None]
+    ) -> None:
         """Wait for `delete`; from then on the object is gone, whatever the cache says."""
         place = (gvr, Key(namespace, name))
         await self._recent.deleted(place, delete)
@@ -166,7 +168,7 @@ class OwnedCache:
         self._recent.forget(place)
         self._parsed.pop(place, None)
 
-    def _listener(self, gvr: GVR) -> Callable[[Key], None]:
+    def _on_change_of(self, gvr: GVR) -> Callable[[Key], None]:
         if gvr == NAMESPACES:
             return self._namespace_changed
         return lambda key: self._changed(gvr, key)
@@ -195,12 +197,12 @@ class OwnedCache:
 
     def _changed(self, gvr: GVR, key: Key) -> None:
         self._forget((gvr, key))
-        self._list(gvr, key)
+        self._index_name(gvr, key)
         environment = self._owners.get(key.namespace)
         if environment is not None:
             self._on_change(environment)
 
-    def _list(self, gvr: GVR, key: Key) -> None:
+    def _index_name(self, gvr: GVR, key: Key) -> None:
         """Know by name what is in a namespace; of an empty one nothing is kept."""
         here = (gvr, key.namespace)
         if self.informers[gvr].get(key) is not None:

@@ -66,7 +66,7 @@ class Ownership:
         return {UID: self.uid, NAMESPACE: self.namespace, NAME: self.name}
 
     @property
-    def selecting(self) -> dict[str, str]:
+    def pod_labels(self) -> dict[str, str]:
         """The labels that belong on pods too: they never change while the Environment lives."""
         return {
             MANAGED_BY: "windlass",
@@ -79,7 +79,7 @@ class Ownership:
     def labels(self) -> dict[str, str]:
         branch = label_value(self.branch)
         return {
-            **self.selecting,
+            **self.pod_labels,
             TEAM: label_value(self.team or self.namespace),
             **({"catalyst.dev/branch": branch} if branch else {}),
         }

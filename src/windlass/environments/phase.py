@@ -115,9 +115,9 @@ class PhaseContext:
     """What decides beside the conditions."""
 
     deleting: bool = False
-    held_back: str = ""
-    held_back_by: str = ""
-    serves: bool = False
+    blocked_reason: str = ""
+    blocked_message: str = ""
+    is_serving: bool = False
     was_ready: bool = False
     was_degraded: bool = False
 
@@ -147,8 +147,8 @@ def derive_phase(conditions: Mapping[str, Condition], around: PhaseContext) -> D
         row = conditions.get(kind)
         if row is not None and is_terminal(row, was_ready=around.was_ready):
             return DerivedPhase("Failed", row.reason, row.message)
-    if around.held_back and not around.serves:
-        return DerivedPhase("Pending", around.held_back, around.held_back_by)
+    if around.blocked_reason and not around.is_serving:
+        return DerivedPhase("Pending", around.blocked_reason, around.blocked_message)
     first = _first_not_true(conditions)
     if first is None:
         return DerivedPhase("Ready", "Succeeded", "the wished revision runs")

@@ -41,7 +41,7 @@ class EnvironmentContext:
     environment: Environment
     object: Object
     project: Project
-    marks: Ownership
+    owner: Ownership
 
     @property
     def key(self) -> Key:

@@ -69,7 +69,7 @@ class ProjectReconciler:
             return await self._delete(key, obj)
         found = self._cache.project(key)
         assert found is not None, "nothing waits between looking and reading"
-        tally: Object = {"environments": self._tally(key)}
+        tally: Object = {"environments": self._count_environments(key)}
         if self._suspended or found.spec.suspend:
             own = "it is suspended; nothing is changed until spec.suspend is false"
             text = OPERATOR_SUSPENDED if self._suspended else own
@@ -84,7 +84,7 @@ class ProjectReconciler:
             secret = source.secret_ref.name if source.secret_ref is not None else ""
             wanted = DesiredSource(source.name, source.repository_url, secret, source.branch, "")
             try:
-                settled = await self._sources.settle(
+                settled = await self._sources.resolve(
                     key.namespace, wanted, max_age_seconds=self._poll_seconds
                 )
             except WindlassError as error:
@@ -115,7 +115,7 @@ class ProjectReconciler:
         """One pass over a Project that is being deleted, readable or not."""
         if not finalizer.has_finalizer(obj, project.FINALIZER):
             return Outcome.gone()
-        users = list(self._users(key, obj))
+        users = list(self._dependent_environments(key, obj))
         if not users:
             await finalizer.remove_finalizer(
                 self._api,
@@ -131,11 +131,11 @@ class ProjectReconciler:
                 await self._delete_environment(user)
         return _deletion_outcome(users, cascades=cascades)
 
-    def _users(self, key: Key, obj: Object) -> Iterator[Object]:
+    def _dependent_environments(self, key: Key, obj: Object) -> Iterator[Object]:
         """The Environments that may use a Project, as they are stored."""
         granted = {key.namespace, *(_raw_spec(obj).get("environmentNamespaces") or ())}
         for name in sorted(self._cache.environments_of(key)):
-            stored = self._cache.stored(name)
+            stored = self._cache.stored_environment(name)
             if stored is not None and name.namespace in granted:
                 yield stored
 
@@ -153,7 +153,7 @@ class ProjectReconciler:
             )
         failpoint.reach("environments.cascade.after")
 
-    def _tally(self, key: Key) -> Object:
+    def _count_environments(self, key: Key) -> Object:
         phases = self._cache.phases_of(key)
         return {
             "total": len(phases),

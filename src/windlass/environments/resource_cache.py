@@ -33,7 +33,7 @@ class ResourceCache:
         return self.projects, self.environments, self.teams
 
     @property
-    def complete(self) -> bool:
+    def is_synced(self) -> bool:
         """Whether everything stored has been read."""
         return all(informer.synced.is_set() for informer in self.informers)
 
@@ -55,7 +55,7 @@ class ResourceCache:
         raw = self.environments.get(key)
         return _decode_environment(raw) if raw is not None else None
 
-    def stored(self, key: Key) -> Object | None:
+    def stored_environment(self, key: Key) -> Object | None:
         """An Environment as the object it is stored as, whether it can be understood or not."""
         raw = self.environments.get(key)
         return orjson.loads(raw) if raw is not None else None
@@ -73,7 +73,7 @@ class ResourceCache:
 
     def project_of(self, environment: Key) -> Key | None:
         """The Project that an Environment names, readable or not."""
-        stored = self.stored(environment)
+        stored = self.stored_environment(environment)
         if stored is None:
             return None
         ref = project_ref(stored)
@@ -81,7 +81,7 @@ class ResourceCache:
 
     def phases_of(self, project: Key) -> list[str]:
         """The phases of a Project's Environments, as they were last said."""
-        found = (self.stored(key) or {} for key in self.environments_of(project))
+        found = (self.stored_environment(key) or {} for key in self.environments_of(project))
         return [(stored.get("status") or {}).get("phase") or "" for stored in found]
 
     def used_namespaces(self) -> frozenset[str]:

@@ -48,7 +48,7 @@ class DesiredSource:
     commit: str
 
     @property
-    def follows(self) -> bool:
+    def follows_branch(self) -> bool:
         """Whether a new commit of the branch is a new revision."""
         return not self.commit
 

@@ -75,8 +75,8 @@ class ReconcileReport:
     isolation is written and takes effect in a moment.
     """
 
-    findings: tuple[tuple[str, StepResult], ...] = ()
-    around: PhaseContext = field(default_factory=PhaseContext)
+    results: tuple[tuple[str, StepResult], ...] = ()
+    phase_context: PhaseContext = field(default_factory=PhaseContext)
     namespace: str = ""
     namespace_uid: str = ""
     sources: tuple[SourceCommit, ...] = ()
@@ -87,7 +87,7 @@ class ReconcileReport:
     poll_seconds: float | None = None
     events: tuple[OutcomeEvent, ...] = ()
     generation: int = 0
-    unknown: str = ""
+    polling_error: str = ""
     hooks: frozenset[HookPhase] | None = None
     is_settling: bool = False
 
@@ -95,12 +95,12 @@ class ReconcileReport:
 def build_outcome(account: ReconcileReport, status: Object, now: datetime) -> Outcome:
     """The outcome of a pass that started from `status`."""
     conditions = _all_conditions(account, status)
-    standing = phase.derive_phase(conditions, account.around)
+    standing = phase.derive_phase(conditions, account.phase_context)
     steps = _step_rows(account, status, now)
     ready = Verdict(
         "True" if standing.phase == "Ready" else "False", standing.reason, standing.message
     )
-    last = account.findings[-1][1] if account.findings else None
+    last = account.results[-1][1] if account.results else None
     return Outcome(
         ready,
         stalled=standing.stalled,
@@ -115,9 +115,9 @@ def build_outcome(account: ReconcileReport, status: Object, now: datetime) -> Ou
         },
         requeue_after=_requeue_seconds(last, account.poll_seconds),
         backoff=last is not None and last.retry,
-        warns=last is not None and last.ends and phase.is_failure(last.condition),
+        warns=last is not None and last.ends_run and phase.is_failure(last.condition),
         events=(
-            *events.namespace_events(account.findings, account.namespace_uid, status),
+            *events.namespace_events(account.results, account.namespace_uid, status),
             *account.events,
         ),
     )
@@ -164,7 +164,7 @@ def _current_condition(row: Condition, account: ReconcileReport) -> Condition:
 
 def _observed_conditions(account: ReconcileReport) -> dict[str, Condition]:
     """What this pass found, the last word on each condition."""
-    found = {finding.condition.type: finding.condition for _, finding in account.findings}
+    found = {finding.condition.type: finding.condition for _, finding in account.results}
     said = {phase.SECRETS: _NO_SECRETS, **found}
     if account.unsupported is not None:
         # Without a bundle nobody knows whether it asks for a route.
@@ -181,7 +181,7 @@ def _routes_condition(routes: tuple[str, ...]) -> Condition:
 
 def _step_rows(account: ReconcileReport, status: Object, now: datetime) -> list[Object]:
     before = {row["name"]: row for row in status.get("steps") or []}
-    found = dict(account.findings)
+    found = dict(account.results)
     hooked: Collection[str] = before if account.hooks is None else account.hooks
     names = [name for name in STEPS if name not in HOOK_STEPS or name in hooked]
     return [_step_row(name, found.get(name), before.get(name, {}), now) for name in names]
@@ -212,7 +212,7 @@ def _is_same_run(before: Object, state: str) -> bool:
 def _step_state(finding: StepResult | None) -> str:
     if finding is None:
         return "Pending"
-    if not finding.ends:
+    if not finding.ends_run:
         return "Succeeded"
     return "Failed" if finding.failed else "Running"
 
@@ -246,8 +246,8 @@ def _unsupported_field(texts: tuple[str, ...]) -> list[str]:
 def _is_complete(account: ReconcileReport) -> bool:
     """Whether this pass saw the wished revision run; only then commits and revision match."""
     last = "postDeploy" if "postDeploy" in (account.hooks or ()) else "rollout"
-    finding = dict(account.findings).get(last)
-    return finding is not None and not finding.ends
+    finding = dict(account.results).get(last)
+    return finding is not None and not finding.ends_run
 
 
 def _serving_field(account: ReconcileReport) -> Object:
@@ -261,19 +261,21 @@ def _serving_field(account: ReconcileReport) -> Object:
 
 def _message(standing: DerivedPhase, account: ReconcileReport, status: Object) -> str:
     sentence = _sentence(standing, account, status)
-    return f"{sentence}; {account.unknown}"[:_MOST_CHARS] if account.unknown else sentence
+    return (
+        f"{sentence}; {account.polling_error}"[:_MOST_CHARS] if account.polling_error else sentence
+    )
 
 
 def _sentence(standing: DerivedPhase, account: ReconcileReport, status: Object) -> str:
     """Cause and fix; and what still runs, while something else is wished."""
-    serving, found = status.get("serving") or {}, dict(account.findings)
+    serving, found = status.get("serving") or {}, dict(account.results)
     grounds = found.get("namespace")
     if (
         standing.phase not in ("Failed", "Building", "Deploying")
         or not serving.get("revision")
         # Behind a whole rollout it is the new revision that serves.
         or "postDeploy" in found
-        or (grounds is not None and grounds.ends)
+        or (grounds is not None and grounds.ends_run)
     ):
         return standing.message[:_MOST_CHARS]
     commits = (str(commit)[:8] for commit in (serving.get("commits") or {}).values())
@@ -283,8 +285,8 @@ def _sentence(standing: DerivedPhase, account: ReconcileReport, status: Object) 
 
 def _requeue_seconds(last: StepResult | None, poll_seconds: float | None) -> float:
     waits = [_RESYNC_SECONDS]
-    if last is not None and last.after is not None:
-        waits.append(last.after)
+    if last is not None and last.requeue_after is not None:
+        waits.append(last.requeue_after)
     if poll_seconds is not None:
         waits.append(poll_seconds)
     return min(waits)

@@ -25,8 +25,8 @@ class StepResult:
     """
 
     condition: Condition
-    ends: bool = False
-    after: float | None = None
+    ends_run: bool = False
+    requeue_after: float | None = None
     retry: bool = False
     failed: bool = False
     warning: str = ""
@@ -46,22 +46,24 @@ def with_warning(finding: StepResult, warning: str) -> StepResult:
 
 def waiting(kind: str, reason: str, message: str, *, after: float | None = None) -> StepResult:
     """Something else must happen first; a watch or `after` seconds lead back here."""
-    return StepResult(Condition(kind, "False", reason, message), ends=True, after=after)
+    return StepResult(Condition(kind, "False", reason, message), ends_run=True, requeue_after=after)
 
 
 def pending(kind: str, reason: str, message: str, *, after: float | None = None) -> StepResult:
     """The same for something that is under way: nothing is known to be wrong."""
-    return StepResult(Condition(kind, "Unknown", reason, message), ends=True, after=after)
+    return StepResult(
+        Condition(kind, "Unknown", reason, message), ends_run=True, requeue_after=after
+    )
 
 
 def failed(kind: str, reason: str, message: str) -> StepResult:
     """Inputs must change."""
-    return StepResult(Condition(kind, "False", reason, message), ends=True, failed=True)
+    return StepResult(Condition(kind, "False", reason, message), ends_run=True, failed=True)
 
 
 def retrying(kind: str, reason: str, message: str) -> StepResult:
     """A fault that may pass; the next look comes with backoff."""
-    return StepResult(Condition(kind, "False", reason, message), ends=True, retry=True)
+    return StepResult(Condition(kind, "False", reason, message), ends_run=True, retry=True)
 
 
 _RENDER_REASONS = frozenset({"RenderUnavailable", "SandboxUnavailable"})
@@ -100,7 +102,7 @@ def from_source_error(error: WindlassError) -> StepResult:
     text = f"{error.reason}: {error.message}"
     after = error.after if isinstance(error, Stalled | Waiting) else None
     if reason in phase.TERMINAL_REASONS[phase.BUILD]:
-        return replace(failed(phase.BUILD, reason, text), after=after)
+        return replace(failed(phase.BUILD, reason, text), requeue_after=after)
     if after is not None:
         return waiting(phase.BUILD, reason, text, after=after)
     return retrying(phase.BUILD, reason, text)

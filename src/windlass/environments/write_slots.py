@@ -40,7 +40,7 @@ class WriteSlots:
         self._numbers = itertools.count()
 
     @contextlib.asynccontextmanager
-    async def taken(self, rank: SlotPriority) -> AsyncIterator[None]:
+    async def acquire(self, rank: SlotPriority) -> AsyncIterator[None]:
         """Wait for a turn, and have it."""
         await self._wait(rank)
         turn = _Slot(self)
@@ -61,10 +61,10 @@ class WriteSlots:
             await called
         except asyncio.CancelledError:
             if called.done() and not called.cancelled():
-                self.give_back()
+                self.release()
             raise
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """One turn is free for the next."""
         while self._waiting:
             _, _, called = heapq.heappop(self._waiting)
@@ -78,10 +78,10 @@ class _Slot:
     """A turn that ends once."""
 
     def __init__(self, turns: WriteSlots) -> None:
-        self._turns = turns
+        self._slots = turns
         self._has_ended = False
 
     def end(self) -> None:
         if not self._has_ended:
             self._has_ended = True
-            self._turns.give_back()
+            self._slots.release()

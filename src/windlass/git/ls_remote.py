@@ -61,7 +61,7 @@ class RefQuery:
         else:
             self._closed.set()
 
-    async def gathered(self, before: RefQuery | None) -> None:
+    async def wait_gathered(self, before: RefQuery | None) -> None:
         """Until the window is closed and the question before this one is answered."""
         await self._closed.wait()
         if before is not None and not before.task.done():
@@ -171,7 +171,7 @@ class RefListings:
     async def _answer(
         self, key: _Key, question: RefQuery, remote: Remote, credentials: Credentials
     ) -> RefListing:
-        await question.gathered(self._under_way.get(key))
+        await question.wait_gathered(self._under_way.get(key))
         del self._gathering[key]
         self._under_way[key] = question
         now = self._clock.monotonic()

@@ -44,11 +44,11 @@ class ChildSlots:
         # Whoever waits or runs holds on to the host's line; without them it goes by itself.
         self._hosts: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
-    async def taken(self, host: str) -> contextlib.ExitStack:
+    async def acquire(self, host: str) -> contextlib.ExitStack:
         """A place, as soon as there is one; leaving the returned block gives it back."""
         place = contextlib.ExitStack()
         try:
-            for line in (*self._line_of(host), self._all):
+            for line in (*self._host_slots(host), self._all):
                 await line.acquire()
                 place.callback(line.release)
         except BaseException:
@@ -56,7 +56,7 @@ class ChildSlots:
             raise
         return place
 
-    def _line_of(self, host: str) -> tuple[asyncio.Semaphore, ...]:
+    def _host_slots(self, host: str) -> tuple[asyncio.Semaphore, ...]:
         if not host:
             return ()
         found = self._hosts.get(host)
@@ -162,7 +162,7 @@ class Git:
     async def _turn(self, remote: Remote | None) -> contextlib.ExitStack:
         if self._turns is None:
             return contextlib.ExitStack()
-        return await self._turns.taken(remote.host if remote is not None else "")
+        return await self._turns.acquire(remote.host if remote is not None else "")
 
     @contextlib.contextmanager
     def _counted(self, operation: str) -> Iterator[None]:

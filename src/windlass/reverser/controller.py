@@ -131,14 +131,14 @@ class Reverser:
         self._connection = connection
         self._settings = settings
         self._clock = clock
-        self._tally = tally
+        self._metrics = tally
         self._may_push = may_push
         self._tasks: set[asyncio.Task[None]] = set()
         api = Api(connection)
         self._queues: dict[str, KeyedQueue[Key]] = {
             kind.name: KeyedQueue() for kind in registry.REVERSER_KINDS
         }
-        self.cache = ReverserCache(
+        self.objects = ReverserCache(
             repositories=self._informer(registry.GIT_REPO_CONFIGS, self._repository_changed),
             destinations=self._informer(registry.GIT_DESTINATIONS, self._destination_changed),
             watch_rules=self._informer(registry.WATCH_RULES, self._queues["WatchRule"].add),
@@ -147,10 +147,10 @@ class Reverser:
             ),
         )
         self._types = tuple(
-            self._informer(gvr, lambda _: self.catalogue.poke(), keep_bytes=False)
+            self._informer(gvr, lambda _: self.catalog.refresh_soon(), keep_bytes=False)
             for gvr in (CUSTOM_RESOURCE_DEFINITIONS, API_SERVICES)
         )
-        self.witnesses = Attributor(
+        self.attributor = Attributor(
             AdmissionRecords(
                 settings.attribution_ttl_seconds,
                 settings.attribution_max_entries,
@@ -161,52 +161,52 @@ class Reverser:
             coverage=WebhookCoverage(
                 frozenset({*webhook.SYSTEM_NAMESPACES, settings.install.namespace})
             ),
-            on_hearing=self._every_destination,
-            definition_deleted=self._definition_deleted,
+            on_hearing=self._requeue_all_destinations,
+            definition_deleted=self._is_definition_deleted,
         )
         self._recorder = EventRecorder(api, "windlass.dev/reverser", clock=clock)
-        self._announcer = EventQueue(self._recorder, self.cache.destinations.get)
-        self._git = Git(settings.git, on_end=tally.git_ended)
+        self._event_queue = EventQueue(self._recorder, self.objects.destinations.get)
+        self._git = Git(settings.git, on_end=tally.count_git_operation)
         self._listings = RefListings(self._git, clock)
-        self.catalogue = CatalogRefresher(
+        self.catalog = CatalogRefresher(
             api,
             refresh_seconds=settings.discovery_refresh_seconds,
-            on_change=self._catalogue_changed,
+            on_change=self._catalog_changed,
             clock=clock,
         )
         self.mirror = Mirror(
             connection,
-            lens=self._lens(ground),
+            lens=self._object_reader(ground),
             follow_settings=settings.follow,
             clock=clock,
             tally=tally,
-            workers=lambda mirror: self._workers(mirror, ground),
-            on_destination=self._news,
-            on_rules=self._rules_again,
-            on_write=self.witnesses.wrote,
-            tell=self._announcer.tell,
+            workers=lambda mirror: self._make_workers(mirror, ground),
+            on_destination=self._destination_updated,
+            on_rules=self._requeue_all_rules,
+            on_write=self.attributor.record_write,
+            tell=self._event_queue.add,
         )
         self.repositories = RepositoryReconciler(
             api,
-            self.cache,
+            self.objects,
             self._git,
             self._listings,
             clock,
             check_seconds=settings.remote_check_seconds,
-            on_change=self._repository_known,
+            on_change=self._requeue_destinations,
         )
         self.destinations = DestinationReconciler(
-            self.cache,
+            self.objects,
             self.repositories,
             self.mirror,
             self._queues["GitDestination"],
             clock,
             mirror_salt=ground.mirror_salt,
             tally=tally,
-            attribution=lambda key: (self.witnesses.standing, self.witnesses.is_settling(key)),
+            attribution=lambda key: (self.attributor.state, self.attributor.is_settling(key)),
         )
         self._gauges = MirrorGauges(tally.metrics, self.mirror, self._queues, clock)
-        self._controllers = self._wire(api)
+        self._controllers = self._make_controllers(api)
 
     # ---- wiring
 
@@ -222,7 +222,7 @@ class Reverser:
             clock=self._clock,
         )
 
-    def _lens(self, ground: ClusterIdentity) -> ObjectReader:
+    def _object_reader(self, ground: ClusterIdentity) -> ObjectReader:
         install = self._settings.install
         own: noise.OwnObjects = frozenset(
             {
@@ -236,18 +236,18 @@ class Reverser:
         return ObjectReader(
             digest_key=ground.digest_key,
             sensitive=self._settings.sensitive,
-            own=own,
+            own_objects=own,
             noise_filter=self._settings.noise_filter,
-            readable=self._settings.readable_annotations,
+            readable_annotations=self._settings.readable_annotations,
         )
 
-    def _workers(self, mirror: Mirror, ground: ClusterIdentity) -> WorkerPool:
+    def _make_workers(self, mirror: Mirror, ground: ClusterIdentity) -> WorkerPool:
         settings = self._settings
-        self._reviews = FolderReviews(
+        self._folder_reviews = FolderReviews(
             Api(self._connection),
-            self.cache,
+            self.objects,
             mirror,
-            lambda: self.catalogue.current,
+            lambda: self.catalog.current,
             self._clock,
             watch_all=settings.watch_all,
             excluded=settings.excluded,
@@ -263,23 +263,23 @@ class Reverser:
                 controller_name=settings.install.release,
                 instance_id=settings.instance,
             ),
-            judge=self.witnesses.judge,
+            judge=self.attributor.judge,
             limits=settings.limits,
             around=WorkerHooks(
                 may_push=self._may_push,
-                seeding=mirror.seeding,
-                gone=mirror.gone,
-                selected=self._reviews.selected,
-                reread=mirror.reread,
-                destinations=lambda: frozenset(map(str, self.cache.destinations.keys())),
-                changed=mirror.destination_changed,
-                seen_again=mirror.see_again,
-                pushed=self._pushed,
-                judged=self._tally.judged,
-                skipped=mirror.skipped,
-                raced=self._tally.raced,
-                took=self._tally.took,
-                told=self._announcer.tell,
+                is_seeding=mirror.is_seeding,
+                is_deleted=mirror.is_deleted,
+                current_coverage=self._folder_reviews.current_coverage,
+                reread_object=mirror.reread,
+                destinations=lambda: frozenset(map(str, self.objects.destinations.keys())),
+                destination_changed=mirror.destination_changed,
+                resnapshot=mirror.resnapshot,
+                push_acknowledged=self._push_acknowledged,
+                count_verdict=self._metrics.count_verdict,
+                count_skip=mirror.count_skip,
+                count_race=self._metrics.count_race,
+                observe_push=self._metrics.observe_push,
+                record_event=self._event_queue.add,
             ),
             clock=self._clock,
             at_once=settings.workers_at_once,
@@ -288,14 +288,14 @@ class Reverser:
             spawn=self._spawn_worker,
         )
 
-    def _wire(self, api: Api) -> tuple[Controller[Key], ...]:
+    def _make_controllers(self, api: Api) -> tuple[Controller[Key], ...]:
         passes = {
-            "GitRepoConfig": (self.cache.repositories, self.repositories.reconcile),
-            "GitDestination": (self.cache.destinations, self.destinations.reconcile),
-            "WatchRule": (self.cache.watch_rules, self._rules("WatchRule").reconcile),
+            "GitRepoConfig": (self.objects.repositories, self.repositories.reconcile),
+            "GitDestination": (self.objects.destinations, self.destinations.reconcile),
+            "WatchRule": (self.objects.watch_rules, self._rule_reconciler("WatchRule").reconcile),
             "ClusterWatchRule": (
-                self.cache.cluster_watch_rules,
-                self._rules("ClusterWatchRule").reconcile,
+                self.objects.cluster_watch_rules,
+                self._rule_reconciler("ClusterWatchRule").reconcile,
             ),
         }
         return tuple(
@@ -311,80 +311,80 @@ class Reverser:
                     recorder=self._recorder,
                     clock=self._clock,
                 ),
-                on_pass=self._tally.passed,
+                on_pass=self._metrics.observe_reconcile,
             )
             for kind in registry.REVERSER_KINDS
         )
 
-    def _rules(self, kind: RuleKind) -> RuleReconciler:
+    def _rule_reconciler(self, kind: RuleKind) -> RuleReconciler:
         settings = self._settings
         return RuleReconciler(
             kind,
-            self.cache,
+            self.objects,
             self.destinations,
             self.mirror,
-            lambda: self.catalogue.current,
+            lambda: self.catalog.current,
             watch_all=settings.watch_all,
             excluded=settings.excluded,
             install_namespace=settings.install.namespace,
             cluster_namespaces=settings.cluster_destination_namespaces,
             ingests=settings.ingests,
-            reviews=self._reviews,
+            reviews=self._folder_reviews,
         )
 
     # ---- who must look again when something changed
 
     def _repository_changed(self, key: Key) -> None:
         self._queues["GitRepoConfig"].add(key)
-        self._repository_known(key)
+        self._requeue_destinations(key)
 
-    def _repository_known(self, key: Key) -> None:
-        for destination in self.cache.destinations_of(key):
+    def _requeue_destinations(self, key: Key) -> None:
+        for destination in self.objects.destinations_for(key):
             self._queues["GitDestination"].add(destination)
 
     def _destination_changed(self, key: Key) -> None:
         self._queues["GitDestination"].add(key)
-        found = self.cache.destination(key)
+        found = self.objects.destination(key)
         if found is not None and found.spec.create_branch:
             ref = found.spec.repo_ref
             self._queues["GitRepoConfig"].add(Key(ref.namespace_from(key.namespace), ref.name))
-        self._rules_of(key)
+        self._requeue_rules_of(key)
 
-    def _news(self, key: Key) -> None:
-        self.destinations.news(key)
-        self._reviews.news(key)
+    def _destination_updated(self, key: Key) -> None:
+        self.destinations.mirror_progressed(key)
+        self._folder_reviews.folder_changed(key)
 
-    def _every_destination(self) -> None:
-        for key in tuple(self.cache.destinations.keys()):
-            self.destinations.news(key)
+    def _requeue_all_destinations(self) -> None:
+        for key in tuple(self.objects.destinations.keys()):
+            self.destinations.mirror_progressed(key)
 
-    def _pushed(self, delivery: Delivery) -> None:
-        self._tally.pushed(delivery)
-        if delivery.creates:
+    def _push_acknowledged(self, delivery: Delivery) -> None:
+        self._metrics.log_push(delivery)
+        if delivery.creates_branch:
             # Its GitRepoConfig would call the repository empty until the next check.
             target = delivery.written.folder.target
             self._listings.forget(target.remote)
             self._queues["GitRepoConfig"].add(target.repository)
 
-    def _definition_deleted(self, gvr: GVR) -> bool:
+    def _is_definition_deleted(self, gvr: GVR) -> bool:
         return self._types[0].is_leaving(Key("", f"{gvr.resource}.{gvr.group}"))
 
-    def _rules_of(self, destination: Key) -> None:
-        for kind, rule in self.cache.rules_of(destination):
+    def _requeue_rules_of(self, destination: Key) -> None:
+        for kind, rule in self.objects.rules_for(destination):
             self._queues[kind].add(rule)
 
-    def _rules_again(self) -> None:
+    def _requeue_all_rules(self) -> None:
         for kind, informer in (
-            ("WatchRule", self.cache.watch_rules),
-            ("ClusterWatchRule", self.cache.cluster_watch_rules),
+            ("WatchRule", self.objects.watch_rules),
+            ("ClusterWatchRule", self.objects.cluster_watch_rules),
         ):
             for key in tuple(informer.keys()):
                 self._queues[kind].add(key)
 
-    def _catalogue_changed(self) -> None:
-        assert self.catalogue.current is not None, "a change brought a catalogue"
-        self.mirror.know(self.catalogue.current)
-        self._rules_again()
+    def _catalog_changed(self) -> None:
+        assert self.catalog.current is not None, "a change brought a catalogue"
+        self.mirror.set_catalog(self.catalog.current)
+        self._requeue_all_rules()
 
     def _spawn_worker(self, worker: BranchWorker, name: str) -> asyncio.Task[None]:
         # A worker serves many destinations; it must not log under the pass that hired it.
@@ -404,15 +404,15 @@ class Reverser:
         """Mirror until cancelled, then write what waits and stop."""
         try:
             async with asyncio.TaskGroup() as group:
-                for informer in (*self.cache.informers(), *self._types):
+                for informer in (*self.objects.informers(), *self._types):
                     group.create_task(informer.run(), name=f"informer {informer.scope}")
-                group.create_task(self.catalogue.run(), name="catalogue")
-                for informer in self.cache.informers():
+                group.create_task(self.catalog.run(), name="catalogue")
+                for informer in self.objects.informers():
                     await informer.synced.wait()
                 group.create_task(self.mirror.run(), name="mirror")
-                group.create_task(self._reviews.run(), name="reviews")
-                group.create_task(self._gauges.keep(), name="gauges")
-                group.create_task(self._announcer.run(), name="announcer")
+                group.create_task(self._folder_reviews.run(), name="reviews")
+                group.create_task(self._gauges.run(), name="gauges")
+                group.create_task(self._event_queue.run(), name="announcer")
                 for controller in self._controllers:
                     group.create_task(controller.run(), name=controller.name)
                 _log.info("reverser started", instance=self._settings.instance)

@@ -62,13 +62,13 @@ class DestinationReconciler:
         self._queue = queue
         self._clock = clock
         self._mirror_salt = mirror_salt
-        self._tally = tally
+        self._metrics = tally
         self._attribution = attribution
-        self._told: dict[Key, tuple[DestinationProgress, float]] = {}
+        self._reported: dict[Key, tuple[DestinationProgress, float]] = {}
         self._ready: dict[Key, bool] = {}
         self._settled: set[Key] = set()
-        self._seeded: set[Key] = set()
-        self._spurs: dict[Key, tuple[RefListing, str | None]] = {}
+        self._first_synced: set[Key] = set()
+        self._last_listings: dict[Key, tuple[RefListing, str | None]] = {}
 
     def is_ready(self, key: Key) -> bool:
         """Whether the last pass over this destination found it in order."""
@@ -78,11 +78,11 @@ class DestinationReconciler:
         """Whether more is known of this destination than that it is there."""
         return key in self._settled
 
-    def news(self, key: Key) -> None:
+    def mirror_progressed(self, key: Key) -> None:
         """The mirror moved: report soon, at once where something turned."""
-        told, at = self._told.get(key, (None, 0.0))
+        told, at = self._reported.get(key, (None, 0.0))
         progress = self._progress(key)
-        if told is None or told.turns != progress.turns:
+        if told is None or told.transitions != progress.transitions:
             self._queue.add(key)
         elif told != progress:
             self._queue.add_after(
@@ -93,23 +93,23 @@ class DestinationReconciler:
         """One pass over one GitDestination."""
         raw = self._cache.destinations.get(key)
         if raw is None:
-            self._out_of_order(key)
-            self._told.pop(key, None)
-            self._spurs.pop(key, None)
-            self._tally.forget_destination(key)
+            self._stop_writing(key)
+            self._reported.pop(key, None)
+            self._last_listings.pop(key, None)
+            self._metrics.forget_destination(key)
             return Outcome.gone()
         try:
             destination = GitDestination.decode(raw)
-            if self._repositories.is_unknown(repository_key(destination)):
+            if self._repositories.is_unchecked(repository_key(destination)):
                 return reverser_status.destination_pending("its GitRepoConfig is being looked at")
-            self._mirror.write_to(self._target(destination))
-            self._spur(destination)
+            self._mirror.start_writing(self._target(destination))
+            self._notify_worker(destination)
         except WindlassError:
-            self._out_of_order(key)
-            self._tally.destination(key, reachable=False, synced=False)
+            self._stop_writing(key)
+            self._metrics.set_destination(key, reachable=False, synced=False)
             raise
         progress = self._progress(key)
-        self._count(key, progress)
+        self._update_metrics(key, progress)
         status = msgspec.json.decode(raw).get("status") or {}
         outcome = reverser_status.destination_outcome(
             progress, runtime_status.status_conditions(status), is_new=not status.get("lastPush")
@@ -118,45 +118,45 @@ class DestinationReconciler:
         self._settled.add(key)
         if outcome.transient and not progress.is_open:
             self._settled.discard(key)
-        self._told[key] = (progress, self._clock.monotonic())
+        self._reported[key] = (progress, self._clock.monotonic())
         return outcome
 
-    def _count(self, key: Key, progress: DestinationProgress) -> None:
+    def _update_metrics(self, key: Key, progress: DestinationProgress) -> None:
         """Tell the metrics how the destination is, and of a claim found in its way."""
-        self._tally.destination(
+        self._metrics.set_destination(
             key,
             reachable=progress.reason != "GitUnavailable",
-            synced=progress.synced and progress.trouble is None,
+            synced=progress.is_synced and progress.error is None,
         )
-        before = self._told.get(key)
+        before = self._reported.get(key)
         if before is not None and before[0].reason == progress.reason:
             return
         if progress.reason == _FOLDER_CLAIMED:
-            self._tally.folder_claimed()
+            self._metrics.count_claim_conflict()
         elif progress.reason == folder_opening.OVERLAPPING:
-            self._tally.folder_overlaps()
+            self._metrics.count_overlap()
 
-    def _spur(self, destination: GitDestination) -> None:
+    def _notify_worker(self, destination: GitDestination) -> None:
         """Tell the worker of a request, or of where the remote's branch was last seen."""
-        key, known = destination.key, self._repositories.known(repository_key(destination))
+        key, known = destination.key, self._repositories.reachable(repository_key(destination))
         assert known is not None, "a placed destination has a known repository"
         tip = known.listing.refs.get(refs.branch_ref(destination.spec.branch))
         request = status.newest_request(destination.metadata.annotations)
-        last, answered = self._spurs.get(key, (None, None))
+        last, answered = self._last_listings.get(key, (None, None))
         worker = self._mirror.workers.worker(key)
         if worker is not None and (known.listing is not last or request != answered):
-            self._spurs[key] = (known.listing, request)
-            worker.heard(key, tip, asked=last is not None and request != answered)
+            self._last_listings[key] = (known.listing, request)
+            worker.branch_observed(key, tip, asked=last is not None and request != answered)
 
-    def _out_of_order(self, key: Key) -> None:
+    def _stop_writing(self, key: Key) -> None:
         self._settled.add(key)
         self._ready.pop(key, None)
-        self._mirror.stop_writing_to(key)
+        self._mirror.stop_writing(key)
 
     def _target(self, destination: GitDestination) -> WriteTarget:
         key, spec = destination.key, destination.spec
         repository = repository_key(destination)
-        known = self._known(destination, repository)
+        known = self._reachable_repository(destination, repository)
         found = self._cache.repository(repository)
         assert found is not None, "a known repository is in the cache"
         committer = found.spec.commit.committer
@@ -177,7 +177,9 @@ class DestinationReconciler:
             created=_creation_time(destination),
         )
 
-    def _known(self, destination: GitDestination, repository: Key) -> ReachableRepository:
+    def _reachable_repository(
+        self, destination: GitDestination, repository: Key
+    ) -> ReachableRepository:
         """The repository behind a destination, or why it may not or cannot be used."""
         found = self._cache.repository(repository)
         grants = found.spec.allowed_namespaces if found is not None else None
@@ -192,7 +194,7 @@ class DestinationReconciler:
                 f"GitRepoConfig {repository} does not list branch {destination.spec.branch} in "
                 "spec.allowedBranches; add it there or choose another branch",
             )
-        known = self._repositories.known(repository)
+        known = self._repositories.reachable(repository)
         if known is None:
             raise Waiting(
                 "GitRepoConfigNotReady",
@@ -203,23 +205,23 @@ class DestinationReconciler:
 
     def _progress(self, key: Key) -> DestinationProgress:
         """How far a destination is; whoever is not seen whole has to become idle once more."""
-        progress = self._present(key)
-        if not progress.seen:
-            self._seeded.discard(key)
-        elif progress.idle:
-            self._seeded.add(key)
-        return replace(progress, seeded=key in self._seeded)
+        progress = self._current_progress(key)
+        if not progress.all_scopes_synced:
+            self._first_synced.discard(key)
+        elif progress.is_idle:
+            self._first_synced.add(key)
+        return replace(progress, first_sync_done=key in self._first_synced)
 
-    def _present(self, key: Key) -> DestinationProgress:
+    def _current_progress(self, key: Key) -> DestinationProgress:
         found = self._mirror.workers.find(key)
         if found is None:
             return DestinationProgress()
         party, folder = found
         last, (attributed, settles) = folder.last_push, self._attribution(key)
         return DestinationProgress(
-            placed=True,
+            has_worker=True,
             is_open=folder.is_open,
-            trouble=folder.trouble or party.trouble,
+            error=folder.error or party.error,
             objects=folder.objects,
             pending=folder.pending,
             retained=folder.retained,
@@ -230,10 +232,10 @@ class DestinationReconciler:
                 :10
             ],
             streams=_count_streams(key, self._mirror.streams(key)),
-            waiting_for=self._mirror.unseen(key)[:3],
-            idle=folder.is_idle,
+            waiting_for=self._mirror.unsynced_scopes(key)[:3],
+            is_idle=folder.is_idle,
             attributed=attributed,
-            attribution_settles=settles,
+            attribution_is_settling=settles,
         )
 
 

@@ -40,7 +40,7 @@ class DumpSelection:
     namespaces: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
     exclude: frozenset[str] = frozenset()
-    everything: bool = False
+    watch_all: bool = False
     include_owned: bool = False
 
 
@@ -53,12 +53,12 @@ class DumpDiff:
     removed: list[str] = field(default_factory=list)
     unchanged: int = 0
     skipped: dict[str, int] = field(default_factory=dict)
-    unread: list[str] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return bool(self.created or self.updated or self.removed)
 
-    def skip(self, reason: SkipReason) -> None:
+    def add_skip(self, reason: SkipReason) -> None:
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
 
 
@@ -78,7 +78,7 @@ def select_scopes(choice: DumpSelection, served: TypeCatalog) -> list[SelectedSc
             items=items,
         )
         resolved: RuleResolution = rules.resolve(
-            rule, served, watch_all=choice.everything, excluded=choice.exclude
+            rule, served, watch_all=choice.watch_all, excluded=choice.exclude
         )
         found += resolved.scopes
     return found
@@ -104,7 +104,7 @@ def _qualified_name(one: SelectedScope) -> str:
 def _rule_items(choice: DumpSelection, scope: rules.TypeScope) -> list[RuleItem]:
     base = RuleItem(include_owned=choice.include_owned, scope=scope)
     if not choice.include:
-        named = (RuleItem(resources=("namespaces",), scope=scope),) if choice.everything else ()
+        named = (RuleItem(resources=("namespaces",), scope=scope),) if choice.watch_all else ()
         return [base, *named]
     items = []
     for entry in choice.include:
@@ -145,8 +145,8 @@ class Dump:
         progress: Callable[[str], None],
     ) -> None:
         self._api = api
-        self._below = below
-        self._lens = lens
+        self._directory = below
+        self._object_reader = lens
         self._salt = salt
         self._claim = folder_claim.FolderClaim(cluster_uid, DESTINATION, yaml_emitter.EMITTER)
         self._writes = writes
@@ -161,15 +161,15 @@ class Dump:
         kinds = {one.gvr: one.kind for one in served.types}
         chosen = select_scopes(choice, served)
         _refuse_unknown(choice, chosen)
-        await asyncio.to_thread(self._take_claim)
+        await asyncio.to_thread(self._check_claim)
         for number, selection in enumerate(chosen, start=1):
             where = f" in {selection.namespace}" if selection.namespace else ""
             self._progress(f"[{number}/{len(chosen)}] {selection.gvr}{where}")
-            await self._scope(selection, kinds[selection.gvr])
+            await self._dump_scope(selection, kinds[selection.gvr])
         return self.difference
 
-    def _take_claim(self) -> None:
-        content = self._below.read(folder_claim.FILE_NAME, limit=_MAX_FILE_BYTES)
+    def _check_claim(self) -> None:
+        content = self._directory.read(folder_claim.FILE_NAME, limit=_MAX_FILE_BYTES)
         try:
             found = folder_claim.parse_claim(content) if content is not None else None
         except folder_claim.ClaimUnreadable as error:
@@ -180,50 +180,54 @@ class Dump:
             raise WindlassError("FolderClaimed", verdict.message)
         self._claimed = not isinstance(verdict, folder_claim.Unclaimed)
         if self._writes and verdict != folder_claim.OwnClaim(outdated=False):
-            self._below.write(folder_claim.FILE_NAME, folder_claim.render_claim(self._claim))
+            self._directory.write(folder_claim.FILE_NAME, folder_claim.render_claim(self._claim))
 
-    async def _scope(self, selection: SelectedScope, kind: str) -> None:
+    async def _dump_scope(self, selection: SelectedScope, kind: str) -> None:
         seen = _ScopeListing()
         try:
             async for page in self._api.pages(selection.gvr, selection.namespace):
                 for raw in page.items:
-                    await asyncio.to_thread(self._object, selection, kind, raw, seen)
+                    await asyncio.to_thread(self._dump_object, selection, kind, raw, seen)
         except ApiError as error:
-            self.difference.unread.append(f"{selection.gvr}: {error.message}")
+            self.difference.unreadable.append(f"{selection.gvr}: {error.message}")
             return
         if seen.nameless:
-            self.difference.unread.append(f"{selection.gvr}: an object without a readable name")
+            self.difference.unreadable.append(f"{selection.gvr}: an object without a readable name")
         elif self._prunes and self._claimed:
             await self._prune(selection, kind, seen)
 
-    def _object(self, selection: SelectedScope, kind: str, raw: bytes, seen: _ScopeListing) -> None:
+    def _dump_object(
+        self, selection: SelectedScope, kind: str, raw: bytes, seen: _ScopeListing
+    ) -> None:
         """Bring one file up to date, and note which path is alive because of it."""
         seen.items += 1
-        sighting = self._lens.look(selection.gvr, kind, raw)
+        sighting = self._object_reader.read(selection.gvr, kind, raw)
         if isinstance(sighting, UnreadableLiveObject):
-            self.difference.skip(SkipReason.UNDECODABLE)
+            self.difference.add_skip(SkipReason.UNDECODABLE)
             if sighting.identity is None:
                 seen.nameless = True
             else:
                 seen.live.add(file_paths.object_path(sighting.identity))
             return
-        reason = sighting.unwanted(include_owned=selection.include_owned)
-        if reason is None and sighting.terminating:
+        reason = sighting.skip_reason(include_owned=selection.include_owned)
+        if reason is None and sighting.is_terminating:
             reason = SkipReason.TERMINATING
         if reason is not None:
-            self.difference.skip(reason)
+            self.difference.add_skip(reason)
             return
         path = file_paths.object_path(sighting.identity)
         seen.live.add(path)
-        self._file(path, sighting, kind)
+        self._write_file(path, sighting, kind)
 
-    def _file(self, path: str, sighting: CleanObject, kind: str) -> None:
+    def _write_file(self, path: str, sighting: CleanObject, kind: str) -> None:
         identity = sighting.identity
-        content = yaml_emitter.emit(self._lens.protected(sighting.cleaned, identity, self._salt))
+        content = yaml_emitter.emit(
+            self._object_reader.redact(sighting.content, identity, self._salt)
+        )
         try:
-            present = self._below.read(path, limit=_MAX_FILE_BYTES)
+            present = self._directory.read(path, limit=_MAX_FILE_BYTES)
         except IsADirectoryError:
-            self.difference.skip(SkipReason.PATH_OCCUPIED)
+            self.difference.add_skip(SkipReason.PATH_OCCUPIED)
             return
         if present == content:
             self.difference.unchanged += 1
@@ -232,34 +236,36 @@ class Dump:
             _parse_object(present), identity, kind
         )
         if foreign and not self._claimed:
-            self.difference.skip(SkipReason.PATH_OCCUPIED)
+            self.difference.add_skip(SkipReason.PATH_OCCUPIED)
             return
         changed = self.difference.created if present is None else self.difference.updated
         changed.append(path)
         if self._writes:
-            self._below.write(path, content)
+            self._directory.write(path, content)
 
     async def _prune(self, selection: SelectedScope, kind: str, seen: _ScopeListing) -> None:
         """Remove files of the scope whose object is gone, if they are ours by content."""
-        orphans = await asyncio.to_thread(self._orphans, selection, kind, seen.live)
+        orphans = await asyncio.to_thread(self._find_orphans, selection, kind, seen.live)
         for path, identity in orphans.items():
-            if seen.items == 0 and not await self._gone(identity):
+            if seen.items == 0 and not await self._confirm_deleted(identity):
                 continue
             self.difference.removed.append(path)
             if self._writes:
-                await asyncio.to_thread(self._below.remove, path)
+                await asyncio.to_thread(self._directory.remove, path)
 
-    def _orphans(self, selection: SelectedScope, kind: str, live: set[str]) -> dict[str, Identity]:
+    def _find_orphans(
+        self, selection: SelectedScope, kind: str, live: set[str]
+    ) -> dict[str, Identity]:
         gvr, found = selection.gvr, {}
         folder = file_paths.scope_folder("", gvr, selection.namespace).strip("/")
-        for path in sorted(set(self._below.files(folder)) - live):
-            content = _parse_object(self._below.read(path, limit=_MAX_FILE_BYTES))
+        for path in sorted(set(self._directory.files(folder)) - live):
+            content = _parse_object(self._directory.read(path, limit=_MAX_FILE_BYTES))
             identity = path_ownership.stored_identity(content, gvr, kind)
             if identity is not None and file_paths.object_path(identity) == path:
                 found[path] = identity
         return found
 
-    async def _gone(self, identity: Identity) -> bool:
+    async def _confirm_deleted(self, identity: Identity) -> bool:
         await asyncio.sleep(orphans.CONFIRM_INTERVAL_SECONDS)
         return await orphans.confirm_deleted(self._api, identity)
 

@@ -29,7 +29,7 @@ class EventQueue:
         self._lookup = lookup
         self._waiting: asyncio.Queue[tuple[Key, OutcomeEvent, str]] = asyncio.Queue(_CAPACITY)
 
-    def tell(self, destination: Key, notice: OutcomeEvent, transition: str) -> None:
+    def add(self, destination: Key, notice: OutcomeEvent, transition: str) -> None:
         """Have an event recorded; the same transition told again is the same event."""
         try:
             self._waiting.put_nowait((destination, notice, transition))

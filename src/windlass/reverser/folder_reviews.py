@@ -51,39 +51,41 @@ class FolderReviews:
         self._api = api
         self._cache = cache
         self._mirror = mirror
-        self._catalogue = catalogue
+        self._catalog = catalogue
         self._clock = clock
         self._watch_all = watch_all
         self._excluded = excluded
         self._grace = timedelta(seconds=grace_seconds)
-        self._compiled: dict[tuple[str, Key], CompiledRule] = {}
-        self._since: dict[Key, tuple[RuleCoverage, float]] = {}
+        self._rules_by_key: dict[tuple[str, Key], CompiledRule] = {}
+        self._pending_since: dict[Key, tuple[RuleCoverage, float]] = {}
         self._had_rules = False
         self._changed = asyncio.Event()
 
     # ---- what the controllers say
 
-    def compiled(self, kind: str, key: Key, rule: CompiledRule) -> None:
+    def set_rule(self, kind: str, key: Key, rule: CompiledRule) -> None:
         """A rule was understood."""
-        self._compiled[kind, key] = rule
+        self._rules_by_key[kind, key] = rule
         self._changed.set()
 
-    def knows(self, kind: str, key: Key) -> bool:
+    def has_rule(self, kind: str, key: Key) -> bool:
         """Whether a rule was understood when it was last looked at."""
-        return (kind, key) in self._compiled
+        return (kind, key) in self._rules_by_key
 
-    def forget(self, kind: str, key: Key) -> None:
+    def remove_rule(self, kind: str, key: Key) -> None:
         """A rule was deleted, or is broken; the cache tells which."""
-        self._compiled.pop((kind, key), None)
+        self._rules_by_key.pop((kind, key), None)
         self._changed.set()
 
-    def news(self, destination: Key) -> None:
+    def folder_changed(self, destination: Key) -> None:
         """A folder may have been opened or read again, or the last of its scopes was seen."""
         folder = self._mirror.folder(destination)
         if folder is None:
             return
-        known = folder.reviewed
-        if known is None or known.settled != (not self._mirror.unseen(destination)):
+        known = folder.reviewed_coverage
+        if known is None or known.all_scopes_synced != (
+            not self._mirror.unsynced_scopes(destination)
+        ):
             self._changed.set()
 
     # ---- the loop
@@ -97,36 +99,38 @@ class FolderReviews:
                     await self._changed.wait()
             await asyncio.sleep(_DEBOUNCE_SECONDS)
             self._changed.clear()
-            due = self._look()
+            due = self._request_reviews()
 
-    def _look(self) -> float | None:
+    def _request_reviews(self) -> float | None:
         """Ask for the reviews that are due; the seconds until the next one may be."""
         rules = self._rules()
         pairs = [(worker, pair[1]) for worker in self._mirror.workers for pair in worker.folders()]
         present = {folder.target.key for _, folder in pairs}
-        self._since = {key: row for key, row in self._since.items() if key in present}
+        self._pending_since = {
+            key: row for key, row in self._pending_since.items() if key in present
+        }
         later: list[float] = []
         for worker, folder in pairs:
-            selected = self._covered(folder, rules)
-            if selected is None or selected == folder.reviewed:
+            selected = self._coverage(folder, rules)
+            if selected is None or selected == folder.reviewed_coverage:
                 continue
-            left = self._unripe_seconds(folder.target.key, selected)
+            left = self._seconds_until_stable(folder.target.key, selected)
             if left > 0:
                 later.append(left)
             else:
-                folder.reviewed = selected
-                worker.sweep(folder, FolderReview())
-        ages = (self._young_seconds(folder) for _, folder in pairs)
+                folder.reviewed_coverage = selected
+                worker.add_snapshot(folder, FolderReview())
+        ages = (self._grace_seconds_left(folder) for _, folder in pairs)
         return min([*later, *(left for left in ages if left > 0)], default=None)
 
-    def _unripe_seconds(self, destination: Key, selected: RuleCoverage) -> float:
+    def _seconds_until_stable(self, destination: Key, selected: RuleCoverage) -> float:
         now = self._clock.monotonic()
-        known = self._since.get(destination)
+        known = self._pending_since.get(destination)
         if known is None or known[0] != selected:
-            known = self._since[destination] = (selected, now)
+            known = self._pending_since[destination] = (selected, now)
         return known[1] + _STABLE_SECONDS - now
 
-    def _young_seconds(self, folder: Folder) -> float:
+    def _grace_seconds_left(self, folder: Folder) -> float:
         """How long a destination may still wait for its rules."""
         if not folder.target.created:
             return 0.0
@@ -135,66 +139,66 @@ class FolderReviews:
 
     # ---- what workers ask
 
-    async def selected(self, destination: Key) -> RuleCoverage | None:
+    async def current_coverage(self, destination: Key) -> RuleCoverage | None:
         """What the review of a folder goes by; None if that changed meanwhile, or is in doubt."""
         folder = self._mirror.folder(destination)
         if folder is None:
             return None
-        found = self._covered(folder, self._rules())
-        if found is None or found != folder.reviewed:
+        found = self._coverage(folder, self._rules())
+        if found is None or found != folder.reviewed_coverage:
             return None
-        if self._had_rules or await self._are_there_none():
+        if self._had_rules or await self._confirm_no_rules():
             return found
-        folder.reviewed = None
-        self._since.pop(destination, None)
+        folder.reviewed_coverage = None
+        self._pending_since.pop(destination, None)
         self._changed.set()
         return None
 
     def _rules(self) -> tuple[RuleReference, ...]:
         """Every rule, those too that the cache lost and that nobody confirmed to be deleted."""
-        listed = tuple(self._cache.named())
+        listed = tuple(self._cache.rule_references())
         present = {(rule.kind, rule.key) for rule in listed}
         lost = (
             RuleReference(kind, key, known.generation, known.rule.destination)
-            for (kind, key), known in self._compiled.items()
+            for (kind, key), known in self._rules_by_key.items()
             if (kind, key) not in present
         )
         return (*listed, *lost)
 
-    def _covered(self, folder: Folder, rules: Iterable[RuleReference]) -> RuleCoverage | None:
-        catalogue, destination = self._catalogue(), folder.target.key
-        if catalogue is None or not folder.is_open or not self._cache.complete:
+    def _coverage(self, folder: Folder, rules: Iterable[RuleReference]) -> RuleCoverage | None:
+        catalogue, destination = self._catalog(), folder.target.key
+        if catalogue is None or not folder.is_open or not self._cache.is_synced:
             return None
         known: list[CompiledRule] = []
         unsure: set[str] = set()
         blind = False
         for rule in rules:
             self._had_rules = True
-            found = self._compiled.get((rule.kind, rule.key))
+            found = self._rules_by_key.get((rule.kind, rule.key))
             if found is not None and found.generation == rule.generation:
                 known += [found] if rule.destination == destination else []
-            elif self._may_mean(rule.destination, destination):
+            elif self._may_select_for(rule.destination, destination):
                 blind |= rule.destination is None or rule.kind == "ClusterWatchRule"
                 unsure.add(rule.key.namespace)
         return RuleCoverage(
-            compiled=tuple(known),
-            catalogue=catalogue,
-            unsure=frozenset(unsure),
-            blind=blind,
-            settled=not self._mirror.unseen(destination),
-            grown=self._young_seconds(folder) <= 0,
+            rules=tuple(known),
+            catalog=catalogue,
+            uncompiled_namespaces=frozenset(unsure),
+            has_unknown_rules=blind,
+            all_scopes_synced=not self._mirror.unsynced_scopes(destination),
+            grace_expired=self._grace_seconds_left(folder) <= 0,
             watch_all=self._watch_all,
             excluded=self._excluded,
         )
 
-    def _may_mean(self, named: Key | None, destination: Key) -> bool:
+    def _may_select_for(self, named: Key | None, destination: Key) -> bool:
         """Whether a broken rule may be one of this destination; a mistyped name may be any."""
         if named is None or named == destination:
             return True
         mistyped = self._cache.destinations.get(named) is None
         return mistyped and named.namespace == destination.namespace
 
-    async def _are_there_none(self) -> bool:
+    async def _confirm_no_rules(self) -> bool:
         """Whether a list of its own confirms that there is no rule at all."""
         try:
             for gvr in (registry.WATCH_RULES, registry.CLUSTER_WATCH_RULES):

@@ -31,35 +31,37 @@ class MirrorGauges:
         self._clock = clock
         self._states: set[str] = set()
 
-    async def keep(self) -> None:
+    async def run(self) -> None:
         """Look until cancelled."""
         while True:
-            self.look()
+            self.sample()
             await asyncio.sleep(_INTERVAL_SECONDS)
 
-    def look(self) -> None:
-        self._look_at_streams()
-        self._look_at_folders()
+    def sample(self) -> None:
+        self._sample_streams()
+        self._sample_folders()
         for kind, queue in self._queues.items():
             self._metrics.queue_depth.set(queue.depth, kind.lower())
 
-    def _look_at_streams(self) -> None:
-        streams = self._mirror.every_stream()
+    def _sample_streams(self) -> None:
+        streams = self._mirror.all_streams()
         states = Counter(stream.state for stream in streams)
         # A state that nobody is in any more has to be told once as zero.
         for state in self._states | states.keys():
             self._metrics.watch_streams.set(states[state], state)
         self._states |= states.keys()
-        self._metrics.objects_tracked.set(sum(len(stream.tracking) for stream in streams))
+        self._metrics.objects_tracked.set(sum(len(stream.tracker) for stream in streams))
 
-    def _look_at_folders(self) -> None:
+    def _sample_folders(self) -> None:
         workers = list(self._mirror.workers)
         folders = [folder for worker in workers for _, folder in worker.folders()]
-        commits = sum(party.commits for worker in workers for party in worker.parties.values())
+        commits = sum(
+            party.unacknowledged_commits for worker in workers for party in worker.groups.values()
+        )
         self._metrics.git_commit_queue_size.set(commits)
         self._metrics.repo_branch_active_workers.set(sum(worker.is_active for worker in workers))
         self._metrics.repo_branch_queue_depth.set(sum(folder.pending for folder in folders))
         self._metrics.prune_retained.set(sum(folder.retained for folder in folders))
         now = self._clock.monotonic()
-        ages = (now - folder.waiting.opened for folder in folders if folder.waiting)
+        ages = (now - folder.window.opened for folder in folders if folder.window)
         self._metrics.watch_lag.set(max(ages, default=0.0))

@@ -29,7 +29,7 @@ class MirrorMetrics:
         self.metrics = metrics
         self._restarts: WeakKeyDictionary[Stream, Counter[str]] = WeakKeyDictionary()
 
-    def counted(self, kind: str) -> None:
+    def count_event(self, kind: str) -> None:
         if kind == "duplicate":
             self.metrics.watch_duplicates_skipped.inc()
         elif kind == "scanned":
@@ -37,12 +37,12 @@ class MirrorMetrics:
         else:
             self.metrics.events_processed.inc(kind)
 
-    def skipped(self, identity: Identity | None, reason: SkipReason) -> None:
+    def count_skip(self, identity: Identity | None, reason: SkipReason) -> None:
         self.metrics.skips.inc(reason)
         if reason in (SkipReason.UNDECODABLE, SkipReason.PATH_OCCUPIED):
             _log.warning("object left out", identifier=str(identity), reason=reason)
 
-    def stream(self, stream: Stream) -> None:
+    def stream_changed(self, stream: Stream) -> None:
         """Tell what changed about a stream since it was last looked at."""
         known = self._restarts.setdefault(stream, Counter())
         for reason, count in stream.restarts.items():
@@ -56,46 +56,46 @@ class MirrorMetrics:
             stream.snapshot_seconds = None
         _log.debug("stream", scope=str(stream.scope), state=stream.state, message=stream.message)
 
-    def judged(self, verdict: AuthorVerdict) -> None:
+    def count_verdict(self, verdict: AuthorVerdict) -> None:
         if verdict.actor is not None:
             self.metrics.enrich_hits.inc(verdict.tier)
         else:
             self.metrics.enrich_misses.inc(verdict.reason)
 
-    def raced(self) -> None:
+    def count_race(self) -> None:
         self.metrics.rebase_retries.inc()
 
-    def took(self, seconds: float) -> None:
+    def observe_push(self, seconds: float) -> None:
         """One acknowledged push, of all folders in it."""
         self.metrics.git_push_duration.observe(seconds)
 
-    def destination(self, key: Key, *, reachable: bool, synced: bool) -> None:
+    def set_destination(self, key: Key, *, reachable: bool, synced: bool) -> None:
         self.metrics.remote_reachable.set(reachable, key.namespace, key.name)
         self.metrics.sync_complete.set(synced, key.namespace, key.name)
 
     def forget_destination(self, key: Key) -> None:
         self.metrics.forget_destination(key.namespace, key.name)
 
-    def folder_claimed(self) -> None:
+    def count_claim_conflict(self) -> None:
         self.metrics.marker_conflicts.inc()
 
-    def folder_overlaps(self) -> None:
+    def count_overlap(self) -> None:
         self.metrics.ownership_conflicts.inc()
 
-    def git_ended(self, operation: str, result: str) -> None:
+    def count_git_operation(self, operation: str, result: str) -> None:
         """One git child, by what it was asked for and how it ended."""
         self.metrics.git_operations.inc(operation, result)
 
-    def passed(self, passed: ReconcileResult) -> None:
+    def observe_reconcile(self, passed: ReconcileResult) -> None:
         self.metrics.reconciles.inc(passed.controller, passed.result)
         self.metrics.reconcile_seconds.observe(passed.seconds, passed.controller)
 
-    def pushed(self, delivery: Delivery) -> None:
+    def log_push(self, delivery: Delivery) -> None:
         """One folder's part of an acknowledged push; this log line is the audit record."""
         built, written = delivery.built, delivery.written
         self.metrics.event_to_push.observe(delivery.lag_seconds)
         for commit in written.commits:
-            self._commit(commit)
+            self._count_commit(commit)
         changes = [change for commit in written.commits for change in commit.changes]
         _log.info(
             "pushed",
@@ -115,7 +115,7 @@ class MirrorMetrics:
             push_seconds=round(delivery.push_seconds, 3),
         )
 
-    def _commit(self, commit: PlannedCommit) -> None:
+    def _count_commit(self, commit: PlannedCommit) -> None:
         kind = _author_kind(commit)
         self.metrics.commits.inc(kind)
         self.metrics.commit_bytes.inc(kind, amount=sum(change.size for change in commit.changes))

@@ -73,7 +73,7 @@ class ReverserCache:
         )
 
     @property
-    def complete(self) -> bool:
+    def is_synced(self) -> bool:
         return all(informer.synced.is_set() for informer in self.informers())
 
     def repository(self, key: Key) -> GitRepoConfig | None:
@@ -90,20 +90,20 @@ class ReverserCache:
         except Stalled:
             return None
 
-    def destinations_of(self, repository: Key) -> Iterator[Key]:
+    def destinations_for(self, repository: Key) -> Iterator[Key]:
         """Destinations that name a repository."""
         for key in tuple(self.destinations.keys()):
             found = self.destination(key)
             if found is not None and repository_key(found) == repository:
                 yield key
 
-    def rules_of(self, destination: Key) -> Iterator[tuple[str, Key]]:
+    def rules_for(self, destination: Key) -> Iterator[tuple[str, Key]]:
         """Rules that name a destination, with their kind."""
         for kind, key, rule in self._rules():
             if destination_key(rule) == destination:
                 yield kind, key
 
-    def named(self) -> Iterator[RuleReference]:
+    def rule_references(self) -> Iterator[RuleReference]:
         """Every rule, also those that do not decode."""
         for kind, informer in (
             ("WatchRule", self.watch_rules),

@@ -95,13 +95,13 @@ class _CheckTrigger:
 class _FailedCheck:
     """Why the remote could not be asked, so that it is not asked again at once."""
 
-    occasion: _CheckTrigger
+    trigger: _CheckTrigger
     error: WindlassError
     until: float
 
-    def holds(self, occasion: _CheckTrigger, now: float) -> bool:
+    def still_applies(self, occasion: _CheckTrigger, now: float) -> bool:
         """Whether asking again would only repeat it."""
-        return self.occasion == occasion and now < self.until
+        return self.trigger == occasion and now < self.until
 
 
 class RepositoryReconciler:
@@ -125,39 +125,39 @@ class RepositoryReconciler:
         self._clock = clock
         self._check_seconds = check_seconds
         self._on_change = on_change
-        self._known: dict[Key, ReachableRepository] = {}
+        self._reachable: dict[Key, ReachableRepository] = {}
         self._failures: dict[Key, _FailedCheck] = {}
-        self._occasions: dict[Key, _CheckTrigger] = {}
-        self._begun: set[Key] = set()
-        self._looked: set[Key] = set()
+        self._triggers: dict[Key, _CheckTrigger] = {}
+        self._reported: set[Key] = set()
+        self._checked: set[Key] = set()
 
-    def known(self, key: Key) -> ReachableRepository | None:
-        return self._known.get(key)
+    def reachable(self, key: Key) -> ReachableRepository | None:
+        return self._reachable.get(key)
 
-    def is_unknown(self, key: Key) -> bool:
+    def is_unchecked(self, key: Key) -> bool:
         """Whether a repository is there that was not looked at since this process began."""
-        return key not in self._looked and self._cache.repositories.get(key) is not None
+        return key not in self._checked and self._cache.repositories.get(key) is not None
 
     async def reconcile(self, key: Key) -> Outcome:
         """One pass over one GitRepoConfig."""
         if self._is_new(key):
             return reverser_status.repository_checking(after=_DEBOUNCE_SECONDS)
         try:
-            return await self._look(key)
+            return await self._check(key)
         finally:
-            if key not in self._looked:
-                self._looked.add(key)
+            if key not in self._checked:
+                self._checked.add(key)
                 self._on_change(key)
 
     def _is_new(self, key: Key) -> bool:
         """Whether nobody ever reported on it: a remote may take long to answer."""
         found = self._cache.repository(key)
-        if found is None or key in self._begun:
+        if found is None or key in self._reported:
             return False
-        self._begun.add(key)
+        self._reported.add(key)
         return found.status.condition(READY) is None
 
-    async def _look(self, key: Key) -> Outcome:
+    async def _check(self, key: Key) -> Outcome:
         raw = self._cache.repositories.get(key)
         if raw is None:
             self._forget(key)
@@ -173,17 +173,17 @@ class RepositoryReconciler:
         try:
             listing = await self._listing(key, repository, remote, found)
         except WindlassError as error:
-            known = self._known.get(key)
+            known = self._reachable.get(key)
             if known is not None and (known.remote, known.credentials) != (remote, found):
-                self._unlearn(key)
+                self._forget_reachable(key)
             return reverser_status.repository_unreachable(
                 error, remote.display, after=_UNREACHABLE_RETRY_SECONDS
             )
-        self._learn(key, ReachableRepository(remote, found, listing))
+        self._remember(key, ReachableRepository(remote, found, listing))
         return reverser_status.repository_reachable(
             listing.refs,
             repository.spec.allowed_branches,
-            creating=self._creating(key),
+            creating=self._branches_to_create(key),
             remote=remote.identity,
             verified=found.host_key_verification or remote.scheme != "ssh",
             after=self._check_seconds or None,
@@ -204,10 +204,10 @@ class RepositoryReconciler:
         request = status.newest_request(repository.metadata.annotations)
         occasion = _CheckTrigger(repository.metadata.generation, found.fingerprint, request)
         now, failure = self._clock.monotonic(), self._failures.get(key)
-        if failure is not None and failure.holds(occasion, now):
+        if failure is not None and failure.still_applies(occasion, now):
             raise failure.error
-        fresh = self._occasions.get(key, occasion) != occasion
-        self._occasions[key] = occasion
+        fresh = self._triggers.get(key, occasion) != occasion
+        self._triggers[key] = occasion
         age = 0.0 if fresh else max(0.0, self._check_seconds - 1.0)
         try:
             listing = await self._listings.get(
@@ -224,27 +224,27 @@ class RepositoryReconciler:
         self._failures.pop(key, None)
         return listing
 
-    def _creating(self, key: Key) -> frozenset[str]:
+    def _branches_to_create(self, key: Key) -> frozenset[str]:
         """Branches that a destination of this repository will create."""
-        found = (self._cache.destination(other) for other in self._cache.destinations_of(key))
+        found = (self._cache.destination(other) for other in self._cache.destinations_for(key))
         return frozenset(
             one.spec.branch for one in found if one is not None and one.spec.create_branch
         )
 
-    def _learn(self, key: Key, known: ReachableRepository) -> None:
-        before, self._known[key] = self._known.get(key), known
+    def _remember(self, key: Key, known: ReachableRepository) -> None:
+        before, self._reachable[key] = self._reachable.get(key), known
         # An equal answer is news too: the branch may be back where it was before our push.
         if before is None or before.listing is not known.listing or before != known:
             self._on_change(key)
 
     def _forget(self, key: Key) -> None:
-        self._begun.discard(key)
+        self._reported.discard(key)
         self._failures.pop(key, None)
-        self._occasions.pop(key, None)
-        self._unlearn(key)
+        self._triggers.pop(key, None)
+        self._forget_reachable(key)
 
-    def _unlearn(self, key: Key) -> None:
-        if self._known.pop(key, None) is not None:
+    def _forget_reachable(self, key: Key) -> None:
+        if self._reachable.pop(key, None) is not None:
             self._on_change(key)
 
 

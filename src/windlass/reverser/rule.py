@@ -48,7 +48,7 @@ class RuleReconciler:
         self._cache = cache
         self._destinations = destinations
         self._mirror = mirror
-        self._catalogue = catalogue
+        self._catalog = catalogue
         self._watch_all = watch_all
         self._excluded = excluded
         self._install_namespace = install_namespace
@@ -58,65 +58,68 @@ class RuleReconciler:
 
     async def reconcile(self, key: Key) -> Outcome:
         """One pass over one rule; a broken rule selects nothing and removes nothing."""
-        raw = self._informer_get(key)
+        raw = self._get_raw(key)
         if raw is None:
-            return await self._gone(key)
-        if self._catalogue() is None:
+            return await self._reconcile_deleted(key)
+        if self._catalog() is None:
             return status.rule_pending("the served types are being looked at")
         try:
-            rule = self._decoded(raw)
-            resolution = self._resolved(rule)
+            rule = self._decode(raw)
+            resolution = self._resolve(rule)
         except WindlassError:
             self._deselect(key)
             raise
         destination = destination_key(rule)
         if not self._ingests:
             return status.ingestion_disabled()
-        known = CompiledRule(rule.metadata.generation, self._rule(rule), resolution)
-        self._reviews.compiled(self._kind, key, known)
+        known = CompiledRule(rule.metadata.generation, self._selection_rule(rule), resolution)
+        self._reviews.set_rule(self._kind, key, known)
         self._mirror.select(self._kind, key, destination, resolution)
         return status.rule_outcome(
             resolution,
             states=self._mirror.stream_states(),
             objects=sum(
-                self._mirror.mirrored(destination, one.gvr, one.namespace)
+                self._mirror.count_files(destination, one.gvr, one.namespace)
                 for one in resolution.scopes
             ),
             destination=destination,
             destination_ready=self._destinations.is_ready(destination),
             destination_settled=self._destinations.is_settled(destination),
-            failed_groups=catalogue.failed if (catalogue := self._catalogue()) else (),
+            failed_groups=catalogue.failed_group_names if (catalogue := self._catalog()) else (),
         )
 
-    async def _gone(self, key: Key) -> Outcome:
+    async def _reconcile_deleted(self, key: Key) -> Outcome:
         """The files of a deleted rule go, so an absence from the cache alone does not delete."""
         gvr = registry.WATCH_RULES if self._kind == "WatchRule" else registry.CLUSTER_WATCH_RULES
         identity = Identity(gvr, key.namespace, key.name)
-        if self._reviews.knows(self._kind, key) and not await self._mirror.gone(identity):
+        if self._reviews.has_rule(self._kind, key) and not await self._mirror.is_deleted(identity):
             return Outcome.postponed(_DELETION_RECHECK_SECONDS)
         self._deselect(key)
         return Outcome.gone()
 
     def _deselect(self, key: Key) -> None:
-        self._reviews.forget(self._kind, key)
+        self._reviews.remove_rule(self._kind, key)
         self._mirror.deselect(self._kind, key)
 
-    def _informer_get(self, key: Key) -> bytes | None:
+    def _get_raw(self, key: Key) -> bytes | None:
         cluster = self._kind == "ClusterWatchRule"
         informer = self._cache.cluster_watch_rules if cluster else self._cache.watch_rules
         return informer.get(key)
 
-    def _decoded(self, raw: bytes) -> RuleObject:
+    def _decode(self, raw: bytes) -> RuleObject:
         if self._kind == "ClusterWatchRule":
             return ClusterWatchRule.decode(raw)
         return WatchRule.decode(raw)
 
-    def _resolved(self, rule: RuleObject) -> RuleResolution:
+    def _resolve(self, rule: RuleObject) -> RuleResolution:
         self._check_destination(rule)
-        catalogue = self._catalogue()
+        catalogue = self._catalog()
         assert catalogue is not None, "a pass without a catalogue ends before this"
         return rules.resolve(
-            self._rule(rule), catalogue, watch_all=self._watch_all, excluded=self._excluded
+            self._selection_rule(rule),
+            catalogue,
+            watch_all=self._watch_all,
+            excluded=self._excluded,
         )
 
     def _check_destination(self, rule: RuleObject) -> None:
@@ -141,7 +144,7 @@ class RuleReconciler:
             raise Stalled(permission.reason, permission.message)
         raise Waiting(permission.reason, permission.message, after=_DESTINATION_RETRY_SECONDS)
 
-    def _rule(self, rule: RuleObject) -> rules.SelectionRule:
+    def _selection_rule(self, rule: RuleObject) -> rules.SelectionRule:
         return rules.SelectionRule(
             key=rule.key,
             kind=self._kind,

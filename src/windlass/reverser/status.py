@@ -165,9 +165,9 @@ class StreamCount:
 class DestinationProgress:
     """How far a destination is."""
 
-    placed: bool = False
+    has_worker: bool = False
     is_open: bool = False
-    trouble: WindlassError | None = None
+    error: WindlassError | None = None
     objects: int = 0
     pending: int = 0
     retained: int = 0
@@ -177,48 +177,48 @@ class DestinationProgress:
     refused: tuple[tuple[str, str], ...] = ()
     streams: StreamCount = StreamCount()
     waiting_for: tuple[str, ...] = ()
-    idle: bool = True
+    is_idle: bool = True
     """Whether nothing waits for a push or for the comparison of a snapshot with Git."""
-    seeded: bool = True
+    first_sync_done: bool = True
     """Whether it was idle since every scope was seen."""
     attributed: AttributionState = "Receiving"
-    attribution_settles: bool = False
+    attribution_is_settling: bool = False
 
     @property
-    def turns(self) -> tuple[object, ...]:
+    def transitions(self) -> tuple[object, ...]:
         """What is worth a report at once."""
         return (
-            self.placed,
+            self.has_worker,
             self.is_open,
             self.reason,
-            self.seen,
-            self.seeded,
+            self.all_scopes_synced,
+            self.first_sync_done,
             self.refused,
             self.attributed,
-            self.attribution_settles,
+            self.attribution_is_settling,
         )
 
     @property
     def reason(self) -> str:
-        return self.trouble.reason if self.trouble is not None else ""
+        return self.error.reason if self.error is not None else ""
 
     @property
-    def settling(self) -> bool:
+    def is_settling(self) -> bool:
         """Whether all that is missing is time."""
-        if self.trouble is not None:
+        if self.error is not None:
             return False
         hampered = self.streams.restarting or self.streams.forbidden
-        done = self.seen and self.seeded
-        return self.attribution_settles or (not done and not hampered)
+        done = self.all_scopes_synced and self.first_sync_done
+        return self.attribution_is_settling or (not done and not hampered)
 
     @property
-    def seen(self) -> bool:
+    def all_scopes_synced(self) -> bool:
         """Whether a complete snapshot of every scope is at hand."""
         return self.is_open and not self.waiting_for
 
     @property
-    def synced(self) -> bool:
-        return self.seen and self.idle
+    def is_synced(self) -> bool:
+        return self.all_scopes_synced and self.is_idle
 
 
 def destination_outcome(
@@ -229,7 +229,7 @@ def destination_outcome(
     `before` are the conditions as they are stored; what turned since makes an event. One that
     `is_new` has no push in its status: its first snapshot is told, that of a restart is not.
     """
-    trouble = progress.trouble
+    trouble = progress.error
     conditions = (_synced_condition(progress), _SECRETS_CONDITION, _attributed_condition(progress))
     return Outcome(
         ready=_destination_ready(progress),
@@ -237,7 +237,7 @@ def destination_outcome(
         reconciling=trouble is not None or not progress.is_open,
         conditions=conditions,
         fields=_destination_fields(progress),
-        transient=progress.settling and not is_new,
+        transient=progress.is_settling and not is_new,
         # Whoever lost the lease does not write; that is how it should be.
         warns=trouble is not None and not isinstance(trouble, Waiting),
         events=tuple(
@@ -254,8 +254,8 @@ def destination_pending(message: str) -> Outcome:
 
 
 def _destination_ready(progress: DestinationProgress) -> Verdict:
-    if progress.trouble is not None:
-        return Verdict("False", progress.trouble.reason, progress.trouble.message)
+    if progress.error is not None:
+        return Verdict("False", progress.error.reason, progress.error.message)
     if not progress.is_open:
         return Verdict("Unknown", "Validating", "looking at the branch")
     return Verdict("True", "Ready", f"{_count_text(progress.objects, 'object')} mirrored")
@@ -263,17 +263,20 @@ def _destination_ready(progress: DestinationProgress) -> Verdict:
 
 def _synced_condition(progress: DestinationProgress) -> Condition:
     streams = progress.streams
-    if progress.synced:
+    if progress.is_synced:
         text = "all watches synced" if streams.total else "no rule selects this destination"
         return Condition(SYNCED, "True", "Synced", text)
-    if not progress.seen and (streams.restarting or streams.forbidden):
+    if not progress.all_scopes_synced and (streams.restarting or streams.forbidden):
         text = "incomplete snapshots: " + "; ".join(progress.waiting_for)
         return Condition(SYNCED, "False", "SnapshotIncomplete", text)
-    if not progress.seen:
+    if not progress.all_scopes_synced:
         text = f"{streams.synced} of {streams.total} watches synced"
         return Condition(SYNCED, "False", SEEDING, text)
     return Condition(
-        SYNCED, "False", CATCHING_UP if progress.seeded else SEEDING, _pending_text(progress)
+        SYNCED,
+        "False",
+        CATCHING_UP if progress.first_sync_done else SEEDING,
+        _pending_text(progress),
     )
 
 
@@ -311,10 +314,10 @@ def _transition_events(
     if SECRETS_PROTECTED not in before:
         yield OutcomeEvent("Normal", EventReason.SECRETS_REDACTED, _SECRETS_CONDITION.message)
     recovered = ready is not None and ready.reason == EventReason.GIT_UNAVAILABLE
-    if recovered and progress.is_open and progress.trouble is None:
+    if recovered and progress.is_open and progress.error is None:
         text = "the remote answers again; what waited is written"
         yield OutcomeEvent("Normal", EventReason.GIT_RECOVERED, text)
-    pushed = progress.synced and progress.last_time is not None
+    pushed = progress.is_synced and progress.last_time is not None
     if pushed and (is_new or synced is None or synced.reason == SEEDING):
         text = f"first sync completed: {_count_text(progress.objects, 'object')} mirrored"
         yield OutcomeEvent("Normal", EventReason.FIRST_SYNC_COMPLETED, text)

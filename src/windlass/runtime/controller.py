@@ -91,7 +91,7 @@ _log: Any = structlog.get_logger()
 class OutcomeReporter(Protocol[KIn, S]):
     """Who writes outcomes down; what `look` saw before the pass is what the pass answers."""
 
-    def look(self, key: KIn) -> S: ...
+    def read_status(self, key: KIn) -> S: ...
 
     async def report(self, key: KIn, seen: S, outcome: Outcome) -> None: ...
 
@@ -161,7 +161,7 @@ class Controller(Generic[K]):
         """Reconcile and report; an error in reporting is an error of the pass."""
         if self._reporter is None:
             return await self._guarded(self._reconcile(key))
-        seen = self._reporter.look(key)
+        seen = self._reporter.read_status(key)
         outcome = await self._guarded(self._reconcile(key))
         await self._reporter.report(key, seen, outcome)
         return outcome

@@ -84,7 +84,7 @@ class Reporter:
         self._clock = clock or SystemClock()
         self._recent: RecentWrites[Key] = RecentWrites(lookup)
 
-    def look(self, key: Key) -> StatusSnapshot | None:
+    def read_status(self, key: Key) -> StatusSnapshot | None:
         """What is there before a pass; None if nothing is."""
         obj = self._recent.newest(key)
         return _sighting(obj) if obj is not None else None

@@ -268,7 +268,7 @@ def test_each_kind_is_bounded(almighty: Fenced, namespace: str) -> None:
     operator, admin, install = almighty.operator, almighty.admin, almighty.install
     own, home = f"{namespace}-e", install.namespace
     almighty.environment(own)
-    manager, applier = install.environment_manager, install.environment_applier
+    manager, applier = install.environment_manager_role, install.environment_applier_role
     itself = rbac.user_subject(operator.user)
     release = _named("Secret", "windlass-release-chart") | {"type": "catalyst.dev/release.v1"}
     token = _named("Secret", f"{install.release}-token") | {
@@ -420,8 +420,14 @@ def test_the_rights_suffice_for_an_environment(fenced: Fenced, namespace: str) -
     fenced.environment(own)
     account = f"system:serviceaccount:{own}:{APPLIER}"
     applier = operator.playing(account)
-    may(operator.apply(binding(MANAGER_BINDING, install.environment_manager, operator.user), own))
-    given = _bound(APPLIER, install.environment_applier, _account(own, APPLIER), of="ClusterRole")
+    may(
+        operator.apply(
+            binding(MANAGER_BINDING, install.environment_manager_role, operator.user), own
+        )
+    )
+    given = _bound(
+        APPLIER, install.environment_applier_role, _account(own, APPLIER), of="ClusterRole"
+    )
     may(operator.apply(given, own))
     quota = _named("ResourceQuota", "default-quota") | {"spec": {"hard": {"pods": "1"}}}
     # A binding that was just written is seen by the authorizer a moment later.

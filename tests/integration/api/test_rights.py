@@ -57,7 +57,7 @@ def without_secrets(server: Server) -> Iterator[Installation]:
     """A release in mode selected whose binding of the Secrets role was taken away."""
     for place in _installed(server, "selected"):
         bindings = f"/apis/{rbac.RBAC_GROUP}/v1/clusterrolebindings"
-        gone = server.delete(f"{bindings}/{place.reverser}-watch-secrets")
+        gone = server.delete(f"{bindings}/{place.reverser_role}-watch-secrets")
         assert gone.accepted, gone.message
         yield place
 
@@ -133,7 +133,7 @@ def test_mode_any_reads_every_type(server: Server, watching_any: Installation) -
 def test_people_get_rights_by_aggregation(server: Server, selected: Installation) -> None:
     """Who may edit a namespace may mirror it, but not the cluster."""
     roles = f"/apis/{rbac.RBAC_GROUP}/v1/clusterroles"
-    view = server.get(f"{roles}/{selected.reverser}-view").body
+    view = server.get(f"{roles}/{selected.reverser_role}-view").body
     assert view["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] == "true"
-    (rule,) = server.get(f"{roles}/{selected.reverser}-edit").body["rules"]
+    (rule,) = server.get(f"{roles}/{selected.reverser_role}-edit").body["rules"]
     assert "clusterwatchrules" not in rule["resources"]

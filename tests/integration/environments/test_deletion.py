@@ -292,17 +292,17 @@ async def test_an_orphan_is_removed_after_two_looks(
     async with tenant.running(sweep_seconds=3600.0) as controller:
 
         async def seen() -> bool:
-            return controller.holdings.namespace(place) is not None
+            return controller.owned_cache.namespace(place) is not None
 
         await eventually(seen, "the cache knows the namespace")
-        assert place not in await controller._sweep.once()
+        assert place not in await controller._orphan_cleanup.run_once()
         with monkeypatch.context() as patched:
             for silent in (_Speechless(), _Unserved()):
-                patched.setattr(controller._sweep, "_api", silent)
+                patched.setattr(controller._orphan_cleanup, "_api", silent)
                 with pytest.raises(ApiError):
-                    await controller._sweep.once()
+                    await controller._orphan_cleanup.run_once()
         assert "deletionTimestamp" not in (await tenant.api.get(NAMESPACES, place))["metadata"]
-        assert place in await controller._sweep.once()
+        assert place in await controller._orphan_cleanup.run_once()
         await tenant.gone(NAMESPACES, place)
     assert "deletionTimestamp" not in (await tenant.api.get(NAMESPACES, alike))["metadata"]
     await tenant.api.delete(NAMESPACES, alike)

@@ -152,11 +152,11 @@ async def test_an_output_kept_by_an_older_version_goes_on(tenant: Previews, tmp_
     files = _below(generating_charts.postgresql())
     contents = {path: text.encode() for path, text in files.items()}
     recipe = RenderRequest(Template(type="helm", path="chart"), (), "one")
-    output = await charts.output(recipe, "tree-2", contents, place)
+    output = await charts.render(recipe, "tree-2", contents, place)
     assert output.inputs != stored.inputs
     assert _digest(output.text) == _digest(stored.text)
-    await charts.keep(output, place)
-    again = await charts.output(recipe, "tree-2", {}, place)
+    await charts.store(output, place)
+    again = await charts.render(recipe, "tree-2", {}, place)
     assert again == output
 
 

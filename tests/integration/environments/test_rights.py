@@ -46,7 +46,7 @@ async def test_the_fence_is_known_by_its_refusal(tenant: Previews) -> None:
             install=install,
             field_manager="test",
         )
-        assert await guard._refuses() is is_seen
+        assert await guard._is_refused() is is_seen
 
 
 @pytest.mark.scenario("E120")

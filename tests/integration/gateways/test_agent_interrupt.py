@@ -20,7 +20,7 @@ async def test_what_is_under_way_is_cancelled() -> None:
         finally:
             cleaned.set()
 
-    running = asyncio.create_task(interrupt.around(work()))
+    running = asyncio.create_task(interrupt.run(work()))
     await asyncio.sleep(0)
     interrupt.set()
     with pytest.raises(SyncInterrupted):
@@ -31,25 +31,25 @@ async def test_what_is_under_way_is_cancelled() -> None:
 async def test_what_is_done_is_handed_on() -> None:
     """Results and errors pass."""
     interrupt = Interrupt()
-    assert await interrupt.around(asyncio.sleep(0, "x")) == "x"
+    assert await interrupt.run(asyncio.sleep(0, "x")) == "x"
 
     async def fail() -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        await interrupt.around(fail())
+        await interrupt.run(fail())
     interrupt.check()
 
 
 async def test_whoever_can_end_it_is_told() -> None:
     """Only while it runs."""
     interrupt, told = Interrupt(), []
-    with interrupt.ending(lambda: told.append(1)):
+    with interrupt.on_interrupt(lambda: told.append(1)):
         interrupt.set()
     interrupt.set()
     assert told == [1]
     with pytest.raises(SyncInterrupted):
-        await interrupt.pause(60.0)
+        await interrupt.sleep(60.0)
 
 
 async def test_pieces_pass_in_order() -> None:
@@ -70,7 +70,7 @@ async def test_a_side_that_gives_up_ends_the_other() -> None:
     """Nobody waits for ever."""
     pipe = ContentPipe()
     reading = asyncio.create_task(asyncio.to_thread(lambda: list(pipe.pieces())))
-    await asyncio.to_thread(pipe.break_off)
+    await asyncio.to_thread(pipe.abort)
     with pytest.raises(PipeBroken):
         await reading
     with pytest.raises(PipeBroken):

@@ -42,7 +42,7 @@ def test_an_apply_makes_the_new_tree(data: Path) -> None:
         applied = site.sync(applier, site.NEW, "new")
         manifest = applier.manifest()
         assert manifest is not None
-        assert applier.stats(site.NEW) == {
+        assert applier.stat_files(site.NEW) == {
             path: entry.stat for path, entry in manifest.files.items()
         }
     assert (applied.put, applied.deleted, applied.touched, applied.warnings) == (7, 3, (), ())
@@ -98,7 +98,7 @@ def test_a_rollback_brings_the_bytes_back_and_can_be_undone(data: Path) -> None:
         assert (applied.from_commit, applied.to_commit) == ("new", "old")
         assert applier.manifest() == old
         assert old is not None
-        assert applier.stats(site.OLD) == {path: one.stat for path, one in old.files.items()}
+        assert applier.stat_files(site.OLD) == {path: one.stat for path, one in old.files.items()}
         assert site.assert_whole(data, TREES) == "old"
         applier.rollback()
     assert site.assert_whole(data, TREES) == "new"
@@ -116,7 +116,7 @@ def test_a_rollback_brings_hand_edits_back_as_drift(data: Path) -> None:
         assert manifest is not None
         path = "projects/site/view/view.json"
         assert edited.read_bytes() == b"by hand"
-        assert applier.stats([path])[path] != manifest.files[path].stat
+        assert applier.stat_files([path])[path] != manifest.files[path].stat
 
 
 def test_without_an_apply_there_is_no_rollback(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_a_file_that_somebody_writes_meanwhile_is_reported(
     """A gateway that saves right after our rename has drifted; the apply stands."""
     path = "projects/site/view/resource.json"
     with site.applier(data) as applier:
-        rename = applier.tree.rename
+        rename = applier.directory.rename
 
         def saving(source: str, destination: str) -> None:
             rename(source, destination)
@@ -239,7 +239,7 @@ def test_a_file_that_somebody_writes_meanwhile_is_reported(
                 (data / path).unlink()
                 (data / path).write_bytes(b"saved by the gateway")
 
-        monkeypatch.setattr(applier.tree, "rename", saving)
+        monkeypatch.setattr(applier.directory, "rename", saving)
         assert site.sync(applier, site.NEW, "new").touched == (path,)
         manifest = applier.manifest()
         assert manifest is not None
@@ -268,16 +268,16 @@ def test_a_look_reports_links_and_protected_paths_and_enters_neither(data: Path)
     (data / "projects/.resources").mkdir()
     (data / "projects/.resources/x").write_bytes(b"")
     with site.applier(data) as applier:
-        live = applier.live(SurveyScope(("projects",), ("config", "config/x")))
+        live = applier.survey(SurveyScope(("projects",), ("config", "config/x")))
         assert set(live.files) == set(site.OLD)
         assert live.others == {
             "projects/link": "symlink",
             "projects/pipe": "special",
             "projects/.resources": "protected",
         }
-        assert applier.hashes([*site.OLD, "projects/link", "projects/pipe", "absent"]) == {
+        assert applier.hash_files([*site.OLD, "projects/link", "projects/pipe", "absent"]) == {
             path: site.digest(content) for path, content in site.OLD.items()
         }
-        assert set(applier.stats([*site.OLD, "projects/link/passwd", "projects/pipe"])) == set(
+        assert set(applier.stat_files([*site.OLD, "projects/link/passwd", "projects/pipe"])) == set(
             site.OLD
         )

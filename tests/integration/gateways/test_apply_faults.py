@@ -110,7 +110,7 @@ def _fail_once(applier: DataVolume, armed: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(failpoint, "_armed", {})
     assert failed in (None, "DiskFull" if "full" in armed else "Internal")
     wholes = (site.tree_with(site.OLD), site.tree_with(site.NEW))
-    assert site.tree_of(applier.tree.root) in wholes, armed
+    assert site.tree_of(applier.directory.root) in wholes, armed
 
 
 @pytest.mark.scenario("G43")
@@ -168,7 +168,7 @@ def test_a_folder_on_another_file_system_is_written_and_rolled_back(
         manifest = applier.manifest()
         assert manifest is not None
         path = "projects/site/view/view.json"
-        assert applier.stats([path])[path] == manifest.files[path].stat
+        assert applier.stat_files([path])[path] == manifest.files[path].stat
         site.sync(applier, site.OLD, "old")
         applier.rollback()
         assert site.assert_whole(data, TREES) == "new"
@@ -186,8 +186,8 @@ def test_a_bind_mount_is_found_by_trying(data: Path, tmp_path: Path, mount: Moun
     subprocess.run(["mount", "--bind", str(outside), view], check=True)
     try:
         with site.applier(data) as applier:
-            assert applier.tree.is_across("projects", "projects/site/view")
-            assert not applier.tree.is_across("projects", "projects/site")
+            assert applier.directory.is_other_filesystem("projects", "projects/site/view")
+            assert not applier.directory.is_other_filesystem("projects", "projects/site")
             site.sync(applier, site.NEW, "new")
             assert site.assert_whole(data, TREES) == "new"
             applier.rollback()

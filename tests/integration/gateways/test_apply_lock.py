@@ -154,7 +154,7 @@ def test_an_owner_that_was_succeeded_stops(tree: DataDirectory, clock: HandClock
     with held.transaction():
         write_record(tree, THERE, 9, active=True)
         with pytest.raises(VolumeLocked, match="node-b"):
-            held.recheck()
+            held.check_record()
     assert read_record(tree).owner == THERE
     held.release()
 
@@ -177,14 +177,14 @@ def test_a_lost_lock_leaves_the_journal_to_the_successor(tmp_path: Path) -> None
     with DataVolume(tmp_path, HERE, clock=clock, reserve=site.NO_RESERVE) as first:
         site.sync(first, site.OLD, "old")
         with pytest.MonkeyPatch.context() as patch:
-            mkdir = first.tree.mkdir
+            mkdir = first.directory.mkdir
 
             def suspended(path: str, mode: int) -> None:
                 mkdir(path, mode)
                 if path.startswith("projects"):
                     clock.seconds += 61
 
-            patch.setattr(first.tree, "mkdir", suspended)
+            patch.setattr(first.directory, "mkdir", suspended)
             with pytest.raises(VolumeLocked):
                 site.sync(first, site.NEW, "new")
         assert (tmp_path / ".ignition-sync/journal").exists()

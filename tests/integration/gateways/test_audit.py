@@ -76,9 +76,9 @@ async def test_a_record_waits_for_the_scan_also_through_a_restart(
     assert (record["scan_result"], record["result"]) == ("off", "Synced")
     assert (record["projects"], record["pod_uid"]) == (("line",), "uid-1")
     assert record["added"] == len(site.files)
-    assert work.holding is not None
-    assert record["tree_digest"] == work.holding.tree_digest
-    assert work.memory.audit is None
+    assert work.applied_tree is not None
+    assert record["tree_digest"] == work.applied_tree.tree_digest
+    assert work.state.audit is None
 
 
 async def test_the_next_change_says_what_was_never_scanned(
@@ -132,5 +132,5 @@ async def test_a_foreign_name_is_redacted(site: EngineSite) -> None:
         await _sync(work, site)
     finally:
         process.discard("Someone")
-    assert work.memory.audit is not None
-    assert work.memory.audit.commit_author == "[redacted] Else"
+    assert work.state.audit is not None
+    assert work.state.audit.commit_author == "[redacted] Else"

@@ -281,16 +281,16 @@ async def test_drift_is_seen_and_stamps_are_not(site: EngineSite) -> None:
     """A hand edit, a lost file and a strange one count; the gateway's own stamps do not."""
     await site.engine.sync(site.order())
     excludes = GlobSet(("**/.resources/**",))
-    assert not (await site.engine.drift(excludes)).found
+    assert not (await site.engine.find_drift(excludes)).has_drift
     stamped = json.loads(site.files["projects/line/view/resource.json"])
     stamped["attributes"]["lastModification"] = {"actor": "someone", "timestamp": "now"}
     (site.data / "projects/line/view/resource.json").write_text(json.dumps(stamped))
-    found = await site.engine.drift(excludes)
-    assert (found.found, found.noise) == (False, ("projects/line/view/resource.json",))
+    found = await site.engine.find_drift(excludes)
+    assert (found.has_drift, found.noise) == (False, ("projects/line/view/resource.json",))
     (site.data / VIEW).write_text("edited")
     (site.data / "projects/line/project.json").unlink()
     (site.data / "projects/line/strange").write_text("?")
-    found = await site.engine.drift(excludes)
+    found = await site.engine.find_drift(excludes)
     assert (found.modified, found.missing, found.extra) == (
         (VIEW,),
         ("projects/line/project.json",),
@@ -310,8 +310,8 @@ async def test_everything_is_hashed_on_demand(site: EngineSite) -> None:
     with path.open("r+b") as file:
         file.write(b"X")
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    assert not (await site.engine.drift(GlobSet(()))).found
-    assert (await site.engine.drift(GlobSet(()), everything=True)).modified == (VIEW,)
+    assert not (await site.engine.find_drift(GlobSet(()))).has_drift
+    assert (await site.engine.find_drift(GlobSet(()), everything=True)).modified == (VIEW,)
 
 
 async def test_equal_files_are_adopted_unwritten(site: EngineSite) -> None:
@@ -453,9 +453,9 @@ async def test_an_upgrade_keeps_what_nobody_knows_the_origin_of(site: EngineSite
     assert (done.applied.put, done.applied.deleted) == (1, 0)
     (warning,) = done.planned.plan.warnings
     assert "is kept: projects/line/theirs." in warning
-    assert not (await site.engine.drift(GlobSet(()))).found
+    assert not (await site.engine.find_drift(GlobSet(()))).has_drift
     (site.data / "projects/line/newer").write_text("?")
-    assert (await site.engine.drift(GlobSet(()))).extra == ("projects/line/newer",)
+    assert (await site.engine.find_drift(GlobSet(()))).extra == ("projects/line/newer",)
     assert (await site.engine.sync(site.order())).applied.deleted == 1
     assert "projects/line/theirs" in site.files
 

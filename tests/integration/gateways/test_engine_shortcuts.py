@@ -40,7 +40,7 @@ class Counted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.layouts = self.looks = 0
-        whole, live = sync.layouts.of_selection, DataVolume.live
+        whole, live = sync.layouts.layout_for_selection, DataVolume.survey
 
         def laid_out(*args: object) -> object:
             self.layouts += 1
@@ -52,8 +52,8 @@ class Counted:
             self.looks += 1
             return live(applier, where, manifest)
 
-        monkeypatch.setattr(sync.layouts, "of_selection", laid_out)
-        monkeypatch.setattr(DataVolume, "live", looked)
+        monkeypatch.setattr(sync.layouts, "layout_for_selection", laid_out)
+        monkeypatch.setattr(DataVolume, "survey", looked)
 
 
 async def _cold(site: EngineSite) -> tuple[bytes, bytes]:
@@ -146,8 +146,8 @@ async def test_a_look_ahead_counts_if_it_is_fresh_and_the_right_one(
     assert manifest is not None
     counted, hands = Counted(monkeypatch), Hands()
     watching = VolumeInspector(site.applier, hands)
-    watching.look_ahead()
+    watching.prefetch()
     hands.seconds += waited
-    found = watching.look((*manifest.roots, *roots))
+    found = watching.inspect((*manifest.roots, *roots))
     assert counted.looks == looks
-    assert set(found.live.files) == set(site.files)
+    assert set(found.live_tree.files) == set(site.files)

@@ -44,15 +44,15 @@ async def test_restarts_do_not_put_the_full_comparison_off(tmp_path: Path) -> No
         for _ in range(3):
             clock.hours += 10
             watch = DriftWatch(await site.hands(clock), clock)
-            await watch.look(policy, GlobSet(()))
-            assert watch.found is not None
-            found.append(watch.found.modified)
+            await watch.check(policy, GlobSet(()))
+            assert watch.drift is not None
+            found.append(watch.drift.modified)
         assert found == [(), (), (VIEW,)]
         clock.hours -= 10
         again = await site.hands(clock)
-        assert again.memory.hashed is not None
-        assert again.memory.hashed > clock.now(), "a clock that was set back"
+        assert again.state.hashed is not None
+        assert again.state.hashed > clock.now(), "a clock that was set back"
         watch = DriftWatch(again, clock)
-        await watch.look(policy, GlobSet(()))
-        assert watch.found is not None
-        assert watch.found.modified == (VIEW,)
+        await watch.check(policy, GlobSet(()))
+        assert watch.drift is not None
+        assert watch.drift.modified == (VIEW,)

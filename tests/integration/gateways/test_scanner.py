@@ -26,7 +26,7 @@ from windlass.gateways.tree.scan_rules import (
 
 BOTH = frozenset(ScanKind)
 PROJECTS, CONFIG = ScanKind.PROJECTS, ScanKind.CONFIG
-QUICK = ScanTiming(retries=(0.01, 0.02), look=0.02, usual=())
+QUICK = ScanTiming(retry_seconds=(0.01, 0.02), poll_seconds=0.02, usual_ports=())
 POLICY = ScanPolicy(request_timeout=10.0, completion_timeout=10.0)
 IMPATIENT = dataclasses.replace(POLICY, completion_timeout=0.2)
 
@@ -151,12 +151,12 @@ async def test_rotated_token(gateway: Gateway, scanner: GatewayScanner, token_fi
     _replace(token_file, "agent:an-older-secret")
     refused = await scanner.scan(BOTH, POLICY)
     assert refused.reason == "ScanUnauthorized"
-    assert refused.after == 300
-    assert not await scanner.token_changed()
+    assert refused.retry_seconds == 300
+    assert not await scanner.has_new_token()
     _replace(token_file, TOKEN)
-    assert await scanner.token_changed()
+    assert await scanner.has_new_token()
     assert (await scanner.scan(refused.pending, POLICY)).text == "projects=200 config=200"
-    assert not await scanner.token_changed()
+    assert not await scanner.has_new_token()
     cleaned = redaction.process.clean(f"{TOKEN} agent:an-older-secret")
     assert TOKEN.partition(":")[2] not in cleaned
     assert "an-older-secret" in cleaned
@@ -182,9 +182,9 @@ async def test_no_token_file(gateway: Gateway, scanner: GatewayScanner, token_fi
     result = await scanner.scan([CONFIG], POLICY)
     assert result.reason == "WaitingForCredential"
     assert result.pending == {CONFIG}
-    assert not await scanner.token_changed()
+    assert not await scanner.has_new_token()
     _replace(token_file, TOKEN)
-    assert await scanner.token_changed()
+    assert await scanner.has_new_token()
 
 
 async def test_without_status(gateway: Gateway, scanner: GatewayScanner) -> None:
@@ -258,7 +258,7 @@ async def test_wrong_port_is_named(gateway: Gateway, token_file: Path, data: Pat
     port = int(gateway.url.rpartition(":")[2])
     with serving(data) as other:
         other.mode("refused")
-        pace = dataclasses.replace(QUICK, usual=((port, False),))
+        pace = dataclasses.replace(QUICK, usual_ports=((port, False),))
         result = await GatewayScanner(other.url, token_file, pace=pace).scan([CONFIG], POLICY)
     assert f"set gateway.port to {port} and gateway.tls to false" in result.message
     assert gateway.posts == {}

@@ -51,7 +51,7 @@ async def test_rights_that_come_after_the_pod_are_noticed_soon(
         running = asyncio.create_task(watch.run())
 
         async def refused() -> bool:
-            return watch._is_away
+            return watch._is_disconnected
 
         async def heard() -> bool:
             return {"a": "b"} in told

@@ -55,13 +55,13 @@ async def test_a_fault_delays_a_rollback(site: EngineSite, monkeypatch: pytest.M
     """It does not count as heeded before it is done."""
     work, bad, before = await _synced_twice(site)
     await _failed_rollback(site, work, monkeypatch)
-    assert work.memory.rollback == ""
+    assert work.state.rollback == ""
     await work.rollback("site", "")
     assert site.files == before
-    assert work.memory.rollback == "site"
-    assert work.memory.rolled_back is not None
-    assert work.memory.rolled_back.commit == bad
-    assert work.memory.pending == ("projects",)
+    assert work.state.rollback == "site"
+    assert work.state.rolled_back is not None
+    assert work.state.rolled_back.commit == bad
+    assert work.state.pending == ("projects",)
 
 
 async def test_a_crash_after_a_rollback_does_not_undo_it(
@@ -81,12 +81,12 @@ async def test_a_crash_after_a_rollback_does_not_undo_it(
             await work.rollback("site", "")
     assert site.files == before
     later = await site.hands()
-    assert later.memory.rollback == ""
+    assert later.state.rollback == ""
     await later.rollback("site", "")
     assert site.files == before
-    assert later.memory.rolled_back is not None
-    assert later.memory.rolled_back.commit == bad
-    assert later.memory.pending == ("config", "projects")
+    assert later.state.rolled_back is not None
+    assert later.state.rolled_back.commit == bad
+    assert later.state.pending == ("config", "projects")
 
 
 @pytest.mark.parametrize("request_value", ["site", "site@20260101-000000"])
@@ -96,9 +96,9 @@ async def test_where_nothing_was_applied_a_rollback_is_nothing_to_do(
     """A request that outlived its volume is heeded on the next one without an error."""
     work = await site.hands()
     assert await work.rollback(request_value, "") is False
-    assert (work.memory.rollback, work.memory.pending) == (request_value, ())
+    assert (work.state.rollback, work.state.pending) == (request_value, ())
     await work.sync(site.order(), Interrupt(), trigger="")
-    assert work.memory.rolled_back is None
+    assert work.state.rolled_back is None
     assert site.files
 
 
@@ -107,7 +107,7 @@ async def test_what_cannot_be_undone_is_said_once(site: EngineSite) -> None:
     work, _, _ = await _synced_twice(site)
     with pytest.raises(Stalled, match="no snapshot"):
         await work.rollback("site@20260101-000000", "")
-    assert work.memory.rollback == "site@20260101-000000"
+    assert work.state.rollback == "site@20260101-000000"
 
 
 async def test_a_wish_given_up_is_begun_anew(

@@ -66,8 +66,8 @@ async def _dump(api: FakeApi, root: Path, *, prunes: bool = True) -> Dump:
         prunes=prunes,
         progress=lambda _: None,
     )
-    dump._take_claim()
-    await dump._scope(SCOPE, "ConfigMap")
+    dump._check_claim()
+    await dump._dump_scope(SCOPE, "ConfigMap")
     return dump
 
 
@@ -92,7 +92,7 @@ async def test_a_nameless_object_makes_a_list_prove_nothing(tmp_path: Path) -> N
     """SNP-1: the object without a name may be the one whose file would go."""
     await _dump(FakeApi(["one", "two"]), tmp_path)
     dump = await _dump(FakeApi(["one"], [b'{"metadata":{}}']), tmp_path)
-    assert dump.difference.unread == ["v1/configmaps: an object without a readable name"]
+    assert dump.difference.unreadable == ["v1/configmaps: an object without a readable name"]
     assert _files(tmp_path) == {"one.yaml", "two.yaml"}
 
 

@@ -77,7 +77,7 @@ async def test_a_backlog_lands_beside_somebody_who_is_always_faster(
     _busy(crowd, monkeypatch, longest=8)
     with capture_logs() as logs:
         await crowd.serve()
-    assert crowd.party.trouble is None
+    assert crowd.party.error is None
     assert [row.partition("|")[2] for row in _ours(crowd)] == subjects
     assert {row.partition("|")[0] for row in _ours(crowd)} == set(PEOPLE)
     assert git(crowd.repository, "rev-list", "--merges", "main") == ""
@@ -149,14 +149,14 @@ async def test_what_landed_before_a_failure_is_not_written_again(
     with monkeypatch.context() as patch:
         patch.setattr(pushing, "_send", sent)
         await crowd.serve()
-    assert crowd.party.trouble is not None
-    assert crowd.party.trouble.reason == "GitUnavailable"
+    assert crowd.party.error is not None
+    assert crowd.party.error.reason == "GitUnavailable"
     landed = _ours(crowd)
     assert len(landed) == 4
     # A change back to what Git has is no news only if nothing waits for its path.
     crowd.offer(folder, "o-5", None)
     await crowd.serve()
-    assert crowd.party.trouble is None
+    assert crowd.party.error is None
     assert _ours(crowd)[:4] == landed
     assert [row.split("|")[0] for row in _ours(crowd) if "shared" in row] == list(PEOPLE[:3])
     assert path_of("o-5") not in files_at(crowd.repository)
@@ -176,7 +176,7 @@ async def test_the_present_cause_takes_the_place_of_the_last_one(
         raise GitError("Unavailable", "gone for now")
 
     async def sent(attempt: Any) -> None:
-        trouble = crowd.party.trouble
+        trouble = crowd.party.error
         told.append(trouble.reason if trouble is not None else "")
         if len(told) == 1:
             commit_files(crowd.repository, {"theirs": "1\n"})
@@ -188,7 +188,7 @@ async def test_the_present_cause_takes_the_place_of_the_last_one(
         monkeypatch.setattr(pushing, "_send", sent)
         await crowd.serve()
     assert told[:2] == ["GitUnavailable", "PushRaced"]
-    assert crowd.party.trouble is None
+    assert crowd.party.error is None
     lines = [(row["event"], row.get("reason") or row.get("after")) for row in logs]
     assert [line for line in lines if line[0].startswith("push")] == [
         ("push failed", "GitUnavailable"),
@@ -205,10 +205,10 @@ async def test_a_remote_that_is_away_has_one_name(crowd: Site, git_host: Served)
         git_host.server.faults.set(GitFault("error"))
         try:
             await crowd.serve()
-            crowd.worker.heard(crowd.target.key, "0" * 40, asked=True)
+            crowd.worker.branch_observed(crowd.target.key, "0" * 40, asked=True)
             await crowd.serve()
         finally:
             git_host.server.faults.clear()
-    assert crowd.party.trouble is not None
-    assert crowd.party.trouble.reason == "GitUnavailable"
+    assert crowd.party.error is not None
+    assert crowd.party.error.reason == "GitUnavailable"
     assert [row["reason"] for row in logs if row["event"] == "push failed"] == ["GitUnavailable"]

@@ -104,11 +104,11 @@ async def mirror(cluster: LocalCluster) -> AsyncIterator[Mirror]:
 @pytest.mark.scenario("A91")
 async def test_only_the_word_of_the_server_confirms_an_absence(mirror: Mirror) -> None:
     """SNP-4: an object that is there, and a type that is not served, are no absence."""
-    assert not await mirror.gone(Identity(CONFIGMAPS, "kube-system", "kube-root-ca.crt"))
-    assert await mirror.gone(Identity(CONFIGMAPS, "kube-system", "no-such-thing"))
+    assert not await mirror.is_deleted(Identity(CONFIGMAPS, "kube-system", "kube-root-ca.crt"))
+    assert await mirror.is_deleted(Identity(CONFIGMAPS, "kube-system", "no-such-thing"))
     unserved = GVR("nobody.example.org", "v1", "things")
-    assert not await mirror.gone(Identity(unserved, "kube-system", "no-such-thing"))
-    assert not await mirror.gone(Identity(GVR("apps", "v1", "nothings"), "kube-system", "x"))
+    assert not await mirror.is_deleted(Identity(unserved, "kube-system", "no-such-thing"))
+    assert not await mirror.is_deleted(Identity(GVR("apps", "v1", "nothings"), "kube-system", "x"))
 
 
 @pytest.mark.scenario("A98")

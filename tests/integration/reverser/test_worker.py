@@ -33,13 +33,13 @@ async def test_a_folder_that_was_claimed_during_a_race_is_not_written(site: Site
     site.offer(folder, "one")
     await site.until_due()
     await site.serve()
-    assert folder.trouble is not None
-    assert folder.trouble.reason == "FolderClaimed"
+    assert folder.error is not None
+    assert folder.error.reason == "FolderClaimed"
     assert files_at(site.repository) == {
         "README.md": "hello\n",
         f"{BASE}/.windlass-claim": theirs.decode(),
     }
-    assert [arrival.path for arrival in folder.waiting.arrivals] == [_path("one")]
+    assert [arrival.path for arrival in folder.window.updates] == [_path("one")]
     site.heard.seen_again.clear()
     commit_files(site.repository, {f"{BASE}/.windlass-claim": None})
     folder.retry_at = 0.0
@@ -68,7 +68,7 @@ async def test_a_path_that_is_taken_stays_foreign(site: Site) -> None:
     await site.serve()
     assert files_at(site.repository)[_path("one")] == "kind: Something\n"
     assert list(folder.refused) == [_path("one")]
-    assert _path("one") not in folder.written
+    assert _path("one") not in folder.own_paths
     assert folder.objects == 1
     assert site.heard.skipped == [("one", "PathOccupied")]
 
@@ -84,20 +84,20 @@ async def test_a_new_destination_gets_time_for_its_rules(site: Site) -> None:
     site.offer(folder, "new", text.format("new"))
     await site.until_due()
     await site.serve()
-    site.heard.selected = RuleCoverage((), TypeCatalog(()), grown=False)
+    site.heard.selected = RuleCoverage((), TypeCatalog(()), grace_expired=False)
     for kept in ({_path("old")}, set()):
-        site.worker.sweep(folder, FolderReview())
+        site.worker.add_snapshot(folder, FolderReview())
         await site.until_due()
         await site.serve()
         assert {path for path in files_at(site.repository) if path.endswith(".yaml")} == kept
-        site.heard.selected = replace(site.heard.selected, grown=True)
+        site.heard.selected = replace(site.heard.selected, grace_expired=True)
     assert all(one.startswith("[SYNC] 1 object") for one in site.subjects()[:2])
 
 
 async def test_only_events_wait_for_the_commit_window(site: Site) -> None:
     """What a snapshot or a review finds is written at once; a change waits for its window."""
     folder = await site.opened(window_seconds=300.0)
-    site.worker.sweep(folder, FolderReview())
+    site.worker.add_snapshot(folder, FolderReview())
     await site.until_due()
     site.offer(folder, "one")
     assert not site.worker._is_due(site.party)
@@ -110,7 +110,7 @@ async def test_a_file_where_the_folder_should_be_stays(site: Site) -> None:
     site.offer(folder, "one")
     await site.until_due()
     await site.serve()
-    assert site.party.trouble is None
+    assert site.party.error is None
     assert list(folder.refused) == [_path("one")]
     assert files_at(site.repository) == {"README.md": "hello\n", "clusters": "a file\n"}
 
@@ -130,9 +130,9 @@ async def test_a_request_closes_the_window(site: Site) -> None:
     """CMT-1: somebody who asks does not wait for the end of a long window."""
     folder = await site.opened(window_seconds=300.0)
     site.offer(folder, "one")
-    site.worker.heard(site.target.key, site.branch.expected, asked=False)
+    site.worker.branch_observed(site.target.key, site.branch.expected, asked=False)
     assert not site.worker._is_due(site.party)
-    site.worker.heard(site.target.key, site.branch.expected, asked=True)
+    site.worker.branch_observed(site.target.key, site.branch.expected, asked=True)
     assert site.worker._is_due(site.party)
     await site.serve()
     assert _path("one") in files_at(site.repository)
@@ -156,7 +156,7 @@ async def test_objects_are_read_again_only_for_a_remote_that_answers(
     """GIT-10: while the remote is away identities wait and the API server is left alone."""
     folder = await site.opened()
     site.offer(folder, "one")
-    folder.shed()
+    folder.drop_pending_content()
 
     async def away(target: WriteTarget) -> str:
         raise Retryable("GitUnavailable", "away")
@@ -165,7 +165,7 @@ async def test_objects_are_read_again_only_for_a_remote_that_answers(
         patch.setattr(site.branch, "refresh", away)
         await site.serve()
     assert site.heard.reread == []
-    assert list(folder.dirty) == [_path("one")]
+    assert list(folder.dropped) == [_path("one")]
     await site.serve()
     assert files_at(site.repository)[_path("one")] == "read again\n"
 
@@ -177,7 +177,7 @@ async def test_an_object_that_cannot_be_read_again_stays_dirty(
     folder = await site.opened()
     for name in ("one", "two", "three"):
         site.offer(folder, name)
-    folder.shed()
+    folder.drop_pending_content()
     site.offer(folder, "three", "newer: 1\n")
 
     async def refused(target: WriteTarget, arrival: FileUpdate) -> FileUpdate:
@@ -185,11 +185,11 @@ async def test_an_object_that_cannot_be_read_again_stays_dirty(
             raise Retryable("Unavailable", "no")
         return arrival
 
-    around = replace(site.heard.around(), reread=refused)
+    around = replace(site.heard.around(), reread_object=refused)
     with pytest.raises(Retryable):
         await batch_builder.reread_dropped(folder, site.worker._publisher, around, site.clock)
-    assert list(folder.dirty) == [_path("two")]
-    assert folder.expects(_path("three")) == objects.blob_id(b"newer: 1\n")
+    assert list(folder.dropped) == [_path("two")]
+    assert folder.expected_blob(_path("three")) == objects.blob_id(b"newer: 1\n")
 
 
 async def test_a_store_full_of_old_objects_is_fetched_anew(
@@ -205,7 +205,7 @@ async def test_a_store_full_of_old_objects_is_fetched_anew(
     await site.serve()
     monkeypatch.undo()
     assert site.branch.store is not before
-    assert site.branch.known
+    assert site.branch.is_known
     site.offer(folder, "two")
     await site.until_due()
     await site.serve()
@@ -247,7 +247,7 @@ async def test_whatever_a_server_says_of_a_race_the_ref_decides(
             site.offer(folder, f"ours-{number}")
             await site.until_due()
             await site.serve()
-        assert site.party.trouble is None, words
+        assert site.party.error is None, words
     found = files_at(site.repository)
     for number in range(len(RACES)):
         assert {f"theirs-{number}", _path(f"ours-{number}")} <= found.keys()
@@ -259,11 +259,11 @@ async def test_a_destination_that_leaves_before_its_turn_is_no_error(site: Site)
     site.attach()
     party, before = site.party, site.subjects()
     async with site.worker._gate:
-        serving = asyncio.create_task(site.worker._serve(party))
+        serving = asyncio.create_task(site.worker._write_group(party))
         await asyncio.sleep(0)
         site.worker.detach(site.target.key)
     await serving
-    assert party.trouble is None
+    assert party.error is None
     assert site.subjects() == before
 
 
@@ -272,13 +272,13 @@ async def test_of_two_namespaces_the_first_push_has_the_folder(site: Site, inner
     """GIT-2: both are open until one has its claim in Git; the other is told and writes nothing."""
     idle = await site.opened(key=Key("evil", "older"), created="2020-01-01", base_folder=inner)
     mine = await site.opened(created="2026-01-01")
-    assert idle.trouble is None
-    assert mine.trouble is None
+    assert idle.error is None
+    assert mine.error is None
     site.offer(mine, "one")
     await site.until_due()
     await site.serve()
     assert _path("one") in files_at(site.repository)
-    assert idle.trouble is not None
+    assert idle.error is not None
     assert idle.trouble.reason == "OverlappingBaseFolder"
     assert "ns/dest" not in idle.trouble.message
     before = files_at(site.repository)
@@ -296,7 +296,7 @@ async def test_two_namespaces_that_write_at_once_never_share_a_folder(site: Site
     await site.until_due()
     await site.serve()
     await site.serve()
-    assert [folder.trouble is None for folder in (one, other)] == [True, False]
+    assert [folder.error is None for folder in (one, other)] == [True, False]
     found = files_at(site.repository)
     assert "destination: evil/older" in found[f"{BASE}/.windlass-claim"]
     assert _path("two") not in found
@@ -311,7 +311,7 @@ async def test_no_commit_is_larger_than_its_ceilings(site: Site, live: bool) -> 
         site.offer(folder, f"small-{number}", live=live)
     for number in range(3):
         site.offer(folder, f"large-{number}", "a: " + "x" * 700_000, live=live)
-    folder.waiting.asked = True
+    folder.window.flush_requested = True
     await site.serve()
     sizes = [
         len(
@@ -328,7 +328,7 @@ async def test_no_commit_is_larger_than_its_ceilings(site: Site, live: bool) -> 
 async def test_a_snapshot_without_changes_does_not_wait_for_a_long_window(site: Site) -> None:
     """2.2: a long commitWindow gathers commits; it does not keep Synced from being True."""
     folder = await site.opened(window_seconds=300.0)
-    site.worker.sweep(
+    site.worker.add_snapshot(
         folder, ScopeSnapshot(MAPS, "ConfigMap", "ns", frozenset(), False, mask(("*",)))
     )
     assert not folder.is_idle

@@ -150,7 +150,7 @@ async def test_a_stale_write_is_refused_by_the_server_and_read_again(api: Api, p
     )
     reporter = Reporter(api, PROBES, cache.get, field_manager=MANAGER)
     key = Key(probes, "a")
-    await reporter.report(key, reporter.look(key), Outcome(Verdict("True", "Ready", "m")))
+    await reporter.report(key, reporter.read_status(key), Outcome(Verdict("True", "Ready", "m")))
     status = (await api.get(PROBES, "a", probes))["status"]
     assert status["theirs"] == 1
     assert status["observedGeneration"] == 1
@@ -162,7 +162,7 @@ async def test_an_object_made_anew_gets_no_report_of_the_old(api: Api, probes: s
     cache = {Key(probes, "a"): json.dumps(made).encode()}
     reporter = Reporter(api, PROBES, cache.get, field_manager=MANAGER)
     key = Key(probes, "a")
-    seen = reporter.look(key)
+    seen = reporter.read_status(key)
     await api.delete(PROBES, "a", probes)
     await reporter.report(key, seen, Outcome(Verdict("True", "Ready", "m")))
     await api.create(PROBES, probe("a", probes), field_manager=MANAGER)

@@ -30,11 +30,11 @@ def _said(phase: str, *steps: Object) -> Outcome:
 
 def test_an_environment_is_in_one_phase(measures: ReconcileMetrics) -> None:
     """The series of the phase before is gone, and all of them with the object."""
-    measures.concluded(_KEY, "shop", {}, _said("Deploying"))
-    measures.concluded(_KEY, "shop", {}, _said("Ready"))
+    measures.record_reconcile(_KEY, "shop", {}, _said("Deploying"))
+    measures.record_reconcile(_KEY, "shop", {}, _said("Ready"))
     assert _value(measures, "phase", **_OWN, phase="Ready") == 1
     assert _value(measures, "phase", **_OWN, phase="Deploying") is None
-    measures.gone(_KEY)
+    measures.forget(_KEY)
     assert _value(measures, "phase", **_OWN, phase="Ready") is None
 
 
@@ -46,8 +46,10 @@ def test_a_step_is_timed_once(measures: ReconcileMetrics) -> None:
         "startedAt": "2026-01-01T00:00:00Z",
         "finishedAt": "2026-01-01T00:00:07Z",
     }
-    measures.concluded(_KEY, "shop", {"steps": [{**row, "state": "Running"}]}, _said("Ready", row))
-    measures.concluded(_KEY, "shop", {"steps": [row]}, _said("Ready", row))
+    measures.record_reconcile(
+        _KEY, "shop", {"steps": [{**row, "state": "Running"}]}, _said("Ready", row)
+    )
+    measures.record_reconcile(_KEY, "shop", {"steps": [row]}, _said("Ready", row))
     labels = {"step": "rollout", "result": "Succeeded"}
     assert _value(measures, "step_duration_seconds_count", **labels) == 1
     assert _value(measures, "step_duration_seconds_sum", **labels) == 7
@@ -55,9 +57,9 @@ def test_a_step_is_timed_once(measures: ReconcileMetrics) -> None:
 
 def test_who_is_held_up_is_counted_until_it_goes(measures: ReconcileMetrics) -> None:
     """Being looked at again does not count twice."""
-    measures.departing(_KEY, is_blocked=True)
-    measures.departing(_KEY, is_blocked=True)
+    measures.record_deletion(_KEY, is_blocked=True)
+    measures.record_deletion(_KEY, is_blocked=True)
     assert _value(measures, "namespace_delete_blocked") == 1
-    measures.departed(_KEY, 12.0)
+    measures.record_namespace_deleted(_KEY, 12.0)
     assert _value(measures, "namespace_delete_blocked") == 0
     assert _value(measures, "namespace_delete_seconds_sum") == 12

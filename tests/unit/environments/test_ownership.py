@@ -63,8 +63,8 @@ def test_no_branch_makes_no_label() -> None:
 
 def test_the_labels_for_selecting_are_known() -> None:
     """Those on pods, and never branch or team, which may change."""
-    assert OWNER.selecting.keys() == ownership.POD_LABELS
-    assert OWNER.labels.keys() - OWNER.selecting.keys() == {"catalyst.dev/branch", ownership.TEAM}
+    assert OWNER.pod_labels.keys() == ownership.POD_LABELS
+    assert OWNER.labels.keys() - OWNER.pod_labels.keys() == {"catalyst.dev/branch", ownership.TEAM}
 
 
 def test_the_team_is_the_namespace_unless_another_is_named() -> None:

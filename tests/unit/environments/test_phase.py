@@ -41,7 +41,7 @@ class Row:
 
 
 READY = PhaseContext(was_ready=True)
-HELD = PhaseContext(held_back="ProjectNotFound", held_back_by="no Project")
+HELD = PhaseContext(blocked_reason="ProjectNotFound", blocked_message="no Project")
 ROWS = [
     Row("Ready", "Succeeded"),
     Row("Ready", "Succeeded", around=READY),
@@ -68,7 +68,7 @@ ROWS = [
         "Ready",
         "Succeeded",
         (),
-        PhaseContext(held_back="ProjectSuspended", held_back_by="x", serves=True),
+        PhaseContext(blocked_reason="ProjectSuspended", blocked_message="x", is_serving=True),
     ),
     Row("Initializing", "NamespacePending", ((NAMESPACE, "NamespacePending"),)),
     Row("Initializing", "NamespaceTerminating", ((NAMESPACE, "NamespaceTerminating"),), READY),

@@ -71,7 +71,7 @@ def test_one_source_means_the_other(
     """Where there is but one of each they belong together, whatever they are called."""
     [found] = spec.desired_sources(_project(), _environment(sources=asked))
     assert found == DesiredSource("app", URL, "", branch, commit)
-    assert found.follows is follows
+    assert found.follows_branch is follows
 
 
 def test_several_sources_are_matched_by_name() -> None:

@@ -52,7 +52,7 @@ def _status(
 def _until(name: str, finding: StepResult, **changes: Any) -> ReconcileReport:
     """A pass that ends with `finding` in the step `name`."""
     done = DONE[: [step for step, _ in DONE].index(name)]
-    return replace(READY, findings=(*done, (name, finding)), **changes)
+    return replace(READY, results=(*done, (name, finding)), **changes)
 
 
 def _states(status: Object) -> dict[str, str]:
@@ -68,8 +68,8 @@ def test_hooks_are_steps_where_there_are_some() -> None:
     before = ("preDeploy", step.success(phase.DEPLOYMENT, "Applying", "complete"))
     account = replace(
         READY,
-        findings=(*DONE[:4], before, *DONE[4:], ("postDeploy", waits)),
-        around=PhaseContext(),
+        results=(*DONE[:4], before, *DONE[4:], ("postDeploy", waits)),
+        phase_context=PhaseContext(),
         revision=ReleaseRevision(4, "new", NOW),
         hooks=frozenset({"preDeploy", "postDeploy"}),
     )

@@ -37,7 +37,7 @@ def test_who_comes_later_fails_nothing() -> None:
     """Other charts are rendered first, then it is looked at again."""
     found = step.from_render_error(Waiting("RenderUnavailable", "x", after=5.0))
     assert (found.condition.type, found.condition.reason) == (phase.DEPLOYMENT, "Rendering")
-    assert (found.failed, found.retry, found.after) == (False, False, 5.0)
+    assert (found.failed, found.retry, found.requeue_after) == (False, False, 5.0)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.looptime
 async def _work(
     turns: WriteSlots, rank: SlotPriority, name: str, seen: list[str], seconds: float = 1.0
 ) -> None:
-    async with turns.taken(rank):
+    async with turns.acquire(rank):
         seen.append(name)
         await asyncio.sleep(seconds)
 
@@ -57,7 +57,7 @@ async def test_a_turn_ends_by_itself() -> None:
 async def test_who_stops_waiting_takes_no_turn_along() -> None:
     """Before it is called, and in the very moment in which it is."""
     turns, seen = WriteSlots(1), []
-    async with turns.taken(SlotPriority.SERVING):
+    async with turns.acquire(SlotPriority.SERVING):
         early = asyncio.create_task(_work(turns, SlotPriority.SERVING, "early", seen))
         late = asyncio.create_task(_work(turns, SlotPriority.SERVING, "late", seen))
         await asyncio.sleep(0)

@@ -31,7 +31,7 @@ class Crowd:
         self._tasks[number].cancel()
 
     async def _work(self, host: str) -> None:
-        with await self._turns.taken(host):
+        with await self._turns.acquire(host):
             self.running.append(host)
             await self._leave.wait()
 

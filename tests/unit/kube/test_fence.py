@@ -71,7 +71,7 @@ async def test_no_part_of_a_candidate_may_write(nowhere: Connection) -> None:
     """All capabilities work through the fence; the election itself does not."""
     async with nowhere:
         role = ControllerRole(Settings(), nowhere, clock=SystemClock())
-        for part in role._parts:
+        for part in role._capabilities:
             assert not part._connection.may_write(), part.name
         assert nowhere.may_write()
 
@@ -82,4 +82,4 @@ async def test_an_operator_does_what_it_is_there_for(nowhere: Connection) -> Non
         for wanted in (("reverser",), ("gateways", "reverser", "environments")):
             settings = Settings(capabilities=wanted)
             role = ControllerRole(settings, nowhere, clock=SystemClock())
-            assert tuple(part.name for part in role._parts) == wanted
+            assert tuple(part.name for part in role._capabilities) == wanted

@@ -24,7 +24,7 @@ async def _recorded(*told: tuple[Key, OutcomeEvent, str]) -> list[str]:
     stored = {HERE: msgspec.json.encode(thing("here", uid="u1"))}
     announcer = EventQueue(recorder, stored.get)
     for one in told:
-        announcer.tell(*one)
+        announcer.add(*one)
     running = asyncio.create_task(announcer.run())
     for _ in range(10 * len(told)):
         await asyncio.sleep(0)

@@ -141,7 +141,7 @@ async def test_nothing_goes_on_to_an_address_that_was_taken_away(
     world.generation, world.spec = 2, {"repoUrl": "https://git.example.org/b"}
     world.changed.clear()
     await repositories.reconcile(KEY)
-    assert repositories.known(KEY) is None
+    assert repositories.reachable(KEY) is None
     assert world.changed == [KEY]
 
 
@@ -152,7 +152,7 @@ async def test_a_remote_that_is_away_for_a_while_stays_known(
     await repositories.reconcile(KEY)
     world.away, world.generation = True, 2
     await repositories.reconcile(KEY)
-    assert repositories.known(KEY) is not None
+    assert repositories.reachable(KEY) is not None
 
 
 async def test_an_address_that_is_refused_is_forgotten(
@@ -163,4 +163,4 @@ async def test_an_address_that_is_refused_is_forgotten(
     world.spec = {"repoUrl": "http://git.example.org/a"}
     with pytest.raises(Stalled, match="insecure"):
         await repositories.reconcile(KEY)
-    assert repositories.known(KEY) is None
+    assert repositories.reachable(KEY) is None

@@ -80,7 +80,9 @@ def test_what_may_pass_reconciles_and_what_cannot_stalls() -> None:
 
 def test_a_destination_without_rules_is_synced() -> None:
     """Nothing to do is done."""
-    outcome = reverser_status.destination_outcome(DestinationProgress(placed=True, is_open=True))
+    outcome = reverser_status.destination_outcome(
+        DestinationProgress(has_worker=True, is_open=True)
+    )
     assert _ready(outcome).status == "True"
     assert outcome.conditions[0].status == "True"
 
@@ -110,10 +112,10 @@ def test_synced_means_that_git_has_what_was_seen(
 
 def test_a_first_snapshot_is_told_and_that_of_a_restart_is_not() -> None:
     """P11: what was synced before is not called unsynced because a process began."""
-    seeding = DestinationProgress(is_open=True, seeded=False, idle=False)
+    seeding = DestinationProgress(is_open=True, first_sync_done=False, is_idle=False)
     assert reverser_status.destination_outcome(seeding).transient
     assert not reverser_status.destination_outcome(seeding, is_new=True).transient
-    behind = replace(seeding, seeded=True, pending=1)
+    behind = replace(seeding, first_sync_done=True, pending=1)
     assert not reverser_status.destination_outcome(behind).transient
 
 
@@ -121,7 +123,7 @@ def test_a_destination_says_what_it_waits_for() -> None:
     """Scopes that could not be read are named."""
     outcome = reverser_status.destination_outcome(
         DestinationProgress(
-            placed=True,
+            has_worker=True,
             is_open=True,
             streams=StreamCount(total=2, synced=1, forbidden=1),
             waiting_for=("v1/secrets (forbidden)",),
@@ -136,7 +138,7 @@ def test_trouble_is_the_reason() -> None:
     """Ready repeats the reason and message of what is in the way."""
     trouble = Stalled("PushRejected", "the hook said no")
     outcome = reverser_status.destination_outcome(
-        DestinationProgress(placed=True, is_open=True, trouble=trouble)
+        DestinationProgress(has_worker=True, is_open=True, error=trouble)
     )
     assert (_ready(outcome).status, _ready(outcome).reason) == ("False", "PushRejected")
     assert outcome.stalled
@@ -146,7 +148,7 @@ def test_the_last_push_is_told_in_whole_seconds() -> None:
     """Status never moves without a push."""
     when = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
     progress = DestinationProgress(
-        placed=True, is_open=True, last_commit=_SHA, last_time=when, last_files=3
+        has_worker=True, is_open=True, last_commit=_SHA, last_time=when, last_files=3
     )
     assert reverser_status.destination_outcome(progress).fields["lastPush"] == {
         "commit": _SHA,
@@ -246,12 +248,12 @@ def test_attribution_is_said_from_the_start(standing: AttributionState, status: 
 
 def test_a_start_that_nobody_suffers_from_is_not_written() -> None:
     """P11: a restart without a change writes no status; trouble is reported all the same."""
-    quiet = DestinationProgress(is_open=True, attributed="Starting", attribution_settles=True)
+    quiet = DestinationProgress(is_open=True, attributed="Starting", attribution_is_settling=True)
     assert reverser_status.destination_outcome(quiet).transient
     assert not reverser_status.destination_outcome(
-        replace(quiet, attribution_settles=False)
+        replace(quiet, attribution_is_settling=False)
     ).transient
-    troubled = replace(quiet, trouble=Stalled("PushRejected", "no"))
+    troubled = replace(quiet, error=Stalled("PushRejected", "no"))
     assert not reverser_status.destination_outcome(troubled).transient
 
 
@@ -278,7 +280,7 @@ def test_the_first_sync_is_an_event_once() -> None:
     assert _events(done) == ["FirstSyncCompleted"]
     assert _events(done, _row("Synced", "False", "Seeding")) == ["FirstSyncCompleted"]
     assert _events(done, _row("Synced", "True", "Synced"), is_new=True) == ["FirstSyncCompleted"]
-    waiting = replace(done, idle=False, pending=1)
+    waiting = replace(done, is_idle=False, pending=1)
     assert _events(waiting, _row("Synced", "False", "Seeding")) == []
     assert _events(DestinationProgress(is_open=True), _row("Synced", "False", "Seeding")) == []
     assert _events(done, _row("Synced", "False", "SnapshotIncomplete")) == []
@@ -290,7 +292,7 @@ def test_a_remote_that_is_back_is_an_event() -> None:
     """5.2: GitRecovered follows GitUnavailable, when the trouble is over."""
     synced, away = _row("Synced", "True", "Synced"), _row("Ready", "False", "GitUnavailable")
     assert _events(DestinationProgress(is_open=True), synced, away) == ["GitRecovered"]
-    still = DestinationProgress(is_open=True, trouble=Retryable("GitUnavailable", "no route"))
+    still = DestinationProgress(is_open=True, error=Retryable("GitUnavailable", "no route"))
     assert _events(still, synced, away) == []
     assert _events(DestinationProgress(is_open=True), synced, _row("Ready", "True", "Ready")) == []
 

@@ -62,7 +62,7 @@ class World:
         ]
 
     async def passed(self, outcome: Outcome) -> None:
-        seen = self.reporter.look(KEY)
+        seen = self.reporter.read_status(KEY)
         self.clock.seconds += 10
         await self.reporter.report(KEY, seen, outcome)
 
@@ -158,7 +158,7 @@ async def test_an_object_gone_after_a_conflict_gets_no_report() -> None:
 async def test_a_new_object_of_the_name_gets_no_report_for_the_old() -> None:
     """What was found about the old uid is not said of the new one."""
     world = World()
-    seen = world.reporter.look(KEY)
+    seen = world.reporter.read_status(KEY)
     world.write(thing("a", uid="other"), cached=False)
     await world.reporter.report(KEY, seen, FINE)
     assert "status" not in world.live
@@ -170,7 +170,7 @@ async def test_a_new_object_of_the_name_gets_no_report_for_the_old() -> None:
 async def test_the_report_answers_for_what_was_there_before_the_pass() -> None:
     """A new generation and a new request during the pass are left for the next pass."""
     world = World()
-    seen = world.reporter.look(KEY)
+    seen = world.reporter.read_status(KEY)
     changed = world.live
     changed["metadata"] |= {"generation": 2, "annotations": {ANNOTATIONS[0]: "go"}}
     world.write(changed)

@@ -23,7 +23,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 def _destination(trouble: Retryable | Stalled | Waiting | None) -> Outcome:
     return reverser_status.destination_outcome(
-        DestinationProgress(placed=True, is_open=True, trouble=trouble)
+        DestinationProgress(has_worker=True, is_open=True, error=trouble)
     )
 
 
@@ -40,7 +40,7 @@ def _rule(*, settled: bool) -> Outcome:
 
 def _environment(finding: step.StepResult) -> Outcome:
     return environment_report.build_outcome(
-        ReconcileReport(findings=(("source", finding),)), {}, NOW
+        ReconcileReport(results=(("source", finding),)), {}, NOW
     )
 
 

@@ -132,7 +132,7 @@ def _reverser_role(installation: Installation) -> Object:
     plurals = [kind.plural for kind in REVERSER_KINDS]
     return cluster_role(
         installation,
-        installation.reverser,
+        installation.reverser_role,
         "Reads the kinds of windlass and what they name, and reports in their status. "
         "Secrets and ConfigMaps are only ever fetched by the name that an object gives.",
         [
@@ -159,7 +159,7 @@ def _reverser_role(installation: Installation) -> Object:
 def _reverser_leader_role(installation: Installation) -> Object:
     found = cluster_role(
         installation,
-        f"{installation.reverser}-leader",
+        f"{installation.reverser_role}-leader",
         "Elects one leader, marks its pod so that admission calls reach it, "
         "and keeps the salt of redacted values and the certificate of the webhook.",
         [
@@ -188,7 +188,7 @@ def _reverser_watch_role(installation: Installation) -> Object:
     rules.append(rule([""], ["namespaces"], READ_VERBS))
     return cluster_role(
         installation,
-        f"{installation.reverser}-watch",
+        f"{installation.reverser_role}-watch",
         "Mode selected: reads the types that are mirrored, without Secrets. To mirror another "
         "type add a rule for it here or in a role of your own bound to the same subject; "
         "to mirror every type bind the role ending in -watch-any instead.",
@@ -199,7 +199,7 @@ def _reverser_watch_role(installation: Installation) -> Object:
 def _reverser_watch_any_role(installation: Installation) -> Object:
     return cluster_role(
         installation,
-        f"{installation.reverser}-watch-any",
+        f"{installation.reverser_role}-watch-any",
         "Mode any: reads every type, now and in future, Secrets included, because a role cannot "
         "leave one type out. Nobody is bound to it unless that mode is chosen.",
         [rule(["*"], ["*"], READ_VERBS)],
@@ -209,7 +209,7 @@ def _reverser_watch_any_role(installation: Installation) -> Object:
 def _reverser_watch_secrets_role(installation: Installation) -> Object:
     return cluster_role(
         installation,
-        f"{installation.reverser}-watch-secrets",
+        f"{installation.reverser_role}-watch-secrets",
         "Reads all Secrets, so that their structure can be mirrored. Remove its binding, and "
         "Secrets are reported as Forbidden while everything else goes on.",
         [rule([""], ["secrets"], READ_VERBS)],
@@ -220,7 +220,7 @@ def _reverser_view_role(installation: Installation) -> Object:
     plurals = [kind.plural for kind in REVERSER_KINDS]
     found = cluster_role(
         installation,
-        f"{installation.reverser}-view",
+        f"{installation.reverser_role}-view",
         "Lets whoever may view a namespace see its mirroring.",
         [rule([CONFIGBUTLER.name], plurals, READ_VERBS)],
     )
@@ -232,7 +232,7 @@ def _reverser_edit_role(installation: Installation) -> Object:
     plurals = [kind.plural for kind in REVERSER_KINDS if kind.namespaced]
     found = cluster_role(
         installation,
-        f"{installation.reverser}-edit",
+        f"{installation.reverser_role}-edit",
         "Lets whoever may edit a namespace mirror it. Cluster rules are not part of this.",
         [rule([CONFIGBUTLER.name], plurals, WRITE_VERBS)],
     )
@@ -254,7 +254,7 @@ def _gateways_role(installation: Installation) -> Object:
     plurals = [kind.plural for kind in GATEWAY_KINDS]
     return cluster_role(
         installation,
-        installation.gateways,
+        installation.gateways_role,
         "Reads IgnitionSyncs and the pods of gateways, and keeps for each IgnitionSync the "
         "ConfigMaps that agents read and write and the Role that lets them. Secrets are only "
         "ever fetched by the name that an object gives.",
@@ -274,7 +274,7 @@ def _gateways_role(installation: Installation) -> Object:
 def _gateways_view_role(installation: Installation) -> Object:
     found = cluster_role(
         installation,
-        f"{installation.gateways}-view",
+        f"{installation.gateways_role}-view",
         "Lets whoever may view a namespace see how its gateways are.",
         [rule([IGNITION.name], [kind.plural for kind in GATEWAY_KINDS], READ_VERBS)],
     )
@@ -284,7 +284,7 @@ def _gateways_view_role(installation: Installation) -> Object:
 def _gateways_edit_role(installation: Installation) -> Object:
     found = cluster_role(
         installation,
-        f"{installation.gateways}-edit",
+        f"{installation.gateways_role}-edit",
         "Lets whoever may edit a namespace bring commits onto its gateways.",
         [rule([IGNITION.name], [kind.plural for kind in GATEWAY_KINDS], WRITE_VERBS)],
     )
@@ -356,10 +356,10 @@ def environments_roles(
 def _environments_role(installation: Installation) -> Object:
     plurals = [kind.plural for kind in ENVIRONMENT_KINDS]
     statuses = [f"{plural}/status" for plural in plurals]
-    granted = [installation.environment_manager, installation.environment_applier]
+    granted = [installation.environment_manager_role, installation.environment_applier_role]
     return cluster_role(
         installation,
-        installation.environments,
+        installation.environments_role,
         "Reads Projects and Environments, makes and removes namespaces, and gives itself the "
         "two roles for one namespace. The fence keeps these writes inside namespaces that it "
         "made. Secrets are only ever fetched by the name that a Project gives.",
@@ -382,7 +382,7 @@ def _environments_role(installation: Installation) -> Object:
 def _environment_manager_role(installation: Installation) -> Object:
     return cluster_role(
         installation,
-        installation.environment_manager,
+        installation.environment_manager_role,
         "What the operator may do inside a namespace it made. It is bound there and nowhere else.",
         [
             rule(
@@ -402,7 +402,7 @@ def _environment_applier_role(installation: Installation) -> Object:
     verbs = ("get", "list", "create", "patch", "delete")
     return cluster_role(
         installation,
-        installation.environment_applier,
+        installation.environment_applier_role,
         "The kinds that a bundle may hold. It is bound inside one namespace, to the name "
         f"{APPLIER} that the operator acts as there.",
         [rule([group], names, verbs) for group, names in _BUNDLE_TYPES.items()],
@@ -412,7 +412,7 @@ def _environment_applier_role(installation: Installation) -> Object:
 def _environments_view_role(installation: Installation) -> Object:
     found = cluster_role(
         installation,
-        f"{installation.environments}-view",
+        f"{installation.environments_role}-view",
         "Lets whoever may view a namespace see its Projects and Environments.",
         [rule([CATALYST.name], [kind.plural for kind in ENVIRONMENT_KINDS], READ_VERBS)],
     )
@@ -422,7 +422,7 @@ def _environments_view_role(installation: Installation) -> Object:
 def _environments_edit_role(installation: Installation) -> Object:
     found = cluster_role(
         installation,
-        f"{installation.environments}-edit",
+        f"{installation.environments_role}-edit",
         "Lets whoever may edit a namespace keep Projects and Environments there, and so use the "
         "credentials that a Project names.",
         [rule([CATALYST.name], [kind.plural for kind in ENVIRONMENT_KINDS], WRITE_VERBS)],

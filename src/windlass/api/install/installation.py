@@ -25,29 +25,29 @@ class Installation:
         }
 
     @property
-    def reverser(self) -> str:
+    def reverser_role(self) -> str:
         return f"{self.release}-reverser"
 
     @property
-    def gateways(self) -> str:
+    def gateways_role(self) -> str:
         return f"{self.release}-gateways"
 
     @property
-    def environments(self) -> str:
+    def environments_role(self) -> str:
         return f"{self.release}-environments"
 
     @property
-    def environment_manager(self) -> str:
+    def environment_manager_role(self) -> str:
         """The ClusterRole that the operator gets inside a namespace it made."""
         return f"{self.release}-environment-manager"
 
     @property
-    def environment_applier(self) -> str:
+    def environment_applier_role(self) -> str:
         """The ClusterRole that covers what a bundle may hold."""
         return f"{self.release}-environment-applier"
 
     @property
-    def fence(self) -> str:
+    def operator_policy(self) -> str:
         return f"{self.release}-fence"
 
     @property

@@ -61,7 +61,7 @@ def _operator_policy(installation: Installation, subjects: Sequence[Object]) -> 
     names = [_user_name(subject) for subject in subjects]
     return _policy(
         installation,
-        installation.fence,
+        installation.operator_policy,
         "Keeps the writes of the operator inside what is its own, whatever its roles allow.",
         [{"name": "operator", "expression": f"request.userInfo.username in {cel_list(names)}"}],
         _match("*/*", ["*"], ["*"]),
@@ -115,7 +115,7 @@ def _ownership_label_policy(installation: Installation, names: list[str]) -> Obj
         )
     return _policy(
         installation,
-        f"{installation.fence}-marks",
+        f"{installation.operator_policy}-marks",
         "Lets nobody but the operator mark a namespace as one of an Environment; taking marks "
         "away is free, the operator then leaves the namespace alone.",
         [{"name": "others", "expression": f"!(request.userInfo.username in {cel_list(names)})"}],

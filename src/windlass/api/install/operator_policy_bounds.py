@@ -254,8 +254,8 @@ def _bindings(installation: Installation, operators: Sequence[Object]) -> str:
     itself = _any_of(*(_subject(one) for one in operators))
     applier = f"{_is_account_of_namespace()} && one.name == '{cluster_roles.APPLIER}'"
     return _any_of(
-        _binding(cluster_roles.MANAGER_BINDING, installation.environment_manager, itself),
-        _binding(cluster_roles.APPLIER, installation.environment_applier, applier),
+        _binding(cluster_roles.MANAGER_BINDING, installation.environment_manager_role, itself),
+        _binding(cluster_roles.APPLIER, installation.environment_applier_role, applier),
     )
 
 

@@ -237,7 +237,7 @@ class Environment(Resource, frozen=True, kw_only=True, rename="camel"):
     invalid_reason: ClassVar[str] = "ConfigInvalid"
 
     @classmethod
-    def later_shape(cls, spec: EnvironmentSpec) -> EnvironmentSpec:
+    def canonicalize(cls, spec: EnvironmentSpec) -> EnvironmentSpec:
         return canonical_spec(spec)
 
     spec: EnvironmentSpec

@@ -172,7 +172,7 @@ class Project(Resource, frozen=True, kw_only=True, rename="camel"):
     invalid_reason: ClassVar[str] = "ConfigInvalid"
 
     @classmethod
-    def later_shape(cls, spec: ProjectSpec) -> ProjectSpec:
+    def canonicalize(cls, spec: ProjectSpec) -> ProjectSpec:
         return canonical_spec(spec)
 
     spec: ProjectSpec

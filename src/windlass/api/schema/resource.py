@@ -131,7 +131,7 @@ class ResourceStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_def
         return None
 
     @property
-    def rows(self) -> tuple[Condition, ...]:
+    def condition_values(self) -> tuple[Condition, ...]:
         """All conditions as values."""
         return tuple(_condition_value(row) for row in self.conditions)
 
@@ -188,7 +188,7 @@ class Resource(Struct, frozen=True, kw_only=True, rename="camel"):
             raise Stalled(cls.invalid_reason, problem.text) from problem.__cause__
 
     @classmethod
-    def later_shape(cls, spec: Any) -> Any:
+    def canonicalize(cls, spec: Any) -> Any:
         """`spec` without fields that are another way to write something; the same if none."""
         return spec
 
@@ -206,7 +206,7 @@ class Resource(Struct, frozen=True, kw_only=True, rename="camel"):
         status = _decode_or_default(bytes(envelope.status), types["status"])
         parts: dict[str, Any] = {
             "metadata": envelope.metadata,
-            "spec": cls.later_shape(spec),
+            "spec": cls.canonicalize(spec),
             "status": status,
         }
         return cls(**parts)

@@ -28,9 +28,9 @@ class ApplyResult:
     `step` is how far it came.
     """
 
-    finding: StepResult | None
+    result: StepResult | None
     written: tuple[str, ...] = ()
-    corrected: tuple[Correction, ...] = ()
+    corrections: tuple[Correction, ...] = ()
     pruned: tuple[str, ...] = ()
     step: ApplyStep = "workloads"
 
@@ -50,42 +50,46 @@ class MemberResult:
 class ApplyRun:
     """One bundle on its way into one namespace; `known` is the ledger before it."""
 
-    hand: NamespaceClient
+    client: NamespaceClient
     owner: Ownership
     bundle: Bundle
     digest: str
-    known: ReleaseState
-    begun: ReleaseState
-    driven: frozenset[tuple[str, str]]
+    previous_state: ReleaseState
+    state: ReleaseState
+    autoscaled: frozenset[tuple[str, str]]
     is_retried: bool
 
-    def was_there(self, member: Member) -> bool:
+    def was_applied(self, member: Member) -> bool:
         """Whether this very wish had been applied in this revision before."""
         identity = (member.gvr.group, member.kind, member.name)
-        is_listed = any(row.uid and row.identity == identity for row in self.known.inventory)
-        return is_listed and self.known.revision.digest == self.digest
+        is_listed = any(
+            row.uid and row.identity == identity for row in self.previous_state.inventory
+        )
+        return is_listed and self.previous_state.revision.digest == self.digest
 
 
 @dataclass(frozen=True, slots=True)
 class StageResult:
     """How far stages or hooks came; a hook may be what `held` them."""
 
-    ledger: ReleaseState
-    done: tuple[MemberResult, ...] = ()
-    held: StepResult | None = None
+    state: ReleaseState
+    results: tuple[MemberResult, ...] = ()
+    blocked_by: StepResult | None = None
 
     @property
-    def refused(self) -> list[MemberResult]:
-        return [one for one in self.done if one.refusal is not None]
+    def refused_members(self) -> list[MemberResult]:
+        return [one for one in self.results if one.refusal is not None]
 
     @property
-    def ends(self) -> bool:
-        return self.held is not None or bool(self.refused)
+    def ends_run(self) -> bool:
+        return self.blocked_by is not None or bool(self.refused_members)
 
 
 def step(reached: StageResult) -> ApplyStep:
     """Where stages that did not come to their end stopped."""
-    if reached.held is not None or any(one.member.hook is not None for one in reached.refused):
+    if reached.blocked_by is not None or any(
+        one.member.hook is not None for one in reached.refused_members
+    ):
         return "preDeploy"
-    is_prepared = all(one.member.stage >= Stage.WORKLOADS for one in reached.refused)
+    is_prepared = all(one.member.stage >= Stage.WORKLOADS for one in reached.refused_members)
     return "workloads" if is_prepared else "prepare"

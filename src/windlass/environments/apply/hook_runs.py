@@ -32,11 +32,11 @@ class HookRuns:
     """The hooks of all Environments."""
 
     def __init__(self, holdings: OwnedCache, clock: Clock, *, deadline_seconds: float) -> None:
-        self._holdings = holdings
+        self._cache = holdings
         self._clock = clock
         self._deadline_seconds = deadline_seconds
 
-    def holding(self, place: str, hook: Member, live: Object) -> StepResult | None:
+    def blocking_result(self, place: str, hook: Member, live: Object) -> StepResult | None:
         """Why nothing after `hook` may happen yet; None once it is complete."""
         state = _hook_readiness(hook, live)
         if state.state == "ready":
@@ -55,7 +55,7 @@ class HookRuns:
 
     def _cause(self, place: str, hook: Member) -> str:
         pods = readiness.pods_of_workloads(
-            self._holdings.inside(PODS, place), {(hook.kind, hook.name)}
+            self._cache.list_objects(PODS, place), {(hook.kind, hook.name)}
         )
         trouble = readiness.worst_pod_problem(pods)
         return f"; {trouble.message}" if trouble is not None else ""

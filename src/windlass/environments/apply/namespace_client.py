@@ -42,7 +42,7 @@ class NamespaceClient:
     """The applier of `place`."""
 
     def __init__(self, connection: Connection, place: str) -> None:
-        self.place = place
+        self.namespace = place
         self._api = Api(connection, acting_as=owned_objects.applier_user(place))
         self.owned = OwnedObjects(self._api, FIELD_MANAGER)
 
@@ -53,22 +53,22 @@ class NamespaceClient:
         failpoint.reach("environments.apply.before")
         try:
             if live is not None and bundles.replaces_pods(wanted, live):
-                applied = await self._made_anew(member, wanted, live)
+                applied = await self._recreate(member, wanted, live)
             else:
                 applied = await self.owned.ensure(member.gvr, wanted, live)
         except Invalid as error:
             old = live or await self.read(member.gvr, member.name)
-            if old is None or not await self._would_do(member, wanted):
+            if old is None or not await self._is_valid_as_new(member, wanted):
                 raise
             if not _may_recreate(member):
                 raise ImmutableObject(error.fields) from error
-            applied = await self._made_anew(member, wanted, old)
+            applied = await self._recreate(member, wanted, old)
         failpoint.reach("environments.apply.after")
         return applied
 
     async def read(self, gvr: GVR, name: str) -> Object | None:
         try:
-            return await self._api.get(gvr, name, self.place)
+            return await self._api.get(gvr, name, self.namespace)
         except NotFound:
             return None
 
@@ -78,13 +78,13 @@ class NamespaceClient:
         failpoint.reach("environments.prune.before")
         try:
             await self._api.delete(
-                gvr, metadata["name"], self.place, uid=metadata["uid"], propagation="Background"
+                gvr, metadata["name"], self.namespace, uid=metadata["uid"], propagation="Background"
             )
         except (NotFound, Conflict):
             return
         failpoint.reach("environments.prune.after")
 
-    async def _would_do(self, member: Member, wanted: Object) -> bool:
+    async def _is_valid_as_new(self, member: Member, wanted: Object) -> bool:
         """Whether the API server would take `wanted` if nothing were there yet."""
         stranger = {**wanted, "metadata": {**wanted["metadata"], "name": _DRY_RUN_NAME}}
         try:
@@ -96,7 +96,7 @@ class NamespaceClient:
             return True
         return True
 
-    async def _made_anew(self, member: Member, wanted: Object, live: Object) -> Object:
+    async def _recreate(self, member: Member, wanted: Object, live: Object) -> Object:
         await self.remove(member.gvr, live)
         left = await self.read(member.gvr, member.name)
         if left is not None and left["metadata"]["uid"] == live["metadata"]["uid"]:

@@ -261,7 +261,7 @@ class PodProblem:
     message: str
 
     @property
-    def passes(self) -> bool:
+    def may_heal(self) -> bool:
         """Whether waiting may help."""
         return self.reason == "Unschedulable"
 

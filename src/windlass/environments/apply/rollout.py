@@ -37,8 +37,8 @@ _COMPLETING_KINDS = frozenset({"Job", "Pod"})
 class RolloutStatus:
     """How far a revision is; `ended` are Jobs and Pods that ran to their end."""
 
-    finding: StepResult
-    ended: dict[ObjectIdentity, str]
+    result: StepResult
+    completed: dict[ObjectIdentity, str]
 
 
 class RolloutTracker:
@@ -52,8 +52,8 @@ class RolloutTracker:
         *,
         deadline_seconds: float = DEADLINE_SECONDS,
     ) -> None:
-        self._holdings = holdings
-        self._applying = applying
+        self._cache = holdings
+        self._applier = applying
         self._clock = clock
         self._deadline_seconds = deadline_seconds
         self._unready_since: dict[str, float] = {}
@@ -62,7 +62,7 @@ class RolloutTracker:
         """The namespace is gone."""
         self._unready_since.pop(place, None)
 
-    def look(
+    def check(
         self, place: str, bundle: Bundle, waited_seconds: float, *, was_ready: bool = False
     ) -> RolloutStatus:
         """How far `bundle` is in `place`, since it began `waited_seconds` ago."""
@@ -70,7 +70,7 @@ class RolloutTracker:
         ended = {
             (member.gvr.group, member.kind, member.name): member.applied_hash
             for member, state in states
-            if state.state == "ready" and self._ran_to_its_end(place, member)
+            if state.state == "ready" and self._has_completed(place, member)
         }
         unready = [(member, state) for member, state in states if state.state != "ready"]
         if not unready:
@@ -81,7 +81,7 @@ class RolloutTracker:
                 ended,
             )
         waited_for = {(member.kind, member.name) for member, _ in unready}
-        pods = readiness.pods_of_workloads(self._holdings.inside(PODS, place), waited_for)
+        pods = readiness.pods_of_workloads(self._cache.list_objects(PODS, place), waited_for)
         trouble = readiness.worst_pod_problem(pods)
         if was_ready:
             waited_seconds = self._unready_seconds(place)
@@ -96,24 +96,24 @@ class RolloutTracker:
         return now - self._unready_since.setdefault(place, now)
 
     def _states(self, place: str, bundle: Bundle) -> Iterator[tuple[Member, Readiness]]:
-        known = self._applying.ledger(place).inventory
+        known = self._applier.release_state(place).inventory
         for member in bundle.members:
             if member.gvr == SECRETS or inventory.is_finished(known, member):
                 yield member, readiness.READY
                 continue
-            live = self._holdings.get(member.gvr, place, member.name)
+            live = self._cache.get(member.gvr, place, member.name)
             missing = Readiness("progressing", "it is not there yet")
             yield member, self._readiness(live) if live is not None else missing
 
     def _readiness(self, live: Object) -> Readiness:
         is_claim = live.get("kind") == "PersistentVolumeClaim"
-        waits = is_claim and self._holdings.waits_for_a_pod(live)
+        waits = is_claim and self._cache.waits_for_a_pod(live)
         return readiness.object_readiness(live, waits_for_a_pod=waits)
 
-    def _ran_to_its_end(self, place: str, member: Member) -> bool:
+    def _has_completed(self, place: str, member: Member) -> bool:
         if member.kind not in _COMPLETING_KINDS:
             return False
-        live = self._holdings.get(member.gvr, place, member.name) or {}
+        live = self._cache.get(member.gvr, place, member.name) or {}
         return member.kind == "Job" or (live.get("status") or {}).get("phase") == "Succeeded"
 
 
@@ -128,11 +128,11 @@ def _unfinished_result(
             )
     is_late = seconds_left <= 0 or bool(refused)
     if trouble is not None:
-        if is_late and not trouble.passes:
+        if is_late and not trouble.may_heal:
             return step.failed(phase.DEPLOYMENT, trouble.reason, trouble.message)
         return step.waiting(
             phase.DEPLOYMENT,
-            trouble.reason if trouble.passes else "RolloutProgressing",
+            trouble.reason if trouble.may_heal else "RolloutProgressing",
             trouble.message,
             # Past the deadline a watch leads back here; there is nothing to count down.
             after=max(1.0, seconds_left) if seconds_left > 0 else None,
@@ -149,7 +149,7 @@ def _as_replacing(finding: StepResult, seconds_left: float) -> StepResult:
     if seconds_left <= 0:
         return finding
     pending = replace(finding.condition, status="Unknown")
-    return replace(finding, condition=pending, after=max(1.0, seconds_left))
+    return replace(finding, condition=pending, requeue_after=max(1.0, seconds_left))
 
 
 def _redacted(finding: StepResult) -> StepResult:

@@ -74,7 +74,7 @@ class BundleRefused(ValueError):
             key=lambda one: (_ORDER.index(one.reason), one.where, one.why, one.file),
         )
         self.reason = ranked[0].reason
-        self.offences = tuple(ranked)
+        self.violations = tuple(ranked)
         named = "; ".join(map(str, ranked[:_NAMED_AT_MOST]))
         rest = len(ranked) - _NAMED_AT_MOST
         super().__init__(f"{named}; and {rest} more" if rest > 0 else named)
@@ -85,12 +85,12 @@ class BundleTarget:
     """Where a bundle goes and what everything in it gets."""
 
     namespace: str
-    marks: Ownership
+    owner: Ownership
     default_limits: Mapping[str, str]
     restricted: bool = True
     trusted: bool = True
     placement: Object = field(default_factory=dict)
-    reach: ClusterAccess = field(default_factory=ClusterAccess)
+    cluster_access: ClusterAccess = field(default_factory=ClusterAccess)
     max_limits: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -136,11 +136,11 @@ class Bundle:
     hooks: tuple[Member, ...] = ()
 
     @property
-    def everything(self) -> tuple[Member, ...]:
+    def all_members(self) -> tuple[Member, ...]:
         """Members and hooks."""
         return (*self.members, *self.hooks)
 
-    def due(self, when: HookPhase, *, is_upgrade: bool) -> tuple[Member, ...]:
+    def hooks_at(self, when: HookPhase, *, is_upgrade: bool) -> tuple[Member, ...]:
         """The hooks of one moment of a revision, in the order in which they run."""
         return tuple(
             hook
@@ -232,7 +232,9 @@ def _object_violations(
         ]
         # The rules rely on the shape.
         yield from wrong or (
-            *field_rules.field_violations(obj, accounts, place.reach, trusted=place.trusted),
+            *field_rules.field_violations(
+                obj, accounts, place.cluster_access, trusted=place.trusted
+            ),
             *field_rules.container_violations(obj, place.max_limits),
         )
 
@@ -264,7 +266,9 @@ def _notes(manifests: Iterable[ManifestObject], namespace: str) -> Iterator[str]
 
 def _sanitize(written: ManifestObject, place: BundleTarget, notes: set[str]) -> ManifestObject:
     """A manifest without what is left out of it; `notes` hears what that is."""
-    obj, note = sanitizer.sanitize_object(written.object, place.reach, trusted=place.trusted)
+    obj, note = sanitizer.sanitize_object(
+        written.object, place.cluster_access, trusted=place.trusted
+    )
     if note:
         notes.add(note)
     return replace(written, object=obj)
@@ -274,7 +278,7 @@ def _build_member(written: ManifestObject, place: BundleTarget) -> Member:
     obj = written.object
     allowed = kinds.ALLOWED_KINDS[kinds.group_kind(obj)]
     wanted = labeling.label_object(
-        _with_pod_defaults(_encode_secret(obj), place), place.marks, place.namespace
+        _with_pod_defaults(_encode_secret(obj), place), place.owner, place.namespace
     )
     wanted.pop("status", None)
     if wanted["kind"] == _KEEPS_OLD_PODS:

@@ -33,7 +33,7 @@ class AllowedStorageClasses:
 class ClusterAccess:
     """What bundles may use; annotations are named by how their keys begin."""
 
-    classes: AllowedStorageClasses = field(default_factory=AllowedStorageClasses)
+    storage_classes: AllowedStorageClasses = field(default_factory=AllowedStorageClasses)
     csi_drivers: frozenset[str] = frozenset()
     schedulers: frozenset[str] = frozenset()
     allowed_annotations: tuple[str, ...] = ()

@@ -90,7 +90,7 @@ def field_violations(
     name = describe(obj)
     faults = (
         *_field_faults(obj, accounts),
-        *storage_rules.claim_faults(obj, reach.classes),
+        *storage_rules.claim_faults(obj, reach.storage_classes),
         *_cluster_access_faults(obj, reach),
     )
     for path, why in faults if trusted else (*faults, *_node_choice_faults(obj)):

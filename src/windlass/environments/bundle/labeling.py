@@ -91,7 +91,7 @@ def _label_templates(obj: Object, owner: Ownership) -> Object:
 def _label_template(template: Object, owner: Ownership) -> Object:
     metadata = project_metadata(template.get("metadata") or {})
     metadata.pop("namespace", None)
-    metadata["labels"] = {**metadata["labels"], **owner.selecting}
+    metadata["labels"] = {**metadata["labels"], **owner.pod_labels}
     return {**template, "metadata": metadata}
 
 
@@ -125,7 +125,7 @@ def _for_each(change: Edit) -> Edit:
 
 def _align_selector(obj: Object, owner: Ownership) -> Object:
     """Selectors meet the labels that pods really have."""
-    path, ours = kinds.SELECTORS.get(str(obj.get("kind"))), owner.selecting
+    path, ours = kinds.SELECTORS.get(str(obj.get("kind"))), owner.pod_labels
     if path is None:
         return obj
     met: Object = edit_at(

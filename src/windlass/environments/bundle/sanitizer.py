@@ -47,7 +47,7 @@ _NAMED_AT_MOST = 8
 class _Sanitizer:
     """One object on its way, and the paths of what it lost."""
 
-    reach: ClusterAccess
+    cluster_access: ClusterAccess
     trusted: bool
     paths: list[str] = field(default_factory=list)
 
@@ -59,7 +59,9 @@ class _Sanitizer:
         kept = {name: value for name, value in metadata.items() if name not in _OWNERSHIP_FIELDS}
         for part in ("labels", "annotations"):
             if kept.get(part):
-                kept[part] = self._said(part, kept[part], join_path(path, part), exposed=exposed)
+                kept[part] = self._filter_keys(
+                    part, kept[part], join_path(path, part), exposed=exposed
+                )
         return kept
 
     def service(self, spec: JSON) -> JSON:
@@ -78,14 +80,16 @@ class _Sanitizer:
             self.paths.append(f"spec.ports[{index}].{_NODE_PORT}")
         return {name: value for name, value in port.items() if name != _NODE_PORT}
 
-    def _said(self, part: str, said: Object, path: str, *, exposed: bool) -> Object:
+    def _filter_keys(self, part: str, said: Object, path: str, *, exposed: bool) -> Object:
         lost = {key for key in said if labeling.is_operator_key(key)}
         if exposed and part == "annotations":
             lost.update(
-                annotation_rules.disallowed_annotations(said, self.reach, trusted=self.trusted)
+                annotation_rules.disallowed_annotations(
+                    said, self.cluster_access, trusted=self.trusted
+                )
             )
         elif exposed:
-            lost.update(annotation_rules.disallowed_labels(said, self.reach))
+            lost.update(annotation_rules.disallowed_labels(said, self.cluster_access))
         lost -= labeling.PROJECT_KEYS
         self.paths += [join_path(path, key) for key in said if key in lost]
         return {key: value for key, value in said.items() if key not in lost}

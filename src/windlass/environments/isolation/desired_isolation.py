@@ -36,7 +36,7 @@ class _KnownIsolation:
     project: Project
     quota: Quota | None
     trust: Trust
-    fence: IsolationSpec
+    spec: IsolationSpec
 
     def is_for(self, subject: EnvironmentContext) -> bool:
         spec = subject.environment.spec
@@ -48,26 +48,26 @@ class DesiredIsolation:
     """The wished fences of all Environments."""
 
     def __init__(self, surroundings: ClusterNetwork, untrusted: UntrustedPolicy) -> None:
-        self._surroundings = surroundings
+        self._network = surroundings
         self._untrusted = untrusted
         self._known: dict[Key, _KnownIsolation] = {}
 
-    def of(self, subject: EnvironmentContext) -> IsolationSpec:
+    def compute(self, subject: EnvironmentContext) -> IsolationSpec:
         """The fence of one Environment; FenceRefused says why there is none."""
         known = self._known.get(subject.key)
         if known is None or not known.is_for(subject):
             spec = subject.environment.spec
-            fence = self._judged(subject)
+            fence = self._check(subject)
             known = _KnownIsolation(subject.project, spec.quota, spec.trust, fence)
             self._known[subject.key] = known
-        return known.fence
+        return known.spec
 
     def forget(self, key: Key) -> None:
         """The Environment is gone."""
         self._known.pop(key, None)
 
-    def _judged(self, subject: EnvironmentContext) -> IsolationSpec:
-        if not self._surroundings.is_enforced and not trust.is_trusted(subject.environment):
+    def _check(self, subject: EnvironmentContext) -> IsolationSpec:
+        if not self._network.is_enforced and not trust.is_trusted(subject.environment):
             raise IsolationRefused(
                 "EnforcementAbsent",
                 "nothing here enforces network policies (setting environments-network-enforcement "
@@ -75,18 +75,18 @@ class DesiredIsolation:
                 "network enforces them",
             )
         try:
-            return self._worked_out(subject)
+            return self._build(subject)
         except QuotaAboveMaximum as error:
             raise IsolationRefused("QuotaAboveMaximum", str(error)) from error
         except EgressRefused as error:
             raise IsolationRefused("EgressNotAllowed", str(error)) from error
 
-    def _worked_out(self, subject: EnvironmentContext) -> IsolationSpec:
+    def _build(self, subject: EnvironmentContext) -> IsolationSpec:
         project, environment = subject.project, subject.environment
         hard = quota.hard_limits(trust.quota_amounts(project, environment, self._untrusted))
         policies = network_policies.desired_policies(
             spec.egress_rules(project, trusted=trust.is_trusted(environment)),
-            self._surroundings,
+            self._network,
             web_egress=project.spec.network.web_egress == "Public",
         )
         return IsolationSpec(

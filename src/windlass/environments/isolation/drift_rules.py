@@ -55,7 +55,7 @@ class Contest:
     last: float = 0.0
     writer: str = ""
 
-    def restored(self, now: float, writer: str) -> Contest:
+    def after_restoration(self, now: float, writer: str) -> Contest:
         """The contest after one more restoration."""
         count = 1 if now - self.last >= QUIET_SECONDS else self.count + 1
         return replace(self, count=count, last=now, writer=writer)

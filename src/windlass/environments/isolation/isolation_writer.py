@@ -65,7 +65,7 @@ class IsolationSpec:
     """
 
     hard: Mapping[str, str]
-    container: Mapping[str, Mapping[str, str]]
+    container_limits: Mapping[str, Mapping[str, str]]
     policies: Mapping[str, Object]
     is_trusted: bool = True
 
@@ -78,8 +78,8 @@ class IsolationResult:
     is_settling: all is written, and the API server needs a moment to count by it
     """
 
-    finding: StepResult
-    corrected: tuple[Correction, ...] = ()
+    result: StepResult
+    corrections: tuple[Correction, ...] = ()
     is_settling: bool = False
 
 
@@ -96,10 +96,10 @@ class _IsolationMemory:
     unsettled_since: since when the quota is written and does not count
     """
 
-    fence: IsolationSpec | None = None
+    spec: IsolationSpec | None = None
     owner: Ownership | None = None
     wanted: tuple[tuple[GVR, Object], ...] = ()
-    stood: dict[tuple[GVR, str], Object] = field(default_factory=dict)
+    observed: dict[tuple[GVR, str], Object] = field(default_factory=dict)
     stored: dict[tuple[GVR, str], tuple[Object, Object]] = field(default_factory=dict)
     contests: dict[tuple[str, str], Contest] = field(default_factory=dict)
     refused_since: float | None = None
@@ -121,7 +121,7 @@ class IsolationWriter:
         field_manager: str,
     ) -> None:
         self._api = api
-        self._holdings = holdings
+        self._cache = holdings
         self._owned = owned
         self._clock = clock
         self._operator = operator
@@ -135,44 +135,47 @@ class IsolationWriter:
         memory = self._memories.setdefault(place, _IsolationMemory())
         try:
             refused = None
-            for gvr, wanted in self._parts(place, owner, fence, memory):
+            for gvr, wanted in self._desired_objects(place, owner, fence, memory):
                 try:
                     corrected += await self._ensure(gvr, wanted, place, memory)
                 except (Invalid, Conflict) as error:
                     # One object that cannot be written leaves no other one open.
                     refused = refused or error
-            await self._take_down(place, owner, fence, memory)
+            await self._remove_stale_policies(place, owner, fence, memory)
             if not fence.is_trusted:
-                corrected += await self._remove_openings(place, fence, memory)
+                corrected += await self._remove_foreign_policies(place, fence, memory)
         except Forbidden as error:
-            return IsolationResult(self._forbidden(place, memory, error), tuple(corrected))
+            return IsolationResult(self._forbidden_result(place, memory, error), tuple(corrected))
         memory.refused_since = None
         if refused is not None:
             return IsolationResult(_write_failure(refused), tuple(corrected))
-        found = self._contested(memory) or self._in_force(place, fence)
+        found = self._contest_result(memory) or self._quota_result(place, fence)
         return IsolationResult(found, tuple(corrected), self._is_settling(memory, found))
 
     def forget(self, place: str) -> None:
         """The namespace is gone."""
         self._memories.pop(place, None)
 
-    def _parts(
+    def _desired_objects(
         self, place: str, owner: Ownership, fence: IsolationSpec, memory: _IsolationMemory
     ) -> tuple[tuple[GVR, Object], ...]:
         """The objects of a fence, put together once."""
-        if memory.fence is not fence or memory.owner != owner:
-            memory.fence, memory.owner = fence, owner
-            memory.wanted = tuple(self._wanted(place, owner, fence))
+        if memory.spec is not fence or memory.owner != owner:
+            memory.spec, memory.owner = fence, owner
+            memory.wanted = tuple(self._build_objects(place, owner, fence))
         return memory.wanted
 
-    def _wanted(
+    def _build_objects(
         self, place: str, owner: Ownership, fence: IsolationSpec
     ) -> Iterator[tuple[GVR, Object]]:
-        manager, applier = self._install.environment_manager, self._install.environment_applier
+        manager, applier = (
+            self._install.environment_manager_role,
+            self._install.environment_applier_role,
+        )
         yield ROLE_BINDINGS, owned_objects.manager_binding(place, owner, manager, self._operator)
         yield ROLE_BINDINGS, owned_objects.applier_binding(place, owner, applier)
         yield SERVICE_ACCOUNTS, owned_objects.default_service_account(place, owner)
-        yield LIMIT_RANGES, owned_objects.limit_range(place, owner, fence.container)
+        yield LIMIT_RANGES, owned_objects.limit_range(place, owner, fence.container_limits)
         yield RESOURCE_QUOTAS, owned_objects.resource_quota(place, owner, fence.hard)
         for name, spec in sorted(fence.policies.items()):
             yield NETWORK_POLICIES, owned_objects.network_policy(place, owner, name, spec)
@@ -184,20 +187,20 @@ class IsolationWriter:
     ) -> tuple[Correction, ...]:
         """Write one object unless it is as desired; the correction if somebody had changed it."""
         kind, name = wanted["kind"], wanted["metadata"]["name"]
-        live = self._holdings.get(gvr, place, name)
+        live = self._cache.get(gvr, place, name)
         if live is not None and self._is_as_desired(gvr, wanted, live, memory):
-            memory.stood[gvr, name] = wanted
+            memory.observed[gvr, name] = wanted
             return ()
         writer = next(iter(drift_rules.other_writers(live, self._field_manager)), "")
-        stood = memory.stood.get((gvr, name))
+        stood = memory.observed.get((gvr, name))
         is_drift = (
             stood == wanted if stood is not None else bool(writer) and gvr in _EXCLUSIVE_RESOURCES
         )
-        if is_drift and self._holds_back(kind, name, memory):
+        if is_drift and self._is_throttled(kind, name, memory):
             return ()
         await self._write(gvr, wanted, place, live, memory)
-        memory.stood[gvr, name] = wanted
-        return (self._corrected(kind, name, writer, memory),) if is_drift else ()
+        memory.observed[gvr, name] = wanted
+        return (self._record_correction(kind, name, writer, memory),) if is_drift else ()
 
     def _is_as_desired(
         self, gvr: GVR, wanted: Object, live: Object, memory: _IsolationMemory
@@ -223,7 +226,7 @@ class IsolationWriter:
             await self._delete(gvr, found, place)
             applied = await self._apply(gvr, wanted, place, None)
         if gvr in _EXCLUSIVE_RESOURCES and not drift_rules.has_exact_content(wanted, applied):
-            replaced = await self._replaced(gvr, wanted, place, applied)
+            replaced = await self._replace_with_retries(gvr, wanted, place, applied)
             if not drift_rules.has_exact_content(wanted, replaced):
                 # The server completes exactly this content, so its answer is what to expect.
                 # Replacing took the fields from our applied set; applying takes them back.
@@ -232,7 +235,7 @@ class IsolationWriter:
 
     async def _apply(self, gvr: GVR, wanted: Object, place: str, live: Object | None) -> Object:
         ensure = self._owned.ensure(gvr, wanted, live)
-        return await self._holdings.written(gvr, place, wanted["metadata"]["name"], ensure)
+        return await self._cache.await_write(gvr, place, wanted["metadata"]["name"], ensure)
 
     async def _read(self, gvr: GVR, name: str, place: str) -> Object | None:
         try:
@@ -240,7 +243,9 @@ class IsolationWriter:
         except NotFound:
             return None
 
-    async def _replaced(self, gvr: GVR, wanted: Object, place: str, live: Object) -> Object:
+    async def _replace_with_retries(
+        self, gvr: GVR, wanted: Object, place: str, live: Object
+    ) -> Object:
         """The object with our content alone; whoever writes in between is read again."""
         name = wanted["metadata"]["name"]
         for _ in range(_ATTEMPTS - 1):
@@ -259,52 +264,54 @@ class IsolationWriter:
         ]
         failpoint.reach("environments.policy.replace.before")
         write = self._api.json_patch(gvr, name, patch, place, field_manager=self._field_manager)
-        replaced = await self._holdings.written(gvr, place, name, write)
+        replaced = await self._cache.await_write(gvr, place, name, write)
         failpoint.reach("environments.policy.replace.after")
         return replaced
 
-    def _holds_back(self, kind: str, name: str, memory: _IsolationMemory) -> bool:
+    def _is_throttled(self, kind: str, name: str, memory: _IsolationMemory) -> bool:
         contest = memory.contests.get((kind, name), Contest())
         return contest.wait(self._clock.monotonic()) > 0
 
-    def _corrected(self, kind: str, name: str, writer: str, memory: _IsolationMemory) -> Correction:
+    def _record_correction(
+        self, kind: str, name: str, writer: str, memory: _IsolationMemory
+    ) -> Correction:
         contest = memory.contests.get((kind, name), Contest())
-        memory.contests[kind, name] = contest.restored(self._clock.monotonic(), writer)
+        memory.contests[kind, name] = contest.after_restoration(self._clock.monotonic(), writer)
         return Correction(kind, name, writer)
 
     # ---- NetworkPolicies that are not part of the fence
 
-    async def _take_down(
+    async def _remove_stale_policies(
         self, place: str, owner: Ownership, fence: IsolationSpec, memory: _IsolationMemory
     ) -> None:
         """Doors that are no longer wished are closed."""
-        for live in list(self._holdings.inside(NETWORK_POLICIES, place)):
+        for live in list(self._cache.list_objects(NETWORK_POLICIES, place)):
             name = live["metadata"]["name"]
             if name not in fence.policies and ownership.owner_uid(live) == owner.uid:
                 await self._delete(NETWORK_POLICIES, live, place)
-                memory.stood.pop((NETWORK_POLICIES, name), None)
+                memory.observed.pop((NETWORK_POLICIES, name), None)
 
-    async def _remove_openings(
+    async def _remove_foreign_policies(
         self, place: str, fence: IsolationSpec, memory: _IsolationMemory
     ) -> tuple[Correction, ...]:
         """Delete what others added and what lets traffic through; policies add up."""
         removed = []
-        for live in self._foreign(place, fence):
+        for live in self._foreign_policies(place, fence):
             name = live["metadata"]["name"]
-            if not drift_rules.allows_traffic(live) or self._holds_back(
+            if not drift_rules.allows_traffic(live) or self._is_throttled(
                 "NetworkPolicy", name, memory
             ):
                 continue
             writer = next(iter(drift_rules.other_writers(live, self._field_manager)), "")
             await self._delete(NETWORK_POLICIES, live, place)
-            found = self._corrected("NetworkPolicy", name, writer, memory)
+            found = self._record_correction("NetworkPolicy", name, writer, memory)
             removed.append(replace(found, is_removed=True))
         return tuple(removed)
 
-    def _foreign(self, place: str, fence: IsolationSpec) -> list[Object]:
+    def _foreign_policies(self, place: str, fence: IsolationSpec) -> list[Object]:
         return [
             live
-            for live in self._holdings.inside(NETWORK_POLICIES, place)
+            for live in self._cache.list_objects(NETWORK_POLICIES, place)
             if live["metadata"]["name"] not in fence.policies
         ]
 
@@ -313,12 +320,14 @@ class IsolationWriter:
         failpoint.reach("environments.policy.delete.before")
         delete = self._api.delete(gvr, name, place, uid=live["metadata"]["uid"])
         with contextlib.suppress(NotFound, Conflict):
-            await self._holdings.deleted(gvr, place, name, delete)
+            await self._cache.await_deletion(gvr, place, name, delete)
         failpoint.reach("environments.policy.delete.after")
 
     # ---- what is reported
 
-    def _forbidden(self, place: str, memory: _IsolationMemory, error: Forbidden) -> StepResult:
+    def _forbidden_result(
+        self, place: str, memory: _IsolationMemory, error: Forbidden
+    ) -> StepResult:
         """Right after the binding was made the API server does not know it yet."""
         now = self._clock.monotonic()
         since = memory.refused_since = memory.refused_since or now
@@ -330,7 +339,7 @@ class IsolationWriter:
         text = f"the operator may not write in {place}: {error.message}"
         return step.retrying(phase.POLICIES, "PolicyApplyFailed", text)
 
-    def _contested(self, memory: _IsolationMemory) -> StepResult | None:
+    def _contest_result(self, memory: _IsolationMemory) -> StepResult | None:
         """That somebody changes an object after each restoration."""
         now = self._clock.monotonic()
         memory.contests = {
@@ -345,15 +354,15 @@ class IsolationWriter:
                 return step.waiting(phase.POLICIES, "Contested", text, after=after)
         return None
 
-    def _in_force(self, place: str, fence: IsolationSpec) -> StepResult:
-        live = self._holdings.get(RESOURCE_QUOTAS, place, owned_objects.QUOTA_NAME) or {}
+    def _quota_result(self, place: str, fence: IsolationSpec) -> StepResult:
+        live = self._cache.get(RESOURCE_QUOTAS, place, owned_objects.QUOTA_NAME) or {}
         status = (live.get("status") or {}).get("hard") or {}
         if not _amounts_equal(fence.hard, status):
             text = "waiting for the quota to take effect"
             return step.pending(phase.POLICIES, "QuotaPending", text, after=_QUOTA_REQUEUE_SECONDS)
         text = _over_quota_message(live) or "quota, limits and network policies are in force"
         others = drift_rules.unmanaged_policies_message(
-            self._foreign(place, fence), self._field_manager
+            self._foreign_policies(place, fence), self._field_manager
         )
         return step.success(
             phase.POLICIES, "PoliciesApplied", f"{text}; {others}" if others else text

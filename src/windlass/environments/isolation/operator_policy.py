@@ -41,26 +41,26 @@ class OperatorPolicyCheck:
         self.is_in_force = False
 
     @property
-    def missing(self) -> str:
+    def pending_message(self) -> str:
         """What to tell while the fence does not stand."""
         return (
             "the fence is not in force yet; is the ValidatingAdmissionPolicy "
-            f"{self._install.fence} installed, with its binding?"
+            f"{self._install.operator_policy} installed, with its binding?"
         )
 
     async def wait(self) -> None:
         """Until the fence is in force."""
         seconds = _FIRST_RETRY_SECONDS
-        while not await self._refuses():
-            _log.warning("waiting for the fence", policy=self._install.fence)
+        while not await self._is_refused():
+            _log.warning("waiting for the fence", policy=self._install.operator_policy)
             await asyncio.sleep(seconds)
             seconds = min(2 * seconds, _MAX_RETRY_SECONDS)
         self.is_in_force = True
 
-    async def _refuses(self) -> bool:
+    async def _is_refused(self) -> bool:
         """Whether the fence keeps the operator from giving itself rights where it made nothing."""
         nobody = Ownership(uid="", namespace="", name="", project="")
-        role = self._install.environment_manager
+        role = self._install.environment_manager_role
         trial = owned_objects.manager_binding(_FOREIGN_NAMESPACE, nobody, role, self._operator)
         del trial["metadata"]["labels"], trial["metadata"]["annotations"]
         try:
@@ -68,7 +68,7 @@ class OperatorPolicyCheck:
                 ROLE_BINDINGS, trial, field_manager=self._field_manager, dry_run=True
             )
         except Forbidden as error:
-            return f"'{self._install.fence}'" in error.message
+            return f"'{self._install.operator_policy}'" in error.message
         except ApiError as error:
             _log.info("the fence cannot be asked", reason=error.reason, message=error.message)
         return False

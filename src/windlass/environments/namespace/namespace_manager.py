@@ -44,12 +44,12 @@ class NamespaceManager:
         field_manager: str,
     ) -> None:
         self._api = api
-        self._holdings = holdings
+        self._cache = holdings
         self._owned = owned
         self._naming = naming
         self._field_manager = field_manager
         # The Pod Security labels that each namespace was given, and those that were restored.
-        self._levels: dict[str, dict[str, str]] = {}
+        self._pod_security: dict[str, dict[str, str]] = {}
         self._corrected: set[str] = set()
 
     async def ensure(
@@ -61,25 +61,25 @@ class NamespaceManager:
     ) -> tuple[StepResult, Object | None]:
         """The namespace of an Environment, made if it is missing."""
         try:
-            return await self._ensured(identity, owner, pod_security, used)
+            return await self._ensure(identity, owner, pod_security, used)
         except Forbidden as error:
             text = f"the operator may not make or keep the namespace: {error.message}"
             return step.retrying(phase.NAMESPACE, "CreateForbidden", text), None
 
-    async def _ensured(
+    async def _ensure(
         self,
         identity: EnvironmentIdentity,
         owner: Ownership,
         pod_security: str,
         used: Iterable[str],
     ) -> tuple[StepResult, Object | None]:
-        own = self._own(identity, owner.uid)
+        own = self._existing_name(identity, owner.uid)
         if own:
             wanted = owned_objects.namespace(own, owner, pod_security)
-            if self._has_lost_its_level(wanted):
+            if self._has_pod_security_drift(wanted):
                 self._corrected.add(own)
-            live = await self._kept(wanted)
-            self._levels[own] = owned_objects.pod_security_labels(wanted)
+            live = await self._restore(wanted)
+            self._pod_security[own] = owned_objects.pod_security_labels(wanted)
             return _namespace_result(live), live
         claims = await self._claims(identity)
         choice = naming.choose_namespace(identity, owner.uid, claims, self._naming, used=used)
@@ -89,14 +89,14 @@ class NamespaceManager:
         if claim is not None and claim.uid != owner.uid:
             return _predecessor_result(choice.name), None
         wanted = owned_objects.namespace(choice.name, owner, pod_security)
-        made = await self._made(wanted) if claim is None else await self._kept(wanted)
+        made = await self._create(wanted) if claim is None else await self._restore(wanted)
         return (
             (_namespace_result(made), made)
             if made is not None
             else (_name_conflict_result(choice.name), None)
         )
 
-    def corrections(self, name: str) -> tuple[Correction, ...]:
+    def take_corrections(self, name: str) -> tuple[Correction, ...]:
         """What somebody had changed of a namespace and was restored, told once."""
         if name not in self._corrected:
             return ()
@@ -106,13 +106,13 @@ class NamespaceManager:
     def forget(self, name: str) -> None:
         """The namespace is gone."""
         self._corrected.discard(name)
-        self._levels.pop(name, None)
+        self._pod_security.pop(name, None)
 
-    def _has_lost_its_level(self, wanted: Object) -> bool:
+    def _has_pod_security_drift(self, wanted: Object) -> bool:
         """Whether somebody changed its Pod Security, which is part of what isolates."""
         name, levels = wanted["metadata"]["name"], owned_objects.pod_security_labels(wanted)
-        live = self._holdings.namespace(name) or wanted
-        return self._levels.get(name) == levels and not (
+        live = self._cache.namespace(name) or wanted
+        return self._pod_security.get(name) == levels and not (
             levels.items() <= owned_objects.pod_security_labels(live).items()
         )
 
@@ -125,25 +125,25 @@ class NamespaceManager:
             await self._delete(live)
         return live
 
-    async def made_for(
+    async def find_namespaces(
         self, identity: EnvironmentIdentity, owner_uid: str, known: str
     ) -> tuple[str, ...]:
         """The namespaces of an Environment, wherever a trace of one leads."""
         traces = {*naming.candidate_names(identity, self._naming), *filter(None, (known,))}
-        found = set(self._holdings.namespaces_of(owner_uid))
+        found = set(self._cache.namespaces_of(owner_uid))
         for name in traces - found:
             live = await self._read(name)
             if live is not None and ownership.owner_uid(live) == owner_uid:
                 found.add(name)
         return tuple(sorted(found))
 
-    def _own(self, identity: EnvironmentIdentity, uid: str) -> str:
+    def _existing_name(self, identity: EnvironmentIdentity, uid: str) -> str:
         """The namespace that is there already, also one that was named by other rules."""
         for name in naming.candidate_names(identity, self._naming):
-            live = self._holdings.namespace(name)
+            live = self._cache.namespace(name)
             if live is not None and ownership.owner_uid(live) == uid:
                 return name
-        return next(iter(self._holdings.namespaces_of(uid)), "")
+        return next(iter(self._cache.namespaces_of(uid)), "")
 
     async def _claims(self, identity: EnvironmentIdentity) -> dict[str, NamespaceClaim]:
         found: dict[str, NamespaceClaim] = {}
@@ -158,7 +158,7 @@ class NamespaceManager:
         return found
 
     async def _read(self, name: str) -> Object | None:
-        cached = self._holdings.namespace(name)
+        cached = self._cache.namespace(name)
         if cached is not None and ownership.owner_uid(cached):
             return cached
         try:
@@ -166,25 +166,25 @@ class NamespaceManager:
         except NotFound:
             return None
 
-    async def _made(self, wanted: Object) -> Object | None:
+    async def _create(self, wanted: Object) -> Object | None:
         failpoint.reach("environments.namespace.before")
         name = wanted["metadata"]["name"]
         create = self._api.create(NAMESPACES, wanted, field_manager=self._field_manager)
         try:
-            await self._holdings.written(NAMESPACES, "", name, create)
+            await self._cache.await_write(NAMESPACES, "", name, create)
         except AlreadyExists:
             return None
         failpoint.reach("environments.namespace.after")
-        return await self._kept(wanted)
+        return await self._restore(wanted)
 
-    async def _kept(self, wanted: Object) -> Object:
+    async def _restore(self, wanted: Object) -> Object:
         """Labels that somebody edited are put right; their own labels stay."""
         name = wanted["metadata"]["name"]
-        live = self._holdings.namespace(name)
+        live = self._cache.namespace(name)
         if live is not None and self._owned.is_as_wanted(wanted, live):
             return live
         ensure = self._owned.ensure(NAMESPACES, wanted, live)
-        return await self._holdings.written(NAMESPACES, "", name, ensure)
+        return await self._cache.await_write(NAMESPACES, "", name, ensure)
 
     async def _delete(self, live: Object) -> None:
         failpoint.reach("environments.namespace.delete.before")

@@ -50,7 +50,7 @@ class ProbeCall:
     """One call, as its caller told it."""
 
     number: int
-    reached: bool
+    connected: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +62,17 @@ class ProbeObservation:
     """
 
     stranger: Reachability
-    neighbour: Reachability
+    neighbor: Reachability
     seconds: float
-    trouble: str = ""
+    error: str = ""
 
     @property
     def is_open(self) -> bool:
-        return self.stranger == self.neighbour == "open"
+        return self.stranger == self.neighbor == "open"
 
     @property
-    def is_fenced(self) -> bool:
-        return self.stranger == "shut" and self.neighbour == "open"
+    def is_isolated(self) -> bool:
+        return self.stranger == "shut" and self.neighbor == "open"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def parse_calls(log: str) -> tuple[ProbeCall, ...]:
 
 def reachability(made: Sequence[ProbeCall]) -> Reachability:
     """How the last calls ended."""
-    last = [call.reached for call in made[-STEADY_CALLS:]]
+    last = [call.connected for call in made[-STEADY_CALLS:]]
     if len(last) < STEADY_CALLS:
         return "silent"
     if all(last):
@@ -103,7 +103,7 @@ def reachability(made: Sequence[ProbeCall]) -> Reachability:
 
 def has_flipped(made: Sequence[ProbeCall], wanted: Reachability) -> bool:
     """Whether the very last call ended as wanted, steady or not yet."""
-    return bool(made) and made[-1].reached is (wanted == "open")
+    return bool(made) and made[-1].connected is (wanted == "open")
 
 
 def judge(
@@ -118,7 +118,7 @@ def judge(
     if fenced.stranger == "open":
         text = f"a stranger still gets through {fenced.seconds:.1f} s after the fence was put up"
         return DirectionResult(direction, "NotEnforced", text)
-    if not fenced.is_fenced:
+    if not fenced.is_isolated:
         return _unclear(direction, fenced, f"with the fence {_describe(fenced)}")
     if after is None or not after.is_open:
         told = _describe(after) if after else "nobody looked"
@@ -142,7 +142,7 @@ def advice(verdict: EnforcementVerdict) -> str:
 
 
 def _unclear(direction: Direction, sight: ProbeObservation | None, text: str) -> DirectionResult:
-    trouble = f" ({sight.trouble})" if sight is not None and sight.trouble else ""
+    trouble = f" ({sight.error})" if sight is not None and sight.error else ""
     return DirectionResult(direction, "Inconclusive", f"{text}{trouble}")
 
 
@@ -156,6 +156,6 @@ _TEXTS: dict[Reachability, str] = {
 
 def _describe(sight: ProbeObservation) -> str:
     return (
-        f"the stranger {_TEXTS[sight.stranger]} and the neighbour {_TEXTS[sight.neighbour]} "
+        f"the stranger {_TEXTS[sight.stranger]} and the neighbour {_TEXTS[sight.neighbor]} "
         f"after {sight.seconds:.1f} s"
     )

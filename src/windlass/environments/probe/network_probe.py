@@ -52,9 +52,9 @@ _TAIL = "tailLines=20"
 class ProbeResult:
     """What a probe found, on which nodes, and which namespaces it could not remove."""
 
-    findings: tuple[DirectionResult, ...]
+    results: tuple[DirectionResult, ...]
     nodes: Mapping[str, str]
-    left: tuple[str, ...]
+    leftover_namespaces: tuple[str, ...]
 
 
 class NetworkProbe:
@@ -67,26 +67,26 @@ class NetworkProbe:
         self._clock = clock
         self._image = image
         self._seconds = seconds
-        self._tell = tell
+        self._report = tell
 
     async def run(self) -> ProbeResult:
         """Measure both directions; afterwards the namespaces are gone."""
-        keeper = ProbeNamespaceManager(self._api, self._clock, self._tell)
-        async with keeper.held(secrets.token_hex(4)) as places:
-            nodes = await self._settle(places)
-            self._tell("the pods run; waiting until the server is reached without a fence")
+        keeper = ProbeNamespaceManager(self._api, self._clock, self._report)
+        async with keeper.create(secrets.token_hex(4)) as places:
+            nodes = await self._start_pods(places)
+            self._report("the pods run; waiting until the server is reached without a fence")
             around: dict[Direction, str] = {"ingress": places.server, "egress": places.stranger}
             listening = _CallLogs(self._api, self._clock, places, self._seconds)
             findings = [
                 await self._measure(listening, direction, place)
                 for direction, place in around.items()
             ]
-        return ProbeResult(tuple(findings), nodes, tuple(places.left))
+        return ProbeResult(tuple(findings), nodes, tuple(places.leftovers))
 
-    async def _settle(self, places: ProbeNamespaces) -> dict[str, str]:
+    async def _start_pods(self, places: ProbeNamespaces) -> dict[str, str]:
         """Run all three pods; the node of each."""
         word = secrets.token_hex(8)
-        self._tell(f"starting pods in namespaces {places.server} and {places.stranger}")
+        self._report(f"starting pods in namespaces {places.server} and {places.stranger}")
         server = probe_objects.server_pod(places.server, self._image, word)
         found = {probe_objects.SERVER: (await self._run([server]))[0]}
         callers = [
@@ -115,7 +115,7 @@ class NetworkProbe:
             if found is not None:
                 return found
             trouble = probe_objects.pod_problem(pod)
-            if trouble is not None and not trouble.passes:
+            if trouble is not None and not trouble.may_heal:
                 raise Stalled(trouble.reason, clean(trouble.message))
             if self._clock.monotonic() >= deadline:
                 text = clean(trouble.message) if trouble else f"pod {name}: no node has taken it up"
@@ -127,25 +127,25 @@ class NetworkProbe:
         self, listening: _CallLogs, direction: Direction, place: str
     ) -> DirectionResult:
         """Open, fenced, open again; what cannot be judged any more is not waited for."""
-        before = await listening.until("open")
+        before = await listening.wait_until("open")
         if not before.is_open:
             return enforcement.judge(direction, before)
         fence = probe_objects.isolation_policies(place)
-        await self._put_up(fence)
-        self._tell(f"{direction}: the fence is up; waiting until it is in force")
-        fenced = await listening.until("shut")
-        await self._take_down(fence)
-        after = await listening.until("open") if fenced.is_fenced else None
+        await self._create_policies(fence)
+        self._report(f"{direction}: the fence is up; waiting until it is in force")
+        fenced = await listening.wait_until("shut")
+        await self._delete_policies(fence)
+        after = await listening.wait_until("open") if fenced.is_isolated else None
         return enforcement.judge(direction, before, fenced, after)
 
-    async def _put_up(self, fence: list[Object]) -> None:
+    async def _create_policies(self, fence: list[Object]) -> None:
         try:
             for policy in fence:
                 await self._api.create(NETWORK_POLICIES, policy, field_manager=FIELD_MANAGER)
         except Forbidden as error:
             raise missing_right("create networkpolicies in namespaces of its own", error) from error
 
-    async def _take_down(self, fence: list[Object]) -> None:
+    async def _delete_policies(self, fence: list[Object]) -> None:
         try:
             for policy in fence:
                 metadata = policy["metadata"]
@@ -163,11 +163,11 @@ class _CallLogs:
     def __init__(self, api: Api, clock: Clock, places: ProbeNamespaces, seconds: float) -> None:
         self._api = api
         self._clock = clock
-        self._places = _caller_namespaces(places)
+        self._namespaces = _caller_namespaces(places)
         self._seconds = seconds
-        self._troubles: dict[Caller, str] = {}
+        self._errors: dict[Caller, str] = {}
 
-    async def until(self, wanted: Reachability) -> ProbeObservation:
+    async def wait_until(self, wanted: Reachability) -> ProbeObservation:
         """Wait until the stranger fares so and the neighbour gets through, or give up.
 
         Only calls count that were made after their caller was first heard in this wait.
@@ -186,21 +186,21 @@ class _CallLogs:
             is_so = ways == {"stranger": wanted, "neighbour": "open"}
             if is_so or elapsed >= self._seconds:
                 seconds = turned if is_so and turned is not None else elapsed
-                troubles = "; ".join(self._troubles.values())
+                troubles = "; ".join(self._errors.values())
                 return ProbeObservation(ways["stranger"], ways["neighbour"], seconds, troubles)
             await asyncio.sleep(_POLL_SECONDS)
 
     async def _calls(self, name: Caller, heard: dict[Caller, int]) -> tuple[ProbeCall, ...]:
         """The calls after the one that is noted in `heard`; the first look notes it."""
-        path = api.object_path(_PODS, name, self._places[name], "log")
+        path = api.object_path(_PODS, name, self._namespaces[name], "log")
         try:
             text = await self._api.text(f"{path}?{_TAIL}")
         except Forbidden as error:
             raise missing_right("read the logs of its pods (get pods/log)", error) from error
         except ApiError as error:
-            self._troubles[name] = f"the log of {name} could not be read: {error.message}"
+            self._errors[name] = f"the log of {name} could not be read: {error.message}"
             return ()
-        self._troubles.pop(name, None)
+        self._errors.pop(name, None)
         made = enforcement.parse_calls(text)
         mark = heard.setdefault(name, made[-1].number if made else 0)
         return tuple(call for call in made if call.number > mark)

@@ -39,7 +39,7 @@ class ProbeNamespaces:
     """The two namespaces; after the end `left` names those that could not be removed."""
 
     run: str
-    left: list[str] = field(default_factory=list)
+    leftovers: list[str] = field(default_factory=list)
 
     @property
     def server(self) -> str:
@@ -56,23 +56,23 @@ class ProbeNamespaceManager:
     def __init__(self, api: Api, clock: Clock, tell: Callable[[str], None]) -> None:
         self._api = api
         self._clock = clock
-        self._tell = tell
+        self._report = tell
 
     @asynccontextmanager
-    async def held(self, run: str) -> AsyncIterator[ProbeNamespaces]:
+    async def create(self, run: str) -> AsyncIterator[ProbeNamespaces]:
         """Both namespaces, for as long as the block runs."""
         held = ProbeNamespaces(run)
         begun: list[str] = []
         try:
             for name in (held.server, held.stranger):
                 begun.append(name)
-                own = await self._made(name, run, begun)
-            await self._tidy(own)
+                own = await self._create_namespace(name, run, begun)
+            await self._remove_old_runs(own)
             yield held
         finally:
-            await self._clear(held, begun)
+            await self._remove_all(held, begun)
 
-    async def _made(self, name: str, run: str, begun: list[str]) -> Object:
+    async def _create_namespace(self, name: str, run: str, begun: list[str]) -> Object:
         failpoint.reach("environments.probe.namespace.before")
         try:
             wanted = probe_objects.namespace_object(name, run)
@@ -92,36 +92,36 @@ class ProbeNamespaceManager:
             raise missing_right("create serviceaccounts in namespaces of its own", error) from error
         return made
 
-    async def _tidy(self, own: Object) -> None:
+    async def _remove_old_runs(self, own: Object) -> None:
         """Remove what killed runs left behind; whether that works decides nothing."""
         try:
             found = await self._api.list(NAMESPACES, label_selector=probe_objects.SELECTOR)
             left, fresh = probe_objects.other_runs(found, own)
             for live in left:
-                self._tell(f"removing namespace {live['metadata']['name']} of a probe that died")
+                self._report(f"removing namespace {live['metadata']['name']} of a probe that died")
                 await self._delete(live)
         except ApiError as error:
-            self._tell(f"namespaces of earlier probes may be left: {error.message}")
+            self._report(f"namespaces of earlier probes may be left: {error.message}")
             return
         for live in fresh:
             name = live["metadata"]["name"]
-            self._tell(
+            self._report(
                 f"namespace {name} belongs to another probe and is left alone; "
                 f"if that one was killed: kubectl delete namespace {name}"
             )
 
-    async def _clear(self, held: ProbeNamespaces, begun: list[str]) -> None:
+    async def _remove_all(self, held: ProbeNamespaces, begun: list[str]) -> None:
         """Remove what was begun; what stays is told, whatever happens meanwhile."""
         stays = dict.fromkeys(begun, "nobody waited until it was gone")
         if begun:
-            self._tell(f"removing {' and '.join(begun)}")
+            self._report(f"removing {' and '.join(begun)}")
         try:
             await asyncio.gather(*(self._remove(name, held.run, stays) for name in begun))
         finally:
-            held.left.extend(stays)
+            held.leftovers.extend(stays)
             for name, why in stays.items():
                 text = f"namespace {name} is left behind: {why}; kubectl delete namespace {name}"
-                self._tell(text)
+                self._report(text)
 
     async def _remove(self, name: str, run: str, stays: dict[str, str]) -> None:
         """Delete one of our namespaces; `stays` forgets it once it is gone, or says why not."""

@@ -35,19 +35,19 @@ class CapabilitiesCache:
         self._clock = clock
         self._known: ApiCapabilities | None = None
         self._catalogue: ApiTypes | None = None
-        self._asked_at = 0.0
+        self._discovered_at = 0.0
         # Many ask at once after a start; one question answers all of them.
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def get(self) -> ApiCapabilities:
         """The cluster, as of some minutes ago at most."""
-        async with self._turn:
+        async with self._lock:
             now = self._clock.monotonic()
-            if self._known is None or now - self._asked_at > CAPABILITIES_TTL_SECONDS:
-                self._known, self._asked_at = await self._asked(), now
+            if self._known is None or now - self._discovered_at > CAPABILITIES_TTL_SECONDS:
+                self._known, self._discovered_at = await self._discover(), now
             return self._known
 
-    async def _asked(self) -> ApiCapabilities:
+    async def _discover(self) -> ApiCapabilities:
         try:
             version, _ = await self._api.document("/version")
             self._catalogue = await discovery.discover(self._api, self._catalogue)

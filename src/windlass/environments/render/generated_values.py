@@ -95,7 +95,7 @@ def stabilize(first: bytes, second: bytes, kept: bytes) -> StableOutput:
     last = manifests.parse_readable_output(kept)
     keys = _stable_keys(_keys(rendered, again, _by_identity(last)))
     comparison = _Comparison(keys)
-    final = [comparison.settled(written, again) for written in rendered]
+    final = [comparison.stabilize(written, again) for written in rendered]
     final = _with_checksums(final, comparison, last)
     if final == rendered:
         return StableOutput(first, _bounded_notes(comparison.notes))
@@ -141,7 +141,7 @@ def _stable_keys(keys: Iterable[_Key]) -> _Keys:
         where, is_known = (key.secret, key.name), key.kept is not None
         # The same value in two Secrets: each keeps its own.
         is_bare = is_known and key.first in repeated
-        composed = None if is_bare else composer.composed(key.first, key.second)
+        composed = None if is_bare else composer.compose(key.first, key.second)
         if composed is not None:
             final[where] = composed
             continue
@@ -219,7 +219,7 @@ class _Composer:
         """One that knows these values; what was searched already still counts."""
         return _Composer(generated, self._left_bytes)
 
-    def composed(self, first: bytes, second: bytes) -> bytes | None:
+    def compose(self, first: bytes, second: bytes) -> bytes | None:
         """`first` with final values; None unless generated values explain the difference."""
         self._left_bytes -= len(first)
         if (
@@ -263,7 +263,7 @@ class _Comparison:
         self.checksums: list[_Checksum] = []
         self.generating: set[str] = set()  # templates in which something is generated
 
-    def settled(self, written: ManifestObject, again: _Objects) -> ManifestObject:
+    def stabilize(self, written: ManifestObject, again: _Objects) -> ManifestObject:
         obj, identity = written.object, _identity(written.object)
         other = again[identity].object if identity in again else None
         if obj == other:
@@ -313,7 +313,7 @@ class _Comparison:
             if _is_checksum(obj, path, first, second):
                 self.checksums.append(_Checksum(_identity(obj), tuple(map(str, path))))
                 return first
-            composed = self._composer.composed(first.encode(), second.encode())
+            composed = self._composer.compose(first.encode(), second.encode())
             if composed is not None:
                 return composed.decode("utf-8", "replace")
         self._note(obj, path)
@@ -363,8 +363,8 @@ def _with_checksums(
         written, kept = rows[one.of], known.get(one.of)
         if one.of not in sources:
             sources[one.of] = sorted(_sources(written, final, comparison.generating))
-        digest, old = now.of(sources[one.of]), _text_at(kept, one.path)
-        is_kept = bool(old) and before.of(sources[one.of]) == digest
+        digest, old = now.digest(sources[one.of]), _text_at(kept, one.path)
+        is_kept = bool(old) and before.digest(sources[one.of]) == digest
         # As long as before: a label has a bound, and a chart may have cut it on purpose.
         value = old if is_kept else digest[: len(_text_at(written, one.path))]
         obj = labeling.edit_at(written.object, one.path, functools.partial(_replacement, value))
@@ -405,11 +405,11 @@ class _Digests:
         self._objects = objects
         self._known: dict[_Identity, str] = {}
 
-    def of(self, identities: Iterable[_Identity]) -> str:
+    def digest(self, identities: Iterable[_Identity]) -> str:
         """That of some objects together; one that is not there counts as absent."""
-        return _hash([(*one, self._one(one)) for one in identities if one in self._objects])
+        return _hash([(*one, self._digest_of(one)) for one in identities if one in self._objects])
 
-    def _one(self, identity: _Identity) -> str:
+    def _digest_of(self, identity: _Identity) -> str:
         if identity not in self._known:
             self._known[identity] = _hash(_content(self._objects[identity].object))
         return self._known[identity]

@@ -51,7 +51,7 @@ class Helm:
         self._directory = environment.private_base(directory)
         environment.remove_leftovers(self._directory)
         # More at once would only wait for each other, while their deadlines run.
-        self._turns = asyncio.Semaphore(min(_MAX_RENDERS, os.cpu_count() or 1))
+        self._slots = asyncio.Semaphore(min(_MAX_RENDERS, os.cpu_count() or 1))
 
     async def template(
         self, chart: Mapping[str, bytes], values: Sequence[bytes], release: Release
@@ -64,13 +64,13 @@ class Helm:
         or helm is not there, Retryable of the same reason where there is no room
         for files or a process, Waiting("RenderUnavailable") where others come first.
         """
-        program = await asyncio.to_thread(self._found_program)
+        program = await asyncio.to_thread(self._program_path)
         names = [f"values-{number}.yaml" for number in range(len(values))]
         files = {f"{_CHART}/{path}": content for path, content in chart.items()}
         files |= dict(zip(names, values, strict=True))
         command = [program, *helm_command.template_arguments(release, chart=_CHART, values=names)]
         # One turn for both: waiting for a second one would throw the first output away.
-        async with self._turn(), self._written(files) as directory:
+        async with self._slot(), self._chart_directory(files) as directory:
             first = await self._output(command, directory)
             return first, await self._output(command, directory)
 
@@ -86,7 +86,7 @@ class Helm:
         words = helm_command.error_message(said, directory=str(directory))
         raise RenderRefused("RenderFailed", f"helm: {words or f'exit status {ended.returncode}'}")
 
-    def _found_program(self) -> str:
+    def _program_path(self) -> str:
         found = shutil.which(self._program) if self._program else None
         if found is None:
             missing = f"there is no program {self._program}" if self._program else "it is empty"
@@ -98,20 +98,20 @@ class Helm:
         return str(Path(found).absolute())
 
     @contextlib.asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
+    async def _slot(self) -> AsyncIterator[None]:
         try:
             async with asyncio.timeout(_LONGEST_WAIT_SECONDS):
-                await self._turns.acquire()
+                await self._slots.acquire()
         except TimeoutError as error:
             text = "other charts are rendered first"
             raise Waiting("RenderUnavailable", text, after=_REQUEUE_SECONDS) from error
         try:
             yield
         finally:
-            self._turns.release()
+            self._slots.release()
 
     @contextlib.asynccontextmanager
-    async def _written(self, files: Mapping[str, bytes]) -> AsyncIterator[Path]:
+    async def _chart_directory(self, files: Mapping[str, bytes]) -> AsyncIterator[Path]:
         """A directory of mode 0700 with these files, and nothing of it afterwards."""
         stack = contextlib.ExitStack()
         try:

@@ -71,20 +71,20 @@ class OutputStore:
     def __init__(self, api: Api, *, field_manager: str) -> None:
         self._api = api
         self._field_manager = field_manager
-        self._kept: dict[str, _StoredOutput] = {}
+        self._outputs: dict[str, _StoredOutput] = {}
 
     async def get(self, place: str, owner: Ownership) -> ChartOutput | None:
         """The output that was applied last in `place`, if it is still known."""
-        kept = self._kept.get(place) or await self._stored(place, owner)
+        kept = self._outputs.get(place) or await self._read_secret(place, owner)
         text = await asyncio.to_thread(_unpack, kept.packed) if kept is not None else None
         if kept is None or text is None:
             return None
-        self._kept[place] = kept
+        self._outputs[place] = kept
         return ChartOutput(kept.inputs, text, kept.notes)
 
-    async def keep(self, place: str, owner: Ownership, output: ChartOutput) -> bool:
+    async def store(self, place: str, owner: Ownership, output: ChartOutput) -> bool:
         """Keep an output, if it is not kept yet; whether a restart will find it."""
-        known = self._kept.get(place)
+        known = self._outputs.get(place)
         if known is not None and known.inputs == output.inputs:
             return known.fits
         # No time of packing in it: the same output is the same bytes.
@@ -95,14 +95,14 @@ class OutputStore:
             failpoint.reach("environments.chart.before")
             await self._api.apply(SECRETS, obj, field_manager=self._field_manager)
             failpoint.reach("environments.chart.after")
-        self._kept[place] = kept
+        self._outputs[place] = kept
         return kept.fits
 
     def forget(self, place: str) -> None:
         """The namespace is gone."""
-        self._kept.pop(place, None)
+        self._outputs.pop(place, None)
 
-    async def _stored(self, place: str, owner: Ownership) -> _StoredOutput | None:
+    async def _read_secret(self, place: str, owner: Ownership) -> _StoredOutput | None:
         try:
             found = await self._api.get(SECRETS, NAME, place)
         except NotFound:

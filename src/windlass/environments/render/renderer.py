@@ -66,10 +66,10 @@ class ChartRenderer:
 
     def __init__(self, helm: HelmRenderer, offers: CapabilitiesCache, kept: OutputStore) -> None:
         self._helm = helm
-        self._offers = offers
-        self._kept = kept
+        self._capabilities = offers
+        self._outputs = kept
 
-    async def output(
+    async def render(
         self, recipe: RenderRequest, tree: str, contents: Mapping[str, bytes], place: BundleTarget
     ) -> ChartOutput:
         """The objects of a chart; `tree` stands for all of its files."""
@@ -80,27 +80,27 @@ class ChartRenderer:
             recipe.values,
             (recipe.release, place.namespace),
         )
-        kept = await self._kept.get(place.namespace, place.marks)
+        kept = await self._outputs.get(place.namespace, place.owner)
         if kept is not None and kept.inputs == inputs:
             return kept
-        first, second = await self._rendered(recipe, contents, place.namespace)
+        first, second = await self._run_helm(recipe, contents, place.namespace)
         last = kept.text if kept is not None else b""
         settled = await asyncio.to_thread(generated_values.stabilize, first, second, last)
         return ChartOutput(inputs, settled.output, settled.notes)
 
-    async def keep(self, output: ChartOutput, place: BundleTarget) -> tuple[str, ...]:
+    async def store(self, output: ChartOutput, place: BundleTarget) -> tuple[str, ...]:
         """Keep what is about to be applied; what there is to say about that."""
-        is_kept = await self._kept.keep(place.namespace, place.marks, output)
+        is_kept = await self._outputs.store(place.namespace, place.owner, output)
         return output.notes if is_kept else (*output.notes, _NOT_STORED)
 
     def forget(self, place: str) -> None:
         """The namespace is gone."""
-        self._kept.forget(place)
+        self._outputs.forget(place)
 
-    async def _rendered(
+    async def _run_helm(
         self, recipe: RenderRequest, contents: Mapping[str, bytes], place: str
     ) -> tuple[bytes, bytes]:
-        offer = await self._offers.get()
+        offer = await self._capabilities.get()
         below = template_files.directory_prefix(recipe.template.path)
         files = {
             name[len(below) :]: content
@@ -120,8 +120,8 @@ class _RenderedBundle:
     """What came of some files, and what it was made from."""
 
     commit: str
-    recipe: RenderRequest
-    place: BundleTarget
+    request: RenderRequest
+    target: BundleTarget
     tree: str
     result: Bundle | RenderRefused | BundleRefused
 
@@ -143,11 +143,11 @@ class BundleRenderer:
     ) -> None:
         self._sources = sources
         self._charts = charts
-        self._measures = measures
+        self._metrics = measures
         self._clock = clock
         self._rendered: dict[Key, _RenderedBundle] = {}
 
-    async def bundle(
+    async def render(
         self, subject: EnvironmentContext, settled: tuple[SourceCommit, ...], place: BundleTarget
     ) -> Bundle:
         """The bundle of a commit; one of REFUSALS says why there is none."""
@@ -155,10 +155,10 @@ class BundleRenderer:
         name = spec.template_source_name(subject.project, recipe.template)
         source = next(one for one in settled if one.name == name)
         known = self._rendered.get(subject.key)
-        if known is not None and (known.recipe, known.place) != (recipe, place):
+        if known is not None and (known.request, known.target) != (recipe, place):
             known = None
         if known is None or known.commit != source.commit:
-            known = await self._looked_at(subject, source, known, recipe, place)
+            known = await self._render_commit(subject, source, known, recipe, place)
             self._rendered[subject.key] = known
         return known.bundle()
 
@@ -166,11 +166,11 @@ class BundleRenderer:
         """The Environment is gone, or what was refused shall be looked at again."""
         self._rendered.pop(key, None)
 
-    def leave(self, place: str) -> None:
+    def forget_namespace(self, place: str) -> None:
         """The namespace is gone."""
         self._charts.forget(place)
 
-    async def _looked_at(
+    async def _render_commit(
         self,
         subject: EnvironmentContext,
         source: SourceCommit,
@@ -182,7 +182,7 @@ class BundleRenderer:
         wishes = spec.desired_sources(subject.project, subject.environment)
         wanted = next(one for one in wishes if one.name == source.name)
         try:
-            files = await self._sources.files(
+            files = await self._sources.read_files(
                 subject.project.metadata.namespace,
                 wanted,
                 source,
@@ -190,30 +190,30 @@ class BundleRenderer:
                 known=known.tree if known is not None else "",
             )
         except RenderRefused as error:
-            self._measures.render_rejected(error.reason)
+            self._metrics.record_render_rejection(error.reason)
             raise
         if files.contents is None and known is not None:
             return replace(known, commit=source.commit)
-        result = await self._made(recipe, files, place)
+        result = await self._build(recipe, files, place)
         if isinstance(result, Bundle):
-            self._measures.rendered(self._clock.monotonic() - began, recipe.template.type)
+            self._metrics.record_render(self._clock.monotonic() - began, recipe.template.type)
         else:
-            self._measures.render_rejected(result.reason)
+            self._metrics.record_render_rejection(result.reason)
         return _RenderedBundle(source.commit, recipe, place, files.tree, result)
 
-    async def _made(
+    async def _build(
         self, recipe: RenderRequest, files: SourceFiles, place: BundleTarget
     ) -> Bundle | RenderRefused | BundleRefused:
         contents = files.contents or {}
         try:
             if recipe.template.type == "manifest":
                 return await asyncio.to_thread(_bundle_from_manifests, contents, place)
-            output = await self._charts.output(recipe, files.tree, contents, place)
+            output = await self._charts.render(recipe, files.tree, contents, place)
             bundle = await asyncio.to_thread(
                 _bundle_from_chart, output.text, place, recipe.template.path, contents
             )
             # Not sooner: what is refused must not take the place of what runs.
-            notes = await self._charts.keep(output, place)
+            notes = await self._charts.store(output, place)
             return replace(bundle, notes=(*bundle.notes, *notes))
         except (RenderRefused, BundleRefused) as error:
             return error

@@ -103,25 +103,25 @@ class SourceRepositories:
         self._ancestry = BranchHistory(git, directory / "histories")
         self._directory = directory / "commits"
         self._stores: dict[str, CommitStore] = {}
-        self._turns: dict[str, asyncio.Lock] = {}
-        self._proofs: dict[tuple[str, str], _CachedCredentials] = {}
-        self._refused: dict[str, _AuthFailure] = {}
+        self._store_locks: dict[str, asyncio.Lock] = {}
+        self._credentials: dict[tuple[str, str], _CachedCredentials] = {}
+        self._auth_failures: dict[str, _AuthFailure] = {}
 
-    async def settle(
+    async def resolve(
         self, namespace: str, wanted: DesiredSource, *, max_age_seconds: float
     ) -> SourceCommit:
         """The commit that is wanted of one repository of a Project in `namespace`."""
         remote, proof = await self._origin(namespace, wanted, max_age_seconds)
         here = credentials.store_name(remote, proof)
-        self._tell_again(here, max_age_seconds)
+        self._raise_known_failure(here, max_age_seconds)
         try:
-            return await self._settled(remote, proof, wanted, max_age_seconds)
+            return await self._resolve(remote, proof, wanted, max_age_seconds)
         except Stalled as error:
             if error.reason == "AuthFailed":
-                self._refused[here] = _AuthFailure(error.message, self._clock.monotonic())
+                self._auth_failures[here] = _AuthFailure(error.message, self._clock.monotonic())
             raise
 
-    async def _settled(
+    async def _resolve(
         self, remote: Remote, proof: Credentials, wanted: DesiredSource, max_age_seconds: float
     ) -> SourceCommit:
         branch = wanted.branch or await self._default_branch(remote, proof, max_age_seconds)
@@ -132,7 +132,7 @@ class SourceRepositories:
             commit = await self._ancestry.commit(remote, proof, ref, commit, wanted.commit)
         return SourceCommit(wanted.name, branch, commit, ref)
 
-    async def files(
+    async def read_files(
         self,
         namespace: str,
         wanted: DesiredSource,
@@ -145,7 +145,7 @@ class SourceRepositories:
         remote, proof = await self._origin(namespace, wanted, CREDENTIALS_TTL_SECONDS)
         here = credentials.store_name(remote, proof)
         # A store serves one commit at a time.
-        async with self._turns.setdefault(here, asyncio.Lock()):
+        async with self._store_locks.setdefault(here, asyncio.Lock()):
             try:
                 store = await self._store(here)
                 commit = await store.fetch(Origin(remote, proof), settled.commit, ref=settled.ref)
@@ -168,31 +168,33 @@ class SourceRepositories:
         except RemoteRefused as error:
             raise Stalled("ConfigInvalid", f"source {wanted.name}: {error}") from error
         check_transport(remote, self._git.settings)
-        return remote, await self._proof(namespace, wanted.secret_name, max_age_seconds)
+        return remote, await self._read_credentials(namespace, wanted.secret_name, max_age_seconds)
 
-    async def _proof(self, namespace: str, secret: str, max_age_seconds: float) -> Credentials:
+    async def _read_credentials(
+        self, namespace: str, secret: str, max_age_seconds: float
+    ) -> Credentials:
         """Who we are for a repository; a Secret is not read anew in every pass."""
         if not secret:
             return await credentials.read_credentials(self._api, namespace, CredentialRefs())
-        now, known = self._clock.monotonic(), self._proofs.get((namespace, secret))
+        now, known = self._clock.monotonic(), self._credentials.get((namespace, secret))
         if known is not None and now - known.at < max_age_seconds:
             return known.credentials
-        self._proofs.pop((namespace, secret), None)
+        self._credentials.pop((namespace, secret), None)
         found = await credentials.read_credentials(
             self._api, namespace, CredentialRefs(secret=secret)
         )
-        self._proofs[namespace, secret] = _CachedCredentials(found, now)
+        self._credentials[namespace, secret] = _CachedCredentials(found, now)
         return found
 
-    def _tell_again(self, here: str, max_age_seconds: float) -> None:
+    def _raise_known_failure(self, here: str, max_age_seconds: float) -> None:
         """A server that refused these very credentials is not asked with them all the time."""
-        known = self._refused.get(here)
+        known = self._auth_failures.get(here)
         if known is None:
             return
         age = self._clock.monotonic() - known.at
         if age < proofs.STALLED_SECONDS and max_age_seconds > 0:
             raise Stalled("AuthFailed", known.message, after=proofs.STALLED_SECONDS - age)
-        del self._refused[here]
+        del self._auth_failures[here]
 
     async def _default_branch(
         self, remote: Remote, proof: Credentials, max_age_seconds: float
@@ -239,17 +241,17 @@ class ResolvedCommits:
     """The commits that are wished; `trouble` keeps us from looking for newer ones."""
 
     sources: tuple[SourceCommit, ...]
-    trouble: Retryable | None = None
+    error: Retryable | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _KnownCommit:
     """What was settled last for a wish; `failed_at` is when git last could not be asked."""
 
-    wish: DesiredSource
+    desired: DesiredSource
     namespace: str
     source: SourceCommit
-    trouble: Retryable | None = None
+    error: Retryable | None = None
     failed_at: float = 0.0
 
 
@@ -262,33 +264,33 @@ class CommitResolver:
         self._poll_seconds = poll_seconds
         self._known: dict[Key, dict[str, _KnownCommit]] = {}
 
-    async def settle(
+    async def resolve(
         self, key: Key, namespace: str, wishes: tuple[DesiredSource, ...], *, at_once: bool
     ) -> ResolvedCommits:
         """The commits that the Environment `key` wishes of a Project in `namespace`."""
         before = self._known.get(key, {})
         now = [
-            await self._one(before.get(wish.name), namespace, wish, at_once=at_once)
+            await self._resolve_source(before.get(wish.name), namespace, wish, at_once=at_once)
             for wish in wishes
         ]
-        self._known[key] = {known.wish.name: known for known in now}
-        trouble = next((known.trouble for known in now if known.trouble is not None), None)
+        self._known[key] = {known.desired.name: known for known in now}
+        trouble = next((known.error for known in now if known.error is not None), None)
         return ResolvedCommits(tuple(known.source for known in now), trouble)
 
     def forget(self, key: Key) -> None:
         """The Environment is gone."""
         self._known.pop(key, None)
 
-    async def _one(
+    async def _resolve_source(
         self, known: _KnownCommit | None, namespace: str, wish: DesiredSource, *, at_once: bool
     ) -> _KnownCommit:
-        if known is None or (known.wish, known.namespace) != (wish, namespace):
+        if known is None or (known.desired, known.namespace) != (wish, namespace):
             known = None
-        elif self._holds(known, at_once=at_once):
+        elif self._is_current(known, at_once=at_once):
             return known
         age = 0.0 if at_once else self._poll_seconds
         try:
-            found = await self._sources.settle(namespace, wish, max_age_seconds=age)
+            found = await self._sources.resolve(namespace, wish, max_age_seconds=age)
         except Retryable as error:
             if known is None:
                 raise
@@ -296,8 +298,8 @@ class CommitResolver:
             return _KnownCommit(wish, namespace, known.source, error, self._clock.monotonic())
         return _KnownCommit(wish, namespace, found)
 
-    def _holds(self, known: _KnownCommit, *, at_once: bool) -> bool:
+    def _is_current(self, known: _KnownCommit, *, at_once: bool) -> bool:
         """Whether git need not be asked now."""
-        if known.trouble is None:
-            return not known.wish.follows
+        if known.error is None:
+            return not known.desired.follows_branch
         return not at_once and self._clock.monotonic() - known.failed_at < self._poll_seconds

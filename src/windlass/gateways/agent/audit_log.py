@@ -40,7 +40,7 @@ class AuditLog:
         self._clock = clock
         self._pod_uid = pod_uid
 
-    async def sync(
+    async def sync_record(
         self,
         order: SyncRequest,
         done: SyncResult,
@@ -66,9 +66,9 @@ class AuditLog:
             duration_ms=round(seconds * 1000),
             warnings=warnings[:_MAX_LISTED],
         )
-        return structs.replace(record, **await self._left(held))
+        return structs.replace(record, **await self._applied_fields(held))
 
-    async def rollback(
+    async def rollback_record(
         self, applied: ApplyResult | None, held: AppliedTree | None, undone: str
     ) -> AuditRecord:
         """The record of a rollback of commit `undone`.
@@ -84,9 +84,11 @@ class AuditLog:
             deleted=applied.deleted if applied is not None else 0,
             tx=applied.tx if applied is not None else "",
         )
-        return structs.replace(record, **await self._left(held))
+        return structs.replace(record, **await self._applied_fields(held))
 
-    async def resumed(self, ended: TransactionRecord, held: AppliedTree | None) -> AuditRecord:
+    async def resumed_sync_record(
+        self, ended: TransactionRecord, held: AppliedTree | None
+    ) -> AuditRecord:
         """The record of a sync that was cut off past its commit point, and ended by a start."""
         puts = [step for step in ended.steps if step.op == "put"]
         added = sum(step.was != "file" for step in puts)
@@ -100,16 +102,16 @@ class AuditLog:
             deleted=sum(step.op == "delete" for step in ended.steps),
             tx=ended.tx,
         )
-        return structs.replace(record, **await self._left(held))
+        return structs.replace(record, **await self._applied_fields(held))
 
-    def say(self, record: AuditRecord | None, scan_result: str, reason: str = "") -> None:
+    def write(self, record: AuditRecord | None, scan_result: str, reason: str = "") -> None:
         """Say a record, if there is one; `reason` is why the gateway has not read the files."""
         if record is not None:
             state.write_audit_record(
                 record, scan_result, pod_uid=self._pod_uid, result=reason or "Synced"
             )
 
-    async def _left(self, held: AppliedTree | None) -> dict[str, Any]:
+    async def _applied_fields(self, held: AppliedTree | None) -> dict[str, Any]:
         """What is on the disk now, and whose it is."""
         if held is None:
             return {}

@@ -51,7 +51,7 @@ class ContentPipe:
         """No piece follows."""
         self._put(None)
 
-    def break_off(self) -> None:
+    def abort(self) -> None:
         """Let the other side end with an error."""
         self._broken.set()
 
@@ -134,41 +134,41 @@ class ContentBuilder:
         self._store = store
         self._layout = layout
         self._sink = sink
-        self._scales = DiscardingSink()
+        self._discarding_sink = DiscardingSink()
         self._caps = caps
         self._interrupt = interrupt
         self.rendered: dict[str, RenderedDigest] = {}
 
-    async def make(self, changes: Changes) -> None:
+    async def build(self, changes: Changes) -> None:
         """Make all of `changes.render` that is not made yet."""
         due = [self._layout.files[path] for path in changes.render if path not in self.rendered]
         if not due:
             return
-        await self._interrupt.around(self._store.need(wanted.blob for wanted in due))
-        whole, in_pieces = await run_in_thread(self._sorted, due, changes)
-        await run_in_thread(self._make_whole, whole, changes)
+        await self._interrupt.run(self._store.need(wanted.blob for wanted in due))
+        whole, in_pieces = await run_in_thread(self._split_by_size, due, changes)
+        await run_in_thread(self._build_whole, whole, changes)
         for wanted in in_pieces:
             self._interrupt.check()
-            self.rendered[wanted.path] = await self._poured(wanted, changes)
+            self.rendered[wanted.path] = await self._build_streamed(wanted, changes)
 
-    def _sorted(
+    def _split_by_size(
         self, due: Sequence[LayoutFile], changes: Changes
     ) -> tuple[list[LayoutFile], list[LayoutFile]]:
         """Those to read as a whole and those to pass on in pieces, after a look at all sizes."""
         sizes = {wanted.path: self._store.size(wanted.blob) for wanted in due}
         kept = {path: entry.size for path, entry in changes.kept.items()}
         file_policy.check_sizes(kept | sizes, self._caps)
-        large = [wanted for wanted in due if self._goes_in_pieces(wanted, changes)]
+        large = [wanted for wanted in due if self._is_streamed(wanted, changes)]
         names = {wanted.path for wanted in large}
         return [wanted for wanted in due if wanted.path not in names], large
 
-    def _goes_in_pieces(self, wanted: LayoutFile, changes: Changes) -> bool:
+    def _is_streamed(self, wanted: LayoutFile, changes: Changes) -> bool:
         recipe, _ = changes.recipe(wanted)
-        copies = recipe is None or recipe.for_path(wanted.path).copies
+        copies = recipe is None or recipe.for_path(wanted.path).is_plain_copy
         is_json = wanted.path.endswith(".json")
         return copies and not is_json and self._store.is_large(wanted.blob)
 
-    def _make_whole(self, due: Sequence[LayoutFile], changes: Changes) -> None:
+    def _build_whole(self, due: Sequence[LayoutFile], changes: Changes) -> None:
         for wanted in due:
             self._interrupt.check()
             content = self._store.read(wanted.blob)
@@ -178,29 +178,29 @@ class ContentBuilder:
             about = content_checks.content_facts(
                 wanted.path, made.content, _check_rendered(wanted.path, made)
             )
-            weight = self._handed_on(wanted.path, made.content, changes)
+            weight = self._stage(wanted.path, made.content, changes)
             self.rendered[wanted.path] = RenderedDigest(
                 weight.sha256, weight.size, made.transforms, made.system_names > 0, about
             )
 
-    def _handed_on(self, path: str, content: bytes, changes: Changes) -> HashedContent:
+    def _stage(self, path: str, content: bytes, changes: Changes) -> HashedContent:
         there = _sha256_on_disk(path, changes)
         if there is not None:
-            weighed = self._scales.stage(path, content)
+            weighed = self._discarding_sink.stage(path, content)
             if weighed.sha256 == there:
                 return weighed
         return self._sink.stage(path, content)
 
-    async def _poured(self, wanted: LayoutFile, changes: Changes) -> RenderedDigest:
+    async def _build_streamed(self, wanted: LayoutFile, changes: Changes) -> RenderedDigest:
         there = _sha256_on_disk(wanted.path, changes)
         if there is not None:
-            weighed = await self._through(wanted, self._scales)
+            weighed = await self._stream_to(wanted, self._discarding_sink)
             if weighed.sha256 == there:
                 return RenderedDigest(weighed.sha256, weighed.size)
-        staged = await self._through(wanted, self._sink)
+        staged = await self._stream_to(wanted, self._sink)
         return RenderedDigest(staged.sha256, staged.size)
 
-    async def _through(self, wanted: LayoutFile, sink: ContentSink) -> HashedContent:
+    async def _stream_to(self, wanted: LayoutFile, sink: ContentSink) -> HashedContent:
         def consume(pieces: Iterator[bytes]) -> HashedContent:
             return sink.stage(wanted.path, _check_pieces(wanted.path, pieces))
 
@@ -218,7 +218,7 @@ async def stream_blob(store: CommitStore, blob: str, consume: Callable[[Iterator
         # The reader's own error says more, and is raised below.
         await asyncio.wait({consuming})
     except BaseException:
-        pipe.break_off()
+        pipe.abort()
         await asyncio.wait({consuming})
         consuming.exception()
         raise
@@ -229,7 +229,7 @@ def _consume(pipe: ContentPipe, consume: Callable[[Iterator[bytes]], T]) -> T:
     try:
         return consume(pipe.pieces())
     finally:
-        pipe.break_off()
+        pipe.abort()
 
 
 def _check_rendered(path: str, made: RenderResult) -> tuple[str, ...]:
@@ -254,4 +254,4 @@ def _sha256_on_disk(path: str, changes: Changes) -> str | None:
     """The digest of the file that is there, where the new content may turn out to be equal."""
     if changes.causes.get(path) == "content":
         return None
-    return changes.compared.live_sha256(path)
+    return changes.comparison.live_sha256(path)

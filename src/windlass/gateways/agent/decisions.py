@@ -79,13 +79,13 @@ class StepFacts:
     profile_paused: bool = False
     dry_run: bool = False
     on_disk: SyncVersion | None = None
-    owes_scan: bool = False
+    scan_pending: bool = False
     trigger: str = ""
     rollback: str = ""
-    rolled_back: SyncVersion | None = None
-    planned: SyncVersion | None = None
-    repairs: bool = False
-    may_delete: bool = False
+    rolled_back_version: SyncVersion | None = None
+    planned_version: SyncVersion | None = None
+    repair_needed: bool = False
+    deletes_allowed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,15 +125,17 @@ def next_step(facts: StepFacts) -> NextStep:
     if is_rollback_requested(metadata, facts.gateway, facts.rollback):
         return NextStep("rollback")
     asked = metadata.trigger != facts.trigger
-    if facts.rolled_back == goal and not asked:
-        return NextStep("scan") if facts.owes_scan else _rolled_back_step(goal)
+    if facts.rolled_back_version == goal and not asked:
+        return NextStep("scan") if facts.scan_pending else _rolled_back_step(goal)
     if facts.dry_run:
         return (
-            NextStep("rest", "DryRun") if facts.planned == goal and not asked else NextStep("plan")
+            NextStep("rest", "DryRun")
+            if facts.planned_version == goal and not asked
+            else NextStep("plan")
         )
-    if facts.on_disk != goal or asked or facts.repairs or facts.may_delete:
+    if facts.on_disk != goal or asked or facts.repair_needed or facts.deletes_allowed:
         return NextStep("sync")
-    if facts.owes_scan:
+    if facts.scan_pending:
         return NextStep("scan")
     return NextStep("rest", "Synced", "Synced")
 
@@ -170,7 +172,7 @@ SyncCause = Literal["manual", "start", "spec", "poll", "drift"]
 def sync_cause(facts: StepFacts, *, ref: str, is_starting: bool) -> SyncCause:
     """Why a sync is the next step; `ref` is the one that was synced last."""
     goal, metadata, held = desired_version(facts), facts.metadata, facts.on_disk
-    if facts.may_delete or (metadata is not None and metadata.trigger != facts.trigger):
+    if facts.deletes_allowed or (metadata is not None and metadata.trigger != facts.trigger):
         return "manual"
     if held is None or goal is None or is_starting:
         return "start"
@@ -191,30 +193,30 @@ VolumeContents = Literal["tree", "files", "nothing"]
 class StartFacts:
     """All that the table looks at."""
 
-    answers: bool = False
-    is_whole: bool = False
-    holds: VolumeContents = "nothing"
+    gateway_answers: bool = False
+    is_volume_ready: bool = False
+    volume_contents: VolumeContents = "nothing"
     at_target: bool = False
-    was_tried: bool = False
-    is_stopped: bool = False
+    has_tried_sync: bool = False
+    is_paused: bool = False
     starts_anyway: bool = False
     waited_seconds: float = 0.0
 
 
 def start_blocker(start: StartFacts) -> str | None:
     """Why the gateway has to wait; None if it may start."""
-    if start.answers:
+    if start.gateway_answers:
         return None
-    if not start.is_whole:
+    if not start.is_volume_ready:
         return "the data volume is not ready: it is locked, or being made whole"
-    if start.is_stopped:
+    if start.is_paused:
         return None
-    if start.holds == "tree":
+    if start.volume_contents == "tree":
         ready = start.at_target or start.waited_seconds >= SYNCED_TREE_WAIT_SECONDS
         return None if ready else "the wanted commit is being fetched"
-    if start.holds == "files":
-        ready = start.was_tried or start.waited_seconds >= OTHER_FILES_WAIT_SECONDS
+    if start.volume_contents == "files":
+        ready = start.has_tried_sync or start.waited_seconds >= OTHER_FILES_WAIT_SECONDS
         return None if ready else "the first sync is being tried"
-    if start.at_target or (start.was_tried and start.starts_anyway):
+    if start.at_target or (start.has_tried_sync and start.starts_anyway):
         return None
     return "there are no files yet: the first sync has to succeed"

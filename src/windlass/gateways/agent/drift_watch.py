@@ -26,47 +26,47 @@ class DriftWatch:
     """What differs on one gateway; `repairs` asks for a sync that puts it right."""
 
     def __init__(self, work: GatewayOperations, clock: Clock) -> None:
-        self._work = work
+        self._operations = work
         self._clock = clock
-        self._looked = clock.monotonic()
-        self.found: FileDrift | None = None
-        self.repairs = False
+        self._checked_at = clock.monotonic()
+        self.drift: FileDrift | None = None
+        self.repair_needed = False
 
     def due_seconds(self, policy: SyncPolicy) -> float | None:
         """When to look again; None where nobody wants to know."""
-        if policy.drift_mode == "Off" or self._work.holding is None:
+        if policy.drift_mode == "Off" or self._operations.applied_tree is None:
             return None
-        return max(0.0, self._looked + policy.drift_seconds - self._clock.monotonic())
+        return max(0.0, self._checked_at + policy.drift_seconds - self._clock.monotonic())
 
-    def synced(self) -> None:
+    def mark_synced(self) -> None:
         """A sync has just put everything right."""
-        self._looked = self._clock.monotonic()
-        self.found = FileDrift()
-        self.repairs = False
+        self._checked_at = self._clock.monotonic()
+        self.drift = FileDrift()
+        self.repair_needed = False
 
-    async def look(self, policy: SyncPolicy, excludes: GlobSet) -> None:
+    async def check(self, policy: SyncPolicy, excludes: GlobSet) -> None:
         """Look now; by content if that is due too."""
         everything = self._unhashed_seconds() >= policy.full_hash_seconds
-        found = await self._compared(excludes, everything=everything)
+        found = await self._find_drift(excludes, everything=everything)
         removes_extra = policy.delete_policy == "Mirror" and bool(found.extra)
         is_ours = bool(found.modified or found.missing) or removes_extra
-        self.repairs = policy.drift_mode == "Remediate" and is_ours
+        self.repair_needed = policy.drift_mode == "Remediate" and is_ours
 
-    async def look_after_boot(self, excludes: GlobSet) -> None:
+    async def check_after_boot(self, excludes: GlobSet) -> None:
         """Look at everything once, and put right what the first boot rewrote."""
-        found = await self._compared(excludes, everything=True)
-        self.repairs = bool(found.modified or found.missing)
+        found = await self._find_drift(excludes, everything=True)
+        self.repair_needed = bool(found.modified or found.missing)
 
     def _unhashed_seconds(self) -> float:
         """How long ago all files were compared by content; a clock that was set back is due."""
-        hashed = self._work.memory.hashed
+        hashed = self._operations.state.hashed
         seconds = (self._clock.now() - hashed).total_seconds() if hashed is not None else -1.0
         return seconds if seconds >= 0 else float("inf")
 
-    async def _compared(self, excludes: GlobSet, *, everything: bool) -> FileDrift:
-        found = await self._work.drift(excludes, everything=everything)
-        self._looked = self._clock.monotonic()
-        if found.found and found != self.found:
+    async def _find_drift(self, excludes: GlobSet, *, everything: bool) -> FileDrift:
+        found = await self._operations.find_drift(excludes, everything=everything)
+        self._checked_at = self._clock.monotonic()
+        if found.has_drift and found != self.drift:
             paths = (*found.modified, *found.missing, *found.extra)[:_MAX_PATHS]
             _log.warning(
                 "files differ from Git",
@@ -75,5 +75,5 @@ class DriftWatch:
                 extra=len(found.extra),
                 paths=paths,
             )
-        self.found = found
+        self.drift = found
         return found

@@ -86,8 +86,8 @@ class FailureReason:
     status: Literal["Pending", "Error"]
     reason: str
     message: str
-    after: float | None = None
-    is_source: bool = False
+    retry_seconds: float | None = None
+    is_source_failure: bool = False
 
 
 def failure_reason(error: WindlassError, *, has_data: bool) -> FailureReason:
@@ -120,8 +120,8 @@ def _source_failure(error: WindlassError, *, has_data: bool) -> FailureReason:
         return FailureReason("Error", "TooLarge", error.message, HUMAN_RETRY_SECONDS)
     after = HUMAN_RETRY_SECONDS if found in failures.NEEDS_A_PERSON else None
     if has_data:
-        return FailureReason("Error", "SourceUnavailable", message, after, is_source=True)
-    return FailureReason("Pending", "WaitingForGit", message, after, is_source=True)
+        return FailureReason("Error", "SourceUnavailable", message, after, is_source_failure=True)
+    return FailureReason("Pending", "WaitingForGit", message, after, is_source_failure=True)
 
 
 def _retry_after(error: WindlassError) -> float | None:

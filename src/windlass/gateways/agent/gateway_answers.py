@@ -61,11 +61,11 @@ class GatewayAnswer:
     detail: str = ""
 
     @property
-    def ok(self) -> bool:
+    def is_success(self) -> bool:
         return 200 <= self.status < 300
 
     @property
-    def silent(self) -> bool:
+    def is_inconclusive(self) -> bool:
         """Whether the gateway said nothing that could be judged, and may do so later."""
         return self.fault is not None or self.status >= 500
 
@@ -82,7 +82,7 @@ class PostResult(Enum):
 class PostVerdict:
     """What follows, and why where the scan was not accepted."""
 
-    step: PostResult
+    result: PostResult
     reason: str = ""
     message: str = ""
 
@@ -124,7 +124,7 @@ _UNTRUSTED = (
 
 def judge_post(answer: GatewayAnswer, *, tls: bool) -> PostVerdict:
     """What follows the answer to a POST."""
-    if answer.ok:
+    if answer.is_success:
         return PostVerdict(PostResult.ACCEPTED)
     if answer.fault is not None:
         return _judge_fault(answer)
@@ -183,12 +183,12 @@ def parse_scan_status(body: bytes) -> ScanStatus:
 
 def is_scanning(answer: GatewayAnswer) -> bool:
     """Whether the gateway says that a scan runs now."""
-    return answer.ok and parse_scan_status(answer.body).active is True
+    return answer.is_success and parse_scan_status(answer.body).active is True
 
 
 def scan_baseline(answer: GatewayAnswer) -> int | None:
     """The timestamp to be exceeded; None where the gateway does not tell."""
-    if not answer.ok:
+    if not answer.is_success:
         return None
     seen = parse_scan_status(answer.body)
     if seen.timestamp is None and seen.active is not None:
@@ -198,9 +198,9 @@ def scan_baseline(answer: GatewayAnswer) -> int | None:
 
 def scan_completion(before: int | None, answer: GatewayAnswer) -> ScanCompletion:
     """What a GET after the POST says, given the baseline."""
-    if answer.silent:
+    if answer.is_inconclusive:
         return ScanCompletion.RUNNING
-    seen = parse_scan_status(answer.body) if answer.ok else ScanStatus()
+    seen = parse_scan_status(answer.body) if answer.is_success else ScanStatus()
     if seen.active:
         return ScanCompletion.RUNNING
     if seen.active is None or seen.timestamp is None or before is None:
@@ -210,7 +210,7 @@ def scan_completion(before: int | None, answer: GatewayAnswer) -> ScanCompletion
 
 def incomplete_message(last: GatewayAnswer, seconds: float) -> str:
     """Why an accepted scan is not known to be done."""
-    if last.silent:
+    if last.is_inconclusive:
         what = f"answered {last.status}" if last.status else "did not answer any more"
         return f"accepted, but then the gateway {what}; waited {seconds:g} s"
     return (
@@ -246,7 +246,7 @@ def gateway_state(gwinfo: GatewayAnswer, ping: GatewayAnswer | None = None) -> G
     """The state both pages tell; without `ping` the first one alone is believed."""
     if gwinfo.fault is not None:
         return GatewayState.DOWN
-    context = parse_gwinfo(gwinfo.body).get("ContextStatus", "") if gwinfo.ok else ""
+    context = parse_gwinfo(gwinfo.body).get("ContextStatus", "") if gwinfo.is_success else ""
     if _mentions_commissioning(context):
         return GatewayState.COMMISSIONING
     if context != "RUNNING":

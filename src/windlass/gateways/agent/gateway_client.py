@@ -36,22 +36,22 @@ class ApiTokenFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._registered: tuple[str, ...] = ()
-        self._seen: _FileStamp | None = None
+        self._last_stamp: _FileStamp | None = None
 
     async def read(self) -> str:
         """The token as it is now; a WindlassError says what is wrong with the file."""
         raw = await asyncio.to_thread(self._read)
-        token = self._checked(raw)
+        token = self._parse(raw)
         self._register(token)
         return token
 
-    async def changed(self) -> bool:
+    async def has_changed(self) -> bool:
         """Whether the file is another one than at the last `read`."""
-        return await asyncio.to_thread(self._stamp) != self._seen
+        return await asyncio.to_thread(self._stamp) != self._last_stamp
 
     def _read(self) -> bytes:
         # The stamp is taken first: a file replaced in between then counts as changed.
-        self._seen = self._stamp()
+        self._last_stamp = self._stamp()
         try:
             with self._path.open("rb") as file:
                 return file.read(_MAX_TOKEN_BYTES + 1)
@@ -70,7 +70,7 @@ class ApiTokenFile:
             return None
         return status.st_ino, status.st_size, status.st_mtime_ns
 
-    def _checked(self, raw: bytes) -> str:
+    def _parse(self, raw: bytes) -> str:
         token = parse_token(raw)
         if token is None:
             raise WindlassError(
@@ -124,14 +124,14 @@ class GatewayAddress:
         if not 0 < self.port < 65536:
             raise _address_refused(f"there is no port {self.port}")
 
-    def at(self, port: int, *, tls: bool) -> str:
+    def url_for(self, port: int, *, tls: bool) -> str:
         """The base URL of another port of the same host."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if tls else 'http'}://{host}:{port}"
 
     @property
     def url(self) -> str:
-        return self.at(self.port, tls=self.tls)
+        return self.url_for(self.port, tls=self.tls)
 
 
 class GatewayClient:
@@ -140,19 +140,21 @@ class GatewayClient:
     def __init__(self, client: httpx2.AsyncClient) -> None:
         self._client = client
 
-    async def ask(
+    async def request(
         self, method: str, url: str, *, timeout: float, headers: Mapping[str, str] | None = None
     ) -> GatewayAnswer:
         """The answer within `timeout` seconds, which bound the whole exchange."""
         try:
             async with asyncio.timeout(timeout):
-                return await self._ask(method, url, headers)
+                return await self._request(method, url, headers)
         except (TimeoutError, httpx2.TimeoutException):
             return GatewayAnswer(fault=RequestFault.TIMEOUT)
         except httpx2.TransportError as error:
             return _fault_answer(error)
 
-    async def _ask(self, method: str, url: str, headers: Mapping[str, str] | None) -> GatewayAnswer:
+    async def _request(
+        self, method: str, url: str, headers: Mapping[str, str] | None
+    ) -> GatewayAnswer:
         async with self._client.stream(method, url, headers=headers) as response:
             body = b""
             async for chunk in response.aiter_raw():

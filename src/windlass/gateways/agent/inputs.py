@@ -183,7 +183,7 @@ def caps_from_policy(policy: SyncPolicy) -> Caps:
 def delete_safety(metadata: AgentMetadata, pod: GatewayPod, api_token: str) -> DeleteSafety:
     """What may be deleted; a word on the pod counts for its gateway like one on the CR."""
     commit = metadata.source.commit if metadata.source is not None else ""
-    said = (metadata.overrides.mass_delete, pod.said("allow-mass-delete") or "")
+    said = (metadata.overrides.mass_delete, pod.annotation("allow-mass-delete") or "")
     allowed = bool(commit) and commit in said
     return DeleteSafety(
         delete_policy=metadata.policy.delete_policy,
@@ -208,7 +208,7 @@ class AgentInputs:
     profile_hash: str = ""
 
     @property
-    def key(self) -> tuple[object, ...]:
+    def retry_key(self) -> tuple[object, ...]:
         """Equal as long as a failure would fail again."""
         return sync_relevant(self.metadata), dict(self.pod.annotations), dict(self.pod.labels)
 

@@ -28,37 +28,37 @@ class Interrupt:
     """The wish to end one sync."""
 
     def __init__(self) -> None:
-        self._asked = asyncio.Event()
-        self._ending: Callable[[], None] | None = None
+        self._requested = asyncio.Event()
+        self._callback: Callable[[], None] | None = None
 
     @property
     def is_set(self) -> bool:
-        return self._asked.is_set()
+        return self._requested.is_set()
 
     def set(self) -> None:
         """Ask; from the event loop only."""
-        self._asked.set()
-        if self._ending is not None:
-            self._ending()
+        self._requested.set()
+        if self._callback is not None:
+            self._callback()
 
     def check(self) -> None:
         """Raise if it was asked; from any thread."""
-        if self._asked.is_set():
+        if self._requested.is_set():
             raise SyncInterrupted
 
     @contextlib.contextmanager
-    def ending(self, end: Callable[[], None]) -> Iterator[None]:
+    def on_interrupt(self, end: Callable[[], None]) -> Iterator[None]:
         """While the block runs, `end` is called when it is asked."""
-        self._ending = end
+        self._callback = end
         try:
             yield
         finally:
-            self._ending = None
+            self._callback = None
 
-    async def around(self, work: Coroutine[Any, Any, T]) -> T:
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`, which is cancelled when it is asked."""
         task = asyncio.ensure_future(work)
-        asked = asyncio.ensure_future(self._asked.wait())
+        asked = asyncio.ensure_future(self._requested.wait())
         try:
             await asyncio.wait({task, asked}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
@@ -68,11 +68,11 @@ class Interrupt:
             asked.cancel()
             await cancel_and_wait(task)
 
-    async def pause(self, seconds: float) -> None:
+    async def sleep(self, seconds: float) -> None:
         """Sleep; raise as soon as it is asked."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._asked.wait()
+                await self._requested.wait()
         self.check()
 
 

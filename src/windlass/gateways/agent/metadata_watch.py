@@ -52,37 +52,37 @@ class MetadataWatch:
     ) -> None:
         self._connection = connection
         self._scope = Scope(CONFIG_MAPS, namespace, name=agent_objects.metadata_name(cr_name))
-        self._told = told
-        self._seen = False
-        self._is_away = False
+        self._on_metadata = told
+        self._exists = False
+        self._is_disconnected = False
 
     async def run(self) -> None:
         """Tell of every change until cancelled."""
         async with aclosing(reflect(self._connection, self._scope, _REFLECTOR_SETTINGS)) as items:
             async for item in items:
                 if isinstance(item, SnapshotStarted):
-                    self._seen = False
+                    self._exists = False
                 elif isinstance(item, Observed):
                     self._observed(item)
-                elif isinstance(item, SnapshotComplete) and not self._seen:
-                    self._told(None)
+                elif isinstance(item, SnapshotComplete) and not self._exists:
+                    self._on_metadata(None)
                 elif isinstance(item, Interrupted):
                     self._interrupted(item)
 
     def _observed(self, item: Observed) -> None:
-        self._is_away = False
+        self._is_disconnected = False
         if item.type == "DELETED":
-            self._seen = False
-            self._told(None)
+            self._exists = False
+            self._on_metadata(None)
             return
-        self._seen = True
+        self._exists = True
         try:
-            self._told(_decoder.decode(item.object).data or {})
+            self._on_metadata(_decoder.decode(item.object).data or {})
         except (msgspec.DecodeError, UnicodeDecodeError):
             _log.warning("metadata cannot be read", configmap=str(self._scope))
 
     def _interrupted(self, item: Interrupted) -> None:
-        if item.reason in ("closed", "idle", "expired") or self._is_away:
+        if item.reason in ("closed", "idle", "expired") or self._is_disconnected:
             return
-        self._is_away = True
+        self._is_disconnected = True
         _log.warning("metadata cannot be watched", reason=item.reason, error=item.message)

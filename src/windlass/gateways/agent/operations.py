@@ -77,35 +77,35 @@ class GatewayOperations:
         *,
         pod_uid: str = "",
     ) -> None:
-        self._applier = applier
+        self._volume = applier
         self._phases = PhaseTimer(lambda phase, s: metrics.sync_seconds.observe(s, phase), clock)
-        self._engine = SyncEngine(applier, store, self._phases)
-        self._file = AgentStateFile(applier.tree)
+        self._sync_engine = SyncEngine(applier, store, self._phases)
+        self._state_file = AgentStateFile(applier.directory)
         self._store = store
-        self._scanner_of = scanner_of
+        self._scanner_factory = scanner_of
         self._scanners: dict[GatewayEndpoint, GatewayScanner] = {}
         self._clock = clock
         self._metrics = metrics
-        self._recording = AuditLog(store, clock, pod_uid)
-        self.memory = AgentState()
-        self.holding: AppliedTree | None = None
-        self.is_whole = False
-        self.is_sound = False
+        self._audit_log = AuditLog(store, clock, pod_uid)
+        self.state = AgentState()
+        self.applied_tree: AppliedTree | None = None
+        self.is_started = False
+        self.is_tree_consistent = False
         """Whether a gateway may start on the tree: nothing of it is half done."""
 
     @property
-    def is_read(self) -> bool:
+    def is_scanned(self) -> bool:
         """Whether it is noted that the gateway has read all that is on the disk."""
-        known, holding = self.memory, self.holding
+        known, holding = self.state, self.applied_tree
         if known.pending or holding is None:
             return not known.pending
         read = known.read
         return read is not None and SyncVersion(read.commit, read.profile_hash) == holding.version
 
-    async def recall(self) -> None:
+    async def load_state(self) -> None:
         """Read what is remembered, before the volume is ours."""
-        self.holding = state.summarize_manifest(await run_in_thread(self._applier.manifest))
-        self.memory = await run_in_thread(self._file.read)
+        self.applied_tree = state.summarize_manifest(await run_in_thread(self._volume.manifest))
+        self.state = await run_in_thread(self._state_file.read)
 
     async def start(self) -> TransactionEnd | None:
         """Take the volume and finish what a crash left, which is returned.
@@ -113,43 +113,43 @@ class GatewayOperations:
         Raises while another one has the volume.
         """
         try:
-            resumed = await run_in_thread(self._applier.start)
+            resumed = await run_in_thread(self._volume.start)
         except VolumeLocked:
             raise
         except WindlassError:
             # We may not write; a gateway on a tree that nobody is changing may still start.
-            self.is_sound = await run_in_thread(self._is_settled)
+            self.is_tree_consistent = await run_in_thread(self._has_no_journal)
             raise
         if resumed is not None:
             self._metrics.journal_resumes.inc()
             _log.info("interrupted sync ended", tx=resumed.record.tx, tree=resumed.tree)
-        await self.recall()
-        if resumed is not None and resumed.tree == "new" and self.memory.undoing is None:
-            record = await self._recording.resumed(resumed.record, self.holding)
-            await self.remember(audit=self._succeeding(record))
+        await self.load_state()
+        if resumed is not None and resumed.tree == "new" and self.state.undoing is None:
+            record = await self._audit_log.resumed_sync_record(resumed.record, self.applied_tree)
+            await self.update_state(audit=self._replace_audit_record(record))
         self._metrics.lock_held.set(1)
-        self.is_whole = self.is_sound = True
+        self.is_started = self.is_tree_consistent = True
         return resumed
 
-    async def remember(self, **changes: Any) -> None:
+    async def update_state(self, **changes: Any) -> None:
         """Change the memory, durably."""
-        memory = structs.replace(self.memory, **changes)
-        await run_in_thread(self._file.write, memory)
-        self.memory = memory
+        memory = structs.replace(self.state, **changes)
+        await run_in_thread(self._state_file.write, memory)
+        self.state = memory
 
     def scanner(self, access: GatewayEndpoint) -> GatewayScanner:
         """The way to the gateway; always the same one for the same address."""
         if access not in self._scanners:
-            self._scanners = {access: self._scanner_of(access)}
+            self._scanners = {access: self._scanner_factory(access)}
         return self._scanners[access]
 
-    def allow(self, fetch_seconds: float) -> None:
+    def set_fetch_timeout(self, fetch_seconds: float) -> None:
         """How long one call to Git may take."""
         self._store.allow(fetch_seconds)
 
     async def plan(self, order: SyncRequest, interrupt: Interrupt) -> PlannedSync:
         """What a sync would do."""
-        return await self._engine.plan(order, interrupt)
+        return await self._sync_engine.plan(order, interrupt)
 
     async def sync(
         self,
@@ -163,21 +163,23 @@ class GatewayOperations:
 
         `trigger` is the request that counts as heeded then, `occasion` is for the record.
         """
-        began, before = self._clock.monotonic(), self.memory
+        began, before = self._clock.monotonic(), self.state
         held = await run_in_thread(store_limits.directory_bytes, self._store.directory)
         try:
-            done = await self._engine.sync(order, interrupt, before_commit=self._owe)
+            done = await self._sync_engine.sync(
+                order, interrupt, before_commit=self._record_pending_scans
+            )
         except SyncInterrupted:
-            await run_in_thread(self._file.write, before)
-            self.memory = before
+            await run_in_thread(self._state_file.write, before)
+            self.state = before
             raise
         except WindlassError as error:
             self._metrics.syncs.inc(error.reason)
-            await self._failed(order, error, began)
+            await self._record_failure(order, error, began)
             raise
         finally:
-            await run_in_thread(self._weigh, held)
-        await self._succeeded(order, done, began, trigger, occasion)
+            await run_in_thread(self._measure_usage, held)
+        await self._record_success(order, done, began, trigger, occasion)
         return done
 
     async def rollback(self, value: str, trigger: str) -> bool:
@@ -187,24 +189,24 @@ class GatewayOperations:
         it. What cannot be undone for good counts as heeded, or nothing would ever come after.
         False where there is no apply to undo: a request outlives the volume it was made for.
         """
-        if not await run_in_thread(self._applier.newest):
-            await self.remember(rollback=value, undoing=None)
+        if not await run_in_thread(self._volume.newest_transaction):
+            await self.update_state(rollback=value, undoing=None)
             _log.info("nothing to roll back", request=value)
             return False
         owed, applied = frozenset(ScanKind), None
         try:
-            begun = await self._begun(value)
-            if begun.tx == await run_in_thread(self._applier.newest):
-                back = await self._engine.rollback()
+            begun = await self._begin_rollback(value)
+            if begun.tx == await run_in_thread(self._volume.newest_transaction):
+                back = await self._sync_engine.rollback()
                 owed, applied = back.scans, back.applied
         except Stalled:
-            await self.remember(rollback=value, undoing=None)
+            await self.update_state(rollback=value, undoing=None)
             raise
-        self.holding = state.summarize_manifest(await run_in_thread(self._applier.manifest))
+        self.applied_tree = state.summarize_manifest(await run_in_thread(self._volume.manifest))
         undone = begun.of.commit if begun.of is not None else ""
-        record = await self._recording.rollback(applied, self.holding, undone)
-        self._recording.say(self.memory.audit, NOT_SCANNED)
-        await self.remember(
+        record = await self._audit_log.rollback_record(applied, self.applied_tree, undone)
+        self._audit_log.write(self.state.audit, NOT_SCANNED)
+        await self.update_state(
             rollback=value,
             undoing=None,
             rolled_back=begun.of,
@@ -217,17 +219,19 @@ class GatewayOperations:
         self._metrics.rollbacks.inc("request")
         return True
 
-    async def _begun(self, value: str) -> PendingRollback:
+    async def _begin_rollback(self, value: str) -> PendingRollback:
         """The rollback for `value`, noted together with the scans that it will need."""
         if "@" in value:
             text = f"there is no snapshot {value.partition('@')[2][:63]!r} to go back to"
             raise Stalled("SnapshotFailed", f"{text}; without a name the last apply is undone")
-        known, here = self.memory.undoing, self.holding
+        known, here = self.state.undoing, self.applied_tree
         if known is None or known.value != value:
             mark = VersionMark(here.version.commit, here.version.profile_hash) if here else None
-            known = PendingRollback(value, await run_in_thread(self._applier.newest), mark)
-            if await run_in_thread(self._applier.can_undo):
-                await self.remember(undoing=known, pending=tuple(sorted(ScanKind)))
+            known = PendingRollback(
+                value, await run_in_thread(self._volume.newest_transaction), mark
+            )
+            if await run_in_thread(self._volume.can_undo):
+                await self.update_state(undoing=known, pending=tuple(sorted(ScanKind)))
         return known
 
     async def scan(
@@ -238,10 +242,10 @@ class GatewayOperations:
         A gateway that has not been started yet reads everything when it is (SCN-6).
         """
         scanner, chosen = self.scanner(access), scan_policy(policy)
-        if self.memory.pending and chosen.mode is not ScanMode.OFF:
+        if self.state.pending and chosen.mode is not ScanMode.OFF:
             state = await scanner.state()
             if state is GatewayState.DOWN and is_booting:
-                await self._read(scan_rules.ScanResult(text=_READ_AT_BOOT))
+                await self._finish_scan(scan_rules.ScanResult(text=_READ_AT_BOOT))
                 return ScanResult(text=_READ_AT_BOOT)
             if state in (GatewayState.STARTING, GatewayState.COMMISSIONING):
                 raise ScanPending(
@@ -249,89 +253,91 @@ class GatewayOperations:
                     f"the gateway is {state.lower()}; it is scanned when it runs",
                     after=_GATEWAY_START_RETRY_SECONDS,
                 )
-        with self._phases.of("scan"):
-            result = await scanner.scan(map(ScanKind, self.memory.pending), chosen)
-        self._measure(result)
+        with self._phases.measure("scan"):
+            result = await scanner.scan(map(ScanKind, self.state.pending), chosen)
+        self._count_scans(result)
         if result.warning:
             _log.warning("scan failed, and is not required", warning=result.warning)
-        await self._read(result)
+        await self._finish_scan(result)
         if result.reason:
-            raise ScanPending(result.reason, result.message, after=result.after)
+            raise ScanPending(result.reason, result.message, after=result.retry_seconds)
         return result
 
-    async def drift(self, excludes: GlobSet, *, everything: bool) -> FileDrift:
+    async def find_drift(self, excludes: GlobSet, *, everything: bool) -> FileDrift:
         """How the disk differs from what was synced."""
-        found = await self._engine.drift(excludes, everything=everything)
+        found = await self._sync_engine.find_drift(excludes, everything=everything)
         for name in ("modified", "missing", "extra", "noise"):
             self._metrics.drift_files.set(len(getattr(found, name)), name)
         if everything:
-            await self.remember(hashed=self._clock.now())
+            await self.update_state(hashed=self._clock.now())
         return found
 
-    def _owe(self, planned: PlannedSync) -> None:
+    def _record_pending_scans(self, planned: PlannedSync) -> None:
         """Note the scans of a plan, in the thread that is about to commit it."""
-        pending = tuple(sorted({*self.memory.pending, *planned.plan.scans}))
-        boots = self.memory.boots or self.holding is None
-        memory = structs.replace(self.memory, pending=pending, boots=boots)
-        self._file.write(memory)
-        self.memory = memory
+        pending = tuple(sorted({*self.state.pending, *planned.plan.scans}))
+        boots = self.state.boots or self.applied_tree is None
+        memory = structs.replace(self.state, pending=pending, boots=boots)
+        self._state_file.write(memory)
+        self.state = memory
 
-    def _is_settled(self) -> bool:
+    def _has_no_journal(self) -> bool:
         """Whether no transaction is past its commit point."""
         try:
-            return self._applier.tree.stat(JOURNAL_PATH) is None
+            return self._volume.directory.stat(JOURNAL_PATH) is None
         except OSError:
             return False
 
-    async def _read(self, result: ScanResult) -> None:
+    async def _finish_scan(self, result: ScanResult) -> None:
         """What a scan left owed; without a reason the gateway has read what is on the disk."""
-        read = self.memory.read
-        if not result.reason and self.holding is not None:
-            version = self.holding.version
+        read = self.state.read
+        if not result.reason and self.applied_tree is not None:
+            version = self.applied_tree.version
             read = VersionMark(version.commit, version.profile_hash)
             self._metrics.last_success.set(self._clock.now().timestamp())
-        text = result.text or self.memory.scan_result
-        self._recording.say(self.memory.audit, result.text or NO_SCAN_NEEDED, result.reason)
-        await self.remember(
+        text = result.text or self.state.scan_result
+        self._audit_log.write(self.state.audit, result.text or NO_SCAN_NEEDED, result.reason)
+        await self.update_state(
             pending=tuple(sorted(result.pending)), read=read, scan_result=text, audit=None
         )
 
-    async def _failed(self, order: SyncRequest, error: WindlassError, began: float) -> None:
+    async def _record_failure(self, order: SyncRequest, error: WindlassError, began: float) -> None:
         """Note a failure once; the same one again is no news and no write."""
-        latest = self.memory.history[:1]
+        latest = self.state.history[:1]
         if latest and (latest[0].commit, latest[0].result) == (order.commit, error.reason):
             return
-        if self.is_whole:
-            past = self._past(order, error.reason, began)
-            await self.remember(history=(past, *self.memory.history)[:_MAX_HISTORY])
+        if self.is_started:
+            past = self._history_entry(order, error.reason, began)
+            await self.update_state(history=(past, *self.state.history)[:_MAX_HISTORY])
 
-    async def _succeeded(
+    async def _record_success(
         self, order: SyncRequest, done: SyncResult, began: float, trigger: str, occasion: SyncCause
     ) -> None:
         seconds = self._clock.monotonic() - began
-        self.holding = state.summarize_manifest(done.planned.manifest)
+        self.applied_tree = state.summarize_manifest(done.planned.manifest)
         self._metrics.plan_files.set(len(done.planned.manifest.files))
-        history = self.memory.history
-        last = self.memory.last_sync or LastSync(time=self._clock.now(), seconds=seconds)
+        history = self.state.history
+        last = self.state.last_sync or LastSync(time=self._clock.now(), seconds=seconds)
         if done.planned.plan.ops:
-            self._count(done)
-            last = self._last(done, seconds)
-            history = (self._past(order, "Synced", began), *history)[:_MAX_HISTORY]
-        record = await self._recording.sync(order, done, self.holding, seconds, occasion)
-        await self.remember(
+            self._count_sync(done)
+            last = self._last_sync(done, seconds)
+            history = (self._history_entry(order, "Synced", began), *history)[:_MAX_HISTORY]
+        record = await self._audit_log.sync_record(
+            order, done, self.applied_tree, seconds, occasion
+        )
+        await self.update_state(
             ref=order.ref,
             trigger=trigger,
             undoing=None,
             rolled_back=None,
             last_sync=last,
             history=history,
-            hashed=self.memory.hashed or self._clock.now(),
+            hashed=self.state.hashed or self._clock.now(),
             allowed=order.safety.allowed.commit if order.safety.allowed is not None else "",
-            kept_back=done.planned.kept_back,
-            audit=self._succeeding(record),
+            kept_back=done.planned.confirmation_warning,
+            audit=self._replace_audit_record(record),
         )
 
-    def _last(self, done: SyncResult, seconds: float) -> LastSync:
+    def _last_sync(self, done: SyncResult, seconds: float) -> LastSync:
         return LastSync(
             time=self._clock.now(),
             seconds=seconds,
@@ -341,36 +347,36 @@ class GatewayOperations:
             deleted=done.applied.deleted,
         )
 
-    def _succeeding(self, record: AuditRecord) -> AuditRecord | None:
+    def _replace_audit_record(self, record: AuditRecord) -> AuditRecord | None:
         """What waits to be said from now on: `record`, unless there is nothing to wait for."""
-        self._recording.say(self.memory.audit, NOT_SCANNED)
-        if self.is_read:
-            self._recording.say(record, NO_SCAN_NEEDED)
+        self._audit_log.write(self.state.audit, NOT_SCANNED)
+        if self.is_scanned:
+            self._audit_log.write(record, NO_SCAN_NEEDED)
             return None
         return record
 
-    def _past(self, order: SyncRequest, result: str, began: float) -> SyncHistoryEntry:
+    def _history_entry(self, order: SyncRequest, result: str, began: float) -> SyncHistoryEntry:
         seconds = self._clock.monotonic() - began
         return SyncHistoryEntry(self._clock.now(), order.commit, result, f"{seconds:.1f}s")
 
-    def skipped(self, why: str) -> None:
+    def count_skipped(self, why: str) -> None:
         """A look that found nothing to sync, or a reason not to."""
         self._metrics.sync_skipped.inc(why)
 
-    def _weigh(self, held: int) -> None:
+    def _measure_usage(self, held: int) -> None:
         """What a sync took: `held` is the size of the store before it."""
         with contextlib.suppress(GitError):
             grown = store_limits.directory_bytes(self._store.directory) - held
             self._metrics.fetch_bytes.inc(amount=max(0, grown))
         self._metrics.peak_rss.set(memories.peak_bytes())
 
-    def _count(self, done: SyncResult) -> None:
+    def _count_sync(self, done: SyncResult) -> None:
         self._metrics.syncs.inc("ok")
         for op, number in done.planned.plan.counts().items():
             self._metrics.files.inc(op, amount=number)
         self._metrics.bytes_written.inc(amount=done.applied.bytes_written)
 
-    def _measure(self, result: ScanResult) -> None:
+    def _count_scans(self, result: ScanResult) -> None:
         for kind in result.kinds:
             self._metrics.scans.inc(kind.kind, kind.reason or kind.state)
             self._metrics.scan_seconds.observe(kind.seconds, kind.kind)

@@ -65,7 +65,7 @@ class AgentSettings:
     """How an agent runs; a port of 0 takes a free one."""
 
     identity: AgentIdentity
-    places: AgentPaths
+    paths: AgentPaths
     store_bytes: int
     git: GitSettings
     kubeconfig: Path | None = None
@@ -92,21 +92,21 @@ class AgentProcess:
         for number in (signal.SIGTERM, signal.SIGINT):
             running.add_signal_handler(number, self._stopping.set)
         async with self._servers():
-            applier = await self._opened_volume()
+            applier = await self._open_volume()
             if applier is None:
                 return
             try:
-                await self._work(applier)
+                await self._run_agent(applier)
             finally:
                 await run_in_thread(applier.close)
 
-    async def _opened_volume(self) -> DataVolume | None:
+    async def _open_volume(self) -> DataVolume | None:
         """The data directory, as soon as it is there; None when it is time to stop."""
         who = self._settings.identity
         owner = LockOwner(who.pod_uid, who.pod_name, who.node)
         while not self._stopping.is_set():
             try:
-                return await run_in_thread(DataVolume, self._settings.places.data, owner)
+                return await run_in_thread(DataVolume, self._settings.paths.data, owner)
             except WindlassError as error:
                 _log.warning("data directory cannot be used", error=error.message)
             with contextlib.suppress(TimeoutError):
@@ -114,13 +114,13 @@ class AgentProcess:
                     await self._stopping.wait()
         return None
 
-    async def _work(self, applier: DataVolume) -> None:
+    async def _run_agent(self, applier: DataVolume) -> None:
         settings, who = self._settings, self._settings.identity
         store = await run_in_thread(
             CommitStore.open,
             Git(settings.git),
             # Below it: the directory itself is a volume, which cannot be moved out of the way.
-            settings.places.store / "objects.git",
+            settings.paths.store / "objects.git",
             # The kubelet evicts the whole pod when the volume is full; stay well below.
             cap_bytes=settings.store_bytes * 3 // 4,
         )
@@ -128,21 +128,21 @@ class AgentProcess:
             applier, store, self._scanner, self._clock, self._metrics, pod_uid=who.pod_uid
         )
         reporter = StatusWriter(who.namespace, who.pod_name, who.pod_uid)
-        loop = AgentLoop(who, settings.places, work, reporter, self._gate, self._clock)
+        loop = AgentLoop(who, settings.paths, work, reporter, self._gate, self._clock)
         self._loop = loop
         beside = [
             asyncio.create_task(loop.watch_pod(), name="pod watch"),
-            asyncio.create_task(self._gate.keep(loop.start_state, loop.news), name="gate"),
-            asyncio.create_task(self._cluster(loop, reporter), name="cluster"),
+            asyncio.create_task(self._gate.run(loop.start_facts, loop.wait_for_turn), name="gate"),
+            asyncio.create_task(self._connect_cluster(loop, reporter), name="cluster"),
         ]
         try:
-            await self._until_stopped(loop, beside)
+            await self._run_until_stopped(loop, beside)
         finally:
             for task in beside:
                 task.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
 
-    async def _until_stopped(self, loop: AgentLoop, beside: list[asyncio.Task[None]]) -> None:
+    async def _run_until_stopped(self, loop: AgentLoop, beside: list[asyncio.Task[None]]) -> None:
         """Run the loop; the end of any part but the gate is the end of the process."""
         turning = asyncio.create_task(loop.run(), name="loop")
         stopping = asyncio.create_task(self._stopping.wait())
@@ -157,7 +157,7 @@ class AgentProcess:
             if task.done():
                 task.result()
 
-    async def _cluster(self, loop: AgentLoop, reporter: StatusWriter) -> None:
+    async def _connect_cluster(self, loop: AgentLoop, reporter: StatusWriter) -> None:
         """Hear and speak; a configuration that is not there yet is waited for."""
         who = self._settings.identity
         while True:
@@ -170,13 +170,13 @@ class AgentProcess:
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
             async with connection, asyncio.TaskGroup() as group:
-                watch = MetadataWatch(connection, who.namespace, who.cr_name, loop.told)
+                watch = MetadataWatch(connection, who.namespace, who.cr_name, loop.on_metadata)
                 group.create_task(watch.run(), name="metadata")
                 group.create_task(reporter.run(connection), name="reporter")
 
     def _scanner(self, access: GatewayEndpoint) -> GatewayScanner:
         scheme = "https" if access.tls else "http"
-        places = self._settings.places
+        places = self._settings.paths
         return GatewayScanner(
             f"{scheme}://127.0.0.1:{access.port}",
             places.api_key,
@@ -187,7 +187,7 @@ class AgentProcess:
     @contextlib.asynccontextmanager
     async def _servers(self) -> AsyncIterator[None]:
         settings = self._settings
-        probing = endpoints.probes_app(live={}, startup={"gateway": self._gate.why_not})
+        probing = endpoints.probes_app(live={}, startup={"gateway": self._gate.blocker})
         serving = (
             Server(probing, *settings.health, flag="--health-probe-bind-address"),
             Server(

@@ -43,9 +43,9 @@ _OPEN_PAGE_SECONDS = 3.0
 class ScanTiming:
     """Waits before the second and third try, waits between two looks, and known ports."""
 
-    retries: tuple[float, ...] = (2.0, 4.0)
-    look: float = 0.5
-    usual: tuple[tuple[int, bool], ...] = ((8088, False), (8043, True))
+    retry_seconds: tuple[float, ...] = (2.0, 4.0)
+    poll_seconds: float = 0.5
+    usual_ports: tuple[tuple[int, bool], ...] = ((8088, False), (8043, True))
 
 
 class GatewayScanner:
@@ -62,9 +62,9 @@ class GatewayScanner:
     ) -> None:
         self._address = GatewayAddress(base_url)
         self._token = ApiTokenFile(token_file)
-        self._authority = ca_file
+        self._ca_file = ca_file
         self._clock = clock or SystemClock()
-        self._pace = pace or ScanTiming()
+        self._timing = pace or ScanTiming()
 
     async def scan(self, kinds: Iterable[ScanKind], policy: ScanPolicy) -> ScanResult:
         """Scan `kinds` as the policy says; never raises for what a gateway or a file does."""
@@ -73,7 +73,7 @@ class GatewayScanner:
         results: list[ScanKindResult] = []
         for kind in scan_rules.sort_scans(kinds, policy.order):
             if all(scan_rules.continues_after(result, policy.mode) for result in results):
-                results.append(await self._timed(kind, policy))
+                results.append(await self._scan_timed(kind, policy))
             else:
                 results.append(scan_rules.skipped_result(kind))
         return scan_rules.combine_results(results, policy.mode)
@@ -90,41 +90,41 @@ class GatewayScanner:
         """Whether the gateway runs, so that changed files need a scan to take effect."""
         return await self.state() is GatewayState.RUNNING
 
-    async def token_changed(self) -> bool:
+    async def has_new_token(self) -> bool:
         """Whether the token file was replaced since the last request, which is worth a retry."""
-        return await self._token.changed()
+        return await self._token.has_changed()
 
     async def _page(self, client: GatewayClient, path: str) -> GatewayAnswer:
-        return await client.ask("GET", self._address.url + path, timeout=_OPEN_PAGE_SECONDS)
+        return await client.request("GET", self._address.url + path, timeout=_OPEN_PAGE_SECONDS)
 
-    async def _timed(self, kind: ScanKind, policy: ScanPolicy) -> ScanKindResult:
+    async def _scan_timed(self, kind: ScanKind, policy: ScanPolicy) -> ScanKindResult:
         began = self._clock.monotonic()
         try:
-            async with gateway_client.open_client(self._authority) as client:
-                result = await self._one(client, kind, policy)
+            async with gateway_client.open_client(self._ca_file) as client:
+                result = await self._scan_kind(client, kind, policy)
         except WindlassError as error:
             result = ScanKindResult(kind, ScanState.FAILED, 0, error.reason, error.message)
         return dataclasses.replace(result, seconds=self._clock.monotonic() - began)
 
-    async def _one(
+    async def _scan_kind(
         self, client: GatewayClient, kind: ScanKind, policy: ScanPolicy
     ) -> ScanKindResult:
-        one = _KindScan(client, self._address, self._token, kind, policy, self._pace)
+        one = _KindScan(client, self._address, self._token, kind, policy, self._timing)
         result = await one.run()
         if one.unreachable:
-            hint = await self._elsewhere(client)
+            hint = await self._find_other_port(client)
             message = f"{self._address.url}: {result.message}{hint}"
             return dataclasses.replace(result, message=message)
         return result
 
-    async def _elsewhere(self, client: GatewayClient) -> str:
+    async def _find_other_port(self, client: GatewayClient) -> str:
         """Where the gateway answers instead, in words; the token is not sent there."""
         mine = (self._address.port, self._address.tls)
-        for port, tls in ((mine[0], not mine[1]), *self._pace.usual):
+        for port, tls in ((mine[0], not mine[1]), *self._timing.usual_ports):
             if (port, tls) == mine:
                 continue
-            page = self._address.at(port, tls=tls) + "/system/gwinfo"
-            if (await client.ask("GET", page, timeout=_OPEN_PAGE_SECONDS)).status:
+            page = self._address.url_for(port, tls=tls) + "/system/gwinfo"
+            if (await client.request("GET", page, timeout=_OPEN_PAGE_SECONDS)).status:
                 return gateway_answers.other_port_hint(port, tls=tls)
         return ""
 
@@ -146,73 +146,73 @@ class _KindScan:
         self._token = token
         self._kind = kind
         self._policy = policy
-        self._pace = pace
-        self._before: int | None = None
+        self._timing = pace
+        self._baseline: int | None = None
         self.unreachable = False
 
     async def run(self) -> ScanKindResult:
-        answer = await self._posted()
+        answer = await self._post_with_retries()
         verdict = gateway_answers.judge_post(answer, tls=self._address.tls)
-        if verdict.step is not PostResult.ACCEPTED:
+        if verdict.result is not PostResult.ACCEPTED:
             self.unreachable = answer.fault is RequestFault.UNREACHABLE
             state = ScanState.FAILED
             return ScanKindResult(self._kind, state, answer.status, verdict.reason, verdict.message)
-        return await self._completed(answer.status)
+        return await self._wait_for_completion(answer.status)
 
-    async def _posted(self) -> GatewayAnswer:
+    async def _post_with_retries(self) -> GatewayAnswer:
         """The answer to the POST that counts: the first that is not worth another try."""
-        answer = await self._try()
-        for wait in self._pace.retries:
+        answer = await self._post_once()
+        for wait in self._timing.retry_seconds:
             if (
-                gateway_answers.judge_post(answer, tls=self._address.tls).step
+                gateway_answers.judge_post(answer, tls=self._address.tls).result
                 is not PostResult.AGAIN
             ):
                 break
             await asyncio.sleep(wait)
-            answer = await self._try()
+            answer = await self._post_once()
         return answer
 
-    async def _try(self) -> GatewayAnswer:
+    async def _post_once(self) -> GatewayAnswer:
         # A baseline of an earlier try is kept: that try's POST may have been heard.
-        if self._before is None:
-            seen = await self._idle()
+        if self._baseline is None:
+            seen = await self._wait_until_idle()
             if seen.fault is not None:
                 return seen
-            self._before = gateway_answers.scan_baseline(seen)
+            self._baseline = gateway_answers.scan_baseline(seen)
         failpoint.reach("gateways.scan.before")
-        answer = await self._ask("POST")
+        answer = await self._request("POST")
         failpoint.reach("gateways.scan.after")
         return answer
 
-    async def _idle(self) -> GatewayAnswer:
+    async def _wait_until_idle(self) -> GatewayAnswer:
         """The status before our POST; a scan that runs already gets its time to end."""
-        seen = await self._ask("GET")
+        seen = await self._request("GET")
         try:
             async with asyncio.timeout(self._policy.completion_timeout):
                 while gateway_answers.is_scanning(seen):
-                    await asyncio.sleep(self._pace.look)
-                    seen = await self._ask("GET")
+                    await asyncio.sleep(self._timing.poll_seconds)
+                    seen = await self._request("GET")
         except TimeoutError:
             return seen
         return seen
 
-    async def _completed(self, status: int) -> ScanKindResult:
+    async def _wait_for_completion(self, status: int) -> ScanKindResult:
         last = GatewayAnswer()
         try:
             async with asyncio.timeout(self._policy.completion_timeout):
                 while True:
-                    last = await self._ask("GET")
-                    done = gateway_answers.scan_completion(self._before, last)
+                    last = await self._request("GET")
+                    done = gateway_answers.scan_completion(self._baseline, last)
                     if done is not ScanCompletion.RUNNING:
                         return ScanKindResult(self._kind, ScanState(done.value), status)
-                    await asyncio.sleep(self._pace.look)
+                    await asyncio.sleep(self._timing.poll_seconds)
         except TimeoutError:
             message = gateway_answers.incomplete_message(last, self._policy.completion_timeout)
             state = ScanState.INCOMPLETE
             return ScanKindResult(self._kind, state, status, "ScanIncomplete", message)
 
-    async def _ask(self, method: str) -> GatewayAnswer:
-        return await self._client.ask(
+    async def _request(self, method: str) -> GatewayAnswer:
+        return await self._client.request(
             method,
             f"{self._address.url}/data/api/v1/scan/{self._kind}",
             timeout=self._policy.request_timeout,

@@ -29,30 +29,32 @@ class StartupGate:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._began = clock.monotonic()
-        self._why: str | None = "the agent starts"
+        self._started_at = clock.monotonic()
+        self._blocker: str | None = "the agent starts"
 
     @property
     def is_open(self) -> bool:
-        return self._why is None
+        return self._blocker is None
 
-    def why_not(self) -> str | None:
+    def blocker(self) -> str | None:
         """Why the gateway has to wait; None once it may start."""
-        return self._why
+        return self._blocker
 
     @property
     def waited_seconds(self) -> float:
-        return self._clock.monotonic() - self._began
+        return self._clock.monotonic() - self._started_at
 
-    def judge(self, start: StartFacts) -> None:
+    def update(self, start: StartFacts) -> None:
         """Open the gate if it is time."""
-        if self._why is None:
+        if self._blocker is None:
             return
-        self._why = decisions.start_blocker(start)
-        if self._why is None:
-            _log.info("gateway may start", holds=start.holds, answers=start.answers)
+        self._blocker = decisions.start_blocker(start)
+        if self._blocker is None:
+            _log.info(
+                "gateway may start", holds=start.volume_contents, answers=start.gateway_answers
+            )
 
-    async def keep(
+    async def run(
         self,
         state: Callable[[], Awaitable[StartFacts]],
         changed: Callable[[float], Awaitable[None]],
@@ -60,9 +62,9 @@ class StartupGate:
         """Look until the gate is open; `changed` waits for news, at most so many seconds."""
         while not self.is_open:
             try:
-                self.judge(await state())
+                self.update(await state())
             except WindlassError as error:
-                self._why = error.message
+                self._blocker = error.message
             await changed(_CHECK_SECONDS)
 
 

@@ -138,14 +138,14 @@ class AgentStateFile:
     """The memory on one volume; only the owner of the volume's lock may write it."""
 
     def __init__(self, tree: DataDirectory) -> None:
-        self._tree = tree
-        self._written: bytes | None = None
+        self._directory = tree
+        self._last_written: bytes | None = None
 
     def read(self) -> AgentState:
         """What is remembered; an empty memory where there is none to be read."""
         with data_directory.map_os_errors("reading the agent's memory"):
-            data = self._tree.read(AGENT_STATE_PATH)
-        self._written = data
+            data = self._directory.read(AGENT_STATE_PATH)
+        self._last_written = data
         if data is None:
             return AgentState()
         with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
@@ -156,12 +156,12 @@ class AgentStateFile:
     def write(self, memory: AgentState) -> None:
         """Remember, durably; what is remembered already is not written again."""
         content = msgspec.json.encode(memory, order="sorted")
-        if content == self._written:
+        if content == self._last_written:
             return
         failpoint.reach("gateways.memory.before")
         with data_directory.map_os_errors("writing the agent's memory"):
-            state_directory.replace_document(self._tree, AGENT_STATE_PATH, content)
-        self._written = content
+            state_directory.replace_document(self._directory, AGENT_STATE_PATH, content)
+        self._last_written = content
         failpoint.reach("gateways.memory.after")
 
 

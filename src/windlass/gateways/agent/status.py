@@ -47,8 +47,8 @@ class StatusFacts:
     """What is known beside the condition."""
 
     gateway: str
-    memory: AgentState
-    holding: AppliedTree | None
+    state: AgentState
+    applied_tree: AppliedTree | None
     drift: FileDrift | None = None
     routing_hash: str = ""
     system_name: str = ""
@@ -63,7 +63,7 @@ def build_report(
     identity: AgentIdentity, condition: GatewayCondition, known: StatusFacts
 ) -> AgentReport:
     """Everything that is said; `syncedCommit` is what the gateway has really read."""
-    memory, holding = known.memory, known.holding
+    memory, holding = known.state, known.applied_tree
     last = memory.last_sync
     changed = (last.added, last.modified, last.deleted) if last is not None else (0, 0, 0)
     projects = holding.projects if holding is not None else ()
@@ -120,14 +120,14 @@ class StatusWriter:
         self._pod_name = pod_name
         self._manager = f"ignition-sync-agent.{pod_uid}"
         self._text = ""
-        self._place: StatusObject | None = None
+        self._target: StatusObject | None = None
         self._written: tuple[StatusObject, str] | None = None
         self._changed = asyncio.Event()
         self._limit = RateLimit(WRITE_INTERVAL_SECONDS, _BURST)
         self._not_before = 0.0
         """Loop time before which the report is not written, because it may pass at once."""
 
-    def say(self, text: str, *, is_progress: bool = False) -> None:
+    def publish(self, text: str, *, is_progress: bool = False) -> None:
         """The report as it should stand there; `is_progress` if something else follows soon."""
         if text == self._text:
             return
@@ -136,10 +136,10 @@ class StatusWriter:
         self._not_before = now + PROGRESS_DELAY_SECONDS if is_progress else 0.0
         self._changed.set()
 
-    def at(self, place: StatusObject | None) -> None:
+    def set_target(self, place: StatusObject | None) -> None:
         """Where it should stand; None while nobody has said so."""
-        if place != self._place:
-            self._place = place
+        if place != self._target:
+            self._target = place
             self._changed.set()
 
     async def run(self, connection: Connection) -> None:
@@ -162,9 +162,9 @@ class StatusWriter:
         return max(self._limit.wait_seconds(now), self._not_before - now, 0.0)
 
     def _due(self) -> tuple[StatusObject, str] | None:
-        if self._place is None or not self._text:
+        if self._target is None or not self._text:
             return None
-        due = (self._place, self._text)
+        due = (self._target, self._text)
         return due if due != self._written else None
 
     async def _write(self, api: Api, place: StatusObject, text: str, backoff: Backoff) -> float:

@@ -65,17 +65,17 @@ class PhaseTimer:
         told: Callable[[SyncPhase, float], None] = lambda *_: None,
         clock: Clock | None = None,
     ) -> None:
-        self._told = told
+        self._observe = told
         self._clock = clock or SystemClock()
 
     @contextlib.contextmanager
-    def of(self, phase: SyncPhase) -> Iterator[None]:
+    def measure(self, phase: SyncPhase) -> Iterator[None]:
         """The block is this phase."""
         began = self._clock.monotonic()
         try:
             yield
         finally:
-            self._told(phase, self._clock.monotonic() - began)
+            self._observe(phase, self._clock.monotonic() - began)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +92,20 @@ class LayoutCache:
         self._store = store
         self._last: _CachedLayout | None = None
 
-    def layout(self, commit: str, selection: GatewaySelection, caps: Caps) -> Layout:
+    def get(self, commit: str, selection: GatewaySelection, caps: Caps) -> Layout:
         """The layout of `commit` for the gateway that `selection` speaks of."""
         basis = layout_update.layout_inputs(selection, caps)
         last, self._last = self._last, None
-        layout = self._renewed(last, commit, basis) if last is not None else None
+        layout = self._updated_layout(last, commit, basis) if last is not None else None
         del last
         if layout is None:
             layout = layouts.layout_for_selection(self._store.listing(commit), selection, caps)
         self._last = _CachedLayout(commit, basis, layout)
         return layout
 
-    def _renewed(self, last: _CachedLayout, commit: str, basis: LayoutInputs) -> Layout | None:
+    def _updated_layout(
+        self, last: _CachedLayout, commit: str, basis: LayoutInputs
+    ) -> Layout | None:
         if last.basis != basis or self._store.missing([last.commit]):
             return None
         return layout_update.update_layout(
@@ -123,15 +125,15 @@ class PlannedSync:
     selection: GatewaySelection
     layout: Layout
     changes: Changes
-    live: LiveTree
+    live_tree: LiveTree
     warnings: tuple[str, ...]
-    kept_back: str = ""
+    confirmation_warning: str = ""
     """What waits for a person's word to be deleted; stands among the plan's warnings too."""
 
     @property
     def added(self) -> int:
         """How many of the written files are new."""
-        return sum(op.op == "put" and op.path not in self.live.files for op in self.plan.ops)
+        return sum(op.op == "put" and op.path not in self.live_tree.files for op in self.plan.ops)
 
     @property
     def scans(self) -> frozenset[ScanKind]:
@@ -159,12 +161,12 @@ class RollbackResult:
 class _SyncInputs:
     """All that a plan starts from, before any content was read."""
 
-    order: SyncRequest
-    tree: str
+    request: SyncRequest
+    tree_id: str
     selection: GatewaySelection
     layout: Layout
     manifest: Manifest | None
-    live: LiveTree
+    live_tree: LiveTree
 
 
 class SyncEngine:
@@ -173,15 +175,15 @@ class SyncEngine:
     def __init__(
         self, applier: DataVolume, store: CommitStore, phases: PhaseTimer | None = None
     ) -> None:
-        self._applier = applier
+        self._volume = applier
         self._store = store
-        self._phases = phases or PhaseTimer()
-        self._laying = LayoutCache(store)
-        self._looking = VolumeInspector(applier)
+        self._timer = phases or PhaseTimer()
+        self._layouts = LayoutCache(store)
+        self._inspector = VolumeInspector(applier)
 
     async def plan(self, order: SyncRequest, interrupt: Interrupt | None = None) -> PlannedSync:
         """What a sync would do; nothing in the data directory is written."""
-        return await self._planned(order, DiscardingSink(), interrupt or Interrupt())
+        return await self._plan(order, DiscardingSink(), interrupt or Interrupt())
 
     async def sync(
         self,
@@ -192,13 +194,13 @@ class SyncEngine:
     ) -> SyncResult:
         """Bring the order about; `before_commit` runs in a thread once all is staged."""
         asked = interrupt or Interrupt()
-        transaction = await run_in_thread(self._applier.begin)
+        transaction = await run_in_thread(self._volume.begin)
         try:
-            with asked.ending(transaction.interrupt):
-                planned = await self._planned(order, transaction, asked)
+            with asked.on_interrupt(transaction.interrupt):
+                planned = await self._plan(order, transaction, asked)
                 asked.check()
                 plans.check_guards(planned.plan)
-                with self._phases.of("apply"):
+                with self._timer.measure("apply"):
                     applied = await run_in_thread(self._commit, transaction, planned, before_commit)
                 return SyncResult(planned, applied)
         except Retryable as error:
@@ -220,62 +222,62 @@ class SyncEngine:
 
     async def rollback(self) -> RollbackResult:
         """Undo the last apply; this can be undone in turn."""
-        return await run_in_thread(self._rolled_back)
+        return await run_in_thread(self._rollback)
 
-    async def drift(self, excludes: GlobSet, *, everything: bool = False) -> FileDrift:
+    async def find_drift(self, excludes: GlobSet, *, everything: bool = False) -> FileDrift:
         """How the disk differs from what the last sync left."""
-        return await run_in_thread(self._drift, excludes, everything)
+        return await run_in_thread(self._find_drift, excludes, everything)
 
-    async def _planned(
+    async def _plan(
         self, order: SyncRequest, sink: ContentSink, interrupt: Interrupt
     ) -> PlannedSync:
-        with self._phases.of("fetch"):
-            commit = await self._fetched(order, interrupt)
-        with self._phases.of("plan"):
-            ground = await run_in_thread(self._ground, order, commit)
-            found = await self._changes(ground, interrupt)
+        with self._timer.measure("fetch"):
+            commit = await self._fetch(order, interrupt)
+        with self._timer.measure("plan"):
+            ground = await run_in_thread(self._read_inputs, order, commit)
+            found = await self._find_changes(ground, interrupt)
         making = ContentBuilder(self._store, ground.layout, sink, order.caps, interrupt)
-        with self._phases.of("stage"):
-            await making.make(found)
+        with self._timer.measure("stage"):
+            await making.build(found)
             found = changing.resolve_undecided(found, ground.layout, making.rendered)
-            await making.make(found)
-        found = await run_in_thread(self._completed, found)
+            await making.build(found)
+        found = await run_in_thread(self._add_missing_facts, found)
         return await run_in_thread(_build_planned_sync, ground, found, making)
 
-    async def _fetched(self, order: SyncRequest, interrupt: Interrupt) -> str:
+    async def _fetch(self, order: SyncRequest, interrupt: Interrupt) -> str:
         """The commit's id; the time that Git takes is used to look at the disk."""
-        looking = asyncio.ensure_future(run_in_thread(self._looking.look_ahead))
+        looking = asyncio.ensure_future(run_in_thread(self._inspector.prefetch))
         try:
             fetching = self._store.fetch(order.source, order.commit, ref=order.ref)
-            commit = await interrupt.around(fetching)
+            commit = await interrupt.run(fetching)
             await looking
             return commit
         finally:
             await cancel_and_wait(looking)
 
-    def _ground(self, order: SyncRequest, commit: str) -> _SyncInputs:
+    def _read_inputs(self, order: SyncRequest, commit: str) -> _SyncInputs:
         revision = SourceRevision(commit, order.ref, self._store.committed_at(commit))
         chosen = selection.select(order.routing, order.pod, revision, cr_name=order.cr_name)
-        layout = self._laying.layout(commit, chosen, order.caps)
-        look = self._looking.look(layout.roots)
+        layout = self._layouts.get(commit, chosen, order.caps)
+        look = self._inspector.inspect(layout.roots)
         tree = self._store.tree_of(commit)
-        return _SyncInputs(order, tree, chosen, layout, look.manifest, look.live)
+        return _SyncInputs(order, tree, chosen, layout, look.manifest, look.live_tree)
 
-    async def _changes(self, ground: _SyncInputs, interrupt: Interrupt) -> Changes:
-        layout, manifest, stats = ground.layout, ground.manifest, ground.live.files
+    async def _find_changes(self, ground: _SyncInputs, interrupt: Interrupt) -> Changes:
+        layout, manifest, stats = ground.layout, ground.manifest, ground.live_tree.files
         doubtful = changing.paths_to_hash(layout, manifest, stats)
-        hashes = await run_in_thread(self._applier.hashes, doubtful)
+        hashes = await run_in_thread(self._volume.hash_files, doubtful)
         stamped: frozenset[str] = frozenset()
         altered = _locally_changed(layout, manifest, hashes) if manifest is not None else []
         if manifest is not None and altered:
             sources = _source_blobs(layout, manifest, altered)
-            await interrupt.around(self._store.need(sources))
+            await interrupt.run(self._store.need(sources))
             stamped = await run_in_thread(
-                inspection.stamped_files, self._applier, self._store, manifest, altered
+                inspection.stamped_files, self._volume, self._store, manifest, altered
             )
         return changing.find_changes(layout, manifest, stats, hashes, stamped)
 
-    def _completed(self, found: Changes) -> Changes:
+    def _add_missing_facts(self, found: Changes) -> Changes:
         """`found`, with what an earlier version did not remember of the files that are kept.
 
         They are read from the disk once, in the first sync after the upgrade.
@@ -287,11 +289,11 @@ class SyncEngine:
         ]
         if not silent:
             return found
-        completed = {path: self._with_about(path, entry) for path, entry in silent}
+        completed = {path: self._with_content_facts(path, entry) for path, entry in silent}
         return replace(found, kept={**found.kept, **completed})
 
-    def _with_about(self, path: str, entry: ManifestEntry) -> ManifestEntry:
-        content = self._applier.tree.read(path) or b""
+    def _with_content_facts(self, path: str, entry: ManifestEntry) -> ManifestEntry:
+        content = self._volume.directory.read(path) or b""
         seen = content_checks.content_facts(path, content, ()) or ContentFacts()
         if hashlib.sha256(content).hexdigest() != entry.sha256:
             # The gateway has stamped it; how it was without stamps is not to be had here.
@@ -311,43 +313,43 @@ class SyncEngine:
             self._store.keep(planned.plan.to_commit)
         return applied
 
-    def _rolled_back(self) -> RollbackResult:
-        before = self._applier.manifest()
-        applied = self._applier.rollback()
-        after = self._applier.manifest()
+    def _rollback(self) -> RollbackResult:
+        before = self._volume.manifest()
+        applied = self._volume.rollback()
+        after = self._volume.manifest()
         return RollbackResult(
             applied, after, scan_rules.required_scans(_changed_paths(before, after))
         )
 
-    def _drift(self, excludes: GlobSet, everything: bool) -> FileDrift:
-        manifest = self._applier.manifest()
+    def _find_drift(self, excludes: GlobSet, everything: bool) -> FileDrift:
+        manifest = self._volume.manifest()
         if manifest is None:
             return FileDrift()
         return inspection.inspect_drift(
-            self._applier, self._store, manifest, excludes, everything=everything
+            self._volume, self._store, manifest, excludes, everything=everything
         )
 
 
 def _build_planned_sync(ground: _SyncInputs, found: Changes, making: ContentBuilder) -> PlannedSync:
-    order, layout = ground.order, ground.layout
+    order, layout = ground.request, ground.layout
     target = order.target(ground.selection.gateway)
     plan = plans.build_plan(
         layout,
         found,
         making.rendered,
-        ground.live,
+        ground.live_tree,
         order.safety,
         manifest=ground.manifest,
         target=target,
         caps=order.caps,
     )
-    situation = PlanInputs(layout, ground.manifest, ground.live)
+    situation = PlanInputs(layout, ground.manifest, ground.live_tree)
     after = plans.next_manifest(
         layout,
         found,
         making.rendered,
         target=target,
-        tree=ground.tree,
+        tree=ground.tree_id,
         adopted=deletes.adoption_record(situation, plan.ops),
     )
     warnings = _tree_warnings(plan, after, ground)
@@ -357,9 +359,9 @@ def _build_planned_sync(ground: _SyncInputs, found: Changes, making: ContentBuil
         selection=ground.selection,
         layout=layout,
         changes=found,
-        live=ground.live,
+        live_tree=ground.live_tree,
         warnings=(*ground.selection.warnings, *warnings),
-        kept_back=plans.confirmation_warning(situation, order.safety, target),
+        confirmation_warning=plans.confirmation_warning(situation, order.safety, target),
     )
 
 
@@ -369,7 +371,7 @@ def _tree_warnings(plan: Plan, after: Manifest, ground: _SyncInputs) -> Iterator
     for path in sorted(path for path, about in known.items() if about.warnings):
         yield from known[path].warnings
     gone = {op.path for op in plan.ops if op.op == "delete"}
-    left = (ground.live.files.keys() - gone) | after.files.keys()
+    left = (ground.live_tree.files.keys() - gone) | after.files.keys()
     listed = {path: about.lists for path, about in known.items() if about.lists}
     yield from map(str, content_checks.check_tree(left, listed))
 

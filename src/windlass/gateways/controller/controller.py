@@ -68,7 +68,7 @@ class GatewaysSettings:
     git_children: int = 8
     git_children_per_host: int = 2
     status_interval_seconds: float = 2.0
-    pods_patience_seconds: float = 10.0
+    pods_timeout_seconds: float = 10.0
     """How long a start waits for the list of pods; after that passes leave gateways alone."""
 
 
@@ -97,23 +97,25 @@ class GatewaysController:
         turns = ChildSlots(settings.git_children, settings.git_children_per_host)
         git = Git(settings.git, turns=turns)
         self._listings = RefListings(
-            git, clock, on_shared=measures.shared, expected=self._wanted_names
+            git, clock, on_shared=measures.record_shared_resolve, expected=self._expected_refs
         )
         self._resolver = Resolver(git, self._listings, settings.work_directory / "proofs", clock)
-        asking = RefPoller(self._resolver, clock, on_answer=measures.answered)
+        asking = RefPoller(self._resolver, clock, on_answer=measures.record_resolve)
         hands = OwnedWriter(api, self.cache)
-        recorder = EventRecorder(api, "windlass.dev/gateways", clock=clock, annotate=self._revision)
+        recorder = EventRecorder(
+            api, "windlass.dev/gateways", clock=clock, annotate=self._revision_annotation
+        )
         pace = StatusRateLimit(api, clock, interval_seconds=settings.status_interval_seconds)
         passes = IgnitionSyncReconciler(
             Dependencies(
                 api=api,
                 cache=self.cache,
-                hands=hands,
-                asking=asking,
-                seeking=SourceReader(api, asking),
-                farewells=IgnitionSyncDeletion(api, hands, clock),
-                pace=pace,
-                measures=measures,
+                writer=hands,
+                ref_poller=asking,
+                sources=SourceReader(api, asking),
+                deletion=IgnitionSyncDeletion(api, hands, clock),
+                status_rate_limit=pace,
+                metrics=measures,
                 recorder=recorder,
                 clock=clock,
             ),
@@ -138,7 +140,7 @@ class GatewaysController:
                 MeteredReporter(reporter, measures), recorder, self.cache.syncs.get
             ),
             workers=settings.workers,
-            on_pass=measures.passed,
+            on_pass=measures.record_reconcile,
         )
 
     async def run(self) -> None:
@@ -150,30 +152,30 @@ class GatewaysController:
                 await self.cache.syncs.synced.wait()
                 for informer in self.cache.owned.values():
                     await informer.synced.wait()
-                await self._await_pods()
+                await self._wait_for_pods()
                 group.create_task(self._controller.run(), name=self._controller.name)
                 _log.info("gateways started")
-                await self._look_again_with_pods()
+                await self._requeue_when_pods_synced()
         finally:
             await self._resolver.close()
             await self._listings.close()
 
-    def _wanted_names(self, remote: Remote) -> frozenset[str]:
+    def _expected_refs(self, remote: Remote) -> frozenset[str]:
         """What the IgnitionSyncs of a repository want to know, whoever of them asks."""
-        return refs.ref_patterns_of(self.cache.refs(remote))
+        return refs.ref_patterns_of(self.cache.requested_refs(remote))
 
-    def _revision(self, about: ObjectRef) -> dict[str, str]:
-        commit = self.cache.told(Key(about.namespace, about.name)).get("commit", "")
+    def _revision_annotation(self, about: ObjectRef) -> dict[str, str]:
+        commit = self.cache.published_data(Key(about.namespace, about.name)).get("commit", "")
         return {REVISION_ANNOTATION: commit} if commit else {}
 
-    async def _await_pods(self) -> None:
+    async def _wait_for_pods(self) -> None:
         try:
-            async with asyncio.timeout(self._settings.pods_patience_seconds):
+            async with asyncio.timeout(self._settings.pods_timeout_seconds):
                 await self.cache.pods.synced.wait()
         except TimeoutError:
             _log.warning("the pods cannot be listed; rights and counts stay as they are")
 
-    async def _look_again_with_pods(self) -> None:
+    async def _requeue_when_pods_synced(self) -> None:
         """Passes that did without the pods come again once all of them are known."""
         if self.cache.pods.synced.is_set():
             return

@@ -35,18 +35,18 @@ class IgnitionSyncDeletion:
 
     def __init__(self, api: Api, hands: OwnedWriter, clock: Clock) -> None:
         self._api = api
-        self._hands = hands
+        self._writer = hands
         self._clock = clock
-        self._since: dict[Key, float] = {}
+        self._started_at: dict[Key, float] = {}
 
-    async def say(self, seen: Snapshot) -> Outcome:
+    async def reconcile(self, seen: Snapshot) -> Outcome:
         """One pass over an object that is being deleted."""
         if not finalizer.has_finalizer(seen.object, FINALIZER):
-            self._since.pop(seen.key, None)
+            self._started_at.pop(seen.key, None)
             return Outcome.gone()
-        since = self._since.setdefault(seen.key, self._clock.monotonic())
+        since = self._started_at.setdefault(seen.key, self._clock.monotonic())
         try:
-            await self._part(seen)
+            await self._notify_and_revoke(seen)
         except ApiError as error:
             passing = isinstance(error, Throttled | Unavailable)
             if passing and self._clock.monotonic() - since < TRANSIENT_RETRY_SECONDS:
@@ -55,12 +55,14 @@ class IgnitionSyncDeletion:
         await finalizer.remove_finalizer(
             self._api, IGNITION_SYNCS, seen.object, FINALIZER, field_manager=FIELD_MANAGER
         )
-        self._since.pop(seen.key, None)
+        self._started_at.pop(seen.key, None)
         return Outcome.gone()
 
-    async def _part(self, seen: Snapshot) -> None:
-        if seen.told:
+    async def _notify_and_revoke(self, seen: Snapshot) -> None:
+        if seen.published_data:
             name = agent_objects.metadata_name(seen.key.name)
-            await self._hands.tell(seen.owner, name, metadata_builder.terminating_data(seen.told))
+            await self._writer.publish_config_map(
+                seen.owner, name, metadata_builder.terminating_data(seen.published_data)
+            )
         if seen.binding is not None:
-            await self._hands.delete(ROLE_BINDINGS, seen.binding)
+            await self._writer.delete(ROLE_BINDINGS, seen.binding)

@@ -62,13 +62,13 @@ class GatewayCache:
         settings: ReflectorSettings,
         clock: Clock,
     ) -> None:
-        self._wake = wake
-        self._recent: RecentWrites[_ObjectKey] = RecentWrites(self._cached)
+        self._enqueue = wake
+        self._recent: RecentWrites[_ObjectKey] = RecentWrites(self._get_from_informer)
         self._claims: defaultdict[str, dict[str, PodClaim | None]] = defaultdict(dict)
         self._uses: dict[Key, _RepositoryUse] = {}
         self._pods: defaultdict[str, set[str]] = defaultdict(set)
         self._owner: dict[_ObjectKey, str] = {}
-        self._kept: defaultdict[tuple[GVR, Key], set[str]] = defaultdict(set)
+        self._owned_names: defaultdict[tuple[GVR, Key], set[str]] = defaultdict(set)
         self.syncs = Informer(
             connection,
             Scope(registry.IGNITION_SYNCS),
@@ -100,10 +100,10 @@ class GatewayCache:
         return (self.syncs, self.pods, *self.owned.values())
 
     @property
-    def complete(self) -> bool:
+    def is_synced(self) -> bool:
         return all(informer.synced.is_set() for informer in self.informers)
 
-    def sync(self, key: Key) -> bytes | None:
+    def get_sync(self, key: Key) -> bytes | None:
         return self.syncs.get(key)
 
     def claims(self, namespace: str) -> tuple[PodClaim, ...]:
@@ -111,7 +111,7 @@ class GatewayCache:
         found = self._claims.get(namespace, {}).values()
         return tuple(claim for claim in found if claim is not None)
 
-    def live_pods(self, namespace: str) -> tuple[ObservedPod, ...] | None:
+    def annotated_pods(self, namespace: str) -> tuple[ObservedPod, ...] | None:
         """The annotated pods of a namespace; None before all pods were seen once."""
         if not self.pods.synced.is_set():
             return None
@@ -119,44 +119,47 @@ class GatewayCache:
         read = (pod_discovery.decode_pod(each) for each in raw if each is not None)
         return tuple(pod for pod in read if pod is not None)
 
-    def crowd(self, remote: str) -> int:
+    def count_pods_sharing(self, remote: str) -> int:
         """How many pods there are in all namespaces whose IgnitionSyncs use a repository."""
         places = {key.namespace for key, use in self._uses.items() if use.remote.identity == remote}
         return sum(len(self._pods.get(place, ())) for place in places)
 
-    def refs(self, remote: Remote) -> Iterator[str]:
+    def requested_refs(self, remote: Remote) -> Iterator[str]:
         """The ref texts of all IgnitionSyncs that ask one repository."""
         for use in self._uses.values():
             if use.ref and use.remote.fetch_key == remote.fetch_key:
                 yield use.ref
 
-    def get(self, gvr: GVR, namespace: str, name: str) -> Object | None:
+    def get_owned(self, gvr: GVR, namespace: str, name: str) -> Object | None:
         """An owned object, our newest write included."""
         return self._recent.newest((gvr, Key(namespace, name)))
 
-    def kept_for(self, gvr: GVR, sync: Key) -> dict[str, Object]:
+    def list_owned(self, gvr: GVR, sync: Key) -> dict[str, Object]:
         """All objects of a type that are kept for one IgnitionSync, by name."""
-        names = sorted(self._kept.get((gvr, sync), ()))
-        found = ((name, self.get(gvr, sync.namespace, name)) for name in names)
+        names = sorted(self._owned_names.get((gvr, sync), ()))
+        found = ((name, self.get_owned(gvr, sync.namespace, name)) for name in names)
         return {name: obj for name, obj in found if obj is not None}
 
-    def told(self, sync: Key) -> Mapping[str, str]:
+    def published_data(self, sync: Key) -> Mapping[str, str]:
         """What the agents of an IgnitionSync are told at the moment."""
-        found = self.get(CONFIG_MAPS, sync.namespace, agent_objects.metadata_name(sync.name)) or {}
+        found = (
+            self.get_owned(CONFIG_MAPS, sync.namespace, agent_objects.metadata_name(sync.name))
+            or {}
+        )
         data: Mapping[str, str] = found.get("data") or {}
         return data
 
-    async def written(self, gvr: GVR, key: Key, write: Awaitable[Object]) -> Object:
+    async def record_write(self, gvr: GVR, key: Key, write: Awaitable[Object]) -> Object:
         """What `write` answers, seen from now on."""
         obj = await self._recent.written((gvr, key), write)
-        self._adopt(gvr, key, agent_objects.owner_name(obj))
+        self._index_owner(gvr, key, agent_objects.owner_name(obj))
         return obj
 
-    async def deleted(self, gvr: GVR, key: Key, delete: Awaitable[None]) -> None:
+    async def record_delete(self, gvr: GVR, key: Key, delete: Awaitable[None]) -> None:
         """Wait for `delete`; the object is not seen any more."""
         await self._recent.deleted((gvr, key), delete)
 
-    def _cached(self, place: _ObjectKey) -> bytes | None:
+    def _get_from_informer(self, place: _ObjectKey) -> bytes | None:
         gvr, key = place
         return self.owned[gvr].get(key)
 
@@ -169,12 +172,12 @@ class GatewayCache:
             known.pop(key.name, None)
         else:
             known[key.name] = now
-        self._note_use(key, _repository_use(found))
-        self._wake(key)
+        self._index_use(key, _repository_use(found))
+        self._enqueue(key)
         if before != now:
-            self._wake_all(key.namespace)
+            self._enqueue_namespace(key.namespace)
 
-    def _note_use(self, key: Key, use: _RepositoryUse | None) -> None:
+    def _index_use(self, key: Key, use: _RepositoryUse | None) -> None:
         if use is None:
             self._uses.pop(key, None)
         else:
@@ -183,7 +186,7 @@ class GatewayCache:
     def _pod_changed(self, key: Key) -> None:
         names = self._pods[key.namespace]
         (names.discard if self.pods.get(key) is None else names.add)(key.name)
-        self._wake_all(key.namespace)
+        self._enqueue_namespace(key.namespace)
 
     def _listener(self, gvr: GVR) -> Callable[[Key], None]:
         return lambda key: self._owned_changed(gvr, key)
@@ -193,22 +196,22 @@ class GatewayCache:
         raw = self.owned[gvr].get(key)
         before = self._owner.get((gvr, key), "")
         now = _owner_name(raw) if raw is not None else ""
-        self._adopt(gvr, key, now)
+        self._index_owner(gvr, key, now)
         for name in {before, now} - {""}:
-            self._wake(Key(key.namespace, name))
+            self._enqueue(Key(key.namespace, name))
 
-    def _adopt(self, gvr: GVR, key: Key, cr: str) -> None:
+    def _index_owner(self, gvr: GVR, key: Key, cr: str) -> None:
         """Note for whom an object is kept; an empty name is nobody."""
         before = self._owner.pop((gvr, key), "")
         if before:
-            self._kept[gvr, Key(key.namespace, before)].discard(key.name)
+            self._owned_names[gvr, Key(key.namespace, before)].discard(key.name)
         if cr:
             self._owner[gvr, key] = cr
-            self._kept[gvr, Key(key.namespace, cr)].add(key.name)
+            self._owned_names[gvr, Key(key.namespace, cr)].add(key.name)
 
-    def _wake_all(self, namespace: str) -> None:
+    def _enqueue_namespace(self, namespace: str) -> None:
         for name in self._claims.get(namespace, ()):
-            self._wake(Key(namespace, name))
+            self._enqueue(Key(namespace, name))
 
 
 def _decode_active(raw: bytes) -> IgnitionSync | None:

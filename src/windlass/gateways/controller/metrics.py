@@ -23,22 +23,22 @@ class GatewayMetricsRecorder:
     def __init__(self, metrics: GatewayMetrics) -> None:
         self.metrics = metrics
 
-    def passed(self, passed: ReconcileResult) -> None:
+    def record_reconcile(self, passed: ReconcileResult) -> None:
         """One pass; those that were put off looked at nothing."""
         self.metrics.reconciles.inc(passed.result)
         if passed.result != "postponed":
             self.metrics.reconcile_seconds.observe(passed.seconds)
 
-    def answered(self, result: str, seconds: float) -> None:
+    def record_resolve(self, result: str, seconds: float) -> None:
         """One question for a commit."""
         self.metrics.ref_resolves.inc(result)
         self.metrics.ref_resolve_seconds.observe(seconds)
 
-    def shared(self) -> None:
+    def record_shared_resolve(self) -> None:
         """One question that somebody else's answer served."""
         self.metrics.ref_resolves_shared.inc()
 
-    def said(self, key: Key, outcome: Outcome) -> None:
+    def record_outcome(self, key: Key, outcome: Outcome) -> None:
         """What a pass came to, also one that ended in an error.
 
         A passing fault changes nothing here, as it does not change a Ready that is True.
@@ -53,7 +53,7 @@ class GatewayMetricsRecorder:
             self.metrics.forget_condition(*place, kind)
             self.metrics.condition.set(1, *place, kind, status)
 
-    def concluded(self, key: Key, tally: FleetStatus | None, *, is_paused: bool) -> None:
+    def record_fleet(self, key: Key, tally: FleetStatus | None, *, is_paused: bool) -> None:
         """What a pass found that came to its end."""
         place = (key.namespace, key.name)
         self.metrics.paused.set(is_paused, *place)
@@ -65,13 +65,13 @@ class GatewayMetricsRecorder:
         self.metrics.missing_sidecar.set(counts.missing_sidecar, *place)
         self.metrics.degraded.set(counts.degraded, *place)
         self.metrics.forget_gateways(*place)
-        for one in tally.standings:
-            self._gateway(place, one)
+        for one in tally.gateways:
+            self._record_gateway(place, one)
 
-    def gone(self, key: Key) -> None:
+    def forget(self, key: Key) -> None:
         self.metrics.forget_cr(key.namespace, key.name)
 
-    def _gateway(self, place: tuple[str, str], one: GatewaySyncStatus) -> None:
+    def _record_gateway(self, place: tuple[str, str], one: GatewaySyncStatus) -> None:
         name, said = one.gateway.name, one.report
         self.metrics.gateway_status.set(1, *place, name, one.status)
         if said is None:
@@ -88,13 +88,13 @@ class MeteredReporter:
 
     def __init__(self, reporter: Reporter, measures: GatewayMetricsRecorder) -> None:
         self._reporter = reporter
-        self._measures = measures
+        self._recorder = measures
 
-    def look(self, key: Key) -> StatusSnapshot | None:
-        return self._reporter.look(key)
+    def read_status(self, key: Key) -> StatusSnapshot | None:
+        return self._reporter.read_status(key)
 
     async def report(self, key: Key, seen: StatusSnapshot | None, outcome: Outcome) -> None:
-        self._measures.said(key, outcome)
+        self._recorder.record_outcome(key, outcome)
         await self._reporter.report(key, seen, outcome)
 
 

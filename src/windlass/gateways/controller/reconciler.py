@@ -68,12 +68,12 @@ class Dependencies:
 
     api: Api
     cache: GatewayCache
-    hands: OwnedWriter
-    asking: RefPoller
-    seeking: SourceReader
-    farewells: IgnitionSyncDeletion
-    pace: StatusRateLimit
-    measures: GatewayMetricsRecorder
+    writer: OwnedWriter
+    ref_poller: RefPoller
+    sources: SourceReader
+    deletion: IgnitionSyncDeletion
+    status_rate_limit: StatusRateLimit
+    metrics: GatewayMetricsRecorder
     recorder: EventRecorder
     clock: Clock
 
@@ -100,74 +100,74 @@ class IgnitionSyncReconciler:
         protected_paths: tuple[str, ...],
         operator_version: str,
     ) -> None:
-        self._parts = parts
+        self._dependencies = parts
         self._git = git
         self._cluster_name = cluster_name
         self._protected_paths = protected_paths
         self._operator_version = operator_version
         self._compiled: dict[Key, CompiledRouting] = {}
-        self._asked: dict[Key, tuple[str, str]] = {}
+        self._last_requests: dict[Key, tuple[str, str]] = {}
         """Request and generation of the last reconcile of each IgnitionSync."""
-        self._failures: dict[Key, str] = {}
+        self._logged_failures: dict[Key, str] = {}
         """What is wrong with each IgnitionSync, as it was logged last."""
 
     async def reconcile(self, key: Key) -> Outcome:
         """One pass."""
         with bound_contextvars(namespace=key.namespace, cr=key.name):
-            return await self._reconciled(key)
+            return await self._reconcile(key)
 
-    async def _reconciled(self, key: Key) -> Outcome:
-        seen = snapshot.take_snapshot(self._parts.cache, key)
+    async def _reconcile(self, key: Key) -> Outcome:
+        seen = snapshot.take_snapshot(self._dependencies.cache, key)
         if seen is None:
             self._forget(key)
             return Outcome.gone()
         if seen.is_terminating:
-            self._parts.measures.gone(key)
-            return await self._parts.farewells.say(seen)
-        rest = self._parts.pace.rest_seconds(key)
-        if rest > 0 and not self._is_asked(seen):
+            self._dependencies.metrics.forget(key)
+            return await self._dependencies.deletion.reconcile(seen)
+        rest = self._dependencies.status_rate_limit.wait_seconds(key)
+        if rest > 0 and not self._is_requested(seen):
             return Outcome.postponed(rest)
-        if await self._finalizer_added(seen):
+        if await self._add_finalizer(seen):
             return Outcome.postponed(_FINALIZER_REQUEUE_SECONDS)
-        outcome = await self._look(seen, IgnitionSync.decode(seen.raw))
+        outcome = await self._run_steps(seen, IgnitionSync.decode(seen.raw))
         # Agents hear of a new commit at once; only the status waits for its turn.
         return Outcome.postponed(rest) if rest > 0 else outcome
 
-    def _is_asked(self, seen: Snapshot) -> bool:
+    def _is_requested(self, seen: Snapshot) -> bool:
         """Whether somebody asks for a check, or changed the spec, since the last reconcile."""
         asked = (seen.request, str(seen.object["metadata"].get("generation")))
-        return self._asked.get(seen.key) not in (None, asked)
+        return self._last_requests.get(seen.key) not in (None, asked)
 
-    async def _look(self, seen: Snapshot, sync: IgnitionSync) -> Outcome:
-        self._asked[seen.key] = (seen.request, str(sync.metadata.generation))
+    async def _run_steps(self, seen: Snapshot, sync: IgnitionSync) -> Outcome:
+        self._last_requests[seen.key] = (seen.request, str(sync.metadata.generation))
         faults = StepErrors()
         remote = self._remote(sync)
         compiled = self._compile(seen.key, sync)
-        sought = await self._parts.seeking.commit(seen, sync, remote, faults)
-        api_key = await self._parts.seeking.api_key(sync, faults)
+        sought = await self._dependencies.sources.resolve_commit(seen, sync, remote, faults)
+        api_key = await self._dependencies.sources.check_api_key(sync, faults)
         found = self._discover(seen, sync)
         if found is not None:
-            await self._serve(seen, found, faults)
+            await self._prepare_agents(seen, found, faults)
         goal = await self._publish(seen, sync, compiled, sought, found, remote, faults)
-        tally, noted = await self._conclude(seen, found, goal, faults)
+        tally, noted = await self._summarize(seen, found, goal, faults)
         outcome = conditions.build_outcome(
             Findings(
                 canonical_url=remote.identity,
                 source=sought.source,
-                tally=tally,
+                fleet=tally,
                 trust=_source_trust(remote, sync),
                 failure=sought.failure,
                 problems=compiled.problems,
-                api_key=api_key,
-                reached=noted,
-                faults=tuple(faults.texts),
+                api_key_problem=api_key,
+                first_synced=noted,
+                step_errors=tuple(faults.messages),
                 is_paused=sync.spec.paused,
                 due_seconds=sought.due_seconds,
             )
         )
         self._log_failure(seen.key, outcome)
-        await self._announce(seen, sync, sought, tally)
-        self._parts.measures.concluded(seen.key, tally, is_paused=sync.spec.paused)
+        await self._record_events(seen, sync, sought, tally)
+        self._dependencies.metrics.record_fleet(seen.key, tally, is_paused=sync.spec.paused)
         return outcome
 
     def _remote(self, sync: IgnitionSync) -> Remote:
@@ -182,14 +182,14 @@ class IgnitionSyncReconciler:
         claim = PodClaim(sync.metadata.name, sync.spec.pod_selector)
         return pod_discovery.discover_gateways(claim, seen.claims, seen.pods)
 
-    async def _serve(self, seen: Snapshot, found: Discovery, faults: StepErrors) -> None:
+    async def _prepare_agents(self, seen: Snapshot, found: Discovery, faults: StepErrors) -> None:
         """What agents need before they can say or hear anything."""
-        hands = self._parts.hands
-        with faults.about("status ConfigMaps"):
-            await hands.open_status(seen.owner, found)
-            await hands.close_status(seen.owner, found, seen.config_maps)
-        with faults.about("rights of the agents"):
-            await hands.grant(seen.owner, found)
+        hands = self._dependencies.writer
+        with faults.collect("status ConfigMaps"):
+            await hands.ensure_status_objects(seen.owner, found)
+            await hands.delete_stale_status_objects(seen.owner, found, seen.config_maps)
+        with faults.collect("rights of the agents"):
+            await hands.ensure_agent_role(seen.owner, found)
 
     async def _publish(
         self,
@@ -203,7 +203,9 @@ class IgnitionSyncReconciler:
     ) -> SyncTarget:
         """Tell the agents; profiles that cannot be used leave them the routing they have."""
         in_force = (
-            metadata_builder.decode_routing(seen.told) if compiled.problems else compiled.routing
+            metadata_builder.decode_routing(seen.published_data)
+            if compiled.problems
+            else compiled.routing
         )
         if in_force is not None:
             wish = metadata_builder.MetadataInputs(
@@ -215,19 +217,19 @@ class IgnitionSyncReconciler:
                 operator_version=self._operator_version,
             )
             data = metadata.encode(metadata_builder.build_metadata(sync, wish))
-            with faults.about("metadata ConfigMap"):
-                await self._parts.hands.tell(
+            with faults.collect("metadata ConfigMap"):
+                await self._dependencies.writer.publish_config_map(
                     seen.owner, agent_objects.metadata_name(seen.key.name), data
                 )
         shape = compiled.routing if in_force is None else in_force
         commit = sought.source.commit if sought.source is not None else ""
         return SyncTarget(commit, shape, routing.hash_routing(shape))
 
-    async def _conclude(
+    async def _summarize(
         self, seen: Snapshot, found: Discovery | None, goal: SyncTarget, faults: StepErrors
     ) -> tuple[FleetStatus | None, FirstSynced | None]:
         """How far the gateways are; written down for people, too."""
-        before = summary.decode_first_synced(seen.summary)
+        before = summary.decode_first_synced(seen.summary_data)
         if found is None:
             return None, before
         tally = _fleet_status(seen, found, goal)
@@ -236,11 +238,11 @@ class IgnitionSyncReconciler:
             goal.commit,
             goal.routing_hash,
             all_synced=tally.all_synced,
-            now=self._parts.clock.now(),
+            now=self._dependencies.clock.now(),
         )
-        with faults.about("status ConfigMap"):
+        with faults.collect("status ConfigMap"):
             lines = {**summary.summary_lines(tally), **summary.encode_first_synced(noted)}
-            await self._parts.hands.tell(
+            await self._dependencies.writer.publish_config_map(
                 seen.owner, agent_objects.summary_name(seen.key.name), lines
             )
         return tally, noted
@@ -252,42 +254,44 @@ class IgnitionSyncReconciler:
             told = _published_metadata(seen)
             return told.status_objects if told is not None else {}
         names = (agent_objects.status_name(pod.uid) for pod in found.reporters)
-        live = self._parts.hands.live(CONFIG_MAPS, names, seen.key.namespace)
+        live = self._dependencies.writer.current_objects(CONFIG_MAPS, names, seen.key.namespace)
         return metadata_builder.status_objects(found.reporters, live)
 
     def _jitter_ms(self, seen: Snapshot, found: Discovery | None, remote: Remote) -> int:
         if found is None:
             told = _published_metadata(seen)
             return told.jitter_ms if told is not None else 0
-        return metadata_builder.jitter_ms(self._parts.cache.crowd(remote.identity))
+        return metadata_builder.jitter_ms(
+            self._dependencies.cache.count_pods_sharing(remote.identity)
+        )
 
     def _log_failure(self, key: Key, outcome: Outcome) -> None:
         """Log what is wrong once per change, and once that it is over."""
         failure = outcome.failure
-        if failure == self._failures.get(key, ""):
+        if failure == self._logged_failures.get(key, ""):
             return
         if failure:
-            self._failures[key] = failure
+            self._logged_failures[key] = failure
             _log.warning("not ready", cause=failure)
         else:
-            del self._failures[key]
+            del self._logged_failures[key]
             _log.info("recovered")
 
-    async def _announce(
+    async def _record_events(
         self, seen: Snapshot, sync: IgnitionSync, sought: SourceResult, tally: FleetStatus | None
     ) -> None:
         moment = StatusChange(
-            version=seen.version,
+            resource_version=seen.resource_version,
             generation=sync.metadata.generation,
             status=sync.status,
-            before=metadata.decode_source(seen.told),
+            previous_source=metadata.decode_source(seen.published_data),
             source=sought.source,
             resolution=sought.resolution,
-            tally=tally,
+            fleet=tally,
             is_paused=sync.spec.paused,
         )
         for telling in events.derive_events(moment):
-            await self._parts.recorder.record(
+            await self._dependencies.recorder.record(
                 ObjectRef.of(seen.object),
                 telling.weight,
                 telling.reason,
@@ -295,13 +299,17 @@ class IgnitionSyncReconciler:
                 transition=telling.transition,
             )
 
-    async def _finalizer_added(self, seen: Snapshot) -> bool:
+    async def _add_finalizer(self, seen: Snapshot) -> bool:
         """Put our finalizer on; True if the object changes by that and is looked at again."""
         if finalizer.has_finalizer(seen.object, FINALIZER):
             return False
         try:
             await finalizer.add_finalizer(
-                self._parts.api, IGNITION_SYNCS, seen.object, FINALIZER, field_manager=FIELD_MANAGER
+                self._dependencies.api,
+                IGNITION_SYNCS,
+                seen.object,
+                FINALIZER,
+                field_manager=FIELD_MANAGER,
             )
         except Invalid:
             # A stored object that later rules refuse: that is reported, not repaired.
@@ -322,22 +330,22 @@ class IgnitionSyncReconciler:
 
     def _forget(self, key: Key) -> None:
         self._compiled.pop(key, None)
-        self._failures.pop(key, None)
-        self._asked.pop(key, None)
-        self._parts.asking.forget(key)
-        self._parts.pace.forget(key)
-        self._parts.measures.gone(key)
+        self._logged_failures.pop(key, None)
+        self._last_requests.pop(key, None)
+        self._dependencies.ref_poller.forget(key)
+        self._dependencies.status_rate_limit.forget(key)
+        self._dependencies.metrics.forget(key)
 
 
 def _fleet_status(seen: Snapshot, found: Discovery, goal: SyncTarget) -> FleetStatus:
-    read = ((one.live.uid, seen.report(one.live)) for one in found.gateways)
+    read = ((one.observed_pod.uid, seen.read_report(one.observed_pod)) for one in found.gateways)
     reports = {uid: said for uid, (is_there, said) in read if is_there}
     return gateway_status.fleet_status(found.gateways, reports, goal)
 
 
 def _published_metadata(seen: Snapshot) -> AgentMetadata | None:
     try:
-        return metadata.decode(seen.told)
+        return metadata.decode(seen.published_data)
     except metadata.InvalidMetadata:
         return None
 

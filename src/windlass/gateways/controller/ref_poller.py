@@ -48,22 +48,22 @@ class PollQuery:
     ref: str
     request: str
     generation: int = 0
-    lost: str = ""
+    missing_commit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PollResult:
     """What came of a question: a commit or an error, and when to ask again."""
 
-    question: PollQuery
-    found: ResolvedRef | None
+    query: PollQuery
+    resolution: ResolvedRef | None
     error: WindlassError | None
-    due: float
+    due_at: float
 
 
 @dataclass(slots=True)
 class _PollState:
-    answer: PollResult
+    result: PollResult
     backoff: Backoff = field(default_factory=lambda: _new_backoff(random.Random()))
 
 
@@ -82,9 +82,9 @@ class RefPoller:
         self._clock = clock
         self._on_answer = on_answer
         self._rng = rng or random.Random()
-        self._memory: dict[Key, _PollState] = {}
+        self._states: dict[Key, _PollState] = {}
 
-    async def ask(
+    async def poll(
         self,
         key: Key,
         question: PollQuery,
@@ -93,52 +93,52 @@ class RefPoller:
         interval_seconds: float | None,
     ) -> PollResult:
         """The answer to `question`, from memory where that is good enough."""
-        memory = self._memory.get(key)
+        memory = self._states.get(key)
         now = self._clock.monotonic()
-        if memory is not None and memory.answer.question == question and now < memory.answer.due:
-            return memory.answer
-        patience = self._patience(memory, question, interval_seconds)
-        if question.lost:
-            self._resolver.forget(question.remote, question.lost)
+        if memory is not None and memory.result.query == question and now < memory.result.due_at:
+            return memory.result
+        patience = self._max_age_seconds(memory, question, interval_seconds)
+        if question.missing_commit:
+            self._resolver.forget(question.remote, question.missing_commit)
         try:
-            found = await self._resolved(question, credentials, patience)
+            found = await self._resolve_shared(question, credentials, patience)
         except WindlassError as error:
             self._on_answer(error.reason, self._clock.monotonic() - now)
-            return self._failed(key, question, error)
+            return self._record_failure(key, question, error)
         self._on_answer("ok", self._clock.monotonic() - now)
         answer = PollResult(question, found, None, self._next_poll(interval_seconds))
-        self._memory[key] = _PollState(answer)
+        self._states[key] = _PollState(answer)
         return answer
 
-    def in_seconds(self, answer: PollResult) -> float | None:
+    def seconds_until_due(self, answer: PollResult) -> float | None:
         """How long until the question is asked again; None for never."""
-        left = answer.due - self._clock.monotonic()
+        left = answer.due_at - self._clock.monotonic()
         return max(0.0, left) if left != float("inf") else None
 
-    def is_lost(self, key: Key, commit: str) -> bool:
+    def is_reported_missing(self, key: Key, commit: str) -> bool:
         """Whether the newest answer is one for a commit that nobody could get.
 
         That stays so for as long as the commit is told: a report that comes and goes asks once.
         """
-        memory = self._memory.get(key)
-        return memory is not None and memory.answer.question.lost == commit
+        memory = self._states.get(key)
+        return memory is not None and memory.result.query.missing_commit == commit
 
     def forget(self, key: Key) -> None:
-        self._memory.pop(key, None)
+        self._states.pop(key, None)
 
-    def _patience(
+    def _max_age_seconds(
         self, memory: _PollState | None, question: PollQuery, interval_seconds: float | None
     ) -> float:
         """How old an answer that others got may be."""
         if memory is None:
             return _STARTUP_MAX_AGE_SECONDS
-        if memory.answer.question != question:
+        if memory.result.query != question:
             return 0.0
-        if memory.answer.error is not None or interval_seconds is None:
+        if memory.result.error is not None or interval_seconds is None:
             return RETRY_SECONDS
         return interval_seconds * (1 - _INTERVAL_JITTER)
 
-    async def _resolved(
+    async def _resolve_shared(
         self, question: PollQuery, credentials: Credentials, patience: float
     ) -> ResolvedRef:
         try:
@@ -156,14 +156,14 @@ class RefPoller:
             question.remote, credentials, question.ref, max_age_seconds=patience
         )
 
-    def _failed(self, key: Key, question: PollQuery, error: WindlassError) -> PollResult:
-        memory = self._memory.get(key)
-        same = memory is not None and memory.answer.question == question
+    def _record_failure(self, key: Key, question: PollQuery, error: WindlassError) -> PollResult:
+        memory = self._states.get(key)
+        same = memory is not None and memory.result.query == question
         backoff = memory.backoff if memory is not None and same else _new_backoff(self._rng)
         is_stalled = isinstance(error, Stalled)
         wait = proofs.STALLED_SECONDS if is_stalled else backoff.next_seconds()
         answer = PollResult(question, None, error, self._clock.monotonic() + wait)
-        self._memory[key] = _PollState(answer, backoff)
+        self._states[key] = _PollState(answer, backoff)
         return answer
 
     def _next_poll(self, interval_seconds: float | None) -> float:

@@ -48,7 +48,7 @@ class Snapshot:
         return bool(self.object["metadata"].get("deletionTimestamp"))
 
     @property
-    def version(self) -> str:
+    def resource_version(self) -> str:
         return str(self.object["metadata"].get("resourceVersion", ""))
 
     @property
@@ -57,24 +57,24 @@ class Snapshot:
         return status.newest_request(status.object_annotations(self.object)) or ""
 
     @property
-    def told(self) -> Mapping[str, str]:
+    def published_data(self) -> Mapping[str, str]:
         """What agents are told at the moment."""
         return self._data(agent_objects.metadata_name(self.key.name))
 
     @property
-    def summary(self) -> Mapping[str, str]:
+    def summary_data(self) -> Mapping[str, str]:
         """What the ConfigMap for people says."""
         return self._data(agent_objects.summary_name(self.key.name))
 
-    def report(self, pod: ObservedPod) -> tuple[bool, AgentReport | None]:
+    def read_report(self, pod: ObservedPod) -> tuple[bool, AgentReport | None]:
         """Whether the agent of a pod wrote something, and what, if it can be read."""
         text = self._data(agent_objects.status_name(pod.uid)).get(pod.name)
         return (text is not None), (agent_report.decode(text) if text is not None else None)
 
     @property
-    def misses_commit(self) -> bool:
+    def reports_missing_commit(self) -> bool:
         """Whether an agent says that the server does not give it the commit (SRC-4)."""
-        reports = (self.report(pod)[1] for pod in self.pods or ())
+        reports = (self.read_report(pod)[1] for pod in self.pods or ())
         return any(
             said is not None
             and said.reason in _SOURCE_REASONS
@@ -90,7 +90,7 @@ class Snapshot:
 
 def take_snapshot(cache: GatewayCache, key: Key) -> Snapshot | None:
     """What there is now; None if the IgnitionSync is gone."""
-    raw = cache.sync(key)
+    raw = cache.get_sync(key)
     if raw is None:
         return None
     found: Object = orjson.loads(raw)
@@ -107,8 +107,8 @@ def take_snapshot(cache: GatewayCache, key: Key) -> Snapshot | None:
             uid=found["metadata"].get("uid", ""),
         ),
         claims=cache.claims(key.namespace),
-        pods=cache.live_pods(key.namespace),
-        config_maps=cache.kept_for(CONFIG_MAPS, key),
-        role=cache.get(ROLES, key.namespace, name),
-        binding=cache.get(ROLE_BINDINGS, key.namespace, name),
+        pods=cache.annotated_pods(key.namespace),
+        config_maps=cache.list_owned(CONFIG_MAPS, key),
+        role=cache.get_owned(ROLES, key.namespace, name),
+        binding=cache.get_owned(ROLE_BINDINGS, key.namespace, name),
     )

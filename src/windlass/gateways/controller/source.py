@@ -42,36 +42,36 @@ class SourceReader:
 
     def __init__(self, api: Api, asking: RefPoller) -> None:
         self._api = api
-        self._asking = asking
+        self._ref_poller = asking
 
-    async def commit(
+    async def resolve_commit(
         self, seen: Snapshot, sync: IgnitionSync, remote: Remote, faults: StepErrors
     ) -> SourceResult:
         """The commit in force, after a look at the remote where one is due."""
-        told = metadata.decode_source(seen.told)
+        told = metadata.decode_source(seen.published_data)
         sought = SourceResult(told)
         if sync.spec.paused:
             return sought
         try:
-            with faults.about("reading the Git Secret"):
-                answer = await self._ask(seen, sync, remote)
-                sought = self._judged(sync, remote, told, answer)
+            with faults.collect("reading the Git Secret"):
+                answer = await self._poll(seen, sync, remote)
+                sought = self._to_result(sync, remote, told, answer)
         except Waiting as missing:
             return SourceResult(told, failure=missing, due_seconds=missing.after)
         return sought
 
-    async def api_key(self, sync: IgnitionSync, faults: StepErrors) -> Waiting | None:
+    async def check_api_key(self, sync: IgnitionSync, faults: StepErrors) -> Waiting | None:
         """What is missing for speaking to gateways, None if nothing is."""
         if sync.spec.ignition.scan.mode == "Off":
             return None
         try:
-            with faults.about("reading the API key"):
+            with faults.collect("reading the API key"):
                 await require_api_key(self._api, sync)
         except Waiting as missing:
             return missing
         return None
 
-    async def _ask(self, seen: Snapshot, sync: IgnitionSync, remote: Remote) -> PollResult:
+    async def _poll(self, seen: Snapshot, sync: IgnitionSync, remote: Remote) -> PollResult:
         found = await read_git_credentials(self._api, sync)
         polling = sync.spec.polling
         question = PollQuery(
@@ -80,33 +80,35 @@ class SourceReader:
             sync.spec.git.ref,
             seen.request,
             sync.metadata.generation,
-            self._lost(seen),
+            self._missing_commit(seen),
         )
-        return await self._asking.ask(
+        return await self._ref_poller.poll(
             seen.key,
             question,
             found,
             interval_seconds=clock.parse_duration(polling.interval) if polling.enabled else None,
         )
 
-    def _lost(self, seen: Snapshot) -> str:
+    def _missing_commit(self, seen: Snapshot) -> str:
         """The commit that was told, if it is not to be had any more; else nothing."""
-        told = metadata.decode_source(seen.told)
+        told = metadata.decode_source(seen.published_data)
         if told is None:
             return ""
-        is_lost = seen.misses_commit or self._asking.is_lost(seen.key, told.commit)
+        is_lost = seen.reports_missing_commit or self._ref_poller.is_reported_missing(
+            seen.key, told.commit
+        )
         return told.commit if is_lost else ""
 
-    def _judged(
+    def _to_result(
         self, sync: IgnitionSync, remote: Remote, told: CommitSource | None, answer: PollResult
     ) -> SourceResult:
-        due = self._asking.in_seconds(answer)
-        if answer.found is None:
+        due = self._ref_poller.seconds_until_due(answer)
+        if answer.resolution is None:
             return SourceResult(told, failure=answer.error, due_seconds=due)
         source = metadata_builder.build_source(
-            sync.spec, remote.url, sync.spec.git.ref, answer.found.commit
+            sync.spec, remote.url, sync.spec.git.ref, answer.resolution.commit
         )
-        return SourceResult(source, answer.found, due_seconds=due)
+        return SourceResult(source, answer.resolution, due_seconds=due)
 
 
 API_KEY_KEYS = ("apiKey",)

@@ -38,7 +38,7 @@ class StatusRateLimit:
         self._interval_seconds = interval_seconds
         self._limits: dict[Key, RateLimit] = {}
 
-    def rest_seconds(self, key: Key) -> float:
+    def wait_seconds(self, key: Key) -> float:
         """How long the status must be left alone yet."""
         limit = self._limits.get(key)
         return limit.wait_seconds(self._clock.monotonic()) if limit is not None else 0.0
@@ -83,23 +83,23 @@ class CrashReporter:
         self._reporter = reporter
         self._recorder = recorder
         self._lookup = lookup
-        self._in_a_row: dict[Key, int] = {}
+        self._consecutive_crashes: dict[Key, int] = {}
 
-    def look(self, key: Key) -> StatusSnapshot | None:
-        return self._reporter.look(key)
+    def read_status(self, key: Key) -> StatusSnapshot | None:
+        return self._reporter.read_status(key)
 
     async def report(self, key: Key, seen: StatusSnapshot | None, outcome: Outcome) -> None:
         if outcome.ready is None or outcome.ready.reason != INTERNAL:
             if not outcome.is_postponed:
-                self._in_a_row.pop(key, None)
+                self._consecutive_crashes.pop(key, None)
             await self._reporter.report(key, seen, outcome)
             return
-        self._in_a_row[key] = count = self._in_a_row.get(key, 0) + 1
+        self._consecutive_crashes[key] = count = self._consecutive_crashes.get(key, 0) + 1
         await self._reporter.report(key, seen, replace(outcome, is_quiet=True))
         if count == CRASHES_BEFORE_EVENT:
-            await self._announce(key, outcome.ready)
+            await self._record_event(key, outcome.ready)
 
-    async def _announce(self, key: Key, said: Verdict) -> None:
+    async def _record_event(self, key: Key, said: Verdict) -> None:
         raw = self._lookup(key)
         if raw is None:
             return

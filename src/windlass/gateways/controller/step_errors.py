@@ -21,13 +21,13 @@ class StepErrors:
     """The faults of one pass, in words that stay the same while the fault does."""
 
     def __init__(self) -> None:
-        self.texts: list[str] = []
+        self.messages: list[str] = []
 
     @contextlib.contextmanager
-    def about(self, what: str) -> Iterator[None]:
+    def collect(self, what: str) -> Iterator[None]:
         """Note what the API server refuses in the block, and go on after it."""
         try:
             yield
         except ApiError as error:
             _log.warning("step failed", step=what, reason=error.reason, error=error.message)
-            self.texts.append(f"{what}: {error.reason}")
+            self.messages.append(f"{what}: {error.reason}")

@@ -74,7 +74,7 @@ class RenderRecipe:
     signature_policy: SignaturePolicy = "keep"
 
     @property
-    def copies(self) -> bool:
+    def is_plain_copy(self) -> bool:
         """Whether nothing can change."""
         normalises = self.fields or self.system_name is not None
         return not (self.template or self.patches or normalises or self.signature_policy == "drop")
@@ -113,7 +113,7 @@ def render_file(content: bytes, path: str, recipe: RenderRecipe) -> RenderResult
     making = _FileRender(content, path, recipe.for_path(path))
     try:
         for name, step in making.steps():
-            making.take(name, step())
+            making.record_step(name, step())
     except TemplateError as cause:
         message = f"{path}:{cause.line}: {cause.message}"
         raise SyncRefused("TemplateError", path, message) from cause
@@ -122,12 +122,12 @@ def render_file(content: bytes, path: str, recipe: RenderRecipe) -> RenderResult
         raise SyncRefused("ConfigSyntaxError", path, message) from cause
     altered = making.content != content
     transforms = tuple(making.transforms) if altered else ()
-    return RenderResult(making.content, transforms, making.warnings, making.found)
+    return RenderResult(making.content, transforms, making.warnings, making.system_names)
 
 
 def recipe_digest(recipe: RenderRecipe) -> str:
     """What a recipe is remembered by; empty for a plain copy."""
-    if recipe.copies:
+    if recipe.is_plain_copy:
         return ""
     parts = [
         RENDER_VERSION,
@@ -162,7 +162,7 @@ class _FileRender:
         self.content = content
         self.transforms: list[str] = []
         self.warnings: tuple[str, ...] = ()
-        self.found = 0
+        self.system_names = 0
         self._path = path
         self._recipe = recipe
 
@@ -180,7 +180,7 @@ class _FileRender:
         if recipe.signature_policy == "drop":
             yield "signature", lambda: remove_signature(self.content)
 
-    def take(self, name: str, content: bytes) -> None:
+    def record_step(self, name: str, content: bytes) -> None:
         if content != self.content:
             self.transforms.append(name)
             self.content = content
@@ -193,7 +193,7 @@ class _FileRender:
     def _system_name(self) -> bytes:
         name, scope = self._recipe.system_name or "", self._recipe.system_name_scope
         result: NormalizeResult = patching.set_system_name(self.content, name, scope)
-        self.found = result.found
+        self.system_names = result.replaced
         return result.content
 
 
@@ -211,7 +211,7 @@ class GatewayRecipes:
     signature_policy: SignaturePolicy = "drop"
 
     @classmethod
-    def of_routing(
+    def from_routing(
         cls, routing: Routing, variables: TemplateVariables, system_name: str | None
     ) -> GatewayRecipes:
         rules = (
@@ -226,10 +226,10 @@ class GatewayRecipes:
         scope = routing.normalize.system_name_scope
         return cls(variables, fields, system_name, scope, routing.signature_policy)
 
-    def of(self, mapping: PathMapping) -> MappingRecipes:
+    def for_mapping(self, mapping: PathMapping) -> MappingRecipes:
         return MappingRecipes(self, mapping)
 
-    def made(
+    def build_recipe(
         self, mapping: PathMapping, patches: tuple[FilePatch, ...], *, config: bool
     ) -> RecipeWithDigest:
         """The recipe of a file of `mapping`, with its digest."""
@@ -241,7 +241,7 @@ class GatewayRecipes:
             system_name_scope=self.system_name_scope,
             variables=self.variables if mapping.template else TemplateVariables(),
         )
-        return (None, "") if recipe.copies else (recipe, recipe_digest(recipe))
+        return (None, "") if recipe.is_plain_copy else (recipe, recipe_digest(recipe))
 
 
 class MappingRecipes:
@@ -252,24 +252,24 @@ class MappingRecipes:
         self._mapping = mapping
         self._specs = tuple(FilePatch(spec.file, spec.set) for spec in mapping.patches)
         self._patches = _compile_patches(mapping, self._specs)
-        self._made: dict[tuple[bool, tuple[int, ...]], RecipeWithDigest] = {}
-        self._matched: set[int] = set()
+        self._recipes_by_key: dict[tuple[bool, tuple[int, ...]], RecipeWithDigest] = {}
+        self._matched_patches: set[int] = set()
 
     def recipe(self, path: str, name: str) -> RecipeWithDigest:
         """The recipe of the planned `path`; `name` is its place below the destination."""
-        patches = self._patches.of(name) if self._mapping.patches else ()
+        patches = self._patches.for_file(name) if self._mapping.patches else ()
         key = patching.is_config_file(path), tuple(map(id, patches))
-        known = self._made.get(key)
+        known = self._recipes_by_key.get(key)
         if known is None:
-            known = self._recipes.made(self._mapping, patches, config=key[0])
-            self._made[key] = known
-            self._matched.update(key[1])
+            known = self._recipes.build_recipe(self._mapping, patches, config=key[0])
+            self._recipes_by_key[key] = known
+            self._matched_patches.update(key[1])
         return known
 
-    def unmatched(self) -> Iterator[str]:
+    def unmatched_warnings(self) -> Iterator[str]:
         """A warning for every patch that met no planned file."""
         for patch in self._specs:
-            if id(patch) not in self._matched:
+            if id(patch) not in self._matched_patches:
                 yield f"{self._mapping.origin}: the patch of {patch.file!r} matches no planned file"
 
 

@@ -182,8 +182,8 @@ def find_containers(data: bytes, paths: Iterable[JsonPath]) -> Containers:
     """The objects and arrays that exist on the way to `paths`, by their own path."""
     walk = _ContainerWalk(data, {path[:depth] for path in paths for depth in range(len(path))})
     for token in json_tokens.tokenize(data):
-        walk.take(token)
-    return walk.found
+        walk.feed(token)
+    return walk.containers
 
 
 def find_parent(data: bytes, known: Containers, path: JsonPath) -> JsonContainer | None:
@@ -201,24 +201,24 @@ class _ContainerWalk:
     """Reads tokens and keeps those containers whose path is wanted."""
 
     def __init__(self, data: bytes, wanted: set[JsonPath]) -> None:
-        self.found: Containers = {}
+        self.containers: Containers = {}
         self._data = data
         self._wanted = wanted
         self._name: JsonToken | None = None
         self._open: list[tuple[JsonContainer | None, JsonChild | None]] = []
 
-    def take(self, token: JsonToken) -> None:
+    def feed(self, token: JsonToken) -> None:
         if token.kind == NAME:
             self._name = token
         elif token.kind in "}]":
             self._close(token)
         else:
-            child = self._adopt(token)
+            child = self._add_child(token)
             self._name = None
             if token.kind in "{[":
                 self._enter(token, child)
 
-    def _adopt(self, token: JsonToken) -> JsonChild | None:
+    def _add_child(self, token: JsonToken) -> JsonChild | None:
         """Note a value as a child of what is open, if that is wanted."""
         above = self._open[-1][0] if self._open else None
         if above is None:
@@ -237,7 +237,7 @@ class _ContainerWalk:
         container = None
         if path in self._wanted and (child is not None or not self._open):
             container = JsonContainer(path, token.kind, token.start)
-            self.found.setdefault(path, container)
+            self.containers.setdefault(path, container)
         self._open.append((container, child))
 
     def _close(self, token: JsonToken) -> None:

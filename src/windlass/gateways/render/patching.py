@@ -45,7 +45,7 @@ class MappingPatches:
     def __init__(self, patches: Iterable[FilePatch]) -> None:
         self._patches = tuple((patch, _compile_patch(patch)) for patch in patches)
 
-    def of(self, name: str) -> tuple[FilePatch, ...]:
+    def for_file(self, name: str) -> tuple[FilePatch, ...]:
         """Those for the file `name` below the destination; empty is the mapped file itself."""
         return tuple(patch for patch, glob in self._patches if _is_match(glob, name))
 
@@ -110,7 +110,7 @@ class NormalizeResult(NamedTuple):
     """New content, how many places were found in it, and what was left alone."""
 
     content: bytes
-    found: int
+    replaced: int
     warnings: tuple[str, ...] = ()
 
 

@@ -92,13 +92,13 @@ class Findings:
 
     canonical_url: str
     source: CommitSource | None
-    tally: FleetStatus | None
+    fleet: FleetStatus | None
     trust: SourceTrust = "HostVerified"
     failure: WindlassError | None = None
     problems: tuple[str, ...] = ()
-    api_key: Waiting | None = None
-    reached: FirstSynced | None = None
-    faults: tuple[str, ...] = ()
+    api_key_problem: Waiting | None = None
+    first_synced: FirstSynced | None = None
+    step_errors: tuple[str, ...] = ()
     is_paused: bool = False
     due_seconds: float | None = None
 
@@ -119,7 +119,7 @@ class _ReadyState:
 def build_outcome(found: Findings) -> Outcome:
     """The outcome of a pass, by the table above."""
     word = _ready_state(found)
-    key = found.api_key.after if found.api_key is not None else None
+    key = found.api_key_problem.after if found.api_key_problem is not None else None
     waits = [wait for wait in (word.after, found.due_seconds, key) if wait is not None]
     return Outcome(
         ready=word.verdict,
@@ -129,7 +129,7 @@ def build_outcome(found: Findings) -> Outcome:
         conditions=_conditions(found),
         fields=_status_fields(found),
         requeue_after=min(waits, default=None),
-        backoff=word.backoff or bool(found.faults),
+        backoff=word.backoff or bool(found.step_errors),
         transient=word.backoff,
         warns=word.warns,
         # A pause is somebody's wish, not a failure.
@@ -145,20 +145,20 @@ def _ready_state(found: Findings) -> _ReadyState:
     if found.problems:
         text = spec_check.join_problems(found.problems)
         return _ReadyState(_not_ready("ProfilesInvalid", text), stalled=True, after=STALLED_SECONDS)
-    if found.api_key is not None:
-        text = f"{found.api_key.message}; files are synced, but gateways are not scanned"
+    if found.api_key_problem is not None:
+        text = f"{found.api_key_problem.message}; files are synced, but gateways are not scanned"
         return _ReadyState(
             _not_ready("ApiKeyMissing", text),
             reconciling=True,
             because="Reconciling",
-            after=found.api_key.after,
+            after=found.api_key_problem.after,
             warns=True,
         )
-    if found.tally is None:
+    if found.fleet is None:
         return _ReadyState(
             _not_ready("Reconciling", "the pods are not known yet"), reconciling=True
         )
-    return _fleet_state(found, found.tally)
+    return _fleet_state(found, found.fleet)
 
 
 def _clone_failed(error: WindlassError) -> _ReadyState:
@@ -173,7 +173,7 @@ def _failure_text(error: WindlassError) -> str:
 
 
 def _fleet_state(found: Findings, tally: FleetStatus) -> _ReadyState:
-    if not tally.standings:
+    if not tally.gateways:
         text = "no pod asks to be a gateway: annotate it with ignition-sync.io/inject=true"
         return _ReadyState(_not_ready("NoGatewaysDiscovered", text))
     if tally.failing:
@@ -185,8 +185,8 @@ def _fleet_state(found: Findings, tally: FleetStatus) -> _ReadyState:
             ),
             reconciling=True,
         )
-    if found.faults:
-        text = "; ".join(found.faults)
+    if found.step_errors:
+        text = "; ".join(found.step_errors)
         return _ReadyState(_not_ready("Reconciling", text), reconciling=True, backoff=True)
     return _ReadyState(
         Verdict("True", "SyncSucceeded", f"{tally.message} with {_ref_at_commit(found.source)}")
@@ -223,8 +223,8 @@ def _conditions(found: Findings) -> tuple[Condition, ...]:
         rows.append(_repo_cloned(found))
     if found.source is not None and found.failure is None:
         rows.append(_source_trusted(found.trust))
-    if found.tally is not None:
-        rows.append(_all_synced(found.tally))
+    if found.fleet is not None:
+        rows.append(_all_synced(found.fleet))
     return tuple(rows)
 
 
@@ -238,7 +238,7 @@ def _repo_cloned(found: Findings) -> Condition:
 
 
 def _all_synced(tally: FleetStatus) -> Condition:
-    if not tally.standings:
+    if not tally.gateways:
         return Condition(ALL_SYNCED, "False", "NoGatewaysDiscovered", tally.message)
     if tally.all_synced:
         return Condition(ALL_SYNCED, "True", "SyncSucceeded", tally.message)
@@ -260,7 +260,9 @@ def _source_trusted(trust: SourceTrust) -> Condition:
 
 def _status_fields(found: Findings) -> dict[str, JSON]:
     fields: dict[str, JSON] = {
-        "lastSyncTime": format_time(found.reached.time) if found.reached is not None else None,
+        "lastSyncTime": format_time(found.first_synced.time)
+        if found.first_synced is not None
+        else None,
     }
     if not found.is_paused:
         # A pause asks nobody, so what was said about the repository stays, as RepoCloned does.
@@ -270,9 +272,9 @@ def _status_fields(found: Findings) -> dict[str, JSON]:
         fields["lastSyncRef"] = found.source.ref
         fields["lastSyncCommit"] = found.source.commit
         fields["lastSyncCommitShort"] = found.source.commit[:_ABBREV]
-    if found.tally is not None:
-        fields["gatewayCounts"] = msgspec.to_builtins(found.tally.counts)
-        fields["discoveredGateways"] = summary.status_rows(found.tally) or None
+    if found.fleet is not None:
+        fields["gatewayCounts"] = msgspec.to_builtins(found.fleet.counts)
+        fields["discoveredGateways"] = summary.status_rows(found.fleet) or None
     return fields
 
 

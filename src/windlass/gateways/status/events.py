@@ -46,13 +46,13 @@ class SyncEvent:
 class StatusChange:
     """What was stored before a pass, and what the pass found."""
 
-    version: str
+    resource_version: str
     generation: int
     status: IgnitionSyncStatus
-    before: CommitSource | None
+    previous_source: CommitSource | None
     source: CommitSource | None
     resolution: ResolvedRef | None
-    tally: FleetStatus | None
+    fleet: FleetStatus | None
     is_paused: bool
 
 
@@ -67,7 +67,7 @@ def derive_events(moment: StatusChange) -> tuple[SyncEvent, ...]:
 
 
 def _ref_events(moment: StatusChange) -> Iterator[SyncEvent]:
-    before, now, found = moment.before, moment.source, moment.resolution
+    before, now, found = moment.previous_source, moment.source, moment.resolution
     if found is not None and found.ambiguous is not None:
         (tag, tagged), (branch, tip) = found.ambiguous
         text = f"{tag} ({tagged[:_ABBREV]}) is used; {branch} ({tip[:_ABBREV]}) has the same name"
@@ -81,37 +81,39 @@ def _ref_events(moment: StatusChange) -> Iterator[SyncEvent]:
         "Warning" if moved else "Normal",
         "TagMoved" if moved else "RefUpdated",
         text,
-        f"{before.commit} {now.commit} {moment.version}",
+        f"{before.commit} {now.commit} {moment.resource_version}",
     )
 
 
 def _fleet_events(moment: StatusChange) -> Iterator[SyncEvent]:
-    tally, status = moment.tally, moment.status
+    tally, status = moment.fleet, moment.status
     if tally is None:
         return
     was = status.gateway_counts.total if status.gateway_counts is not None else 0
-    if was != len(tally.standings):
-        text = f"{len(tally.standings)} gateways (was {was})"
-        yield SyncEvent("Normal", "GatewaysDiscovered", text, moment.version)
+    if was != len(tally.gateways):
+        text = f"{len(tally.gateways)} gateways (was {was})"
+        yield SyncEvent("Normal", "GatewaysDiscovered", text, moment.resource_version)
     known = {
         row.pod_uid for row in status.discovered_gateways if row.sync_status == "MissingSidecar"
     }
-    missing = [one for one in tally.standings if one.status == "MissingSidecar"]
-    fresh = [one.gateway.live for one in missing if one.gateway.live.uid not in known]
+    missing = [one for one in tally.gateways if one.status == "MissingSidecar"]
+    fresh = [
+        one.gateway.observed_pod for one in missing if one.gateway.observed_pod.uid not in known
+    ]
     if fresh:
         names = ", ".join(pod.name for pod in fresh[:_MAX_NAMES])
         more = f" and {len(fresh) - _MAX_NAMES} more" if len(fresh) > _MAX_NAMES else ""
         uids = " ".join(pod.uid for pod in fresh)
         yield SyncEvent("Warning", "MissingSidecar", f"without an agent: {names}{more}", uids)
     row = status.condition(ALL_SYNCED)
-    if tally.all_synced and tally.wanted and (row is None or row.status != "True"):
+    if tally.all_synced and tally.expected and (row is None or row.status != "True"):
         text = f"{tally.message}: {_work_summary(tally)}"
-        yield SyncEvent("Normal", "SyncCompleted", text, f"completed {moment.version}")
+        yield SyncEvent("Normal", "SyncCompleted", text, f"completed {moment.resource_version}")
 
 
 def _work_summary(tally: FleetStatus) -> str:
     """What the last syncs of all gateways came to together."""
-    said = [one.report for one in tally.standings if one.counted and one.report is not None]
+    said = [one.report for one in tally.gateways if one.is_counted and one.report is not None]
     files = sum(report.files_changed for report in said)
     scans = sorted({report.last_scan_result for report in said if report.last_scan_result})
     times = [_SECONDS.match(report.last_sync_duration) for report in said]
@@ -123,11 +125,11 @@ def _work_summary(tally: FleetStatus) -> str:
 def _gateway_events(moment: StatusChange) -> Iterator[SyncEvent]:
     """What came over single gateways; only of those that the status has room for."""
     before = {row.pod_uid: row for row in moment.status.discovered_gateways}
-    shown = moment.tally.standings[:MAX_GATEWAY_ROWS] if moment.tally is not None else ()
+    shown = moment.fleet.gateways[:MAX_GATEWAY_ROWS] if moment.fleet is not None else ()
     for one in shown:
-        row = before.get(one.gateway.live.uid)
-        yield from _reason_events(one, row, moment.version)
-        yield from _drift_events(one, row, moment.version)
+        row = before.get(one.gateway.observed_pod.uid)
+        yield from _reason_events(one, row, moment.resource_version)
+        yield from _drift_events(one, row, moment.resource_version)
 
 
 def _reason_events(
@@ -136,7 +138,7 @@ def _reason_events(
     weight = _EVENT_REASONS.get(one.reason)
     if weight is not None and (row is None or row.reason != one.reason):
         text = f"{one.gateway.name}: {one.message}" if one.message else one.gateway.name
-        yield SyncEvent(weight, one.reason, text, f"{one.gateway.live.uid} {version}")
+        yield SyncEvent(weight, one.reason, text, f"{one.gateway.observed_pod.uid} {version}")
 
 
 def _drift_events(
@@ -147,7 +149,7 @@ def _drift_events(
     if now is None:
         return
     was, found = _drift_count(row.drift if row is not None else None), _drift_count(now)
-    transition = f"drift {one.gateway.live.uid} {version}"
+    transition = f"drift {one.gateway.observed_pod.uid} {version}"
     if found and not was:
         text = f"{one.gateway.name}: {now.modified} modified, {now.missing} missing, "
         text += f"{now.extra} extra"
@@ -165,5 +167,5 @@ def _pause_events(moment: StatusChange) -> Iterator[SyncEvent]:
     ready = moment.status.condition(READY)
     if not moment.is_paused and ready is not None and ready.reason == "Paused":
         yield SyncEvent(
-            "Normal", "Resumed", "gateways are synced again", f"resumed {moment.version}"
+            "Normal", "Resumed", "gateways are synced again", f"resumed {moment.resource_version}"
         )

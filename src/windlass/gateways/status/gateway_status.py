@@ -61,7 +61,7 @@ class GatewaySyncStatus:
     report: AgentReport | None
 
     @property
-    def counted(self) -> bool:
+    def is_counted(self) -> bool:
         return not self.is_dry_run and not self.is_paused
 
     @property
@@ -73,30 +73,30 @@ class GatewaySyncStatus:
 class FleetStatus:
     """All gateways of one CR, and how many of them are how."""
 
-    standings: tuple[GatewaySyncStatus, ...]
+    gateways: tuple[GatewaySyncStatus, ...]
     synced: int
-    wanted: int
+    expected: int
 
     @property
     def all_synced(self) -> bool:
-        return bool(self.standings) and self.synced == self.wanted
+        return bool(self.gateways) and self.synced == self.expected
 
     @property
     def failing(self) -> tuple[GatewaySyncStatus, ...]:
         """Those that are waited for and will not come by themselves soon."""
         grave = ("Error", "MissingSidecar")
-        return tuple(one for one in self.standings if one.counted and one.status in grave)
+        return tuple(one for one in self.gateways if one.is_counted and one.status in grave)
 
     @property
     def missing_sidecar(self) -> tuple[str, ...]:
         """The pods that have no agent."""
         return tuple(
-            one.gateway.live.name for one in self.standings if one.status == "MissingSidecar"
+            one.gateway.observed_pod.name for one in self.gateways if one.status == "MissingSidecar"
         )
 
     @property
     def counts(self) -> GatewayCounts:
-        rows = self.standings
+        rows = self.gateways
         return GatewayCounts(
             total=len(rows),
             synced=self.synced,
@@ -118,7 +118,7 @@ class FleetStatus:
             (counts.degraded, "degraded"),
         )
         extra = ", ".join(f"{number} {word}" for number, word in shown if number)
-        return f"{self.synced}/{self.wanted} gateways synced" + (f" ({extra})" if extra else "")
+        return f"{self.synced}/{self.expected} gateways synced" + (f" ({extra})" if extra else "")
 
 
 def fleet_status(
@@ -129,9 +129,9 @@ def fleet_status(
     """The standing of all; `reports` are by pod uid, None for one that cannot be read."""
     rows = tuple(gateway_sync_status(one, reports, goal) for one in gateways)
     return FleetStatus(
-        standings=rows,
-        synced=sum(one.is_synced and one.counted for one in rows),
-        wanted=sum(one.counted for one in rows),
+        gateways=rows,
+        synced=sum(one.is_synced and one.is_counted for one in rows),
+        expected=sum(one.is_counted for one in rows),
     )
 
 
@@ -139,7 +139,7 @@ def gateway_sync_status(
     gateway: DiscoveredGateway, reports: Mapping[str, AgentReport | None], goal: SyncTarget
 ) -> GatewaySyncStatus:
     """One gateway by the table above."""
-    live = gateway.live
+    live = gateway.observed_pod
     wanted_hash = routings.hash_profile(goal.routing_hash, live.pod.annotations, live.pod.labels)
     name, profile, problem = _select_profile(gateway, goal.routing)
     report = reports.get(live.uid)
@@ -176,7 +176,7 @@ def _select_profile(
     if gateway.problem:
         return "", None, gateway.problem
     try:
-        name, profile = selection.select_profile(routing, gateway.live.pod)
+        name, profile = selection.select_profile(routing, gateway.observed_pod.pod)
     except SyncRefused as refusal:
         return "", None, refusal.message
     return name or "", profile, ""
@@ -201,12 +201,12 @@ def _resolve_status(
     is_synced: bool,
     is_unreadable: bool,
 ) -> tuple[SyncStatus, str, str]:
-    live = gateway.live
-    if live.agent == "missing":
+    live = gateway.observed_pod
+    if live.agent_state == "missing":
         text = f"the pod has no container {AGENT_CONTAINER}; add it to the pod's template"
         return "MissingSidecar", "", text
-    if live.agent != "running":
-        trouble = f" ({live.trouble})" if live.trouble else ""
+    if live.agent_state != "running":
+        trouble = f" ({live.agent_problem})" if live.agent_problem else ""
         return "Error", "AgentNotRunning", f"the agent's container does not run{trouble}"
     if problem:
         return "Error", "NoRouting", problem

@@ -54,18 +54,18 @@ class ObservedPod:
 
     pod: GatewayPod
     uid: str
-    account: str = "default"
+    service_account: str = "default"
     phase: str = ""
     is_terminating: bool = False
-    agent: AgentState = "missing"
-    trouble: str = ""
+    agent_state: AgentState = "missing"
+    agent_problem: str = ""
 
     @property
     def name(self) -> str:
         return self.pod.name
 
     @property
-    def is_over(self) -> bool:
+    def is_finished(self) -> bool:
         return self.phase in _FINISHED_PHASES
 
 
@@ -136,11 +136,11 @@ def decode_pod(raw: bytes) -> ObservedPod | None:
     return ObservedPod(
         pod=GatewayPod(meta.name, meta.namespace, meta.annotations, meta.labels),
         uid=meta.uid,
-        account=found.spec.service_account_name or "default",
+        service_account=found.spec.service_account_name or "default",
         phase=found.status.phase,
         is_terminating=meta.deletion_timestamp is not None,
-        agent=agent,
-        trouble=trouble,
+        agent_state=agent,
+        agent_problem=trouble,
     )
 
 
@@ -181,7 +181,7 @@ class PodClaim:
     name: str
     selector: LabelSelector | None = None
 
-    def covers(self, pod: ObservedPod) -> bool:
+    def matches(self, pod: ObservedPod) -> bool:
         return self.selector is None or self.selector.matches(pod.pod.labels)
 
 
@@ -190,7 +190,7 @@ class DiscoveredGateway:
     """One discovered gateway; `problem` says why its name cannot be used."""
 
     name: str
-    live: ObservedPod
+    observed_pod: ObservedPod
     problem: str = ""
 
 
@@ -199,7 +199,7 @@ class Discovery:
     """What was found for one IgnitionSync, each by name."""
 
     gateways: tuple[DiscoveredGateway, ...] = ()
-    accounts: tuple[str, ...] = ()
+    service_accounts: tuple[str, ...] = ()
     reporters: tuple[ObservedPod, ...] = ()
 
 
@@ -213,30 +213,30 @@ def discover_gateways(
     )
     found = [_to_gateway(pod) for pod in ours if _is_gateway(pod)]
     return Discovery(
-        gateways=tuple(sorted(found, key=lambda one: (one.name, one.live.name))),
-        accounts=tuple(sorted({pod.account for pod in ours})),
+        gateways=tuple(sorted(found, key=lambda one: (one.name, one.observed_pod.name))),
+        service_accounts=tuple(sorted({pod.service_account for pod in ours})),
         reporters=tuple(pod for pod in ours if _is_reporter(pod)),
     )
 
 
 def _belongs_to(pod: ObservedPod, claim: PodClaim, claims: Collection[PodClaim]) -> bool:
     """Whether the pod asks to be a gateway of this CR."""
-    if pod.pod.said("inject") != "true" or not claim.covers(pod):
+    if pod.pod.annotation("inject") != "true" or not claim.matches(pod):
         return False
-    named = pod.pod.said("cr-name")
+    named = pod.pod.annotation("cr-name")
     if named:
         return named == claim.name
-    return not any(other.covers(pod) for other in claims if other.name != claim.name)
+    return not any(other.matches(pod) for other in claims if other.name != claim.name)
 
 
 def _is_gateway(pod: ObservedPod) -> bool:
     if pod.is_terminating:
         return False
-    return pod.phase == "Running" or (pod.phase == "Pending" and pod.agent in _STARTED_STATES)
+    return pod.phase == "Running" or (pod.phase == "Pending" and pod.agent_state in _STARTED_STATES)
 
 
 def _is_reporter(pod: ObservedPod) -> bool:
-    return pod.agent != "missing" and not pod.is_terminating and not pod.is_over
+    return pod.agent_state != "missing" and not pod.is_terminating and not pod.is_finished
 
 
 def _to_gateway(pod: ObservedPod) -> DiscoveredGateway:

@@ -26,22 +26,22 @@ MAX_GATEWAY_ROWS = 256
 
 def status_rows(found: FleetStatus) -> list[Object]:
     """`status.discoveredGateways`: the first 256 by name."""
-    return [msgspec.to_builtins(_status_row(one)) for one in found.standings[:MAX_GATEWAY_ROWS]]
+    return [msgspec.to_builtins(_status_row(one)) for one in found.gateways[:MAX_GATEWAY_ROWS]]
 
 
 def summary_lines(found: FleetStatus) -> dict[str, str]:
     """The status ConfigMap for people: a line of JSON for each pod."""
-    return {one.gateway.live.name: _summary_line(one) for one in found.standings}
+    return {one.gateway.observed_pod.name: _summary_line(one) for one in found.gateways}
 
 
 def _status_row(one: GatewaySyncStatus) -> GatewayStatus:
-    said, pod = one.report, one.gateway.live.pod
+    said, pod = one.report, one.gateway.observed_pod.pod
     base = GatewayStatus(
         name=one.gateway.name[:253],
         namespace=pod.namespace,
         pod_name=pod.name,
-        pod_uid=one.gateway.live.uid,
-        service_path=(pod.said("service-path") or "")[:512],
+        pod_uid=one.gateway.observed_pod.uid,
+        service_path=(pod.annotation("service-path") or "")[:512],
         profile=one.profile,
         sync_status=one.status,
         reason=one.reason,
@@ -85,7 +85,7 @@ def _summary_line(one: GatewaySyncStatus) -> str:
     said = one.report
     told = {
         "gateway": one.gateway.name,
-        "podUID": one.gateway.live.uid,
+        "podUID": one.gateway.observed_pod.uid,
         "syncStatus": one.status,
         "reason": one.reason,
         "syncedCommit": said.synced_commit if said is not None else "",

@@ -49,31 +49,31 @@ class Comparison:
     `noise` are files known to differ in the gateway's own stamps only (DRF-2).
     """
 
-    known: Mapping[str, ManifestEntry]
+    entries: Mapping[str, ManifestEntry]
     stats: Mapping[str, FileStat]
     hashes: Mapping[str, str]
-    noise: Collection[str] = ()
+    stamped: Collection[str] = ()
 
-    def untouched(self, path: str) -> bool:
+    def is_untouched(self, path: str) -> bool:
         """Whether the file is there with the stat we left it with."""
-        entry = self.known.get(path)
+        entry = self.entries.get(path)
         return entry is not None and entry.stat is not None and entry.stat == self.stats.get(path)
 
     def live_sha256(self, path: str) -> str | None:
         """The digest of the file on the disk, as far as it is known."""
-        if self.untouched(path):
-            return self.known[path].sha256
+        if self.is_untouched(path):
+            return self.entries[path].sha256
         return self.hashes.get(path)
 
     def verdict(self, wanted: LayoutFile, recipe_id: str) -> ChangeVerdict:
-        entry = self.known.get(wanted.path)
+        entry = self.entries.get(wanted.path)
         if entry is None:
             return "new"
         if entry.blob != wanted.blob:
             return "content"
         if entry.recipe != recipe_id:
             return "recipe"
-        if self.untouched(wanted.path) or wanted.path in self.noise:
+        if self.is_untouched(wanted.path) or wanted.path in self.stamped:
             return "kept"
         same = wanted.path in self.stats and self.hashes.get(wanted.path) == entry.sha256
         return "restat" if same else "drift"
@@ -96,7 +96,7 @@ class Changes:
     stale: tuple[str, ...]
     undecided: tuple[str, ...]
     recipes: Mapping[str, tuple[RenderRecipe, str]]
-    compared: Comparison
+    comparison: Comparison
 
     def recipe(self, wanted: LayoutFile) -> tuple[RenderRecipe | None, str]:
         """How to make the content of `wanted`, with the id to remember the recipe by."""
@@ -127,15 +127,15 @@ def find_changes(
     sorting = _ChangeSorter(_comparison(manifest, stats, hashes or {}, noise))
     signed = sorting.sort_all(layout.files.values())
     waiting = [wanted.path for wanted in signed if not sorting.sort_signed(wanted, {})]
-    stale = sorted(path for path in sorting.compared.known if path not in layout.files)
-    return sorting.finished(tuple(stale), tuple(waiting))
+    stale = sorted(path for path in sorting.comparison.entries if path not in layout.files)
+    return sorting.build(tuple(stale), tuple(waiting))
 
 
 def resolve_undecided(
     found: Changes, layout: Layout, rendered: Mapping[str, RenderedDigest]
 ) -> Changes:
     """`found` with nothing undecided, now that all of its `render` were rendered."""
-    sorting = _ChangeSorter(found.compared)
+    sorting = _ChangeSorter(found.comparison)
     sorting.causes.update(found.causes)
     sorting.kept.update(found.kept)
     sorting.restat.update(found.restat)
@@ -143,7 +143,7 @@ def resolve_undecided(
     for path in found.undecided:
         if not sorting.sort_signed(layout.files[path], rendered):
             raise ValueError(f"a payload beside {path} was not rendered")
-    return sorting.finished(found.stale, ())
+    return sorting.build(found.stale, ())
 
 
 def _comparison(
@@ -159,7 +159,7 @@ def _comparison(
 class _ChangeSorter:
     """Changes in the making."""
 
-    compared: Comparison
+    comparison: Comparison
     causes: dict[str, ChangeCause] = field(default_factory=dict)
     kept: dict[str, ManifestEntry] = field(default_factory=dict)
     restat: set[str] = field(default_factory=set)
@@ -167,7 +167,7 @@ class _ChangeSorter:
 
     def sort_all(self, files: Iterable[LayoutFile]) -> list[LayoutFile]:
         """Sort the files; those whose payloads must be known first are given back."""
-        known, stats, kept = self.compared.known, self.compared.stats, self.kept
+        known, stats, kept = self.comparison.entries, self.comparison.stats, self.kept
         signed = []
         for wanted in files:
             path = wanted.path
@@ -190,11 +190,11 @@ class _ChangeSorter:
     def sort(self, wanted: LayoutFile, recipe_id: str | None = None) -> None:
         path = wanted.path
         wants = wanted.recipe_id if recipe_id is None else recipe_id
-        verdict = self.compared.verdict(wanted, wants)
+        verdict = self.comparison.verdict(wanted, wants)
         if verdict != "kept" and verdict != "restat":
             self.causes[path] = verdict
             return
-        self.kept[path] = self.compared.known[path]
+        self.kept[path] = self.comparison.entries[path]
         if verdict == "restat":
             self.restat.add(path)
 
@@ -211,7 +211,7 @@ class _ChangeSorter:
         self.sort(wanted, recipe_id)
         return True
 
-    def finished(self, stale: tuple[str, ...], undecided: tuple[str, ...]) -> Changes:
+    def build(self, stale: tuple[str, ...], undecided: tuple[str, ...]) -> Changes:
         return Changes(
             render=tuple(sorted(self.causes)),
             causes=self.causes,
@@ -220,5 +220,5 @@ class _ChangeSorter:
             stale=stale,
             undecided=undecided,
             recipes=self.recipes,
-            compared=self.compared,
+            comparison=self.comparison,
         )

@@ -53,24 +53,24 @@ class PlanInputs:
 
     layout: Layout
     manifest: Manifest | None
-    live: LiveTree
+    live_tree: LiveTree
 
     @property
-    def ours(self) -> Mapping[str, ManifestEntry]:
+    def synced_files(self) -> Mapping[str, ManifestEntry]:
         """What we brought over."""
         return self.manifest.files if self.manifest is not None else {}
 
     @property
-    def directories_before(self) -> frozenset[str]:
+    def previous_directories(self) -> frozenset[str]:
         """The directories we managed until now."""
         return frozenset(self.manifest.directories if self.manifest is not None else ())
 
 
 def unmanaged_files(situation: PlanInputs) -> Iterator[str]:
     """Live files in managed directories that neither the commit nor an earlier sync brought."""
-    layout, ours = situation.layout, situation.ours
+    layout, ours = situation.layout, situation.synced_files
     managed = layout.managed_directories
-    for path in situation.live.files:
+    for path in situation.live_tree.files:
         if path in layout.files or path in ours:
             continue
         if live_tree.is_within(path, managed):
@@ -79,7 +79,7 @@ def unmanaged_files(situation: PlanInputs) -> Iterator[str]:
 
 def adopted_files(situation: PlanInputs) -> frozenset[str]:
     """Those of the unmanaged files that were there before their directory became managed."""
-    manifest, before = situation.manifest, situation.directories_before
+    manifest, before = situation.manifest, situation.previous_directories
     found = unmanaged_files(situation)
     if manifest is None or manifest.adopted is None:
         return frozenset(found)
@@ -165,7 +165,7 @@ def confirmation_warning(kept: Collection[str], *, commit: str) -> str:
 
 
 def _is_deletable(situation: PlanInputs, safety: DeleteSafety, path: str) -> bool:
-    return not situation.layout.spares(path) and not is_api_token(path, safety.api_token)
+    return not situation.layout.is_off_limits(path) and not is_api_token(path, safety.api_token)
 
 
 def is_api_token(path: str, name: str) -> bool:
@@ -199,7 +199,7 @@ def moved_files(
     free = Counter(put_blobs)
     found = set()
     for path in sorted(deletes):
-        entry = situation.ours.get(path)
+        entry = situation.synced_files.get(path)
         if entry is not None and free[entry.blob] > 0:
             free[entry.blob] -= 1
             found.add(path)
@@ -208,8 +208,8 @@ def moved_files(
 
 def _obsolete_files(situation: PlanInputs, policy: DeletePolicy) -> Iterator[tuple[str, str]]:
     managed = situation.layout.managed_directories
-    for path in situation.ours:
-        if path in situation.layout.files or path not in situation.live.files:
+    for path in situation.synced_files:
+        if path in situation.layout.files or path not in situation.live_tree.files:
             continue
         if not live_tree.is_within(path, managed):
             yield path, "its mapping left the plan"
@@ -218,7 +218,7 @@ def _obsolete_files(situation: PlanInputs, policy: DeletePolicy) -> Iterator[tup
 
 
 def _extra_files(situation: PlanInputs, kept: Collection[str]) -> Iterator[tuple[str, str]]:
-    before = situation.directories_before
+    before = situation.previous_directories
     for path in unmanaged_files(situation):
         if path not in kept and live_tree.is_within(path, before):
             yield path, "not in the commit"
@@ -239,7 +239,7 @@ def _guard_cause(
             f"of {managed} managed files"
         )
     layout = situation.layout
-    for root in (*layout.roots, *layout.vacant):
+    for root in (*layout.roots, *layout.vacant_roots):
         holds_nothing = root.kind == "dir" and root.path not in layout.directories
         if holds_nothing and any(path_rules.is_below(path, root.path) for path in deletes):
             return f"{root.path} would become empty"
@@ -262,7 +262,7 @@ def _format_count(number: int) -> str:
 
 def _count_managed(situation: PlanInputs, deletes: Collection[str]) -> int:
     """How many live files are wanted, ours or about to go."""
-    wanted, ours, going = situation.layout.files, situation.ours, frozenset(deletes)
+    wanted, ours, going = situation.layout.files, situation.synced_files, frozenset(deletes)
     return sum(
-        1 for path in situation.live.files if path in wanted or path in ours or path in going
+        1 for path in situation.live_tree.files if path in wanted or path in ours or path in going
     )

@@ -69,7 +69,7 @@ class GatewayPod:
     annotations: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
 
-    def said(self, name: str) -> str | None:
+    def annotation(self, name: str) -> str | None:
         """The value of one of our annotations without blanks around it, None if absent."""
         value = self.annotations.get(ANNOTATION_PREFIX + name)
         return None if value is None else value.strip()
@@ -85,7 +85,7 @@ def pod_ordinal(pod: GatewayPod) -> int | None:
 
 def name(pod: GatewayPod) -> str:
     """The gateway's name; `Refused` where the annotation cannot be one."""
-    annotated = pod.said("gateway-name")
+    annotated = pod.annotation("gateway-name")
     if annotated and not _GATEWAY_NAME.fullmatch(annotated):
         raise SyncRefused(
             "NoRouting",
@@ -133,7 +133,7 @@ def check_literals(pod: GatewayPod) -> None:
     """`Refused` for a template in an annotation that is taken as it is."""
     for name in _LITERAL_ANNOTATIONS:
         try:
-            template.reject_template(pod.said(name) or "")
+            template.reject_template(pod.annotation(name) or "")
         except ValueError as error:
             hint = "; use system-name-template" if name == "system-name" else ""
             raise SyncRefused(
@@ -143,7 +143,7 @@ def check_literals(pod: GatewayPod) -> None:
 
 def deployment_mode(pod: GatewayPod) -> str:
     """The name of the mode, empty where none is set."""
-    mode = pod.said("deployment-mode") or ""
+    mode = pod.annotation("deployment-mode") or ""
     if mode:
         _check_component("deployment-mode", mode)
     if mode in RESERVED_COLLECTIONS:
@@ -155,19 +155,19 @@ def deployment_mode(pod: GatewayPod) -> str:
 
 def tag_provider(pod: GatewayPod) -> str:
     """The tag provider that templates speak of."""
-    provider = pod.said("tag-provider") or DEFAULT_TAG_PROVIDER
+    provider = pod.annotation("tag-provider") or DEFAULT_TAG_PROVIDER
     _check_component("tag-provider", provider)
     return provider
 
 
 def exclude_patterns(pod: GatewayPod) -> tuple[str, ...]:
     """The pod's own excludes."""
-    return split_list(pod.said("exclude-patterns") or "")
+    return split_list(pod.annotation("exclude-patterns") or "")
 
 
 def tag_provider_patterns(pod: GatewayPod) -> tuple[str, ...]:
     """Excludes for the tags of providers that change at run time; an empty value is none."""
-    text = pod.said("exclude-tag-providers")
+    text = pod.annotation("exclude-tag-providers")
     names = split_list(DEFAULT_EXCLUDED_TAG_PROVIDERS if text is None else text)
     for name in names:
         _check_component("exclude-tag-providers", name)
@@ -176,7 +176,7 @@ def tag_provider_patterns(pod: GatewayPod) -> tuple[str, ...]:
 
 def sync_period(pod: GatewayPod, profile_seconds: int | None) -> tuple[int, tuple[str, ...]]:
     """The period of the safety-net timer, the profile's first, and what was wrong with it."""
-    text = pod.said("sync-period")
+    text = pod.annotation("sync-period")
     if profile_seconds is not None:
         text = str(profile_seconds)
     if text is None:

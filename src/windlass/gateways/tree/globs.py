@@ -55,7 +55,7 @@ class Bracket:
     classes: tuple[str, ...] = ()
     inverted: bool = False
 
-    def takes(self, char: str) -> bool:
+    def matches(self, char: str) -> bool:
         inside = any(low <= char <= high for low, high in self.ranges)
         return (inside or any(_CLASSES[name](char) for name in self.classes)) != self.inverted
 
@@ -72,7 +72,7 @@ class Wildcard:
 
     runs: tuple[Run, ...]
     head: str
-    foot: str
+    tail: str
 
     @property
     def literal(self) -> str | None:
@@ -82,7 +82,7 @@ class Wildcard:
 
     def matches(self, name: str) -> bool:
         # Most names fail here, which spares the slow part for them.
-        sure = name.startswith(self.head) and name.endswith(self.foot)
+        sure = name.startswith(self.head) and name.endswith(self.tail)
         return sure and len(name) <= MAX_NAME_LENGTH and self._fits(name)
 
     def _fits(self, name: str) -> bool:
@@ -102,7 +102,7 @@ class Wildcard:
 
 def _fits(run: Run, name: str, at: int) -> bool:
     return all(
-        char == single if isinstance(single, str) else single.takes(char)
+        char == single if isinstance(single, str) else single.matches(char)
         for single, char in zip(run, name[at : at + len(run)], strict=True)
     )
 
@@ -299,10 +299,10 @@ Positions: TypeAlias = tuple[tuple[int, frozenset[int]], ...]
 class _MatchState:
     """Patterns still possible after some components, and which match a directory or file here."""
 
-    reached: Positions
+    positions: Positions
     as_directory: tuple[int, ...]
     as_file: tuple[int, ...]
-    below: dict[str, _MatchState] = field(default_factory=dict)
+    children: dict[str, _MatchState] = field(default_factory=dict)
 
 
 class GlobSet:
@@ -311,7 +311,7 @@ class GlobSet:
     def __init__(self, patterns: Iterable[str]) -> None:
         self.patterns = tuple(dict.fromkeys(patterns))
         self._globs = tuple(compile_glob(pattern) for pattern in self.patterns)
-        self._forget()
+        self._reset_cache()
 
     def match(self, path: str, *, is_dir: bool = False) -> str | None:
         """The first pattern that covers `path`, or None."""
@@ -327,38 +327,38 @@ class GlobSet:
         place = self._root
         *above, last = path.split("/")
         for name in above:
-            place = self._below(place, name)
+            place = self._child_state(place, name)
             yield from place.as_directory
-        place = self._below(place, last)
+        place = self._child_state(place, last)
         yield from place.as_directory if is_dir else place.as_file
 
-    def _below(self, place: _MatchState, name: str) -> _MatchState:
-        known = place.below.get(name)
+    def _child_state(self, place: _MatchState, name: str) -> _MatchState:
+        known = place.children.get(name)
         if known is not None:
             return known
-        steps = ((index, self._globs[index].step(at, name)) for index, at in place.reached)
-        reached = self._place(tuple((index, at) for index, at in steps if at))
-        if self._remembered >= _MAX_CACHED_STATES:
-            self._forget()
-        self._remembered += 1
-        place.below[name] = reached
+        steps = ((index, self._globs[index].step(at, name)) for index, at in place.positions)
+        reached = self._state_for(tuple((index, at) for index, at in steps if at))
+        if self._cached >= _MAX_CACHED_STATES:
+            self._reset_cache()
+        self._cached += 1
+        place.children[name] = reached
         return reached
 
-    def _place(self, reached: Positions) -> _MatchState:
-        place = self._places.get(reached)
+    def _state_for(self, reached: Positions) -> _MatchState:
+        place = self._states.get(reached)
         if place is None:
             place = _MatchState(
                 reached, self._accepting(reached, True), self._accepting(reached, False)
             )
-            self._places[reached] = place
+            self._states[reached] = place
         return place
 
     def _accepting(self, reached: Positions, is_dir: bool) -> tuple[int, ...]:
         return tuple(i for i, at in reached if self._globs[i].accepts(at, is_dir=is_dir))
 
-    def _forget(self) -> None:
+    def _reset_cache(self) -> None:
         """Start anew: what is remembered must not grow with the number of paths asked for."""
-        self._remembered = 0
-        self._places: dict[Positions, _MatchState] = {}
+        self._cached = 0
+        self._states: dict[Positions, _MatchState] = {}
         start = tuple((index, glob.start()) for index, glob in enumerate(self._globs))
         self._root = _MatchState(start, (), ())

@@ -64,7 +64,7 @@ class LayoutFile:
     recipe: RenderRecipe | None
     recipe_id: str
     order: int
-    why: str
+    origin: str
     payloads: tuple[str, ...] = ()
 
 
@@ -98,25 +98,25 @@ class Layout:
 
     files: dict[str, LayoutFile]
     roots: tuple[ManagedRoot, ...]
-    vacant: tuple[ManagedRoot, ...]
+    vacant_roots: tuple[ManagedRoot, ...]
     directories: frozenset[str]
     excludes: GlobSet
-    unused: tuple[str, ...] = ()
+    unused_excludes: tuple[str, ...] = ()
     skipped: tuple[SkippedFile, ...] = ()
     warnings: tuple[str, ...] = ()
     overrides: tuple[OverriddenFile, ...] = ()
     system_name: str | None = None
     kinds: tuple[SourceKind, ...] = ()
     contested: frozenset[str] = frozenset()
-    left_out: frozenset[str] = frozenset()
+    omitted: frozenset[str] = frozenset()
 
     @property
     def managed_directories(self) -> frozenset[str]:
         return frozenset(root.path for root in self.roots if root.kind == "dir")
 
-    def spares(self, path: str) -> bool:
+    def is_off_limits(self, path: str) -> bool:
         """Whether `path` is out of bounds: neither written nor deleted (PRO-2)."""
-        if path in self.left_out or path_rules.is_protected(path):
+        if path in self.omitted or path_rules.is_protected(path):
             return True
         return self.excludes.match(path) is not None
 
@@ -139,7 +139,7 @@ def build_layout(
         draft.warn(_unmapped_collections(tree, service, mapped))
     for order, mapping in enumerate(mapped):
         draft.add(order, mapping)
-    return draft.finished(caps)
+    return draft.build(caps)
 
 
 def layout_for_selection(
@@ -162,9 +162,11 @@ def _check_service(tree: SourceTree, service: str) -> None:
         return
     shown, where = service or ".", f"{ANNOTATION_PREFIX}service-path"
     if service and tree.kind(service) != "dir":
-        found = f"{where}: {shown} is not a directory of the commit; {tree.around(service)}"
+        found = (
+            f"{where}: {shown} is not a directory of the commit; {tree.describe_nearby(service)}"
+        )
     else:
-        inside = tree.around(path_rules.join(service, PROJECTS))
+        inside = tree.describe_nearby(path_rules.join(service, PROJECTS))
         found = f"{where}: {shown} contains neither {PROJECTS} nor {RESOURCES}; {inside}"
     raise SyncRefused("SourceMissing", shown, found)
 
@@ -226,7 +228,7 @@ class _LayoutBuilder:
         self._overrides: dict[str, OverriddenFile] = {}
         self._kinds: list[SourceKind] = []
         self._contested: set[str] = set()
-        self._left_out: set[str] = set()
+        self._omitted: set[str] = set()
         self._excluded: list[str] = []
         self._warnings: list[str] = []
 
@@ -237,7 +239,7 @@ class _LayoutBuilder:
         kind = self._tree.kind(mapping.source)
         self._kinds.append(kind)
         if kind == "absent":
-            self._miss(mapping)
+            self._handle_missing_source(mapping)
             return
         if mapping.kind not in ("", kind):
             raise SyncRefused(
@@ -246,41 +248,41 @@ class _LayoutBuilder:
                 f"{mapping.origin}: {mapping.source or '.'} is a {kind} in the commit, "
                 f"the mapping says {mapping.kind}",
             )
-        step = _MappingStep(order, mapping, self._recipes.of(mapping))
+        step = _MappingStep(order, mapping, self._recipes.for_mapping(mapping))
         if kind == "file":
             self._add_file(step)
         else:
             self._add_directory(step)
-        self._warnings.extend(step.recipes.unmatched())
+        self._warnings.extend(step.recipes.unmatched_warnings())
 
-    def finished(self, caps: Caps) -> Layout:
+    def build(self, caps: Caps) -> Layout:
         directories = path_rules.required_directories(self._files)
         for path in sorted(directories.intersection(self._files)):
             raise SyncRefused(
                 "MappingTypeMismatch",
                 path,
-                f"{path} is a file by {self._files[path].why} and a directory by another mapping; "
-                "change one destination",
+                f"{path} is a file by {self._files[path].origin} and a directory by another "
+                "mapping; change one destination",
             )
         file_policy.check_files(self._files, caps)
         return Layout(
             files=sort_files(self._files, self._recipes.signature_policy),
             roots=tuple(sorted(self._roots)),
-            vacant=tuple(sorted(self._vacant - self._roots)),
+            vacant_roots=tuple(sorted(self._vacant - self._roots)),
             directories=directories,
             excludes=self._excludes,
             skipped=tuple(sorted(self._skipped.values())),
             # What is planned is matched by no pattern, so only the excluded can tell.
-            unused=self._excludes.unused(self._excluded),
+            unused_excludes=self._excludes.unused(self._excluded),
             warnings=(*self._warnings, *path_rules.ignition_name_warnings(self._files)),
             overrides=tuple(sorted(self._overrides.values())),
             system_name=self._recipes.system_name,
             kinds=tuple(self._kinds),
             contested=frozenset(self._contested),
-            left_out=frozenset(self._left_out.difference(self._files)),
+            omitted=frozenset(self._omitted.difference(self._files)),
         )
 
-    def _miss(self, mapping: PathMapping) -> None:
+    def _handle_missing_source(self, mapping: PathMapping) -> None:
         if mapping.mode:
             # Without the overlay the gateway would run bare core, e.g. on the wrong database.
             raise _mode_not_found(self._tree, mapping)
@@ -289,7 +291,7 @@ class _LayoutBuilder:
                 "SourceMissing",
                 mapping.source,
                 f"{mapping.origin}: {mapping.source} is not in the commit; "
-                f"{self._tree.around(mapping.source)}",
+                f"{self._tree.describe_nearby(mapping.source)}",
             )
         self._skip(mapping.destination or ".", mapping.source, "the source is not in the commit")
         if mapping.destination and mapping.kind != "file":
@@ -298,22 +300,26 @@ class _LayoutBuilder:
     def _add_file(self, step: _MappingStep) -> None:
         mapping = step.mapping
         name = path_rules.base_name(mapping.source)
-        path = path_rules.join(mapping.destination, name) if mapping.into else mapping.destination
+        path = (
+            path_rules.join(mapping.destination, name)
+            if mapping.into_directory
+            else mapping.destination
+        )
         if not path_rules.is_protected(path):
             self._roots.add(ManagedRoot(path, "file"))
-        self._place(step, mapping.source, path, "")
+        self._add_path(step, mapping.source, path, "")
 
     def _add_directory(self, step: _MappingStep) -> None:
         mapping = step.mapping
         self._roots.update(self._directory_roots(mapping))
-        for name in self._tree.below(mapping.source):
+        for name in self._tree.files_below(mapping.source):
             source = path_rules.join(mapping.source, name)
             path = path_rules.join(mapping.destination, name)
-            if name not in mapping.leaves_out:
-                self._place(step, source, path, name)
+            if name not in mapping.omits:
+                self._add_path(step, source, path, name)
             elif not mapping.mode:
                 # The convention says what a mode leaves out; in a profile it is unexpected.
-                self._leave_out(mapping, source, path)
+                self._omit(mapping, source, path)
 
     def _directory_roots(self, mapping: PathMapping) -> Iterator[ManagedRoot]:
         """MAP-2, MAP-3: the data directory itself is never a root, only what is put there."""
@@ -322,10 +328,10 @@ class _LayoutBuilder:
             return
         for name in self._tree.entries(mapping.source):
             path = name.rstrip("/")
-            if path not in mapping.leaves_out and not path_rules.is_protected(path):
+            if path not in mapping.omits and not path_rules.is_protected(path):
                 yield ManagedRoot(path, "dir" if name.endswith("/") else "file")
 
-    def _place(self, step: _MappingStep, source: str, path: str, name: str) -> None:
+    def _add_path(self, step: _MappingStep, source: str, path: str, name: str) -> None:
         """Plan `path`; `name` is its place in the destination, empty for a mapped file."""
         if path_rules.is_protected(path):
             self._skip(path, source, "protected: it belongs to the gateway")
@@ -338,12 +344,12 @@ class _LayoutBuilder:
         file = self._tree.listing[source]
         recipe, recipe_id = step.recipes.recipe(path, name)
         why = step.mapping.origin
-        self._win(
+        self._set_file(
             LayoutFile(path, source, file.blob, file.mode, recipe, recipe_id, step.order, why)
         )
 
-    def _leave_out(self, mapping: PathMapping, source: str, path: str) -> None:
-        self._left_out.add(path)
+    def _omit(self, mapping: PathMapping, source: str, path: str) -> None:
+        self._omitted.add(path)
         # Other sources of the path decide what becomes of it, so no edit of one is simple.
         self._contested.add(path)
         self._warnings.append(
@@ -351,7 +357,7 @@ class _LayoutBuilder:
             f"if it is core's own file, map it onto {path}"
         )
 
-    def _win(self, wanted: LayoutFile) -> None:
+    def _set_file(self, wanted: LayoutFile) -> None:
         loser = self._files.get(wanted.path)
         self._files[wanted.path] = wanted
         if loser is None:

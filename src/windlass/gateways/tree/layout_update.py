@@ -71,9 +71,9 @@ def build_inputs(
 def update_layout(layout: Layout, basis: LayoutInputs, edits: FileEdits) -> Layout | None:
     """`layout`, which stands on `basis`, after `edits`; None where all must be laid out anew."""
     renewal = _LayoutUpdate(layout, basis)
-    if not all(renewal.takes(source, edit) for source, edit in edits.items()):
+    if not all(renewal.apply(source, edit) for source, edit in edits.items()):
         return None
-    return renewal.finished()
+    return renewal.build()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,23 +91,23 @@ class _LayoutUpdate:
 
     def __init__(self, layout: Layout, basis: LayoutInputs) -> None:
         self._layout = layout
-        self._basis = basis
+        self._inputs = basis
         self._files = dict(layout.files)
         self._recipes: dict[int, MappingRecipes] = {}
         self._added: set[str] = set()
         self._shrunk: set[int] = set()
         self._lost_any = False
 
-    def takes(self, source: str, edit: FileEdit) -> bool:
+    def apply(self, source: str, edit: FileEdit) -> bool:
         """Make one edit; False where it reaches further than its own path."""
         self._lost_any |= edit.after is None
-        places = list(self._places(source))
+        places = list(self._destinations(source))
         if not places:
             return not self._changes_collections(source, edit)
-        return all(self._takes(place, source, edit) for place in places)
+        return all(self._apply(place, source, edit) for place in places)
 
-    def _takes(self, place: _Destination, source: str, edit: FileEdit) -> bool:
-        is_left_out = place.name in place.mapping.leaves_out
+    def _apply(self, place: _Destination, source: str, edit: FileEdit) -> bool:
+        is_left_out = place.name in place.mapping.omits
         if edit.before is not None and edit.after is not None:
             return is_left_out or self._rewrite(place, source, edit.after)
         if is_left_out or not self._is_simple(place):
@@ -116,30 +116,30 @@ class _LayoutUpdate:
             return self._add(place, source, edit.after)
         return self._remove(place, source)
 
-    def finished(self) -> Layout | None:
+    def build(self) -> Layout | None:
         if self._lost_any and not self._is_service():
             return None
         if not self._added and not self._shrunk:
             return replace(self._layout, files=self._files)
-        if not self._sources_stay() or not self._additions_pass():
+        if not self._sources_remain() or not self._additions_pass():
             return None
         directories = path_rules.required_directories(self._files)
         if not directories.isdisjoint(self._files):
             return None
-        files = sort_files(self._files, self._basis.recipes.signature_policy)
+        files = sort_files(self._files, self._inputs.recipes.signature_policy)
         return replace(self._layout, files=files, directories=directories)
 
-    def _places(self, source: str) -> Iterator[_Destination]:
-        for order, mapping in enumerate(self._basis.mappings):
+    def _destinations(self, source: str) -> Iterator[_Destination]:
+        for order, mapping in enumerate(self._inputs.mappings):
             if source == mapping.source:
-                name = path_rules.base_name(source) if mapping.into else ""
+                name = path_rules.base_name(source) if mapping.into_directory else ""
                 yield _Destination(order, mapping, path_rules.join(mapping.destination, name), "")
             elif path_rules.is_below(source, mapping.source):
                 name = source[len(mapping.source) + 1 :] if mapping.source else source
                 yield _Destination(order, mapping, path_rules.join(mapping.destination, name), name)
 
     def _rewrite(self, place: _Destination, source: str, file: ListedFile) -> bool:
-        if self._layout.spares(place.path):
+        if self._layout.is_off_limits(place.path):
             return True
         if not file_policy.is_plain_file(file.mode) or not self._is_sole(place, source):
             return False
@@ -179,33 +179,33 @@ class _LayoutUpdate:
         mapping = place.mapping
         if self._layout.kinds[place.order] != "dir" or not mapping.destination or mapping.patches:
             return False
-        return not self._layout.spares(place.path) and not path_rules.is_problematic_for_ignition(
+        return not self._layout.is_off_limits(
             place.path
-        )
+        ) and not path_rules.is_problematic_for_ignition(place.path)
 
-    def _sources_stay(self) -> bool:
+    def _sources_remain(self) -> bool:
         """Whether what lost files still has some, so that it is still a directory."""
         return self._shrunk.issubset(wanted.order for wanted in self._files.values())
 
     def _changes_collections(self, source: str, edit: FileEdit) -> bool:
         """Whether a collection that no mapping covers may begin or end here, which is warned of."""
-        if self._basis.service_path is None or None not in (edit.before, edit.after):
+        if self._inputs.service_path is None or None not in (edit.before, edit.after):
             return False
-        resources = path_rules.join(path_rules.normalize(self._basis.service_path), RESOURCES)
+        resources = path_rules.join(path_rules.normalize(self._inputs.service_path), RESOURCES)
         return path_rules.is_below(source, resources)
 
     def _is_service(self) -> bool:
         """Whether the service directory is one (MAP-4), by its projects alone if need be."""
-        if self._basis.service_path is None:
+        if self._inputs.service_path is None:
             return True
-        projects = path_rules.join(path_rules.normalize(self._basis.service_path), PROJECTS)
-        kinds = zip(self._basis.mappings, self._layout.kinds, strict=True)
+        projects = path_rules.join(path_rules.normalize(self._inputs.service_path), PROJECTS)
+        kinds = zip(self._inputs.mappings, self._layout.kinds, strict=True)
         return any(mapping.source == projects and kind == "dir" for mapping, kind in kinds)
 
     def _additions_pass(self) -> bool:
         """What is refused is refused by the whole layout, in its own words."""
         try:
-            file_policy.check_added_files(self._files, self._added, self._basis.caps)
+            file_policy.check_added_files(self._files, self._added, self._inputs.caps)
         except SyncRefused:
             return False
         return True
@@ -213,5 +213,5 @@ class _LayoutUpdate:
     def _recipes_of(self, place: _Destination) -> MappingRecipes:
         known = self._recipes.get(place.order)
         if known is None:
-            known = self._recipes[place.order] = self._basis.recipes.of(place.mapping)
+            known = self._recipes[place.order] = self._inputs.recipes.for_mapping(place.mapping)
         return known

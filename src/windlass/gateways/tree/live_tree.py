@@ -41,7 +41,7 @@ class SurveyScope:
     """Directories to walk, and paths to look at without walking; both sorted."""
 
     walk: tuple[str, ...]
-    look: tuple[str, ...]
+    stat_only: tuple[str, ...]
 
 
 def survey_scope(roots: Iterable[ManagedRoot], manifest: Manifest | None) -> SurveyScope:
@@ -79,7 +79,7 @@ class FileDrift:
     noise: tuple[str, ...] = ()
 
     @property
-    def found(self) -> bool:
+    def has_drift(self) -> bool:
         return bool(self.modified or self.missing or self.extra)
 
 

@@ -54,8 +54,8 @@ class PathMapping:
     template: bool = False
     patches: tuple[PatchSet, ...] = ()
     origin: str = ""
-    into: bool = False
-    leaves_out: frozenset[str] = frozenset()
+    into_directory: bool = False
+    omits: frozenset[str] = frozenset()
     mode: str = ""
 
 
@@ -116,7 +116,7 @@ def _mode_mappings(
         return
     # The mode's own collection file says "my parent is core"; in core it would name itself.
     leaves_out = frozenset((MODE_FILE,))
-    yield PathMapping(whole, CORE, "dir", origin=whole, leaves_out=leaves_out, mode=mode)
+    yield PathMapping(whole, CORE, "dir", origin=whole, omits=leaves_out, mode=mode)
 
 
 def _additional_mappings(files: Iterable[RoutingFile], render: Render) -> Iterable[PathMapping]:
@@ -129,7 +129,7 @@ def _additional_mappings(files: Iterable[RoutingFile], render: Render) -> Iterab
             _check_destination(f"{origin}.dest", dest),
             kind=file.type,
             origin=origin,
-            into=path_rules.names_directory(dest),
+            into_directory=path_rules.names_directory(dest),
         )
 
 
@@ -144,8 +144,8 @@ def _profile_mapping(origin: str, spec: RoutingMapping, render: Render) -> PathM
         template=spec.template,
         patches=tuple(_render_patches(origin, spec.patches, render)),
         origin=origin,
-        into=path_rules.names_directory(destination),
-        leaves_out=_omitted_files(source, destination),
+        into_directory=path_rules.names_directory(destination),
+        omits=_omitted_files(source, destination),
     )
 
 
@@ -231,7 +231,7 @@ class SourceTree:
         start, end = self._span(path)
         return "dir" if start < end else "absent"
 
-    def below(self, folder: str) -> Iterator[str]:
+    def files_below(self, folder: str) -> Iterator[str]:
         """Every file in `folder`, in order, relative to it."""
         start, end = self._span(folder)
         cut = len(folder) + 1 if folder else 0
@@ -247,7 +247,7 @@ class SourceTree:
             yield name + slash
             at = self._span(self._paths[at][:cut] + name)[1] if slash else at + 1
 
-    def around(self, path: str) -> str:
+    def describe_nearby(self, path: str) -> str:
         """What does exist where `path` was looked for, as a part of a sentence (MAP-4)."""
         folder = next((one for one in path_rules.parents(path) if self.kind(one) == "dir"), "")
         where = folder or "the top of the repository"

@@ -37,7 +37,7 @@ def find_obstacles(
     situation: PlanInputs, doomed: Mapping[str, str], puts: Iterable[str]
 ) -> Obstacles:
     """What has to go before `puts` can be made; `Refused` where something may not go."""
-    live = situation.live
+    live = situation.live_tree
     wanted = frozenset(puts)
     folders = path_rules.required_directories(wanted)
     for path in sorted(folders.union(wanted).intersection(live.others)):
@@ -47,7 +47,7 @@ def find_obstacles(
     inside, directories = _contents(situation, wanted & live.directories)
     going = sorted(folders.intersection(live.files) | inside)
     for path in going:
-        mine = path in situation.ours and not situation.layout.spares(path)
+        mine = path in situation.synced_files and not situation.layout.is_off_limits(path)
         if path not in doomed and not mine:
             raise _obstacle_refused(path, "it is in the way of the commit, but not ours to delete")
     return Obstacles(dict.fromkeys(going, _OBSTACLE_REASON), directories)
@@ -59,7 +59,7 @@ def _contents(
     """All files and directories in `folders`, which have to go as a whole."""
     if not folders:
         return frozenset(), frozenset()
-    live = situation.live
+    live = situation.live_tree
     walked = live_tree.survey_scope(situation.layout.roots, situation.manifest).walk
     for folder in sorted(folders):
         if not live_tree.is_within(folder, frozenset(walked)):
@@ -89,10 +89,10 @@ def directories_left_empty(
     candidates = path_rules.required_directories(going) - _required_directories(situation)
     if not candidates:
         return frozenset()
-    live = situation.live
+    live = situation.live_tree
     left = Counter(map(path_rules.parent, (*live.files, *live.directories, *live.others)))
     left.subtract(map(path_rules.parent, (*going, *first.files, *first.directories)))
-    roots = situation.layout.managed_directories | situation.directories_before
+    roots = situation.layout.managed_directories | situation.previous_directories
     found: set[str] = set()
     for folder in sorted(candidates, key=lambda path: -path.count("/")):
         if left[folder] <= 0 and live_tree.is_within(folder, roots):
@@ -103,4 +103,4 @@ def directories_left_empty(
 
 def _required_directories(situation: PlanInputs) -> frozenset[str]:
     layout = situation.layout
-    return layout.directories.union(root.path for root in (*layout.roots, *layout.vacant))
+    return layout.directories.union(root.path for root in (*layout.roots, *layout.vacant_roots))

@@ -125,7 +125,7 @@ def _assemble_plan(
         ops=steps,
         skipped=layout.skipped,
         overrides=layout.overrides,
-        unused=layout.unused,
+        unused=layout.unused_excludes,
         warnings=warnings,
         guards=guards,
         scans=_scan_kinds(steps),
@@ -144,7 +144,7 @@ def _put_steps(
     return [
         plan_steps.put_step(layout.files[path], rendered[path], changes.causes[path])
         for path in changes.render
-        if changes.compared.live_sha256(path) != rendered[path].sha256
+        if changes.comparison.live_sha256(path) != rendered[path].sha256
     ]
 
 
@@ -182,7 +182,7 @@ def confirmation_warning(situation: PlanInputs, safety: DeleteSafety, target: Pl
 def _order_steps(
     situation: PlanInputs, puts: list[PlanStep], doomed: Mapping[str, str], first: Obstacles
 ) -> tuple[PlanStep, ...]:
-    there = situation.live.directories - first.directories
+    there = situation.live_tree.directories - first.directories
     later = {path: why for path, why in doomed.items() if path not in first.files}
     return (
         *plan_steps.delete_steps(first.files),
@@ -229,7 +229,7 @@ def next_manifest(
     """The manifest after the plan; files that the plan writes have no stat in it yet."""
     files = dict(changes.kept)
     for path in changes.restat:
-        files[path] = msgspec.structs.replace(files[path], stat=changes.compared.stats[path])
+        files[path] = msgspec.structs.replace(files[path], stat=changes.comparison.stats[path])
     for path in changes.render:
         files[path] = _manifest_entry(path, layout, changes, rendered[path])
     return Manifest(
@@ -248,13 +248,13 @@ def _manifest_entry(
     path: str, layout: Layout, changes: Changes, digest: RenderedDigest
 ) -> ManifestEntry:
     wanted = layout.files[path]
-    adopted = changes.compared.live_sha256(path) == digest.sha256
+    adopted = changes.comparison.live_sha256(path) == digest.sha256
     return ManifestEntry(
         sha256=digest.sha256,
         size=digest.size,
         blob=wanted.blob,
         recipe=changes.recipe(wanted)[1],
-        stat=changes.compared.stats[path] if adopted else None,
+        stat=changes.comparison.stats[path] if adopted else None,
         transforms=digest.transforms,
         named=digest.named,
         about=digest.about,

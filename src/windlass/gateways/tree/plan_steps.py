@@ -54,7 +54,7 @@ def put_step(wanted: LayoutFile, digest: RenderedDigest, why: str) -> PlanStep:
         wanted.source,
         wanted.blob,
         digest.transforms,
-        f"{why}: {wanted.why}",
+        f"{why}: {wanted.origin}",
     )
 
 

@@ -83,7 +83,7 @@ class ScanKindResult:
     seconds: float = 0.0
 
     @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         return self.state in _DONE_STATES
 
     @property
@@ -109,7 +109,7 @@ class ScanResult:
     text: str = ""
 
     @property
-    def after(self) -> float | None:
+    def retry_seconds(self) -> float | None:
         """When to try again; None leaves it to the caller's own backoff."""
         return (
             REFUSAL_RETRY_SECONDS
@@ -133,7 +133,7 @@ def sort_scans(kinds: Iterable[ScanKind], order: ScanOrder) -> tuple[ScanKind, .
 
 def continues_after(result: ScanKindResult, mode: ScanMode) -> bool:
     """Whether the next kind is scanned after this one."""
-    return result.done or mode is ScanMode.BEST_EFFORT
+    return result.is_done or mode is ScanMode.BEST_EFFORT
 
 
 def skipped_result(kind: ScanKind) -> ScanKindResult:
@@ -156,7 +156,7 @@ def combine_results(results: Sequence[ScanKindResult], mode: ScanMode) -> ScanRe
     if mode is ScanMode.BEST_EFFORT:
         warning = _truncate(f"{failed.reason}: {message}")
         return ScanResult(tuple(results), warning=warning, text=text)
-    pending = frozenset(result.kind for result in results if not result.done)
+    pending = frozenset(result.kind for result in results if not result.is_done)
     return ScanResult(tuple(results), pending, failed.reason, message, text=text)
 
 

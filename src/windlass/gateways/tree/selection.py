@@ -71,7 +71,7 @@ def select(
     gateway_pod.check_literals(pod)
     name, profile = select_profile(routing, pod)
     _check_values(routing, profile)
-    service = pod.said("service-path") if profile is None else None
+    service = pod.annotation("service-path") if profile is None else None
     variables = _template_variables(routing, pod, revision, cr_name, name, profile)
     period, warnings = gateway_pod.sync_period(pod, profile.sync_period if profile else None)
     system_name = _select_system_name(pod, variables) if routing.normalize.system_name else None
@@ -81,7 +81,7 @@ def select(
         service_path=service,
         mappings=_select_mappings(routing, pod, name, profile, variables),
         excludes=_collect_excludes(routing, pod, profile),
-        recipes=GatewayRecipes.of_routing(routing, variables, system_name),
+        recipes=GatewayRecipes.from_routing(routing, variables, system_name),
         system_name=system_name,
         sync_period_seconds=period,
         dry_run=profile is not None and profile.dry_run,
@@ -93,7 +93,7 @@ def select(
 def select_profile(routing: Routing, pod: GatewayPod) -> tuple[str | None, RoutingProfile | None]:
     """The profile by the table above, None for the convention; `Refused` where none is meant."""
     profiles = routing.profiles or {}
-    asked = pod.said("profile")
+    asked = pod.annotation("profile")
     if asked:
         if asked not in profiles:
             known = ", ".join(sorted(profiles)) or "none"
@@ -101,13 +101,14 @@ def select_profile(routing: Routing, pod: GatewayPod) -> tuple[str | None, Routi
                 f"{ANNOTATION_PREFIX}profile: {asked!r} not found; available: {known}"
             )
         return asked, profiles[asked]
-    if pod.said("service-path"):
+    if pod.annotation("service-path"):
         return None, None
     if DEFAULT_PROFILE in profiles:
         return DEFAULT_PROFILE, profiles[DEFAULT_PROFILE]
     raise _no_routing(
         f"pod {pod.name} has no routing; set {ANNOTATION_PREFIX}service-path or "
-        f"{ANNOTATION_PREFIX}profile, or add a profile named {DEFAULT_PROFILE!r} to the IgnitionSync"
+        f"{ANNOTATION_PREFIX}profile, or add a profile named {DEFAULT_PROFILE!r} to "
+        "the IgnitionSync"
     )
 
 
@@ -125,7 +126,7 @@ def _select_mappings(
         return mapping.profile_mappings(name, profile, render, routing.protected_paths)
     return mapping.convention_mappings(
         Convention(
-            service_path=pod.said("service-path") or ".",
+            service_path=pod.annotation("service-path") or ".",
             deployment_mode=gateway_pod.deployment_mode(pod),
             mode_layout=routing.deployment_mode_layout,
             additional_files=routing.additional_files,
@@ -181,7 +182,7 @@ def _template_variables(
         pod_ordinal=gateway_pod.pod_ordinal(pod),
         site_number=routing.site_number or None,
         cluster_name=routing.cluster_name or None,
-        service_path=pod.said("service-path") or None,
+        service_path=pod.annotation("service-path") or None,
         deployment_mode=gateway_pod.deployment_mode(pod) or None,
         tag_provider=gateway_pod.tag_provider(pod),
         profile=name,
@@ -195,9 +196,9 @@ def _template_variables(
 
 def _select_system_name(pod: GatewayPod, variables: TemplateVariables) -> str:
     """NRM-3: the literal, else the template, else the gateway's name."""
-    text = pod.said("system-name-template") or ""
+    text = pod.annotation("system-name-template") or ""
     try:
-        return patching.choose_system_name(pod.said("system-name") or "", text, variables)
+        return patching.choose_system_name(pod.annotation("system-name") or "", text, variables)
     except TemplateError as error:
         where = f"{ANNOTATION_PREFIX}system-name-template"
         raise SyncRefused("TemplateError", where, f"{where}: {error}") from error

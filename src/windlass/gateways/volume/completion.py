@@ -47,7 +47,7 @@ class StepExecution:
         modes: FileModes,
         guard: Callable[[], None],
     ) -> None:
-        self._tree = tree
+        self._directory = tree
         self._record = record
         self._modes = modes
         self._guard = guard
@@ -59,106 +59,109 @@ class StepExecution:
         for number, step in enumerate(self._record.steps):
             self._guard()
             failpoint.reach(f"gateways.execute.{step.op}.before")
-            self._do(number, step)
+            self._execute(number, step)
             failpoint.reach(f"gateways.execute.{step.op}.after")
-        self._settle()
+        self._sync_directories()
 
-    def back(self) -> None:
+    def revert_all(self) -> None:
         """Make the old tree, durably."""
         for number, step in reversed(list(enumerate(self._record.steps))):
             self._guard()
             failpoint.reach(f"gateways.revert.{step.op}.before")
             self._revert(number, step)
             failpoint.reach(f"gateways.revert.{step.op}.after")
-        self._settle()
+        self._sync_directories()
 
-    def staged(self, step: JournalStep) -> str:
+    def staged_path(self, step: JournalStep) -> str:
         """Where the new content of a put lies."""
         return f"{self._staging}/{step.staged}"
 
-    def _do(self, number: int, step: JournalStep) -> None:
+    def _execute(self, number: int, step: JournalStep) -> None:
         if step.op == "put":
             self._put(number, step)
         elif step.op == "delete":
             self._remove_file(step.path)
         elif step.op == "mkdir":
-            self._make_folder(step.path)
+            self._make_directory(step.path)
         else:
-            self._remove_folder(step.path)
+            self._remove_directory(step.path)
 
     def _revert(self, number: int, step: JournalStep) -> None:
         if step.op == "put":
             placement.remove_if_present(
-                self._tree, placement.temporary_path(step.path, self._tag(number))
+                self._directory, placement.temporary_path(step.path, self._tag(number))
             )
         if step.was == "file":
             self._restore(number, step)
         elif step.op == "put":
             self._remove_file(step.path)
         elif step.op == "mkdir":
-            self._remove_folder(step.path)
+            self._remove_directory(step.path)
         elif step.was == "directory":
-            self._make_folder(step.path)
+            self._make_directory(step.path)
 
     def _put(self, number: int, step: JournalStep) -> None:
-        held = self.staged(step)
-        if self._tree.stat(held) is None:
+        held = self.staged_path(step)
+        if self._directory.stat(held) is None:
             self._expect_content(step)
         else:
-            self._place(held, step.path, self._tag(number))
+            self._install(held, step.path, self._tag(number))
 
     def _restore(self, number: int, step: JournalStep) -> None:
         for folder in reversed(list(path_rules.parents(step.path))):
-            self._make_folder(folder)
-        self._place(self._undo.content(number), step.path, self._tag(number))
+            self._make_directory(folder)
+        self._install(self._undo.content_path(number), step.path, self._tag(number))
 
-    def _place(self, held: str, path: str, tag: str) -> None:
-        found, ours = self._plain(path), self._tree.stat(held)
+    def _install(self, held: str, path: str, tag: str) -> None:
+        found, ours = self._plain_file_stat(path), self._directory.stat(held)
         if ours is None:
             raise state_directory.damaged_document(held, "it is missing")
         if found is None or not os.path.samestat(found, ours):
-            placement.install(self._tree, held, path, tag=tag)
+            placement.install(self._directory, held, path, tag=tag)
 
     def _expect_content(self, step: JournalStep) -> None:
         """Somebody emptied our staging; the step counts as done if its result is there."""
-        if self._plain(step.path) is None or file_sha256(self._tree, step.path) != step.sha256:
+        if (
+            self._plain_file_stat(step.path) is None
+            or file_sha256(self._directory, step.path) != step.sha256
+        ):
             raise OSError(errno.ENOENT, "the staged content is gone", step.path)
 
     def _remove_file(self, path: str) -> None:
-        found = self._tree.stat(path)
+        found = self._directory.stat(path)
         if found is None or stat.S_ISDIR(found.st_mode):
             # A directory there is a later step that an earlier run has already done.
             return
-        self._plain(path)
-        self._tree.unlink(path)
+        self._plain_file_stat(path)
+        self._directory.unlink(path)
 
-    def _make_folder(self, path: str) -> None:
-        found = self._tree.stat(path)
+    def _make_directory(self, path: str) -> None:
+        found = self._directory.stat(path)
         if found is None:
-            self._tree.mkdir(path, self._modes.directory)
+            self._directory.mkdir(path, self._modes.directory)
         elif not stat.S_ISDIR(found.st_mode):
             raise UnsafePath(path, "not a directory")
 
-    def _remove_folder(self, path: str) -> None:
+    def _remove_directory(self, path: str) -> None:
         """What somebody filled meanwhile stays."""
         try:
-            self._tree.rmdir(path)
+            self._directory.rmdir(path)
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY):
                 raise
 
-    def _plain(self, path: str) -> os.stat_result | None:
+    def _plain_file_stat(self, path: str) -> os.stat_result | None:
         """The plain file at `path`; a symlink there is neither replaced nor removed."""
-        found = self._tree.stat(path)
+        found = self._directory.stat(path)
         if found is not None and not stat.S_ISREG(found.st_mode):
             raise UnsafePath(path, "not a plain file")
         return found
 
-    def _settle(self) -> None:
+    def _sync_directories(self) -> None:
         staging.sync_paths(
-            self._tree, (path_rules.parent(step.path) for step in self._record.steps)
+            self._directory, (path_rules.parent(step.path) for step in self._record.steps)
         )
 
     def _tag(self, number: int) -> str:
@@ -195,7 +198,7 @@ class TransactionCompletion:
         guard: Callable[[], None],
         record: TransactionRecord | None = None,
     ) -> None:
-        self._tree = tree
+        self._directory = tree
         self._direction = found.direction
         self._staging = f"{STAGING_DIRECTORY}/{found.tx}"
         written = f"{self._staging}/{journal.RECORD_NAME}"
@@ -205,7 +208,7 @@ class TransactionCompletion:
 
     def run(self) -> TransactionEnd:
         if self._direction == "back":
-            return self._back(None)
+            return self._revert(None)
         try:
             self._execution.forward()
         except (OSError, UnsafePath) as error:
@@ -215,33 +218,33 @@ class TransactionCompletion:
     def _turn_back(self, error: OSError | UnsafePath) -> TransactionEnd:
         cause = _as_windlass_error(error)
         try:
-            journal.mark_reverting(self._tree, self._staging)
-            return self._back(cause)
+            journal.mark_reverting(self._directory, self._staging)
+            return self._revert(cause)
         except (OSError, UnsafePath):
             # The first fault is the one to tell; the journal stays for the next replay.
             raise cause from error
 
     def _finish(self) -> TransactionEnd:
         stats, touched = self._verify()
-        self._place_manifest(stats)
+        self._install_manifest(stats)
         placement.install(
-            self._tree,
+            self._directory,
             f"{self._staging}/{journal.RECORD_NAME}",
-            self._undo.record,
+            self._undo.record_path,
             tag=journal.RECORD_NAME,
         )
-        self._tree.sync(self._undo.folder)
-        journal.remove_journal(self._tree)
-        self._clean(self._drop_superseded)
+        self._directory.sync(self._undo.folder)
+        journal.remove_journal(self._directory)
+        self._clean(self._remove_superseded)
         return TransactionEnd(self._record, "new", touched=touched)
 
-    def _back(self, cause: WindlassError | None) -> TransactionEnd:
-        self._execution.back()
+    def _revert(self, cause: WindlassError | None) -> TransactionEnd:
+        self._execution.revert_all()
         self._restore_manifest()
-        placement.remove_if_present(self._tree, self._undo.record)
-        self._tree.sync(self._undo.folder)
-        journal.remove_journal(self._tree)
-        self._clean(self._undo.drop)
+        placement.remove_if_present(self._directory, self._undo.record_path)
+        self._directory.sync(self._undo.folder)
+        journal.remove_journal(self._directory)
+        self._clean(self._undo.remove)
         return TransactionEnd(self._record, "old", cause)
 
     def _verify(self) -> tuple[dict[str, FileStat | None], tuple[str, ...]]:
@@ -251,8 +254,8 @@ class TransactionCompletion:
         for step in self._record.steps:
             if step.op != "put":
                 continue
-            held = self._tree.stat(self._execution.staged(step))
-            found = self._tree.stat(step.path)
+            held = self._directory.stat(self._execution.staged_path(step))
+            found = self._directory.stat(step.path)
             if found is None or not self._is_ours(found, held, step):
                 stats[step.path] = None
                 touched.append(step.path)
@@ -270,43 +273,46 @@ class TransactionCompletion:
             return False
         if held is not None and os.path.samestat(found, held):
             return True
-        return not step.sha256 or file_sha256(self._tree, step.path) == step.sha256
+        return not step.sha256 or file_sha256(self._directory, step.path) == step.sha256
 
-    def _place_manifest(self, stats: dict[str, FileStat | None]) -> None:
+    def _install_manifest(self, stats: dict[str, FileStat | None]) -> None:
         failpoint.reach("gateways.manifest.before")
         staged = f"{self._staging}/{journal.MANIFEST_NAME}"
         if not self._record.has_manifest:
-            placement.remove_if_present(self._tree, MANIFEST_PATH)
-            self._tree.sync(STATE_DIRECTORY)
-        elif stats and (planned := state_directory.read_manifest(self._tree, staged)) is not None:
+            placement.remove_if_present(self._directory, MANIFEST_PATH)
+            self._directory.sync(STATE_DIRECTORY)
+        elif (
+            stats
+            and (planned := state_directory.read_manifest(self._directory, staged)) is not None
+        ):
             corrected = manifests.encode(state_directory.with_stats(planned, stats))
-            state_directory.replace_document(self._tree, MANIFEST_PATH, corrected)
+            state_directory.replace_document(self._directory, MANIFEST_PATH, corrected)
         else:
-            placement.install(self._tree, staged, MANIFEST_PATH, tag=journal.MANIFEST_NAME)
-            self._tree.sync(STATE_DIRECTORY)
+            placement.install(self._directory, staged, MANIFEST_PATH, tag=journal.MANIFEST_NAME)
+            self._directory.sync(STATE_DIRECTORY)
         failpoint.reach("gateways.manifest.after")
 
     def _restore_manifest(self) -> None:
         if self._record.had_manifest:
             placement.install(
-                self._tree, self._undo.manifest, MANIFEST_PATH, tag=journal.MANIFEST_NAME
+                self._directory, self._undo.manifest_path, MANIFEST_PATH, tag=journal.MANIFEST_NAME
             )
         else:
-            placement.remove_if_present(self._tree, MANIFEST_PATH)
-        self._tree.sync(STATE_DIRECTORY)
+            placement.remove_if_present(self._directory, MANIFEST_PATH)
+        self._directory.sync(STATE_DIRECTORY)
 
-    def _drop_superseded(self) -> None:
-        remove_older_undo(self._tree, self._record.tx)
+    def _remove_superseded(self) -> None:
+        remove_older_undo(self._directory, self._record.tx)
         if not self._record.keeps_undo:
             # The record stays: it says that there is nothing to go back to.
-            self._undo.drop_contents()
+            self._undo.remove_contents()
 
     def _clean(self, drop_undo: Callable[[], None]) -> None:
         """Drop what the end does not need; what cannot go now goes with the next replay."""
         failpoint.reach("gateways.clean.before")
         with contextlib.suppress(OSError):
             drop_undo()
-            staging.remove_staging(self._tree, self._record.tx)
+            staging.remove_staging(self._directory, self._record.tx)
         failpoint.reach("gateways.clean.after")
 
 
@@ -314,7 +320,7 @@ def remove_older_undo(tree: DataDirectory, newest: str | None) -> None:
     """Drop every undo but the newest one."""
     for tx in undo_transactions(tree):
         if tx != newest:
-            Undo(tree, tx).drop()
+            Undo(tree, tx).remove()
 
 
 def _as_windlass_error(error: OSError | UnsafePath) -> WindlassError:

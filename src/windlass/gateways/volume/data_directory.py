@@ -147,7 +147,7 @@ class DataDirectory:
         with self.directory(folder) as descriptor:
             return os.fstatvfs(descriptor)
 
-    def is_across(self, source_folder: str, folder: str) -> bool:
+    def is_other_filesystem(self, source_folder: str, folder: str) -> bool:
         """Whether a rename between two directories is refused, found by trying one.
 
         The kernel compares mounts before it looks for the name, so renaming a name that
@@ -170,7 +170,7 @@ class DataDirectory:
             os.fchmod(descriptor, mode)
             return descriptor
 
-    def open_kept(self, path: str, mode: int) -> int:
+    def open_rewritable(self, path: str, mode: int) -> int:
         """A descriptor to a file that is made once and then only rewritten in place."""
         with self.parent(path) as (folder, name), _failpoints_around("keep"):
             return os.open(name, _OPEN_REWRITABLE, mode, dir_fd=folder)
@@ -182,7 +182,7 @@ class DataDirectory:
             while left:
                 left = left[os.write(descriptor, left) :]
 
-    def sync_open(self, descriptor: int) -> None:
+    def sync_descriptor(self, descriptor: int) -> None:
         """Make an open file's content outlive a power cut."""
         with _failpoints_around("sync"):
             os.fsync(descriptor)
@@ -190,7 +190,7 @@ class DataDirectory:
     def link(self, source: str, destination: str) -> None:
         """A second name for a file; FileExistsError if the name is taken."""
         with (
-            self._both(source, destination) as (here, name, there, new),
+            self._both_parents(source, destination) as (here, name, there, new),
             _failpoints_around("link"),
         ):
             os.link(name, new, src_dir_fd=here, dst_dir_fd=there, follow_symlinks=False)
@@ -198,7 +198,7 @@ class DataDirectory:
     def rename(self, source: str, destination: str) -> None:
         """Give a file another name; what had the name is gone in the same step."""
         with (
-            self._both(source, destination) as (here, name, there, new),
+            self._both_parents(source, destination) as (here, name, there, new),
             _failpoints_around("rename"),
         ):
             os.rename(name, new, src_dir_fd=here, dst_dir_fd=there)
@@ -223,12 +223,12 @@ class DataDirectory:
 
     def sync(self, path: str) -> None:
         """Make a directory's names, or a file's content, outlive a power cut."""
-        with self._opened(path) as descriptor, _failpoints_around("sync"):
+        with self._open_any(path) as descriptor, _failpoints_around("sync"):
             os.fsync(descriptor)
 
-    def sync_all(self, path: str) -> None:
+    def sync_filesystem(self, path: str) -> None:
         """Make everything on the file system of `path` outlive a power cut."""
-        with self._opened(path) as descriptor, _failpoints_around("sync_all"):
+        with self._open_any(path) as descriptor, _failpoints_around("sync_all"):
             _syncfs(descriptor)
 
     # walking
@@ -258,12 +258,12 @@ class DataDirectory:
             os.close(current)
 
     @contextlib.contextmanager
-    def _both(self, source: str, destination: str) -> Iterator[tuple[int, str, int, str]]:
+    def _both_parents(self, source: str, destination: str) -> Iterator[tuple[int, str, int, str]]:
         with self.parent(source) as (here, name), self.parent(destination) as (there, new):
             yield here, name, there, new
 
     @contextlib.contextmanager
-    def _opened(self, path: str) -> Iterator[int]:
+    def _open_any(self, path: str) -> Iterator[int]:
         if not path:
             yield self._root
             return

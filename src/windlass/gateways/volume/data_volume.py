@@ -49,20 +49,20 @@ class DataVolume:
         undo_cap: int = undo.MAX_UNDO_BYTES,
     ) -> None:
         with data_directory.map_os_errors(f"opening {data}"):
-            self.tree = DataDirectory(data)
+            self.directory = DataDirectory(data)
         self._lock = VolumeLock(
-            self.tree,
+            self.directory,
             state_directory.LOCK_PATH,
             owner,
             clock if clock is not None else SystemClock(),
         )
         self._reserve = reserve if reserve is not None else DiskReserve()
         self._undo_cap = undo_cap
-        self._manifest = ManifestFile(self.tree)
+        self._manifest = ManifestFile(self.directory)
 
     def close(self) -> None:
         self._lock.release()
-        self.tree.close()
+        self.directory.close()
 
     def __enter__(self) -> Self:
         return self
@@ -84,18 +84,18 @@ class DataVolume:
     def replay(self) -> TransactionEnd | None:
         """Take an interrupted transaction to one of its ends and sweep what crashes left."""
         with data_directory.map_os_errors("resuming an interrupted sync"):
-            ours = (state_directory.MANIFEST_PATH,) if self._manifest.is_known else ()
-            state_directory.check_schemas(self.tree, known=ours)
-            found = journal.read_journal(self.tree)
+            ours = (state_directory.MANIFEST_PATH,) if self._manifest.is_cached else ()
+            state_directory.check_schemas(self.directory, known=ours)
+            found = journal.read_journal(self.directory)
             if found is None:
-                self._sweep()
+                self._remove_leftovers()
                 return None
-            target = self._volume()
+            target = self._context()
             with self._lock.transaction():
                 ended = TransactionCompletion(
-                    self.tree, found, target.modes, self._lock.check
+                    self.directory, found, target.modes, self._lock.check
                 ).run()
-                self._sweep()
+                self._remove_leftovers()
             return ended
 
     def begin(self) -> Transaction:
@@ -103,12 +103,12 @@ class DataVolume:
         with data_directory.map_os_errors("taking the data volume's lock"):
             self._take_lock()
         self.replay()
-        return Transaction(self._volume())
+        return Transaction(self._context())
 
     def rollback(self) -> ApplyResult:
         """Undo the last apply; this is an apply of its own and can be undone."""
         with self.begin() as transaction:
-            record = self._undoable()
+            record = self._undoable_record()
             if record is None:
                 raise Stalled(
                     "UndoUnavailable",
@@ -124,75 +124,75 @@ class DataVolume:
         with data_directory.map_os_errors("reading the manifest"):
             return self._manifest.read()
 
-    def live(self, lookups: SurveyScope, manifest: Manifest | None = None) -> LiveTree:
+    def survey(self, lookups: SurveyScope, manifest: Manifest | None = None) -> LiveTree:
         """What lies on the disk, without reading a single content.
 
         Stats that the manifest has too are shared with it, not held twice.
         """
         with data_directory.map_os_errors("looking at the gateway's files"):
             left = manifest.files if manifest is not None else {}
-            return survey.DirectorySurvey(self.tree, left).live(lookups)
+            return survey.DirectorySurvey(self.directory, left).run(lookups)
 
-    def stats(self, paths: Iterable[str]) -> dict[str, FileStat]:
+    def stat_files(self, paths: Iterable[str]) -> dict[str, FileStat]:
         """The stats of the plain files among `paths`."""
         with data_directory.map_os_errors("looking at the gateway's files"):
-            return survey.stat_files(self.tree, paths)
+            return survey.stat_files(self.directory, paths)
 
-    def hashes(self, paths: Iterable[str]) -> dict[str, str]:
+    def hash_files(self, paths: Iterable[str]) -> dict[str, str]:
         """The sha256 digests of the plain files among `paths`."""
         with data_directory.map_os_errors("reading the gateway's files"):
-            return survey.hash_files(self.tree, paths)
+            return survey.hash_files(self.directory, paths)
 
-    def interrupted(self) -> TransactionRecord | None:
+    def interrupted_transaction(self) -> TransactionRecord | None:
         """The transaction past its commit point that `start` would end; usually None."""
         with data_directory.map_os_errors("reading the journal"):
-            found = journal.read_journal(self.tree)
+            found = journal.read_journal(self.directory)
             if found is None:
                 return None
             return journal.read_record(
-                self.tree, f"{STAGING_DIRECTORY}/{found.tx}/{journal.RECORD_NAME}"
+                self.directory, f"{STAGING_DIRECTORY}/{found.tx}/{journal.RECORD_NAME}"
             )
 
     def can_undo(self) -> bool:
         """Whether `rollback` has something to go back to."""
         with data_directory.map_os_errors("reading the undo"):
-            return self._undoable() is not None
+            return self._undoable_record() is not None
 
-    def newest(self) -> str:
+    def newest_transaction(self) -> str:
         """The transaction that `rollback` would undo; empty before the first one."""
         with data_directory.map_os_errors("reading the undo"):
-            return undo.newest_transaction(self.tree) or ""
+            return undo.newest_transaction(self.directory) or ""
 
-    def _undoable(self) -> TransactionRecord | None:
-        tx = undo.newest_transaction(self.tree)
+    def _undoable_record(self) -> TransactionRecord | None:
+        tx = undo.newest_transaction(self.directory)
         if tx is None:
             return None
-        record = journal.read_record(self.tree, Undo(self.tree, tx).record)
+        record = journal.read_record(self.directory, Undo(self.directory, tx).record_path)
         return record if record.keeps_undo else None
 
     def _take_lock(self) -> None:
-        state_directory.create_directories(self.tree)
+        state_directory.create_directories(self.directory)
         if not self._lock.is_held:
             # A crash may have made the directories and not have told the disk.
             for folder in (STATE_DIRECTORY, ""):
-                self.tree.sync(folder)
+                self.directory.sync(folder)
         self._lock.acquire()
 
-    def _volume(self) -> VolumeContext:
-        root = self.tree.stat("")
+    def _context(self) -> VolumeContext:
+        root = self.directory.stat("")
         assert root is not None
         fitting = staging.modes_for_process(root)
         return VolumeContext(
-            self.tree, self._lock, fitting, self._reserve, self._undo_cap, self._manifest
+            self.directory, self._lock, fitting, self._reserve, self._undo_cap, self._manifest
         )
 
-    def _sweep(self) -> None:
+    def _remove_leftovers(self) -> None:
         """Without a journal no transaction is alive; what is left of one is rubbish."""
-        left = staging.staged_transactions(self.tree)
+        left = staging.staged_transactions(self.directory)
         if left:
             # A journal that a power cut brings back must find its staging.
-            self.tree.sync(STATE_DIRECTORY)
+            self.directory.sync(STATE_DIRECTORY)
         for tx in left:
-            staging.remove_staging(self.tree, tx)
-        remove_older_undo(self.tree, undo.newest_transaction(self.tree))
-        state_directory.remove_leftovers(self.tree)
+            staging.remove_staging(self.directory, tx)
+        remove_older_undo(self.directory, undo.newest_transaction(self.directory))
+        state_directory.remove_leftovers(self.directory)

@@ -34,47 +34,52 @@ class Inspection:
     """What the last sync left, and what lies on the disk now."""
 
     manifest: Manifest | None
-    live: LiveTree
+    live_tree: LiveTree
 
 
 @dataclass(frozen=True, slots=True)
 class _Prefetched:
-    look: Inspection
-    where: SurveyScope
-    at: float
+    inspection: Inspection
+    scope: SurveyScope
+    taken_at: float
 
 
 class VolumeInspector:
     """Looks at one data directory; they block and belong in a thread."""
 
     def __init__(self, applier: DataVolume, clock: Clock | None = None) -> None:
-        self._applier = applier
+        self._volume = applier
         self._clock = clock if clock is not None else SystemClock()
-        self._ahead: _Prefetched | None = None
+        self._prefetched: _Prefetched | None = None
 
-    def look_ahead(self) -> None:
+    def prefetch(self) -> None:
         """Look where the next plan will most likely want to know."""
-        self._ahead = None
-        manifest = self._applier.manifest()
+        self._prefetched = None
+        manifest = self._volume.manifest()
         if manifest is None:
             return
         now = self._clock.monotonic()
         where = live_tree.survey_scope(manifest.roots, manifest)
-        live = self._applier.live(where, manifest)
-        self._ahead = _Prefetched(Inspection(manifest, live), where, now)
+        live = self._volume.survey(where, manifest)
+        self._prefetched = _Prefetched(Inspection(manifest, live), where, now)
 
-    def look(self, roots: Iterable[ManagedRoot]) -> Inspection:
+    def inspect(self, roots: Iterable[ManagedRoot]) -> Inspection:
         """All that a plan for `roots` needs to know."""
-        ahead, self._ahead = self._ahead, None
-        manifest = self._applier.manifest()
+        ahead, self._prefetched = self._prefetched, None
+        manifest = self._volume.manifest()
         where = live_tree.survey_scope(roots, manifest)
-        if ahead is not None and ahead.look.manifest is manifest and self._serves(ahead, where):
-            return ahead.look
-        return Inspection(manifest, self._applier.live(where, manifest))
+        if (
+            ahead is not None
+            and ahead.inspection.manifest is manifest
+            and self._is_usable(ahead, where)
+        ):
+            return ahead.inspection
+        return Inspection(manifest, self._volume.survey(where, manifest))
 
-    def _serves(self, ahead: _Prefetched, where: SurveyScope) -> bool:
+    def _is_usable(self, ahead: _Prefetched, where: SurveyScope) -> bool:
         return (
-            ahead.where == where and self._clock.monotonic() - ahead.at <= MAX_PREFETCH_AGE_SECONDS
+            ahead.scope == where
+            and self._clock.monotonic() - ahead.taken_at <= MAX_PREFETCH_AGE_SECONDS
         )
 
 
@@ -91,9 +96,9 @@ def inspect_drift(
     everything: bool,
 ) -> FileDrift:
     """The drift of all that the manifest manages."""
-    found = applier.live(live_tree.survey_scope(manifest.roots, manifest), manifest)
+    found = applier.survey(live_tree.survey_scope(manifest.roots, manifest), manifest)
     suspects = live_tree.drift_suspects(manifest, found.files, everything=everything)
-    hashes = applier.hashes(suspects)
+    hashes = applier.hash_files(suspects)
     altered = [path for path in hashes if hashes[path] != manifest.files[path].sha256]
     stamped = stamped_files(applier, store, manifest, altered)
     managed = frozenset(manifest.directories)
@@ -128,7 +133,7 @@ def needs_source(entry: ManifestEntry) -> bool:
 def _is_stamped_only(
     applier: DataVolume, store: CommitStore | None, path: str, entry: ManifestEntry
 ) -> bool:
-    theirs = applier.tree.read(path)
+    theirs = applier.directory.read(path)
     if theirs is None:
         return False
     if entry.about is not None and entry.about.calm:

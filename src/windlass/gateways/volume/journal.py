@@ -103,10 +103,10 @@ def read_record(tree: DataDirectory, path: str) -> TransactionRecord:
 
 def write_documents(staging: Staging, record: TransactionRecord) -> None:
     """Stage what the journal may have to say."""
-    staging.write_paper(RECORD_NAME, msgspec.json.encode(record))
+    staging.write_document(RECORD_NAME, msgspec.json.encode(record))
     for direction in ("forward", "back"):
         paper = Journal(record.tx, "forward" if direction == "forward" else "back")
-        staging.write_paper(direction, msgspec.json.encode(paper))
+        staging.write_document(direction, msgspec.json.encode(paper))
 
 
 def mark_committed(tree: DataDirectory, staging_folder: str) -> None:
@@ -154,8 +154,8 @@ class StepPreparation:
     """The steps of one transaction, in the order of the plan."""
 
     def __init__(self, tree: DataDirectory) -> None:
-        self._tree = tree
-        self._after: dict[str, PathKind] = {}
+        self._directory = tree
+        self._kinds_after: dict[str, PathKind] = {}
 
     def steps(self, changes: Iterable[FileOperation]) -> tuple[JournalStep, ...]:
         return tuple(step for change in changes for step in self._steps(change))
@@ -163,14 +163,14 @@ class StepPreparation:
     def _steps(self, change: FileOperation) -> Iterator[JournalStep]:
         if path_rules.is_protected(change.path):
             raise UnsafePath(change.path, "protected and never changed by a sync")
-        found, size = self._look(change.path)
+        found, size = self._current_kind(change.path)
         if change.op in ("mkdir", "put"):
-            yield from self._missing_folders(change.path)
+            yield from self._missing_directories(change.path)
         if change.op == "put":
             yield self._put(change, found, size)
-        elif change.op == "mkdir" and self._expect(change, found, "", "directory"):
+        elif change.op == "mkdir" and self._is_needed(change, found, "", "directory"):
             yield self._step(change, found, then="directory")
-        elif change.op == "delete" and self._expect(change, found, "file", ""):
+        elif change.op == "delete" and self._is_needed(change, found, "file", ""):
             yield self._step(change, found, then="", was_size=size)
         elif change.op == "rmdir" and found == "directory":
             yield self._step(change, found, then="")
@@ -179,7 +179,7 @@ class StepPreparation:
         assert change.staged is not None
         if found == "directory":
             raise _tree_changed(change.path, "a directory where a file should go")
-        self._after[change.path] = "file"
+        self._kinds_after[change.path] = "file"
         staged = change.staged
         return JournalStep(
             "put", change.path, found, staged.number, staged.sha256, staged.size, was_size=size
@@ -188,10 +188,10 @@ class StepPreparation:
     def _step(
         self, change: FileOperation, found: PathKind, *, then: PathKind, was_size: int = 0
     ) -> JournalStep:
-        self._after[change.path] = then
+        self._kinds_after[change.path] = then
         return JournalStep(change.op, change.path, found, was_size=was_size)
 
-    def _expect(
+    def _is_needed(
         self, change: FileOperation, found: PathKind, before: PathKind, done: PathKind
     ) -> bool:
         """Whether there is something to do: `before` is there, and not `done` already."""
@@ -199,19 +199,19 @@ class StepPreparation:
             raise _tree_changed(change.path, f"a {found} that was not there")
         return found == before
 
-    def _missing_folders(self, path: str) -> Iterator[JournalStep]:
+    def _missing_directories(self, path: str) -> Iterator[JournalStep]:
         for folder in reversed(list(path_rules.parents(path))):
-            found, _ = self._look(folder)
+            found, _ = self._current_kind(folder)
             if found == "file":
                 raise _tree_changed(folder, "a file where a directory should be")
-            self._after[folder] = "directory"
+            self._kinds_after[folder] = "directory"
             if found == "":
                 yield JournalStep("mkdir", folder, "")
 
-    def _look(self, path: str) -> tuple[PathKind, int]:
-        if path in self._after:
-            return self._after[path], 0
-        found = self._tree.stat(path)
+    def _current_kind(self, path: str) -> tuple[PathKind, int]:
+        if path in self._kinds_after:
+            return self._kinds_after[path], 0
+        found = self._directory.stat(path)
         if found is None:
             return "", 0
         if stat.S_ISDIR(found.st_mode):
@@ -234,7 +234,7 @@ def check_other_filesystems(
     for above, size in wanted.items():
         folder = _nearest_directory(tree, above)
         found = tree.stat(folder)
-        if found is not None and tree.is_across(staging, folder):
+        if found is not None and tree.is_other_filesystem(staging, folder):
             _, before = per_device.get(found.st_dev, ("", 0))
             per_device[found.st_dev] = (folder, before + size)
     for folder, size in per_device.values():

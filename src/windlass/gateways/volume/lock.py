@@ -74,7 +74,7 @@ class VolumeLock:
     """The lock of one data volume, held by at most one agent."""
 
     def __init__(self, tree: DataDirectory, path: str, owner: LockOwner, clock: Clock) -> None:
-        self._tree = tree
+        self._directory = tree
         self._path = path
         self._owner = owner
         self._clock = clock
@@ -91,12 +91,12 @@ class VolumeLock:
 
     def acquire(self) -> None:
         """Become the owner, or raise `VolumeLocked`; asking again later is the way to wait."""
-        if self._descriptor is not None and not self._is_in_place():
+        if self._descriptor is not None and not self._is_current_file():
             self._close()
         if self._descriptor is None:
-            self._descriptor = self._flocked()
+            self._descriptor = self._open_locked()
         try:
-            self._take()
+            self._take_over()
         except BaseException:
             self._close()
             raise
@@ -121,7 +121,7 @@ class VolumeLock:
             ended.set()
             beating.join()
             with contextlib.suppress(OSError):
-                self._end()
+                self._mark_inactive()
 
     def check(self) -> None:
         """Raise `VolumeLocked` if somebody may have taken the volume from us meanwhile."""
@@ -129,7 +129,7 @@ class VolumeLock:
             self._is_lost = True
             raise VolumeLocked(self._read())
 
-    def recheck(self) -> None:
+    def check_record(self) -> None:
         """`check`, and look whether the record still names us."""
         self.check()
         record = self._read()
@@ -137,8 +137,8 @@ class VolumeLock:
             self._is_lost = True
             raise VolumeLocked(record)
 
-    def _flocked(self) -> int:
-        descriptor = self._tree.open_kept(self._path, _LOCK_FILE_MODE)
+    def _open_locked(self) -> int:
+        descriptor = self._directory.open_rewritable(self._path, _LOCK_FILE_MODE)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -150,23 +150,23 @@ class VolumeLock:
             raise
         return descriptor
 
-    def _is_in_place(self) -> bool:
+    def _is_current_file(self) -> bool:
         """Whether the file we locked is still the one that others would lock."""
         assert self._descriptor is not None
-        found = self._tree.stat(self._path)
+        found = self._directory.stat(self._path)
         return found is not None and os.path.samestat(found, os.fstat(self._descriptor))
 
-    def _take(self) -> None:
+    def _take_over(self) -> None:
         record = self._read()
         if record is not None and record.owner == self._owner:
             self._beat = record.beat
             return
         if record is not None and record.active and record.node != self._owner.node:
-            self._watch(record)
+            self._check_stale(record)
         self._beat = record.beat if record is not None else 0
         self._write(active=False)
 
-    def _watch(self, record: LockRecord) -> None:
+    def _check_stale(self, record: LockRecord) -> None:
         """Pass only after the record of another node has been the same for long enough."""
         now = self._clock.monotonic()
         if self._watched is None or self._watched[0] != record:
@@ -177,13 +177,13 @@ class VolumeLock:
     def _keep_beating(self, ended: threading.Event) -> None:
         while not ended.wait(HEARTBEAT_SECONDS):
             try:
-                self.recheck()
+                self.check_record()
                 self._write(active=True)
             except (OSError, VolumeLocked):
                 # The next step finds the old beat, or that the lock is lost, and stops.
                 return
 
-    def _end(self) -> None:
+    def _mark_inactive(self) -> None:
         if not self._is_lost:
             self._write(active=False)
 

@@ -61,7 +61,7 @@ def copy(tree: DataDirectory, source: str, other: str) -> None:
         try:
             while chunk := os.read(reading, _CHUNK):
                 tree.write(writing, chunk)
-            tree.sync_open(writing)
+            tree.sync_descriptor(writing)
         finally:
             os.close(writing)
     finally:

@@ -74,14 +74,14 @@ class DiskReserve:
     share: float = 0.05
     minimum: int = 256 * MEBIBYTE
 
-    def of(self, total: int) -> int:
+    def reserved_bytes(self, total: int) -> int:
         return max(int(total * self.share), self.minimum)
 
     def check(self, tree: DataDirectory, folder: str, wanted: int) -> None:
         """Raise DiskFull where `wanted` more bytes in `folder` would touch the reserve."""
         found = tree.space(folder)
         free = found.f_bavail * found.f_frsize
-        reserve = self.of(found.f_blocks * found.f_frsize)
+        reserve = self.reserved_bytes(found.f_blocks * found.f_frsize)
         if free - wanted < reserve:
             raise Retryable(
                 "DiskFull",
@@ -107,7 +107,7 @@ def sync_paths(tree: DataDirectory, paths: Iterable[str]) -> None:
     if len(wanted) > MAX_SINGLE_SYNCS:
         wanted = _one_per_file_system(tree, wanted)
         for path in wanted:
-            tree.sync_all(path)
+            tree.sync_filesystem(path)
         return
     for path in wanted:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -142,71 +142,73 @@ class Staging:
     def __init__(
         self, tree: DataDirectory, tx: str, modes: FileModes, reserve: DiskReserve
     ) -> None:
-        self._tree = tree
+        self._directory = tree
         self._modes = modes
         self._reserve = reserve
         self._count = 0
-        self._papers: list[str] = []
+        self._documents: list[str] = []
         self.folder = f"{state_directory.STAGING_DIRECTORY}/{tx}"
 
     def create(self) -> None:
-        state_directory.make_directory(self._tree, self.folder)
+        state_directory.make_directory(self._directory, self.folder)
 
-    def content(self, number: int) -> str:
+    def content_path(self, number: int) -> str:
         """Where the content with `number` lies."""
         return f"{self.folder}/{number}"
 
-    def paper(self, name: str) -> str:
+    def document_path(self, name: str) -> str:
         """Where a document of the transaction lies."""
         return f"{self.folder}/{name}"
 
     def add(self, content: bytes | Iterable[bytes]) -> StagedContent:
         """Write one content, whole or in parts, and hash it."""
-        number = self._next()
+        number = self._next_number()
         failpoint.reach("gateways.stage.before")
-        descriptor = self._tree.create(self.content(number), self._modes.file)
+        descriptor = self._directory.create(self.content_path(number), self._modes.file)
         try:
-            sha256, size = self._fill(descriptor, content)
+            sha256, size = self._write_content(descriptor, content)
             stat = state_directory.file_stat(os.fstat(descriptor))
         finally:
             os.close(descriptor)
         failpoint.reach("gateways.stage.after")
         return StagedContent(sha256, size, number, stat)
 
-    def _fill(self, descriptor: int, content: bytes | Iterable[bytes]) -> tuple[str, int]:
+    def _write_content(self, descriptor: int, content: bytes | Iterable[bytes]) -> tuple[str, int]:
         digest, size, checked = hashlib.sha256(), 0, 0
         for part in (content,) if isinstance(content, bytes) else content:
             size += len(part)
             if checked == 0 or size - checked > _SPACE_CHECK_BYTES:
-                self._reserve.check(self._tree, self.folder, len(part))
+                self._reserve.check(self._directory, self.folder, len(part))
                 checked = size
             digest.update(part)
-            self._tree.write(descriptor, part)
+            self._directory.write(descriptor, part)
         return digest.hexdigest(), size
 
-    def adopt(self, path: str) -> StagedContent:
+    def add_linked(self, path: str) -> StagedContent:
         """Take a file we hold elsewhere as a content, unread and without writing it again."""
-        number = self._next()
-        placement.link_or_copy(self._tree, path, self.content(number))
-        found = self._tree.stat(self.content(number))
+        number = self._next_number()
+        placement.link_or_copy(self._directory, path, self.content_path(number))
+        found = self._directory.stat(self.content_path(number))
         assert found is not None
         return StagedContent("", found.st_size, number, state_directory.file_stat(found))
 
-    def write_paper(self, name: str, content: bytes) -> None:
-        state_directory.write_new_file(self._tree, self.paper(name), content, sync=False)
-        self._papers.append(name)
+    def write_document(self, name: str, content: bytes) -> None:
+        state_directory.write_new_file(
+            self._directory, self.document_path(name), content, sync=False
+        )
+        self._documents.append(name)
 
-    def settle(self, numbers: Iterable[int]) -> None:
+    def sync(self, numbers: Iterable[int]) -> None:
         """Make contents and papers durable, then every name in here and the names above."""
-        contents = [self.content(number) for number in numbers]
-        sync_paths(self._tree, (*contents, *map(self.paper, self._papers)))
-        self._tree.sync(self.folder)
-        self._tree.sync(state_directory.STAGING_DIRECTORY)
+        contents = [self.content_path(number) for number in numbers]
+        sync_paths(self._directory, (*contents, *map(self.document_path, self._documents)))
+        self._directory.sync(self.folder)
+        self._directory.sync(state_directory.STAGING_DIRECTORY)
 
-    def drop(self) -> None:
-        state_directory.remove_directory(self._tree, self.folder)
+    def remove(self) -> None:
+        state_directory.remove_directory(self._directory, self.folder)
 
-    def _next(self) -> int:
+    def _next_number(self) -> int:
         self._count += 1
         return self._count - 1
 

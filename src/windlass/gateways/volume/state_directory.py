@@ -120,7 +120,7 @@ def write_new_file(tree: DataDirectory, path: str, content: bytes, *, sync: bool
     try:
         tree.write(descriptor, content)
         if sync:
-            tree.sync_open(descriptor)
+            tree.sync_descriptor(descriptor)
     finally:
         os.close(descriptor)
 
@@ -167,31 +167,31 @@ class ManifestFile:
     """The manifest in place; what is kept of it is never more than a shortcut."""
 
     def __init__(self, tree: DataDirectory) -> None:
-        self._tree = tree
-        self._known: dict[FileStat, Manifest] = {}
+        self._directory = tree
+        self._cached: dict[FileStat, Manifest] = {}
 
     def read(self) -> Manifest | None:
         """What the last sync left; None before the first one."""
-        mark = self._mark()
-        found = self._known.get(mark) if mark is not None else None
+        mark = self._current_stat()
+        found = self._cached.get(mark) if mark is not None else None
         if found is None:
-            found = read_manifest(self._tree)
-        self._known = {mark: found} if mark is not None and found is not None else {}
+            found = read_manifest(self._directory)
+        self._cached = {mark: found} if mark is not None and found is not None else {}
         return found
 
     @property
-    def is_known(self) -> bool:
+    def is_cached(self) -> bool:
         """Whether the file in place is one that was read or written here."""
-        return self._mark() in self._known
+        return self._current_stat() in self._cached
 
-    def expect(self, manifest: Manifest, written: str) -> None:
+    def cache(self, manifest: Manifest, written: str) -> None:
         """`manifest` is what lies at `written`, a file that may be put in place."""
-        found = self._tree.stat(written)
+        found = self._directory.stat(written)
         if found is not None:
-            self._known[file_stat(found)] = manifest
+            self._cached[file_stat(found)] = manifest
 
-    def _mark(self) -> FileStat | None:
-        found = self._tree.stat(MANIFEST_PATH)
+    def _current_stat(self) -> FileStat | None:
+        found = self._directory.stat(MANIFEST_PATH)
         return file_stat(found) if found is not None else None
 
 

@@ -28,53 +28,53 @@ class DirectorySurvey:
     """
 
     def __init__(self, tree: DataDirectory, left: Mapping[str, ManifestEntry]) -> None:
-        self._tree = tree
-        self._left = left
+        self._directory = tree
+        self._manifest_files = left
         self._files: dict[str, FileStat] = {}
         self._directories: set[str] = set()
         self._others: dict[str, OtherKind] = {}
 
-    def live(self, lookups: SurveyScope) -> LiveTree:
+    def run(self, lookups: SurveyScope) -> LiveTree:
         """Everything below the directories to walk, and the paths to look at."""
-        for path in (*lookups.look, *lookups.walk):
-            self._look(path)
+        for path in (*lookups.stat_only, *lookups.walk):
+            self._inspect(path)
         waiting = [path for path in lookups.walk if not path or path in self._directories]
         while waiting:
-            waiting += self._list(waiting.pop())
+            waiting += self._list_directory(waiting.pop())
         return LiveTree(self._files, frozenset(self._directories), self._others)
 
-    def _look(self, path: str) -> None:
+    def _inspect(self, path: str) -> None:
         if not path:
             return
         if path_rules.is_protected(path):
             self._others[path] = "protected"
             return
         try:
-            found = self._tree.stat(path)
+            found = self._directory.stat(path)
         except UnsafePath:
             # The link itself lies above; a look at it reports it.
             return
         if found is not None:
-            self._note(path, found)
+            self._record(path, found)
 
-    def _list(self, folder: str) -> list[str]:
+    def _list_directory(self, folder: str) -> list[str]:
         """Note what is in a directory; the directories in it are to be listed next."""
         below: list[str] = []
         above = f"{folder}/" if folder else ""
         with contextlib.suppress(FileNotFoundError, NotADirectoryError, UnsafePath):
-            for name, seen in self._tree.entries(folder):
+            for name, seen in self._directory.entries(folder):
                 path = above + name
                 if path_rules.is_protected_entry(folder, name):
                     self._others[path] = "protected"
-                elif self._note(path, seen):
+                elif self._record(path, seen):
                     below.append(path)
         return below
 
-    def _note(self, path: str, found: os.stat_result) -> bool:
+    def _record(self, path: str, found: os.stat_result) -> bool:
         """Remember what is at `path`; True for a directory."""
         kind = stat.S_IFMT(found.st_mode)
         if kind == stat.S_IFREG and _is_unicode(path):
-            self._files[path] = self._stat(path, found)
+            self._files[path] = self._file_stat(path, found)
         elif kind == stat.S_IFDIR and _is_unicode(path):
             self._directories.add(path)
             return True
@@ -83,8 +83,8 @@ class DirectorySurvey:
             self._others[shown] = "symlink" if kind == stat.S_IFLNK else "special"
         return False
 
-    def _stat(self, path: str, found: os.stat_result) -> FileStat:
-        entry = self._left.get(path)
+    def _file_stat(self, path: str, found: os.stat_result) -> FileStat:
+        entry = self._manifest_files.get(path)
         left = entry.stat if entry is not None else None
         if (
             left is not None

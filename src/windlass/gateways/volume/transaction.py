@@ -61,7 +61,7 @@ class ApplyResult:
 class VolumeContext:
     """A data volume and how we write to it."""
 
-    tree: DataDirectory
+    directory: DataDirectory
     lock: VolumeLock
     modes: FileModes
     reserve: DiskReserve
@@ -74,11 +74,11 @@ class Transaction:
 
     def __init__(self, volume: VolumeContext) -> None:
         self._volume = volume
-        self._tree = volume.tree
+        self._directory = volume.directory
         self._staged: dict[str, StagedContent] = {}
         self._staging: Staging | None = None
         self._tx = ""
-        self._locked = contextlib.ExitStack()
+        self._lock_stack = contextlib.ExitStack()
         self._interrupted = threading.Event()
         self._is_over = False
         self.is_committed = False
@@ -93,7 +93,7 @@ class Transaction:
         """Write and hash the content that `path` is going to have."""
         with data_directory.map_os_errors(_STAGING_ACTION):
             self._check()
-            self._staged[path] = self.opened().add(content)
+            self._staged[path] = self.open_staging().add(content)
         return self._staged[path]
 
     def interrupt(self) -> None:
@@ -105,12 +105,12 @@ class Transaction:
         if self._is_over:
             return
         self._is_over = True
-        with self._locked, contextlib.suppress(OSError):
+        with self._lock_stack, contextlib.suppress(OSError):
             if self._staging is not None and not self.is_committed:
                 # Staging must outlive a journal that may still be on the disk.
-                journal.withdraw_commit(self._tree, self._tx)
-                Undo(self._tree, self._tx).drop()
-                self._staging.drop()
+                journal.withdraw_commit(self._directory, self._tx)
+                Undo(self._directory, self._tx).remove()
+                self._staging.remove()
 
     def commit(self, plan: Plan, manifest: Manifest) -> ApplyResult:
         """Carry out `plan`; afterwards the volume remembers `manifest`.
@@ -118,24 +118,24 @@ class Transaction:
         Stats of written files in `manifest` are taken from what was written.
         """
         plans.check_guards(plan)
-        changes = [self._change(op) for op in plan.ops]
+        changes = [self._operation(op) for op in plan.ops]
         written = {change.path: change.staged.stat for change in changes if change.staged}
         remembered = state_directory.with_stats(manifest, written)
-        return self.carry_out(changes, remembered, plan.from_commit, plan.to_commit)
+        return self.apply(changes, remembered, plan.from_commit, plan.to_commit)
 
     def revert(self, record: TransactionRecord) -> ApplyResult:
         """Undo a transaction that succeeded, with the contents that it kept."""
         with data_directory.map_os_errors(_STAGING_ACTION):
-            kept = Undo(self._tree, record.tx)
+            kept = Undo(self._directory, record.tx)
             before = (
-                state_directory.read_manifest(self._tree, kept.manifest)
+                state_directory.read_manifest(self._directory, kept.manifest_path)
                 if record.had_manifest
                 else None
             )
-            changes = list(undo.inverse_operations(self._tree, record, self.opened()))
-        return self.carry_out(changes, before, record.to_commit, record.from_commit)
+            changes = list(undo.inverse_operations(self._directory, record, self.open_staging()))
+        return self.apply(changes, before, record.to_commit, record.from_commit)
 
-    def carry_out(
+    def apply(
         self,
         changes: Sequence[FileOperation],
         manifest: Manifest | None,
@@ -146,9 +146,9 @@ class Transaction:
         try:
             with data_directory.map_os_errors(_STAGING_ACTION):
                 self._check()
-                steps = StepPreparation(self._tree).steps(changes)
+                steps = StepPreparation(self._directory).steps(changes)
                 if not steps:
-                    self._remember(manifest)
+                    self._replace_manifest(manifest)
                     return ApplyResult("", from_commit, to_commit)
                 record = self._commit(steps, manifest, from_commit, to_commit)
             with data_directory.map_os_errors("finishing the sync"):
@@ -156,12 +156,12 @@ class Transaction:
         finally:
             self.abandon()
 
-    def opened(self) -> Staging:
+    def open_staging(self) -> Staging:
         """The staging directory; the first call takes the lock and writes for the first time."""
         if self._staging is None:
-            self._locked.enter_context(self._volume.lock.transaction())
-            self._tx = _new_transaction_id(self._tree)
-            staging = Staging(self._tree, self._tx, self._volume.modes, self._volume.reserve)
+            self._lock_stack.enter_context(self._volume.lock.transaction())
+            self._tx = _new_transaction_id(self._directory)
+            staging = Staging(self._directory, self._tx, self._volume.modes, self._volume.reserve)
             staging.create()
             self._staging = staging
         return self._staging
@@ -174,7 +174,7 @@ class Transaction:
         if self._staging is not None:
             self._volume.lock.check()
 
-    def _change(self, op: PlanStep) -> FileOperation:
+    def _operation(self, op: PlanStep) -> FileOperation:
         if op.op != "put":
             return FileOperation(op.op, op.path)
         staged = self._staged.get(op.path)
@@ -190,8 +190,8 @@ class Transaction:
         to_commit: str,
     ) -> TransactionRecord:
         """Everything up to and including the commit point (APP-5, in this order)."""
-        staging = self.opened()
-        had_manifest = self._tree.stat(MANIFEST_PATH) is not None
+        staging = self.open_staging()
+        had_manifest = self._directory.stat(MANIFEST_PATH) is not None
         record = TransactionRecord(
             tx=self._tx,
             from_commit=from_commit,
@@ -201,16 +201,18 @@ class Transaction:
             had_manifest=had_manifest,
             keeps_undo=sum(step.was_size for step in steps) <= self._volume.undo_cap,
         )
-        journal.check_other_filesystems(self._tree, staging.folder, steps, self._volume.reserve)
+        journal.check_other_filesystems(
+            self._directory, staging.folder, steps, self._volume.reserve
+        )
         journal.write_documents(staging, record)
         if manifest is not None:
-            staging.write_paper(journal.MANIFEST_NAME, manifests.encode(manifest))
-            self._volume.manifest.expect(manifest, staging.paper(journal.MANIFEST_NAME))
-        staging.settle(step.staged for step in steps if step.staged is not None)
-        Undo(self._tree, self._tx).keep(record, self._volume.reserve)
+            staging.write_document(journal.MANIFEST_NAME, manifests.encode(manifest))
+            self._volume.manifest.cache(manifest, staging.document_path(journal.MANIFEST_NAME))
+        staging.sync(step.staged for step in steps if step.staged is not None)
+        Undo(self._directory, self._tx).save(record, self._volume.reserve)
         self._check()
-        self._volume.lock.recheck()
-        journal.mark_committed(self._tree, staging.folder)
+        self._volume.lock.check_record()
+        journal.mark_committed(self._directory, staging.folder)
         self.is_committed = True
         return record
 
@@ -218,14 +220,16 @@ class Transaction:
         found = Journal(self._tx, "forward")
         target = self._volume
         return TransactionCompletion(
-            self._tree, found, target.modes, target.lock.check, record
+            self._directory, found, target.modes, target.lock.check, record
         ).run()
 
-    def _remember(self, manifest: Manifest | None) -> None:
+    def _replace_manifest(self, manifest: Manifest | None) -> None:
         """Keep a manifest that differs although no file does."""
         if manifest is not None and manifest != self._volume.manifest.read():
-            self.opened()
-            state_directory.replace_document(self._tree, MANIFEST_PATH, manifests.encode(manifest))
+            self.open_staging()
+            state_directory.replace_document(
+                self._directory, MANIFEST_PATH, manifests.encode(manifest)
+            )
 
 
 def _apply_result(ended: TransactionEnd) -> ApplyResult:

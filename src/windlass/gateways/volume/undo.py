@@ -30,50 +30,52 @@ class Undo:
     """The old contents of the transaction `tx`."""
 
     def __init__(self, tree: DataDirectory, tx: str) -> None:
-        self._tree = tree
+        self._directory = tree
         self.folder = f"{UNDO_DIRECTORY}/{tx}"
 
     @property
-    def manifest(self) -> str:
+    def manifest_path(self) -> str:
         """Where the old manifest lies, if there was one."""
         return f"{self.folder}/{journal.MANIFEST_NAME}"
 
     @property
-    def record(self) -> str:
+    def record_path(self) -> str:
         """Where the record lies once the transaction has succeeded."""
         return f"{self.folder}/{RECORD_NAME}"
 
-    def content(self, number: int) -> str:
+    def content_path(self, number: int) -> str:
         """Where the old content of a step lies."""
         return f"{self.folder}/{number}"
 
-    def keep(self, record: TransactionRecord, reserve: DiskReserve) -> None:
+    def save(self, record: TransactionRecord, reserve: DiskReserve) -> None:
         """Hold on to everything that the steps will replace or delete, durably."""
-        state_directory.make_directory(self._tree, self.folder)
+        state_directory.make_directory(self._directory, self.folder)
         for number, step in enumerate(record.steps):
             if step.was == "file":
-                self._keep(number, step, reserve)
+                self._save_file(number, step, reserve)
         if record.had_manifest:
-            placement.link_or_copy(self._tree, state_directory.MANIFEST_PATH, self.manifest)
-        self._tree.sync(self.folder)
-        self._tree.sync(UNDO_DIRECTORY)
+            placement.link_or_copy(
+                self._directory, state_directory.MANIFEST_PATH, self.manifest_path
+            )
+        self._directory.sync(self.folder)
+        self._directory.sync(UNDO_DIRECTORY)
 
-    def drop(self) -> None:
+    def remove(self) -> None:
         # The record goes first: half an undo must never look like a whole one.
-        placement.remove_if_present(self._tree, self.record)
-        state_directory.remove_directory(self._tree, self.folder)
+        placement.remove_if_present(self._directory, self.record_path)
+        state_directory.remove_directory(self._directory, self.folder)
 
-    def drop_contents(self) -> None:
+    def remove_contents(self) -> None:
         """Drop all but the record, which then only says what happened."""
-        for name in self._tree.names(self.folder):
+        for name in self._directory.names(self.folder):
             if name != RECORD_NAME:
-                placement.remove_if_present(self._tree, f"{self.folder}/{name}")
+                placement.remove_if_present(self._directory, f"{self.folder}/{name}")
 
-    def _keep(self, number: int, step: JournalStep, reserve: DiskReserve) -> None:
+    def _save_file(self, number: int, step: JournalStep, reserve: DiskReserve) -> None:
         failpoint.reach("gateways.undo.keep.before")
-        if not placement.try_link(self._tree, step.path, self.content(number)):
-            reserve.check(self._tree, UNDO_DIRECTORY, step.was_size)
-            placement.copy(self._tree, step.path, self.content(number))
+        if not placement.try_link(self._directory, step.path, self.content_path(number)):
+            reserve.check(self._directory, UNDO_DIRECTORY, step.was_size)
+            placement.copy(self._directory, step.path, self.content_path(number))
         failpoint.reach("gateways.undo.keep.after")
 
 
@@ -99,7 +101,7 @@ def inverse_operations(
     undo = Undo(tree, record.tx)
     for number, step in reversed(list(enumerate(record.steps))):
         if step.was == "file":
-            staged = staging.adopt(undo.content(number))
+            staged = staging.add_linked(undo.content_path(number))
             yield FileOperation("put", step.path, staged)
         elif step.op == "put":
             yield FileOperation("delete", step.path)

@@ -40,7 +40,7 @@ class ObjectOwner:
     uid: str
 
     @property
-    def reference(self) -> Object:
+    def owner_reference(self) -> Object:
         return {
             "apiVersion": self.api_version,
             "kind": self.kind,
@@ -86,7 +86,7 @@ def object_metadata(owner: ObjectOwner, name: str) -> Object:
         "name": name,
         "namespace": owner.namespace,
         "labels": {CR_LABEL: owner.name, MANAGED_BY_LABEL: MANAGED_BY_VALUE},
-        "ownerReferences": [owner.reference],
+        "ownerReferences": [owner.owner_reference],
     }
 
 

@@ -79,7 +79,7 @@ class Observation:
     received: float
     replicas: int | None = None
     previous_replicas: int | None = None
-    bypasses: bool = False
+    bypasses_admission: bool = False
 
     @property
     def link(self) -> RecordLink:
@@ -110,14 +110,14 @@ def attribute_change(
     found = records.candidates(observation.uid, now)
     attempts = [one.time for one in found if one.link == observation.link]
     since = min(observation.received, *attempts, now) - REACH_SECONDS
-    return judge_change(observation, found, lost=records.was_lost(since, now, observation.link))
+    return judge_change(observation, found, lost=records.has_gap(since, now, observation.link))
 
 
 def judge_change(
     observation: Observation, records: Sequence[AdmissionRecord], *, lost: bool
 ) -> AuthorVerdict:
     """ATT-4 by the table above; `lost` says that the true record may be missing."""
-    if observation.bypasses:
+    if observation.bypasses_admission:
         return _unresolved("SubresourceNotCovered")
     if not _is_version_known(observation):
         return _unresolved("VersionUnknown")

@@ -55,7 +55,7 @@ class RecordGaps:
         if len(self._starts) > _MAX_INTERVALS:
             del self._starts[1], self._ends[0]
 
-    def touch(self, start: float, end: float) -> bool:
+    def overlap(self, start: float, end: float) -> bool:
         """Whether any loss falls between `start` and `end`."""
         at = bisect_left(self._ends, start)
         return at < len(self._starts) and self._starts[at] <= end
@@ -108,7 +108,7 @@ class AdmissionRecords:
         self._chains: OrderedDict[RecordLink, list[AdmissionRecord]] = OrderedDict()
         self._versions: dict[str, dict[str, None]] = {}
         self._dropped: OrderedDict[RecordLink, float] = OrderedDict()
-        self._losses = RecordGaps()
+        self._gaps = RecordGaps()
         self.evictions: dict[Eviction, int] = {"ttl": 0, "lru": 0, "depth": 0}
 
     def __len__(self) -> int:
@@ -140,13 +140,13 @@ class AdmissionRecords:
         ]
         return tuple(sorted(held, key=lambda record: record.time))
 
-    def lost(self, start: float, end: float) -> None:
+    def add_gap(self, start: float, end: float) -> None:
         """Records of that interval never came: overflow, restart, a gap without leader."""
-        self._losses.add(start, end)
+        self._gaps.add(start, end)
 
-    def was_lost(self, start: float, end: float, link: RecordLink | None = None) -> bool:
+    def has_gap(self, start: float, end: float, link: RecordLink | None = None) -> bool:
         """Whether a record made between `start` and `end` (for that link) may be missing."""
-        if self._losses.touch(start, end):
+        if self._gaps.overlap(start, end):
             return True
         dropped = self._dropped.get(link) if link is not None else None
         return dropped is not None and start <= dropped <= end
@@ -160,7 +160,7 @@ class AdmissionRecords:
             self.evictions["ttl"] += len(chain)
         while self._dropped and next(iter(self._dropped.values())) <= oldest:
             self._dropped.popitem(last=False)
-        self._losses.forget(oldest - self._ttl)
+        self._gaps.forget(oldest - self._ttl)
 
     def _insert(self, record: AdmissionRecord) -> None:
         chain = self._chains.setdefault(record.link, [])
@@ -176,20 +176,20 @@ class AdmissionRecords:
     def _shorten(self, link: RecordLink) -> None:
         chain = self._chains[link]
         while len(chain) > self._depth:
-            self._remember(link, chain.pop(0).time)
+            self._remember_eviction(link, chain.pop(0).time)
             self.evictions["depth"] += 1
 
     def _evict_oldest(self) -> None:
         link, chain = self._chains.popitem(last=False)
         self._unlink(link)
         self.evictions["lru"] += len(chain)
-        self._remember(link, chain[-1].time)
+        self._remember_eviction(link, chain[-1].time)
 
-    def _remember(self, link: RecordLink, time: float) -> None:
+    def _remember_eviction(self, link: RecordLink, time: float) -> None:
         self._dropped[link] = max(time, self._dropped.pop(link, time))
         if len(self._dropped) > self._max_entries:
             _, time = self._dropped.popitem(last=False)
-            self._losses.add(time, time)
+            self._gaps.add(time, time)
 
     def _expire_chain(self, link: RecordLink, now: float) -> None:
         chain = self._chains[link]

@@ -51,7 +51,7 @@ _EVICTED_CONDITION = ("DisruptionTarget", "EvictionByEvictionAPI")
 class WebhookCoverage:
     """What our webhook configuration covers; `excluded` are the namespaces that it leaves out."""
 
-    excluded: frozenset[str] = frozenset()
+    excluded_namespaces: frozenset[str] = frozenset()
 
     def gap(self, identity: Identity) -> CoverageGap | None:
         """Why no request is sent for any change of that object; None if one is."""
@@ -60,7 +60,7 @@ class WebhookCoverage:
             return "KindNotCovered"
         # A webhook's namespaceSelector is matched against the labels of a Namespace itself.
         place = identity.name if type_ == _NAMESPACES else identity.namespace
-        return "NamespaceNotCovered" if place in self.excluded else None
+        return "NamespaceNotCovered" if place in self.excluded_namespaces else None
 
 
 def is_bound(gvr: GVR, obj: Object) -> bool:
@@ -92,24 +92,24 @@ class WebhookHealth:
     """What came lately: writes in the streams, calls to the witness."""
 
     def __init__(self, coverage: WebhookCoverage, patience: float = PATIENCE_SECONDS) -> None:
-        self.heard: bool | None = None
+        self.is_receiving: bool | None = None
         self._coverage = coverage
         self._patience = patience
-        self._untold_since: float | None = None
+        self._unrecorded_since: float | None = None
 
-    def called(self) -> bool:
+    def record_call(self) -> bool:
         """An admission call came; whether that is news."""
-        self._untold_since = None
-        return self._turn(True)
+        self._unrecorded_since = None
+        return self._set_receiving(True)
 
-    def wrote(self, identity: Identity, now: float) -> bool:
+    def record_write(self, identity: Identity, now: float) -> bool:
         """A write was seen; whether it makes the silence news."""
         if self._coverage.gap(identity) is not None:
             return False
-        if self._untold_since is None:
-            self._untold_since = now
-        return now - self._untold_since >= self._patience and self._turn(False)
+        if self._unrecorded_since is None:
+            self._unrecorded_since = now
+        return now - self._unrecorded_since >= self._patience and self._set_receiving(False)
 
-    def _turn(self, heard: bool) -> bool:
-        before, self.heard = self.heard, heard
+    def _set_receiving(self, heard: bool) -> bool:
+        before, self.is_receiving = self.is_receiving, heard
         return before is not heard

@@ -39,15 +39,15 @@ class AdmissionWebhook:
 
     def __init__(self, writer: asyncio.StreamWriter, oath: RecordSettings, clock: Clock) -> None:
         self._writer = writer
-        self._oath = oath
+        self._settings = oath
         self._clock = clock
         self._waiting: deque[tuple[float, AdmissionRequest]] = deque()
         self._wake = asyncio.Event()
         self._lost: list[float] = []
         self._seconds: list[float] = []
-        self._deaf_at = float("-inf")
+        self._accept_failed_at = float("-inf")
 
-    def hear(self, request: AdmissionRequest) -> None:
+    def enqueue(self, request: AdmissionRequest) -> None:
         """Called after the answer was sent; costs one append."""
         now = self._clock.monotonic()
         if len(self._waiting) >= QUEUE_LIMIT:
@@ -56,12 +56,14 @@ class AdmissionWebhook:
             self._waiting.append((now, request))
         self._wake.set()
 
-    def miss(self) -> None:
+    def record_unreadable(self) -> None:
         """A call came that could not be read: whatever it would have told is lost."""
         self._lost.append(self._clock.monotonic())
         self._wake.set()
 
-    def noticed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def handle_loop_exception(
+        self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]
+    ) -> None:
         """Hear of what the loop itself stumbles over: connections that cannot be accepted.
 
         Without descriptors it stops accepting for a second, and the API server goes on without
@@ -70,37 +72,37 @@ class AdmissionWebhook:
         error, now = context.get("exception"), self._clock.monotonic()
         if not isinstance(error, OSError) or error.errno not in _EXHAUSTED_ERRNOS:
             loop.default_exception_handler(context)
-        elif now - self._deaf_at > _ACCEPT_PAUSE_SECONDS / 2:
-            self._deaf_at = now
+        elif now - self._accept_failed_at > _ACCEPT_PAUSE_SECONDS / 2:
+            self._accept_failed_at = now
             self._lost += [now, now + 1.5 * _ACCEPT_PAUSE_SECONDS]
             self._wake.set()
             _log.error("connections cannot be accepted", error=error.strerror)
 
-    def timed(self, seconds: float) -> None:
+    def record_duration(self, seconds: float) -> None:
         self._seconds.append(seconds)
 
-    async def tell(self) -> None:
+    async def send_records(self) -> None:
         """Send records as they come, one request at a time, so that answers go first."""
         while True:
             await self._wake.wait()
             self._wake.clear()
             while self._waiting:
                 time, request = self._waiting.popleft()
-                record = webhook_record.build_record(request, self._oath, time)
+                record = webhook_record.build_record(request, self._settings, time)
                 if record is not None:
                     self._writer.write(webhook_frames.encode_frame(record))
                 await asyncio.sleep(0)
-            self._tell_losses()
+            self._send_losses()
             await self._writer.drain()
 
-    def _tell_losses(self) -> None:
+    def _send_losses(self) -> None:
         if self._lost:
             lost, self._lost = self._lost, []
             self._writer.write(
                 webhook_frames.encode_frame(webhook_frames.LostFrame(lost[0], lost[-1], len(lost)))
             )
 
-    async def beat(self) -> None:
+    async def send_heartbeats(self) -> None:
         """Tell that we are awake, and how many calls were answered how fast."""
         while True:
             await asyncio.sleep(HEARTBEAT_SECONDS)
@@ -121,22 +123,25 @@ async def _serve(listening: socket.socket, pair: socket.socket) -> None:
         return
     clock = SystemClock()
     witness = AdmissionWebhook(writer, _record_settings(configuration), clock)
-    asyncio.get_running_loop().set_exception_handler(witness.noticed)
+    asyncio.get_running_loop().set_exception_handler(witness.handle_loop_exception)
     tls = Tls(
         configuration.certificate_pem,
         configuration.key_pem,
         client_ca=configuration.client_ca_pem,
     )
     endpoint = AdmissionEndpoint(
-        witness.hear,
+        witness.enqueue,
         paths=configuration.paths,
-        lost=witness.miss,
-        timed=witness.timed,
+        lost=witness.record_unreadable,
+        timed=witness.record_duration,
         clock=clock,
     )
     serving = Server(endpoint, bound=listening, tls=tls, gate=endpoint)
     async with serving, asyncio.TaskGroup() as tasks:
-        running = [tasks.create_task(witness.tell()), tasks.create_task(witness.beat())]
+        running = [
+            tasks.create_task(witness.send_records()),
+            tasks.create_task(witness.send_heartbeats()),
+        ]
         writer.write(webhook_frames.encode_frame(webhook_frames.ServingFrame(clock.monotonic())))
         await _apply_configurations(reader, tls, endpoint)
         for task in running:

@@ -28,9 +28,9 @@ class WebhookListeners:
     """Who hears what the witness tells."""
 
     record: Callable[[webhook_frames.RecordFrame], None]
-    lost: Callable[[float, float, int], None]
+    gap: Callable[[float, float, int], None]
     """From when to when, and how many calls as far as somebody counted them."""
-    beat: Callable[[float], None]
+    heartbeat: Callable[[float], None]
     answered: Callable[[webhook_frames.AnsweredFrame], None]
     serving: Callable[[bool], None]
 
@@ -68,7 +68,7 @@ class WebhookSupervisor:
         await self._configurable.wait()
         while True:
             started = self._clock.monotonic()
-            await self._one_life()
+            await self._run_child()
             if self._clock.monotonic() - started > 10.0:
                 self._backoff.healthy()
             delay = self._backoff.next_seconds()
@@ -81,20 +81,20 @@ class WebhookSupervisor:
         if self._writer is not None:
             self._writer.write(webhook_frames.encode_frame(self._configuration()))
 
-    async def _one_life(self) -> None:
+    async def _run_child(self) -> None:
         ours, theirs = socket.socketpair()
         # Whoever is cancelled on the way leaves neither a socket nor a child behind.
         with ours, theirs:
-            process = await self._started(theirs)
+            process = await self._start_child(theirs)
             theirs.close()
             try:
-                await self._attend(ours)
+                await self._serve_child(ours)
             finally:
                 self._writer = None
                 self._listeners.serving(False)
                 await _wait_for_exit(process)
 
-    async def _started(self, theirs: socket.socket) -> asyncio.subprocess.Process:
+    async def _start_child(self, theirs: socket.socket) -> asyncio.subprocess.Process:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -108,7 +108,7 @@ class WebhookSupervisor:
         self.pid = process.pid
         return process
 
-    async def _attend(self, ours: socket.socket) -> None:
+    async def _serve_child(self, ours: socket.socket) -> None:
         """Hear what the child says until it ends."""
         try:
             reader, writer = await asyncio.open_connection(sock=ours)
@@ -119,28 +119,28 @@ class WebhookSupervisor:
         try:
             writer.write(webhook_frames.encode_frame(self._configuration()))
             self._writer = writer
-            await self._listen(reader)
+            await self._read_frames(reader)
         finally:
             writer.close()
 
-    async def _listen(self, reader: asyncio.StreamReader) -> None:
+    async def _read_frames(self, reader: asyncio.StreamReader) -> None:
         while (message := await webhook_frames.read_webhook_frame(reader)) is not None:
-            self._hear(message)
+            self._dispatch(message)
             self._silent_since = self._clock.monotonic()
 
-    def _hear(self, message: webhook_frames.WebhookFrame) -> None:
+    def _dispatch(self, message: webhook_frames.WebhookFrame) -> None:
         match message:
             case webhook_frames.RecordFrame():
                 self._listeners.record(message)
             case webhook_frames.LostFrame():
-                self._listeners.lost(message.start, message.end, message.calls)
+                self._listeners.gap(message.start, message.end, message.calls)
             case webhook_frames.HeartbeatFrame():
-                self._listeners.beat(message.time)
+                self._listeners.heartbeat(message.time)
             case webhook_frames.AnsweredFrame():
                 self._listeners.answered(message)
             case webhook_frames.ServingFrame():
-                self._listeners.lost(self._silent_since, message.time, 0)
-                self._listeners.beat(message.time)
+                self._listeners.gap(self._silent_since, message.time, 0)
+                self._listeners.heartbeat(message.time)
                 self._listeners.serving(True)
 
 

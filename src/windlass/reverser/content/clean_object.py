@@ -34,41 +34,41 @@ class CleanObject:
     identity: Identity
     uid: str
     resource_version: str
-    terminating: bool
-    cleaned: Object
+    is_terminating: bool
+    content: Object
     digest: bytes
-    controller_owned: bool
+    is_controller_owned: bool
     noise: str | None
     replicas: int | None
-    bound: bool = False
-    evicted: bool = False
+    is_bound: bool = False
+    is_evicted: bool = False
 
     @property
-    def is_aside(self) -> bool:
+    def is_excluded(self) -> bool:
         """Whether it is noise or its controller's."""
-        return self.controller_owned or self.noise is not None
+        return self.is_controller_owned or self.noise is not None
 
-    def bypasses(self, operation: Operation, *, was_bound: bool) -> bool:
+    def bypasses_admission(self, operation: Operation, *, was_bound: bool) -> bool:
         """Whether it came by `pods/binding` or `pods/eviction`, of which nobody is asked."""
         if operation == "DELETE":
-            return self.evicted
-        return operation == "UPDATE" and self.bound and not was_bound
+            return self.is_evicted
+        return operation == "UPDATE" and self.is_bound and not was_bound
 
-    def unwanted(self, *, include_owned: bool) -> SkipReason | None:
+    def skip_reason(self, *, include_owned: bool) -> SkipReason | None:
         """Why the object has no file where owned ones are wanted or not; None if it has one."""
         if self.noise is not None:
             is_own = self.noise == noise.OWN_OBJECT
             return SkipReason.OWN_OBJECT if is_own else SkipReason.NOISE
-        if self.controller_owned and not include_owned:
+        if self.is_controller_owned and not include_owned:
             return SkipReason.CONTROLLER_OWNED
         return None
 
     @property
-    def aside_because(self) -> str:
+    def exclusion_text(self) -> str:
         """What it is that is not mirrored, for people."""
         if self.noise is not None:
             return noise.DESCRIPTIONS[self.noise]
-        return "an object that its controller recreates" if self.controller_owned else ""
+        return "an object that its controller recreates" if self.is_controller_owned else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,23 +89,26 @@ class ObjectReader:
 
     digest_key: bytes
     sensitive: frozenset[str]
-    own: noise.OwnObjects = frozenset()
+    own_objects: noise.OwnObjects = frozenset()
     noise_filter: bool = True
-    readable: tuple[str, ...] = ()
+    readable_annotations: tuple[str, ...] = ()
 
     def redacts(self, gvr: GVR) -> bool:
         """Whether objects of that type leave the cluster as keyed digests only."""
         return secret_redaction.is_sensitive(gvr, self.sensitive)
 
-    def protected(self, cleaned: Object, identity: Identity, salt: bytes) -> Object:
+    def redact(self, cleaned: Object, identity: Identity, salt: bytes) -> Object:
         """A cleaned object as it may leave the cluster."""
         if not self.redacts(identity.gvr):
             return cleaned
         return secret_redaction.redact_object(
-            cleaned, identity, salt, (*secret_redaction.READABLE_ANNOTATIONS, *self.readable)
+            cleaned,
+            identity,
+            salt,
+            (*secret_redaction.READABLE_ANNOTATIONS, *self.readable_annotations),
         )
 
-    def look(self, gvr: GVR, kind: str, raw: bytes) -> CleanObject | UnreadableLiveObject:
+    def read(self, gvr: GVR, kind: str, raw: bytes) -> CleanObject | UnreadableLiveObject:
         """The sighting in `raw`, an object of type `gvr`."""
         try:
             obj = object_decoder.decode_object(raw)
@@ -119,23 +122,23 @@ class ObjectReader:
             return UnreadableLiveObject(None, "the object has no name")
         # The items of a list do not say what they are.
         obj["apiVersion"], obj["kind"] = gvr.api_version, kind
-        return self._sighting(gvr, obj, metadata)
+        return self._clean(gvr, obj, metadata)
 
-    def _sighting(self, gvr: GVR, obj: Object, metadata: Object) -> CleanObject:
+    def _clean(self, gvr: GVR, obj: Object, metadata: Object) -> CleanObject:
         cleaned = sanitize.sanitize_object(obj)
         key = self.digest_key if self.redacts(gvr) else b""
         return CleanObject(
             identity=Identity(gvr, metadata.get("namespace", ""), metadata["name"]),
             uid=metadata.get("uid", ""),
             resource_version=metadata.get("resourceVersion", ""),
-            terminating="deletionTimestamp" in metadata,
-            cleaned=cleaned,
+            is_terminating="deletionTimestamp" in metadata,
+            content=cleaned,
             digest=content_digest(cleaned, key=key),
-            controller_owned=sanitize.is_controller_owned(obj),
-            noise=noise.noise_reason(obj, own=self.own, filtered=self.noise_filter),
+            is_controller_owned=sanitize.is_controller_owned(obj),
+            noise=noise.noise_reason(obj, own=self.own_objects, filtered=self.noise_filter),
             replicas=_replicas(obj),
-            bound=webhook_coverage.is_bound(gvr, obj),
-            evicted=webhook_coverage.is_evicted(gvr, obj),
+            is_bound=webhook_coverage.is_bound(gvr, obj),
+            is_evicted=webhook_coverage.is_evicted(gvr, obj),
         )
 
 

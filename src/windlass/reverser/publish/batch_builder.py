@@ -24,13 +24,13 @@ async def reread_dropped(
     folder: Folder, publisher: Publisher, around: WorkerHooks, clock: Clock
 ) -> None:
     """Read again the objects whose content was let go; what came anew meanwhile counts."""
-    while folder.dirty:
-        path, arrival = next(iter(folder.dirty.items()))
-        fresh = await around.reread(folder.target, arrival)
-        if folder.dirty.pop(path, None) is not None and fresh is not None:
-            folder.offer(fresh, clock.monotonic())
-        if folder.waiting.is_heavy:
-            await publisher.stow(folder)
+    while folder.dropped:
+        path, arrival = next(iter(folder.dropped.items()))
+        fresh = await around.reread_object(folder.target, arrival)
+        if folder.dropped.pop(path, None) is not None and fresh is not None:
+            folder.add_update(fresh, clock.monotonic())
+        if folder.window.is_heavy:
+            await publisher.store_content(folder)
 
 
 async def build_batch(
@@ -39,18 +39,18 @@ async def build_batch(
     """A closed window with the removals that its sweeps prove, without paths that are taken."""
     received = clock.now()
     removals: list[FileUpdate] = []
-    for sweep in gathered.sweeps:
+    for sweep in gathered.snapshots:
         if isinstance(sweep, FolderReview):
-            selected = await around.selected(folder.target.key)
+            selected = await around.current_coverage(folder.target.key)
             removals += await orphans.find_uncovered(folder, branch, selected, received)
             continue
-        removals += await orphans.find_orphans(folder, branch, sweep, around.gone, received)
-    if exposed := await orphans.find_exposed(folder, branch, gathered.arrivals):
+        removals += await orphans.find_orphans(folder, branch, sweep, around.is_deleted, received)
+    if exposed := await orphans.find_exposed(folder, branch, gathered.updates):
         notice = events.secrets_exposed(tuple(one.identity for one in exposed))
-        around.told(folder.target.key, notice, folder.index[exposed[0].path])
-    blocked = await orphans.find_occupied(folder, branch, gathered.arrivals)
+        around.record_event(folder.target.key, notice, folder.index[exposed[0].path])
+    blocked = await orphans.find_occupied(folder, branch, gathered.updates)
     for path, identity in blocked.items():
-        around.skipped(identity, SkipReason.PATH_OCCUPIED)
+        around.count_skip(identity, SkipReason.PATH_OCCUPIED)
         folder.refuse(path, identity, SkipReason.PATH_OCCUPIED)
     return FolderBatch(folder, gathered, tuple(removals), frozenset(blocked))
 
@@ -74,5 +74,5 @@ def drop_unwritable(taken: list[tuple[Folder, PendingWindow]], present: list[Fol
 def drop_pending_content(everyone: Iterable[tuple[WriterGroup, Folder]]) -> None:
     """Too much waits for a remote that is away: keep identities, re-read them later."""
     for party, folder in everyone:
-        if party.trouble is not None:
-            folder.shed()
+        if party.error is not None:
+            folder.drop_pending_content()

@@ -69,17 +69,17 @@ class BranchWorker:
         gates: tuple[asyncio.Semaphore, asyncio.Semaphore],
         pending_max_bytes: int,
     ) -> None:
-        self.parties: dict[Key, WriterGroup] = {}
+        self.groups: dict[Key, WriterGroup] = {}
         self._branch = branch
         self._publisher = publisher
         self._limits = limits
-        self._around = around
+        self._hooks = around
         self._clock = clock
         self._repository_gate, self._gate = gates
         self._pending_max_bytes = pending_max_bytes
         self._pusher = Pusher(branch, git, around, clock)
         self._wake = asyncio.Event()
-        self._doubtful = False
+        self._may_have_moved = False
         self._closing = False
         self.is_active = False
 
@@ -88,48 +88,50 @@ class BranchWorker:
     def attach(self, target: WriteTarget) -> Folder:
         """Take a destination in, or take over its changed target; the folder opens by itself."""
         self.detach(target.key)
-        party = self.parties.setdefault(target.repository, WriterGroup(target.repository))
+        party = self.groups.setdefault(target.repository, WriterGroup(target.repository))
         folder = party.folders[target.key] = Folder(target)
-        party.urge()
+        party.retry_now()
         return folder
 
     def detach(self, key: Key) -> None:
         """Stop writing for a destination; its files stay, what waited is dropped."""
-        for party in list(self.parties.values()):
+        for party in list(self.groups.values()):
             party.folders.pop(key, None)
-            party.reconsider()
+            party.retry_waiting_folders()
             if not party.folders:
-                del self.parties[party.repository]
+                del self.groups[party.repository]
         self._wake.set()
 
     def folders(self) -> Iterator[tuple[WriterGroup, Folder]]:
-        for party in self.parties.values():
+        for party in self.groups.values():
             for folder in party.folders.values():
                 yield party, folder
 
     def find(self, key: Key) -> tuple[WriterGroup, Folder] | None:
         return next((pair for pair in self.folders() if pair[1].target.key == key), None)
 
-    def offer(self, folder: Folder, arrival: FileUpdate) -> None:
-        if folder.offer(arrival, self._clock.monotonic()):
+    def add_update(self, folder: Folder, arrival: FileUpdate) -> None:
+        if folder.add_update(arrival, self._clock.monotonic()):
             self._wake.set()
-            if sum(each.waiting.size for _, each in self.folders()) > self._pending_max_bytes:
+            if sum(each.window.size for _, each in self.folders()) > self._pending_max_bytes:
                 batch_builder.drop_pending_content(self.folders())
 
-    def sweep(self, folder: Folder, sweep: ScopeSnapshot | FolderReview) -> None:
-        folder.sweep(sweep, self._clock.monotonic())
+    def add_snapshot(self, folder: Folder, sweep: ScopeSnapshot | FolderReview) -> None:
+        folder.add_snapshot(sweep, self._clock.monotonic())
         self._wake.set()
 
-    def heard(self, key: Key, tip: str | None, *, asked: bool) -> None:
+    def branch_observed(self, key: Key, tip: str | None, *, asked: bool) -> None:
         """The branch was seen at `tip`, which may not be our doing.
 
         `asked` says that somebody wants what waits to be written now.
         """
-        self._doubtful |= self._branch.known and tip != self._branch.expected
+        self._may_have_moved |= self._branch.is_known and tip != self._branch.expected
         if found := self.find(key):
             party, folder = found
-            folder.waiting.asked = folder.waiting.asked or (asked and bool(folder.waiting))
-            party.urge()
+            folder.window.flush_requested = folder.window.flush_requested or (
+                asked and bool(folder.window)
+            )
+            party.retry_now()
             self._wake.set()
 
     def wake(self) -> None:
@@ -143,23 +145,23 @@ class BranchWorker:
             await self._until_due()
             for _, folder in self.folders():
                 publisher.settle_window(
-                    folder.waiting, self._publisher.judge, self._clock.monotonic()
+                    folder.window, self._publisher.judge, self._clock.monotonic()
                 )
-            for party in list(self.parties.values()):
+            for party in list(self.groups.values()):
                 if self._is_due(party):
-                    await self._serve(party)
+                    await self._write_group(party)
 
     async def drain(self) -> None:
         """Close every window now; return when all is written or in trouble."""
         self._closing = True
-        for party in list(self.parties.values()):
-            if any(folder.waiting for folder in party.folders.values()):
-                await self._serve(party)
+        for party in list(self.groups.values()):
+            if any(folder.window for folder in party.folders.values()):
+                await self._write_group(party)
 
     async def _until_due(self) -> None:
         self._wake.clear()
-        times = [self._due_at(party) for party in self.parties.values()]
-        times += [publisher.next_settle_time(folder.waiting) for _, folder in self.folders()]
+        times = [self._due_at(party) for party in self.groups.values()]
+        times += [publisher.next_settle_time(folder.window) for _, folder in self.folders()]
         due = min(times, default=float("inf"))
         if due == float("inf"):
             await self._wake.wait()
@@ -177,33 +179,35 @@ class BranchWorker:
 
     def _due_at(self, party: WriterGroup) -> float:
         times = [self._folder_due_at(folder) for folder in party.folders.values()]
-        return max(0.0 if self._doubtful else min(times, default=float("inf")), party.not_before)
+        return max(
+            0.0 if self._may_have_moved else min(times, default=float("inf")), party.not_before
+        )
 
     def _folder_due_at(self, folder: Folder) -> float:
         if not folder.is_open:
             return folder.retry_at
-        if folder.dirty or folder.waiting.is_heavy:
+        if folder.dropped or folder.window.is_heavy:
             return 0.0
-        waiting = folder.waiting
+        waiting = folder.window
         if not waiting:
             return float("inf")
-        if self._closing or waiting.asked:
+        if self._closing or waiting.flush_requested:
             return 0.0
-        if not waiting.live and self._around.seeding(folder.target.key):
+        if not waiting.observed_count and self._hooks.is_seeding(folder.target.key):
             return 0.0 if waiting.is_full else waiting.opened + _SEEDING_SECONDS
         return cadence.window_closes_at(
             opened=waiting.opened,
             last_event=waiting.newest,
             last_push_end=self._pusher.last_end,
             push_average=self._pusher.average,
-            files=len(waiting.arrivals) if waiting.live else 0,
-            size_bytes=waiting.size if waiting.live else 0,
+            files=len(waiting.updates) if waiting.observed_count else 0,
+            size_bytes=waiting.size if waiting.observed_count else 0,
             # What a snapshot or a review found is no event that waits for others of its kind.
-            fixed_window=folder.target.window_seconds if waiting.live else None,
+            fixed_window=folder.target.window_seconds if waiting.observed_count else None,
             limits=self._limits,
         )
 
-    async def _serve(self, party: WriterGroup) -> None:
+    async def _write_group(self, party: WriterGroup) -> None:
         """One attempt to open and write what a party has."""
         try:
             async with self._repository_gate, self._gate:
@@ -211,56 +215,56 @@ class BranchWorker:
                     # Its last destination was taken away while this waited for its turn.
                     return
                 self.is_active = True
-                await self._open(party)
+                await self._open_group(party)
                 await self._publish(party)
-                await self._tidy(party)
-            party.succeeded()
+                await self._compact_store(party)
+            party.record_success()
         except StoreCorrupt as error:
             await self._start_over(error)
         except WindlassError as error:
-            party.failed(error, self._clock.monotonic())
+            party.record_failure(error, self._clock.monotonic())
         except OSError as error:
-            party.failed_on_disk(error, self._clock.monotonic())
+            party.record_disk_failure(error, self._clock.monotonic())
         except Exception as error:
             # The loop must outlive an error of ours; what waited was put back.
             _log.exception("writing failed", repository=str(party.repository))
             crash = Retryable("InternalError", f"{type(error).__name__} while writing; see the log")
-            party.failed(crash, self._clock.monotonic())
+            party.record_failure(crash, self._clock.monotonic())
         finally:
             self.is_active = False
-        self._tell(party)
+        self._notify_changed(party)
 
-    def _tell(self, party: WriterGroup) -> None:
+    def _notify_changed(self, party: WriterGroup) -> None:
         """What a status says of a party's destinations may have changed."""
         for folder in party.folders.values():
-            self._around.changed(folder.target.key)
+            self._hooks.destination_changed(folder.target.key)
 
     async def _start_over(self, error: StoreCorrupt) -> None:
         """The store is damaged: fetch it again, and see every object again."""
         _log.warning("store damaged; fetching it again", message=error.message)
-        await self._branch.start_over()
-        for party in self.parties.values():
+        await self._branch.discard_store()
+        for party in self.groups.values():
             for key, folder in party.folders.items():
                 party.folders[key] = Folder(folder.target)
-                self._around.seen_again(key)
+                self._hooks.resnapshot(key)
 
-    async def _tidy(self, party: WriterGroup) -> None:
+    async def _compact_store(self, party: WriterGroup) -> None:
         """The store grows with every commit; while nothing waits it is cheap to begin anew."""
-        waiting = any(folder.waiting or folder.dirty for _, folder in self.folders())
+        waiting = any(folder.window or folder.dropped for _, folder in self.folders())
         if party.folders and not waiting and await self._branch.is_cluttered():
-            await self._branch.start_over()
+            await self._branch.discard_store()
             await self._catch_up(next(iter(party.folders.values())).target)
 
     # ---- opening
 
-    async def _open(self, party: WriterGroup) -> None:
+    async def _open_group(self, party: WriterGroup) -> None:
         closed = [folder for folder in party.folders.values() if not folder.is_open]
         # Objects are read again only for a remote that answers.
-        recalls = any(folder.dirty for folder in party.folders.values())
-        if not closed and not recalls and self._branch.known and not self._doubtful:
+        recalls = any(folder.dropped for folder in party.folders.values())
+        if not closed and not recalls and self._branch.is_known and not self._may_have_moved:
             return
         await self._catch_up(next(iter(party.folders.values())).target)
-        self._doubtful = False
+        self._may_have_moved = False
         for folder in closed:
             await self._open_folder(folder)
 
@@ -270,7 +274,7 @@ class BranchWorker:
         if moved == "same":
             return
         if moved == "rewound":
-            worker_hooks.report_rewind(self._around, self._branch, self.folders())
+            worker_hooks.report_rewind(self._hooks, self._branch, self.folders())
         for _, folder in list(self.folders()):
             if folder.is_open:
                 await self._reload(folder)
@@ -280,7 +284,7 @@ class BranchWorker:
         before = folder.index
         await self._open_folder(folder)
         if folder.damaged_since(before):
-            self._around.seen_again(folder.target.key)
+            self._hooks.resnapshot(folder.target.key)
 
     async def _open_folder(self, folder: Folder) -> None:
         """Load a folder if it may be written to; else say why and look again later."""
@@ -290,30 +294,30 @@ class BranchWorker:
             displaced = await folder_opening.open_folder(
                 folder,
                 self._branch,
-                self._publisher.claim_of(folder),
-                destinations=self._around.destinations(),
+                self._publisher.make_claim(folder),
+                destinations=self._hooks.destinations(),
                 beside=folder_opening.possible_holders(folder, self.folders()),
             )
-            self._close(displaced)
+            self._close_folders(displaced)
             if not was_open:
                 # What happened while it was closed was told to nobody.
-                self._around.seen_again(folder.target.key)
+                self._hooks.resnapshot(folder.target.key)
         except Stalled as error:
             folder.close(error, until)
-        self._around.changed(folder.target.key)
+        self._hooks.destination_changed(folder.target.key)
 
-    def _close(self, lost: Iterable[tuple[Folder, Stalled]]) -> None:
+    def _close_folders(self, lost: Iterable[tuple[Folder, Stalled]]) -> None:
         """Write no more to folders that belong to somebody else."""
         for folder, why in lost:
             folder.close(why, self._clock.monotonic() + _CLOSED_RETRY_SECONDS)
-            self._around.changed(folder.target.key)
+            self._hooks.destination_changed(folder.target.key)
 
     # ---- writing
 
     async def _publish(self, party: WriterGroup) -> None:
         for folder in list(party.folders.values()):
-            if folder.is_open and folder.waiting.is_heavy:
-                await self._publisher.stow(folder)
+            if folder.is_open and folder.window.is_heavy:
+                await self._publisher.store_content(folder)
         now = self._clock.monotonic()
         due = [
             folder
@@ -322,8 +326,8 @@ class BranchWorker:
         ]
         due = folder_opening.select_non_overlapping(due)
         for folder in due:
-            await batch_builder.reread_dropped(folder, self._publisher, self._around, self._clock)
-        taken = [(folder, folder.take()) for folder in due if folder.waiting]
+            await batch_builder.reread_dropped(folder, self._publisher, self._hooks, self._clock)
+        taken = [(folder, folder.take()) for folder in due if folder.window]
         try:
             await self._write_out(party, taken)
         except BaseException:
@@ -335,19 +339,21 @@ class BranchWorker:
         while taken:
             batches = [await self._batch(folder, gathered) for folder, gathered in taken]
             planned = await self._publisher.plan(batches)
-            taken[:] = [(folder, gathered.without(planned.blobs)) for folder, gathered in taken]
-            if await self._land(party, taken, planned.steps):
-                self._settle([folder for folder, _ in taken], planned)
+            taken[:] = [
+                (folder, gathered.without_content(planned.blobs)) for folder, gathered in taken
+            ]
+            if await self._push_all(party, taken, planned.steps):
+                self._finish([folder for folder, _ in taken], planned)
                 taken.clear()
             else:
                 batch_builder.drop_unwritable(taken, [folder for _, folder in self.folders()])
 
     async def _batch(self, folder: Folder, gathered: PendingWindow) -> FolderBatch:
         return await batch_builder.build_batch(
-            folder, gathered, self._branch, self._around, self._clock
+            folder, gathered, self._branch, self._hooks, self._clock
         )
 
-    async def _land(
+    async def _push_all(
         self, party: WriterGroup, taken: list[FolderWindow], steps: tuple[CommitStep, ...]
     ) -> bool:
         """Push all of `steps`; False: what is left in `taken` must be planned again.
@@ -358,59 +364,61 @@ class BranchWorker:
         windows = PushWindows(taken)
         stride = cadence.PushStride(len(steps))
         while steps:
-            party.commits = len(steps)
+            party.unacknowledged_commits = len(steps)
             target = taken[0][0].target
             built = await self._publisher.build(steps[: stride.commits])
             undecided = await self._pusher.push(target, built)
             if undecided is None:
-                stride, steps = stride.landed(), steps[len(built.steps) :]
-                self._pusher.acknowledge(built, windows.written(built, all_of_it=not steps))
+                stride, steps = stride.after_push(), steps[len(built.steps) :]
+                self._pusher.acknowledge(built, windows.record_push(built, all_of_it=not steps))
                 taken[:] = windows.left
                 for one in built.written:
-                    self._close(
+                    self._close_folders(
                         folder_opening.displaced_by(one.folder, self.folders())
                         if one.claims
                         else ()
                     )
-                await self._pusher.rest(built)
+                await self._pusher.trim_memory(built)
             else:
-                stride = stride.beaten()
-                self._around.raced()
-                if await self._moved(party, target, undecided, stride.lost):
+                stride = stride.after_race()
+                self._hooks.count_race()
+                if await self._follow_branch(party, target, undecided, stride.lost):
                     return False
             if not all(self._may_write(folder) for folder, _ in taken):
                 return False
-        party.commits = 0
+        party.unacknowledged_commits = 0
         return True
 
     def _may_write(self, folder: Folder) -> bool:
         return folder.is_open and any(folder is each for _, each in self.folders())
 
-    async def _moved(
+    async def _follow_branch(
         self, party: WriterGroup, target: WriteTarget, undecided: BranchMoved, lost: int
     ) -> bool:
         """Follow the branch; whether an open folder has other files there than before."""
         if not isinstance(undecided, pushing.Raced):
             await self._catch_up(target)
             return True
-        if party.raced(target.remote.display, lost):
-            self._tell(party)
+        if party.record_race(target.remote.display, lost):
+            self._notify_changed(party)
         before = self._branch.base
-        self._branch.moved(undecided.tip)
-        changed = [folder for _, folder in self.folders() if await self._differs(folder, before)]
+        self._branch.set_tip(undecided.tip)
+        changed = [
+            folder for _, folder in self.folders() if await self._has_other_files(folder, before)
+        ]
         for folder in changed:
             await self._reload(folder)
         return bool(changed)
 
-    async def _differs(self, folder: Folder, before: str | None) -> bool:
+    async def _has_other_files(self, folder: Folder, before: str | None) -> bool:
         place = folder.target.base_folder
         return folder.is_open and not await asyncio.to_thread(self._branch.is_same, place, before)
 
-    def _settle(self, folders: Iterable[Folder], planned: PublishPlan) -> None:
+    def _finish(self, folders: Iterable[Folder], planned: PublishPlan) -> None:
         """All is written, or nothing had to be."""
         for folder in folders:
             folder.settle()
         for folder, paths in planned.retained:
             folder.retain(paths)
         for identity, reason in planned.skipped:
-            self._around.skipped(identity, reason)
+            self._hooks.count_skip(identity, reason)

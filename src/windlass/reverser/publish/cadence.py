@@ -46,10 +46,10 @@ class PushStride:
     commits: int
     lost: int = 0
 
-    def beaten(self) -> PushStride:
+    def after_race(self) -> PushStride:
         return PushStride(max(1, self.commits // 2), self.lost + 1)
 
-    def landed(self) -> PushStride:
+    def after_push(self) -> PushStride:
         return PushStride(self.commits * 4)
 
 

@@ -73,13 +73,13 @@ class PlannedChange:
     received: datetime
     op: Operation
     reason: str = ""
-    at: int = 0
+    position: int = 0
     """The position in its window of the arrival that it comes from."""
-    miss: UnresolvedReason = ""
+    unresolved_reason: UnresolvedReason = ""
 
     @property
     def signature(self) -> CommitSignature:
-        return self.author, self.tier, self.user, self.miss
+        return self.author, self.tier, self.user, self.unresolved_reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class PlannedCommit:
     tier: Tier
     user: str
     changes: tuple[PlannedChange, ...]
-    miss: UnresolvedReason = ""
+    unresolved_reason: UnresolvedReason = ""
 
     @property
     def received(self) -> datetime:
@@ -258,9 +258,9 @@ class DesiredFile:
     user: str
     received: datetime
     reason: str = ""
-    at: int = 0
+    position: int = 0
     """Its position in the window."""
-    miss: UnresolvedReason = ""
+    unresolved_reason: UnresolvedReason = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +318,6 @@ def _to_change(item: DesiredFile, operation: Operation) -> PlannedChange:
         received=item.received,
         op=operation,
         reason=item.reason,
-        at=item.at,
-        miss=item.miss,
+        position=item.position,
+        unresolved_reason=item.unresolved_reason,
     )

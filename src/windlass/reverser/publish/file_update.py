@@ -48,7 +48,7 @@ class FileUpdate:
         return cls(identity, kind, path, None, None, mask, observation, received, reason=reason)
 
     @property
-    def held(self) -> int:
+    def held_bytes(self) -> int:
         """The bytes that it keeps in memory."""
         return len(self.content) if self.content is not None else 0
 
@@ -74,9 +74,9 @@ class ScopeSnapshot:
     gvr: GVR
     kind: str
     namespace: str
-    live: frozenset[str]
-    empty: bool
+    live_paths: frozenset[str]
+    is_empty: bool
     mask: frozenset[Operation]
-    missed: tuple[Identity, ...] = ()
-    aside: Mapping[str, str] = field(default_factory=dict)
+    missing: tuple[Identity, ...] = ()
+    excluded: Mapping[str, str] = field(default_factory=dict)
     """Paths of objects that live but are not mirrored, and what they are."""

@@ -48,7 +48,7 @@ class WriteTarget:
     """When the destination was made, as the API writes it: the older of two keeps a folder."""
 
     @property
-    def place(self) -> tuple[str, str, str]:
+    def location(self) -> tuple[str, str, str]:
         """Remote, branch and folder."""
         return self.remote.identity, self.branch, self.base_folder
 
@@ -72,62 +72,60 @@ class AcknowledgedPush:
 class PendingWindow:
     """What gathered in the present window, in order."""
 
-    arrivals: list[FileUpdate] = field(default_factory=list)
-    sweeps: list[ScopeSnapshot | FolderReview] = field(default_factory=list)
+    updates: list[FileUpdate] = field(default_factory=list)
+    snapshots: list[ScopeSnapshot | FolderReview] = field(default_factory=list)
     opened: float = 0.0
     newest: float = 0.0
     size: int = 0
-    held: int = 0
-    live: int = 0
-    asked: bool = False
+    held_bytes: int = 0
+    observed_count: int = 0
+    flush_requested: bool = False
     """Somebody wants it written now."""
     verdicts: dict[Observation, AuthorVerdict] = field(default_factory=dict)
-    settled: int = 0
+    settled_count: int = 0
     """So many arrivals, from the front, have the verdict that counts if records expire."""
 
     def __bool__(self) -> bool:
-        return bool(self.arrivals or self.sweeps)
+        return bool(self.updates or self.snapshots)
 
     @property
     def is_heavy(self) -> bool:
         """Whether so much content waits that it had better lie in the store."""
-        return self.held > _HEAVY_BYTES
+        return self.held_bytes > _HEAVY_BYTES
 
     @property
     def is_full(self) -> bool:
         """Whether it is enough for one push, so that memory follows the push, not the cluster."""
-        return len(self.arrivals) >= _FULL_FILES
+        return len(self.updates) >= _FULL_FILES
 
     @property
     def is_crowded(self) -> bool:
         """Whether more comes in than is written."""
-        return self.held > 2 * _HEAVY_BYTES or len(self.arrivals) >= 2 * _FULL_FILES
+        return self.held_bytes > 2 * _HEAVY_BYTES or len(self.updates) >= 2 * _FULL_FILES
 
-    def without(self, blobs: AbstractSet[str]) -> PendingWindow:
+    def without_content(self, blobs: AbstractSet[str]) -> PendingWindow:
         """The same window without the content of `blobs`, which the store holds."""
         arrivals = [
             replace(arrival, content=None) if arrival.blob in blobs else arrival
-            for arrival in self.arrivals
+            for arrival in self.updates
         ]
-        return replace(self, arrivals=arrivals, held=sum(one.held for one in arrivals))
+        return replace(self, updates=arrivals, held_bytes=sum(one.held_bytes for one in arrivals))
 
-    def after(self, written: Mapping[str, int]) -> PendingWindow:
+    def remaining_after(self, written: Mapping[str, int]) -> PendingWindow:
         """What is left of the window once the server has each path up to that arrival.
 
         The sweeps stay until nothing is left: what they prove may still be to do.
         """
         left = [
-            arrival
-            for at, arrival in enumerate(self.arrivals)
-            if at > written.get(arrival.path, -1)
+            arrival for at, arrival in enumerate(self.updates) if at > written.get(arrival.path, -1)
         ]
         return replace(
             self,
-            arrivals=left,
+            updates=left,
             size=sum(one.size for one in left),
-            held=sum(one.held for one in left),
-            live=sum(one.observation is not None for one in left),
-            settled=0,
+            held_bytes=sum(one.held_bytes for one in left),
+            observed_count=sum(one.observation is not None for one in left),
+            settled_count=0,
         )
 
 
@@ -137,19 +135,19 @@ class Folder:
     def __init__(self, target: WriteTarget) -> None:
         self.target = target
         self.is_open = False
-        self.claimed = False
-        self.held_before = False
-        self.trouble: WindlassError | None = None
+        self.is_claimed = False
+        self.was_claimed = False
+        self.error: WindlassError | None = None
         self.retry_at = 0.0
         self.last_push: AcknowledgedPush | None = None
         self.index: dict[str, str] = {}
         self.irregular: set[str] = set()
         self.directories: frozenset[str] = frozenset()
-        self.written: set[str] = set()
+        self.own_paths: set[str] = set()
         self.refused: dict[str, tuple[Identity, str]] = {}
-        self.dirty: dict[str, FileUpdate] = {}
-        self.waiting = PendingWindow()
-        self.reviewed: RuleCoverage | None = None
+        self.dropped: dict[str, FileUpdate] = {}
+        self.window = PendingWindow()
+        self.reviewed_coverage: RuleCoverage | None = None
         """What the rules covered when files of other scopes were last looked for."""
         self._retained: set[str] = set()
         self._next: dict[str, str | None] = {}
@@ -165,7 +163,7 @@ class Folder:
         """Managed files, as the server has them."""
         return self._by_directory().total()
 
-    def count(self, place: str) -> int:
+    def count_files(self, place: str) -> int:
         """Managed files in the directory `place` and below it."""
         below = f"{place}/"
         rows = self._by_directory().items()
@@ -174,18 +172,18 @@ class Folder:
     def _by_directory(self) -> Counter[str]:
         # A status is made more often than files come or go.
         if self._counts is None:
-            held = filter(self.index.__contains__, self.written)
+            held = filter(self.index.__contains__, self.own_paths)
             self._counts = Counter(path.rpartition("/")[0] for path in held)
         return self._counts
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing waits and nothing is on its way to the server."""
-        return not (self.waiting or self.dirty or self._writing)
+        return not (self.window or self.dropped or self._writing)
 
     @property
     def pending(self) -> int:
-        return len(self._next) + len(self.dirty)
+        return len(self._next) + len(self.dropped)
 
     @property
     def retained(self) -> int:
@@ -198,7 +196,7 @@ class Folder:
 
     def close(self, trouble: WindlassError, until: float) -> None:
         """Nothing may be written here before `until`; what waits stays."""
-        self.is_open, self.trouble, self.retry_at = False, trouble, until
+        self.is_open, self.error, self.retry_at = False, trouble, until
 
     def load(self, entries: Mapping[str, Entry]) -> None:
         """Take over the tree listing of a new tip."""
@@ -210,50 +208,50 @@ class Folder:
         }
         self.index.pop(self.claim_path, None)
         if self.index.keys() != before:
-            self.reviewed = None
+            self.reviewed_coverage = None
         # Only directories that came from elsewhere can stand in a file's way.
         self.directories = path_ownership.all_directories(self.index)
 
     def damaged_since(self, before: Mapping[str, str]) -> bool:
         """Whether a new tip changed files of ours; then every object must be seen again."""
-        return any(before.get(path) != self.index.get(path) for path in self.written)
+        return any(before.get(path) != self.index.get(path) for path in self.own_paths)
 
-    def expects(self, path: str) -> str | None:
+    def expected_blob(self, path: str) -> str | None:
         """The blob that will stand at `path` when everything that waits is written."""
         return self._next[path] if path in self._next else self.index.get(path)
 
-    def offer(self, arrival: FileUpdate, now: float) -> bool:
+    def add_update(self, arrival: FileUpdate, now: float) -> bool:
         """Queue an arrival unless it changes nothing; whether it was queued."""
-        self.dirty.pop(arrival.path, None)
+        self.dropped.pop(arrival.path, None)
         self.refused.pop(arrival.path, None)
         if arrival.blob is not None:
             self._retained.discard(arrival.path)
-            if arrival.path not in self.written:
-                self.written.add(arrival.path)
+            if arrival.path not in self.own_paths:
+                self.own_paths.add(arrival.path)
                 self._counts = None
-        if self.expects(arrival.path) == arrival.blob and arrival.path not in self.irregular:
+        if self.expected_blob(arrival.path) == arrival.blob and arrival.path not in self.irregular:
             return False
         self._touch(now)
-        self.waiting.arrivals.append(arrival)
-        self.waiting.size += arrival.size
-        self.waiting.held += arrival.held
-        self.waiting.live += arrival.observation is not None
+        self.window.updates.append(arrival)
+        self.window.size += arrival.size
+        self.window.held_bytes += arrival.held_bytes
+        self.window.observed_count += arrival.observation is not None
         self._next[arrival.path] = arrival.blob
         return True
 
-    def sweep(self, sweep: ScopeSnapshot | FolderReview, now: float) -> None:
+    def add_snapshot(self, sweep: ScopeSnapshot | FolderReview, now: float) -> None:
         """Queue a sweep or a review; it is judged against the index when the window closes."""
         self._touch(now)
-        self.waiting.sweeps.append(sweep)
+        self.window.snapshots.append(sweep)
 
     def _touch(self, now: float) -> None:
-        if not self.waiting:
-            self.waiting.opened = now
-        self.waiting.newest = now
+        if not self.window:
+            self.window.opened = now
+        self.window.newest = now
 
     def take(self) -> PendingWindow:
         """Close the window: what waits becomes a batch, and a new window begins."""
-        taken, self.waiting = self.waiting, PendingWindow()
+        taken, self.window = self.window, PendingWindow()
         self._writing = True
         return taken
 
@@ -262,23 +260,23 @@ class Folder:
         self._writing = False
         if not taken:
             return
-        newer = self.waiting
-        self.waiting = replace(
+        newer = self.window
+        self.window = replace(
             taken,
-            arrivals=taken.arrivals + newer.arrivals,
-            sweeps=taken.sweeps + newer.sweeps,
+            updates=taken.updates + newer.updates,
+            snapshots=taken.snapshots + newer.snapshots,
             newest=max(taken.newest, newer.newest),
             size=taken.size + newer.size,
-            held=taken.held + newer.held,
-            live=taken.live + newer.live,
-            asked=taken.asked or newer.asked,
+            held_bytes=taken.held_bytes + newer.held_bytes,
+            observed_count=taken.observed_count + newer.observed_count,
+            flush_requested=taken.flush_requested or newer.flush_requested,
             verdicts=taken.verdicts | newer.verdicts,
-            settled=0,
+            settled_count=0,
         )
 
-    def stowed(self, blobs: AbstractSet[str]) -> None:
+    def drop_content(self, blobs: AbstractSet[str]) -> None:
         """The store holds these contents now; memory need not."""
-        self.waiting = self.waiting.without(blobs)
+        self.window = self.window.without_content(blobs)
 
     def acknowledge(self, edits: Mapping[str, str | None], left: Sequence[FileUpdate] = ()) -> None:
         """The server has these edits now; `left` of the same window are still to be pushed."""
@@ -290,24 +288,24 @@ class Folder:
                 self.index[path] = blob
         self.settle(left)
         self._counts = None
-        self.written.difference_update(path for path in edits if self.expects(path) is None)
+        self.own_paths.difference_update(path for path in edits if self.expected_blob(path) is None)
 
     def settle(self, left: Sequence[FileUpdate] = ()) -> None:
         """Recompute what the folder will hold from what still waits, after what is `left`."""
         self._writing = bool(left)
-        self._next = {one.path: one.blob for one in (*left, *self.waiting.arrivals)}
+        self._next = {one.path: one.blob for one in (*left, *self.window.updates)}
 
-    def shed(self) -> int:
+    def drop_pending_content(self) -> int:
         """Forget waiting content, keep which objects it belongs to; the bytes freed."""
-        freed = self.waiting.held
-        for arrival in self.waiting.arrivals:
-            self.dirty[arrival.path] = replace(arrival, content=None, observation=None)
-        self.waiting = PendingWindow(sweeps=self.waiting.sweeps, opened=self.waiting.opened)
+        freed = self.window.held_bytes
+        for arrival in self.window.updates:
+            self.dropped[arrival.path] = replace(arrival, content=None, observation=None)
+        self.window = PendingWindow(snapshots=self.window.snapshots, opened=self.window.opened)
         self.settle()
         return freed
 
     def refuse(self, path: str, identity: Identity, reason: str) -> None:
         """What stands at `path` is somebody else's and stays."""
-        self.written.discard(path)
+        self.own_paths.discard(path)
         self._counts = None
         self.refused[path] = (identity, reason)

@@ -170,14 +170,14 @@ class FolderContender:
     destination: Key
     folder: str
     created: str
-    title: ClaimStrength
+    strength: ClaimStrength
 
-    def yields_to(self, other: FolderContender) -> bool:
+    def loses_to(self, other: FolderContender) -> bool:
         """Whether `other` keeps the folder."""
-        if self.title != other.title:
-            return self.title < other.title
+        if self.strength != other.strength:
+            return self.strength < other.strength
         apart = self.destination.namespace != other.destination.namespace
-        if apart and self.title == ClaimStrength.NONE:
+        if apart and self.strength == ClaimStrength.NONE:
             return False
         return other.seniority < self.seniority
 

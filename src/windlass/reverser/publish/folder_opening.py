@@ -53,9 +53,9 @@ async def open_folder(
     if isinstance(verdict, folder_claim.ForeignClaim):
         raise Stalled("FolderClaimed", verdict.message)
     await asyncio.to_thread(folder.load, entries)
-    folder.claimed = verdict == folder_claim.OwnClaim(outdated=False)
-    folder.held_before = not isinstance(verdict, folder_claim.Unclaimed)
-    folder.is_open, folder.trouble = True, None
+    folder.is_claimed = verdict == folder_claim.OwnClaim(outdated=False)
+    folder.was_claimed = not isinstance(verdict, folder_claim.Unclaimed)
+    folder.is_open, folder.error = True, None
     return displaced
 
 
@@ -67,7 +67,7 @@ def select_non_overlapping(due: Iterable[Folder]) -> list[Folder]:
     chosen: list[Folder] = []
     for folder in sorted(due, key=lambda one: _contender(one, ClaimStrength.NONE).seniority):
         place = folder.target.base_folder
-        if folder.claimed or not any(
+        if folder.is_claimed or not any(
             folder_claim.folders_overlap(place, other.target.base_folder) for other in chosen
         ):
             chosen.append(folder)
@@ -81,9 +81,9 @@ def displaced_by(
     mine = _contender(holder, ClaimStrength.CLAIM)
     lost = []
     for _, other in everyone:
-        theirs = _contender(other, ClaimStrength.CLAIM if other.claimed else ClaimStrength.NONE)
+        theirs = _contender(other, ClaimStrength.CLAIM if other.is_claimed else ClaimStrength.NONE)
         overlaps = folder_claim.folders_overlap(mine.folder, theirs.folder)
-        if other is not holder and other.is_open and overlaps and theirs.yields_to(mine):
+        if other is not holder and other.is_open and overlaps and theirs.loses_to(mine):
             lost.append((other, Stalled(OVERLAPPING, folder_claim.overlap_message(theirs, mine))))
     return lost
 
@@ -95,8 +95,8 @@ def possible_holders(
     return [
         other
         for party, other in everyone
-        if other.trouble is None
-        and (folder.target.key in party.folders or not isinstance(party.trouble, Stalled))
+        if other.error is None
+        and (folder.target.key in party.folders or not isinstance(party.error, Stalled))
     ]
 
 
@@ -115,11 +115,13 @@ async def _resolve_overlaps(
             mine.folder, other.target.base_folder
         ):
             continue
-        claimed = other.claimed if other.is_open else await _has_claim(other, branch, ours.cluster)
+        claimed = (
+            other.is_claimed if other.is_open else await _has_claim(other, branch, ours.cluster)
+        )
         theirs = _contender(other, ClaimStrength.CLAIM if claimed else ClaimStrength.NONE)
-        if mine.yields_to(theirs):
+        if mine.loses_to(theirs):
             raise Stalled(OVERLAPPING, folder_claim.overlap_message(mine, theirs))
-        if other.is_open and theirs.yields_to(mine):
+        if other.is_open and theirs.loses_to(mine):
             displaced.append(
                 (other, Stalled(OVERLAPPING, folder_claim.overlap_message(theirs, mine)))
             )

@@ -41,19 +41,19 @@ async def find_orphans(
     received: datetime,
 ) -> list[FileUpdate]:
     """The removals that a complete snapshot proves; what stood there before any claim stays."""
-    if not (folder.claimed or folder.held_before):
+    if not (folder.is_claimed or folder.was_claimed):
         return []
     prefix = file_paths.scope_folder(folder.target.base_folder, sweep.gvr, sweep.namespace) + "/"
-    candidates = await asyncio.to_thread(_orphan_candidates, folder.index, prefix, sweep.live)
+    candidates = await asyncio.to_thread(_orphan_candidates, folder.index, prefix, sweep.live_paths)
     owned = _own_by_memory(folder, sweep, candidates)
     owned |= await _own_by_content(
         folder, branch, sweep, (path for path in candidates if path not in owned)
     )
-    if path_ownership.needs_confirmation(list_empty=sweep.empty, candidates=candidates):
+    if path_ownership.needs_confirmation(list_empty=sweep.is_empty, candidates=candidates):
         owned = await _confirm_candidates(owned, confirm)
     return [
         FileUpdate.removal(
-            identity, sweep.kind, path, sweep.mask, received, reason=sweep.aside.get(path, "")
+            identity, sweep.kind, path, sweep.mask, received, reason=sweep.excluded.get(path, "")
         )
         for path, identity in owned.items()
     ]
@@ -63,20 +63,20 @@ async def find_uncovered(
     folder: Folder, branch: RemoteBranch, selected: RuleCoverage | None, received: datetime
 ) -> list[FileUpdate]:
     """The removals of files that no rule covers any more (SNP-7)."""
-    if selected is None or not (folder.claimed or folder.held_before):
+    if selected is None or not (folder.is_claimed or folder.was_claimed):
         return []
     base = folder.target.base_folder
     covered = {file_paths.scope_folder(base, *scope) for scope in selected.scopes()}
     outside = await asyncio.to_thread(_files_outside, folder, covered)
-    if not selected.grown:
-        outside = [path for path in outside if path in folder.written]
+    if not selected.grace_expired:
+        outside = [path for path in outside if path in folder.own_paths]
     contents = await _read_contents(folder, branch, outside)
     found: list[FileUpdate] = []
     for path, obj in contents.items():
         held = path_ownership.locate_object(obj, path, base)
-        if held is None or not selected.may_hold(held[0].gvr, held[1]):
+        if held is None or not selected.may_contain(held[0].gvr, held[1]):
             continue
-        if why := selected.leaves(*held):
+        if why := selected.removal_reason(*held):
             found.append(FileUpdate.removal(*held, path, _ALL_OPERATIONS, received, reason=why))
     return found
 
@@ -107,8 +107,8 @@ def _own_by_memory(
     folder: Folder, sweep: ScopeSnapshot, candidates: tuple[str, ...]
 ) -> dict[str, Identity]:
     """The candidates that this process wrote, for objects that it saw alive."""
-    named = {file_paths.file_path(folder.target.base_folder, one): one for one in sweep.missed}
-    ours = folder.written - folder.irregular
+    named = {file_paths.file_path(folder.target.base_folder, one): one for one in sweep.missing}
+    ours = folder.own_paths - folder.irregular
     return {path: named[path] for path in candidates if path in named and path in ours}
 
 
@@ -144,14 +144,16 @@ async def find_occupied(
     needed = {arrival.path: arrival for arrival in arrivals if arrival.blob is not None}
     modes = _entry_modes(folder, needed)
     standing = {path: path_ownership.path_entry(path, modes, folder.directories) for path in needed}
-    unclaimed = [path for path, what in standing.items() if what == "file" and not folder.claimed]
+    unclaimed = [
+        path for path, what in standing.items() if what == "file" and not folder.is_claimed
+    ]
     contents = await _read_contents(folder, branch, unclaimed)
     return {
         path: needed[path].identity
         for path, what in standing.items()
         if path_ownership.is_occupied(
             what,
-            claimed=folder.claimed,
+            claimed=folder.is_claimed,
             same_identity=path_ownership.holds_identity(
                 contents.get(path), needed[path].identity, needed[path].kind
             ),

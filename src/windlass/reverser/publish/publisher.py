@@ -67,7 +67,7 @@ class FolderBatch:
     """One folder's closed window, ready to be planned."""
 
     folder: Folder
-    waiting: PendingWindow
+    window: PendingWindow
     removals: tuple[FileUpdate, ...]
     refused: frozenset[str]
 
@@ -111,7 +111,7 @@ class FolderCommits:
     @property
     def positions(self) -> dict[str, int]:
         """Of each path the last arrival of the window that these commits carry."""
-        return {change.path: change.at for one in self.commits for change in one.changes}
+        return {change.path: change.position for one in self.commits for change in one.changes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class Delivery:
     lag_seconds: float
     """Since the oldest change of it was received."""
     push_seconds: float
-    creates: bool = False
+    creates_branch: bool = False
     """Whether the branch was not there before."""
 
 
@@ -172,27 +172,27 @@ class Publisher:
 
     async def plan(self, batches: list[FolderBatch]) -> PublishPlan:
         """What `batches` become, as trees of their folders on the present base."""
-        judged = [(one, judge_window(one.waiting, self.judge)) for one in batches]
-        return await asyncio.to_thread(self._prepare, judged)
+        judged = [(one, judge_window(one.window, self.judge)) for one in batches]
+        return await asyncio.to_thread(self._write_trees, judged)
 
     async def build(self, steps: tuple[CommitStep, ...]) -> BuiltCommits:
         """Commits for `steps` on the present base, which has their folders as they were planned."""
         failpoint.reach("reverser.commit.before")
-        built = await asyncio.to_thread(self._stack, steps)
+        built = await asyncio.to_thread(self._build_commits, steps)
         failpoint.reach("reverser.commit.after")
         return built
 
-    async def stow(self, folder: Folder) -> None:
+    async def store_content(self, folder: Folder) -> None:
         """Put content that waits into the store ahead of its commit."""
         content = {
             arrival.blob: ("blob", arrival.content)
-            for arrival in folder.waiting.arrivals
+            for arrival in folder.window.updates
             if arrival.blob is not None and arrival.content is not None
         }
         await asyncio.to_thread(self._branch.store.write_objects, content)
-        folder.stowed(content.keys())
+        folder.drop_content(content.keys())
 
-    def _prepare(self, judged: list[tuple[FolderBatch, Verdicts]]) -> PublishPlan:
+    def _write_trees(self, judged: list[tuple[FolderBatch, Verdicts]]) -> PublishPlan:
         """Put blobs and folder trees into the store; runs in a thread."""
         editing = trees.TreeEditor(self._branch.store)
         steps: list[CommitStep] = []
@@ -210,17 +210,17 @@ class Publisher:
         self, editing: TreeEditor, batch: FolderBatch, plan: CommitPlan
     ) -> Iterator[CommitStep]:
         folder = batch.folder
-        content = {a.blob: a.content for a in batch.waiting.arrivals if a.content is not None}
+        content = {a.blob: a.content for a in batch.window.updates if a.content is not None}
         tree = self._branch.tree_at(folder.target.base_folder)
         for number, item in enumerate(plan.commits):
-            claims = number == 0 and not folder.claimed
+            claims = number == 0 and not folder.is_claimed
             edits = _folder_edits(folder, item, content)
             if claims:
-                edits[folder_claim.FILE_NAME] = folder_claim.render_claim(self.claim_of(folder))
+                edits[folder_claim.FILE_NAME] = folder_claim.render_claim(self.make_claim(folder))
             tree = editing.edit(tree, edits)
             yield CommitStep(folder, item, tree, claims)
 
-    def _stack(self, steps: tuple[CommitStep, ...]) -> BuiltCommits:
+    def _build_commits(self, steps: tuple[CommitStep, ...]) -> BuiltCommits:
         """Put the trees above the folders and the commits into the store; runs in a thread."""
         store, base = self._branch.store, self._branch.base
         editing = trees.TreeEditor(store)
@@ -229,18 +229,18 @@ class Publisher:
         for step in steps:
             place = {step.folder.target.base_folder: trees.Directory(step.tree)}
             tree = editing.edit(tree, place)
-            tip, floor = self._committed(editing, step, tree, tip, floor)
+            tip, floor = self._write_commit(editing, step, tree, tip, floor)
         editing.write()
         return BuiltCommits(tip or "", base or "", steps)
 
-    def claim_of(self, folder: Folder) -> folder_claim.FolderClaim:
+    def make_claim(self, folder: Folder) -> folder_claim.FolderClaim:
         return folder_claim.FolderClaim(
             cluster=self._signature.cluster_uid,
             destination=str(folder.target.key),
             emitter=yaml_emitter.EMITTER,
         )
 
-    def _committed(
+    def _write_commit(
         self, editing: TreeEditor, step: CommitStep, tree: str, parent: str | None, floor: int
     ) -> tuple[str, int]:
         folder, item = step.folder, step.commit
@@ -268,7 +268,7 @@ class Publisher:
             destination=str(folder.target.key),
             user=item.user,
             attribution=item.tier,
-            unresolved=item.miss,
+            unresolved=item.unresolved_reason,
         )
         return commit_message.render_message(
             item.changes,
@@ -296,7 +296,7 @@ def _plan_batch(batch: FolderBatch, verdicts: Verdicts, limits: WindowLimits) ->
     own = Author(committer.name, committer.email)
     wanted = [
         _desired_file(at, arrival, *_commit_signature(arrival, verdicts, own))
-        for at, arrival in enumerate((*batch.waiting.arrivals, *batch.removals))
+        for at, arrival in enumerate((*batch.window.updates, *batch.removals))
         if arrival.path not in batch.refused
     ]
     target = batch.folder.target
@@ -334,8 +334,8 @@ def _desired_file(
         user=user,
         received=arrival.received,
         reason=arrival.reason,
-        at=at,
-        miss=miss,
+        position=at,
+        unresolved_reason=miss,
     )
 
 
@@ -348,7 +348,7 @@ SETTLE_SECONDS = 5.0
 
 def judge_window(waiting: PendingWindow, judge: Judge) -> Verdicts:
     """The verdict on every observed change, by what is known now."""
-    for arrival in waiting.arrivals:
+    for arrival in waiting.updates:
         if arrival.observation is not None:
             _judge_observation(waiting, arrival.observation, judge)
     return waiting.verdicts
@@ -356,8 +356,8 @@ def judge_window(waiting: PendingWindow, judge: Judge) -> Verdicts:
 
 def next_settle_time(waiting: PendingWindow) -> float:
     """When the next change has waited long enough for its verdict."""
-    for at in range(waiting.settled, len(waiting.arrivals) if waiting.live else 0):
-        observation = waiting.arrivals[at].observation
+    for at in range(waiting.settled_count, len(waiting.updates) if waiting.observed_count else 0):
+        observation = waiting.updates[at].observation
         if observation is not None:
             return observation.received + SETTLE_SECONDS
     return float("inf")
@@ -365,13 +365,13 @@ def next_settle_time(waiting: PendingWindow) -> float:
 
 def settle_window(waiting: PendingWindow, judge: Judge, now: float) -> None:
     """Judge what has waited long enough."""
-    while waiting.settled < len(waiting.arrivals):
-        observation = waiting.arrivals[waiting.settled].observation
+    while waiting.settled_count < len(waiting.updates):
+        observation = waiting.updates[waiting.settled_count].observation
         if observation is not None:
             if now < observation.received + SETTLE_SECONDS:
                 return
             _judge_observation(waiting, observation, judge)
-        waiting.settled += 1
+        waiting.settled_count += 1
 
 
 def _judge_observation(waiting: PendingWindow, observation: Observation, judge: Judge) -> None:

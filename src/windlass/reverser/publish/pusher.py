@@ -53,7 +53,7 @@ class PushWindows:
         self.left = list(self._whole)
         self._positions: dict[str, int] = {}
 
-    def written(self, built: BuiltCommits, *, all_of_it: bool) -> tuple[PushedWindow, ...]:
+    def record_push(self, built: BuiltCommits, *, all_of_it: bool) -> tuple[PushedWindow, ...]:
         """The server has `built`; with `all_of_it` nothing of the windows is left to do."""
         before, self.left = self.left, []
         for written in built.written:
@@ -62,7 +62,7 @@ class PushWindows:
             rest = (
                 PendingWindow(verdicts=whole.verdicts)
                 if all_of_it
-                else whole.after(self._positions)
+                else whole.remaining_after(self._positions)
             )
             self.left.append((folder, rest))
         pairs = zip(before, self.left, strict=True)
@@ -70,8 +70,8 @@ class PushWindows:
 
 
 def _pushed_window(folder: Folder, before: PendingWindow, left: PendingWindow) -> PushedWindow:
-    still = {id(arrival) for arrival in left.arrivals}
-    return PushedWindow(folder, [one for one in before.arrivals if id(one) not in still], left)
+    still = {id(arrival) for arrival in left.updates}
+    return PushedWindow(folder, [one for one in before.updates if id(one) not in still], left)
 
 
 class Pusher:
@@ -82,13 +82,13 @@ class Pusher:
         self.average: float | None = None
         self._branch = branch
         self._git = git
-        self._around = around
+        self._hooks = around
         self._clock = clock
         self._seconds = 0.0
 
     async def push(self, target: WriteTarget, built: BuiltCommits) -> BranchMoved | None:
         """None: the server has the commits. Where it does not want them the error says why."""
-        if not self._around.may_push():
+        if not self._hooks.may_push():
             raise Waiting("NotLeader", "the lease is not held; nothing is pushed", after=1.0)
         started = self._clock.monotonic()
         failpoint.reach("reverser.push.before")
@@ -104,7 +104,7 @@ class Pusher:
         failpoint.reach("reverser.push.after")
         match outcome:
             case pushing.Pushed():
-                self._took(started)
+                self._record_duration(started)
                 return None
             case pushing.Rejected(message=text):
                 raise Stalled("PushRejected", f"{target.remote.display} refused the push: {text}")
@@ -113,21 +113,21 @@ class Pusher:
             case _:
                 return outcome
 
-    def _took(self, started: float) -> None:
+    def _record_duration(self, started: float) -> None:
         self.last_end = self._clock.monotonic()
         self._seconds = self.last_end - started
         self.average = cadence.update_push_average(self.average, self._seconds)
-        self._around.took(self._seconds)
+        self._hooks.observe_push(self._seconds)
 
     def acknowledge(self, built: BuiltCommits, windows: Sequence[PushedWindow]) -> None:
         """The last push brought `built`: tip and indexes move."""
         creates = self._branch.expected is None
-        self._branch.advanced(built.tip)
+        self._branch.acknowledge_push(built.tip)
         by_folder = {id(written.folder): written for written in built.written}
         for window in windows:
             for arrival in window.arrivals:
                 if arrival.observation is not None:
-                    self._around.judged(window.left.verdicts[arrival.observation])
+                    self._hooks.count_verdict(window.left.verdicts[arrival.observation])
             if written := by_folder.get(id(window.folder)):
                 self._acknowledge(built, written, window, creates=creates)
 
@@ -135,16 +135,16 @@ class Pusher:
         self, built: BuiltCommits, written: FolderCommits, window: PushedWindow, *, creates: bool
     ) -> None:
         folder, time = written.folder, self._clock.now()
-        folder.acknowledge(written.edits, window.left.arrivals)
+        folder.acknowledge(written.edits, window.left.updates)
         worker_hooks.report_push(
-            self._around, folder, built.tip, creates=creates, claims=written.claims
+            self._hooks, folder, built.tip, creates=creates, claims=written.claims
         )
-        folder.claimed = folder.claimed or written.claims
+        folder.is_claimed = folder.is_claimed or written.claims
         folder.last_push = AcknowledgedPush(built.tip, time, len(written.edits))
         lag = window.lag_seconds(time)
-        self._around.pushed(Delivery(built, written, lag, self._seconds, creates))
+        self._hooks.push_acknowledged(Delivery(built, written, lag, self._seconds, creates))
 
-    async def rest(self, built: BuiltCommits) -> None:
+    async def trim_memory(self, built: BuiltCommits) -> None:
         """Give memory back after a large push."""
         if built.files > _MANY_FILES:
             await asyncio.to_thread(memory.trim)

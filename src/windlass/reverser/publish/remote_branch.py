@@ -39,8 +39,8 @@ class RemoteBranch:
         self.name = name
         self.base: str | None = None
         self.expected: str | None = None
-        self.known = False
-        self.pushed: str | None = None
+        self.is_known = False
+        self.last_pushed: str | None = None
         self._directory = directory
         self._git = git
         self._listings = listings
@@ -54,30 +54,34 @@ class RemoteBranch:
     async def refresh(self, target: WriteTarget) -> BranchMove:
         """Look at the remote, fetch what is new; how the base moved since we last looked."""
         listing = await self._listings.get(target.remote, target.credentials, max_age_seconds=0.0)
-        expected, ref = self._place(listing, target)
+        expected, ref = self._resolve_base(listing, target)
         base = listing.refs[ref] if ref is not None else None
-        if self.known and (base, expected) == (self.base, self.expected):
+        if self.is_known and (base, expected) == (self.base, self.expected):
             return "same"
-        base = await self._fetched(target, ref)
-        rewound = ref is not None and expected is not None and await self._lacks(target, ref, base)
+        base = await self._fetch(target, ref)
+        rewound = (
+            ref is not None and expected is not None and await self._is_rewound(target, ref, base)
+        )
         # Somebody may have pushed between the listing and the fetch: the fetch decides.
         self.base, self.expected = base, base if expected is not None else None
-        self.known = True
+        self.is_known = True
         return "rewound" if rewound else "moved"
 
-    async def _lacks(self, target: WriteTarget, ref: str, tip: str | None) -> bool:
+    async def _is_rewound(self, target: WriteTarget, ref: str, tip: str | None) -> bool:
         """Whether what we pushed last is no part of the history that the server has now."""
-        if self.pushed is None or tip is None:
+        if self.last_pushed is None or tip is None:
             return False
         for depth in _FETCH_DEPTHS:
-            if await asyncio.to_thread(self.store.contains, tip, self.pushed):
+            if await asyncio.to_thread(self.store.contains, tip, self.last_pushed):
                 return False
             if await asyncio.to_thread(self.store.is_complete, tip):
                 break
             await self.store.fetch(self._git, target.remote, target.credentials, ref, depth=depth)
-        return not await asyncio.to_thread(self.store.contains, tip, self.pushed)
+        return not await asyncio.to_thread(self.store.contains, tip, self.last_pushed)
 
-    def _place(self, listing: RefListing, target: WriteTarget) -> tuple[str | None, str | None]:
+    def _resolve_base(
+        self, listing: RefListing, target: WriteTarget
+    ) -> tuple[str | None, str | None]:
         """What the push expects at the branch, and the ref to build on."""
         if listing.object_format != "sha1":
             raise Stalled(
@@ -98,22 +102,22 @@ class RemoteBranch:
             "spec.createBranch to start it from the default branch",
         )
 
-    async def _fetched(self, target: WriteTarget, ref: str | None) -> str | None:
-        store = await self._opened()
+    async def _fetch(self, target: WriteTarget, ref: str | None) -> str | None:
+        store = await self._open_store()
         if ref is None:
             return None
         return await store.fetch(self._git, target.remote, target.credentials, ref)
 
-    async def _opened(self) -> Store:
+    async def _open_store(self) -> Store:
         if self._store is None:
             self._store = await asyncio.to_thread(Store.open, self._directory)
         return self._store
 
-    async def start_over(self) -> None:
+    async def discard_store(self) -> None:
         """Throw the store away; everything in it can be had again."""
         if self._store is not None:
             await asyncio.to_thread(self._store.discard)
-        self._store, self.known = None, False
+        self._store, self.is_known = None, False
 
     async def is_cluttered(self) -> bool:
         """Whether so much gathered in the store that fetching it anew is cheaper."""
@@ -121,16 +125,16 @@ class RemoteBranch:
 
     def tree_at(self, folder: str) -> str | None:
         """The tree of a folder on the base; None where there is none."""
-        found = self._standing(self.base, folder)
+        found = self._entry_at(self.base, folder)
         return found[1].id if found is not None and found[1].is_directory else None
 
     def is_same(self, folder: str, before: str | None) -> bool:
         """Whether the base has at `folder` exactly what the commit `before` had."""
         if before is not None and not self.store.has(before):
             return False
-        return self._standing(before, folder) == self._standing(self.base, folder)
+        return self._entry_at(before, folder) == self._entry_at(self.base, folder)
 
-    def _standing(self, commit: str | None, folder: str) -> tuple[str, TreeEntry] | None:
+    def _entry_at(self, commit: str | None, folder: str) -> tuple[str, TreeEntry] | None:
         """What a commit has at `folder`, or what stands where one of its parents should be."""
         tree = self.store.tree_of(commit) if commit is not None else objects.EMPTY_TREE
         path = ""
@@ -153,7 +157,7 @@ class RemoteBranch:
 
     def _entries(self, base: str, folder: str) -> dict[str, Entry]:
         found = self.store.tree_entries(base, folder)
-        standing = self._standing(base, folder)
+        standing = self._entry_at(base, folder)
         if not found and standing is not None and not standing[1].is_directory:
             path, entry = standing
             return {path: Entry(entry.mode, entry.id)}
@@ -164,10 +168,10 @@ class RemoteBranch:
             return {}
         return await self.store.read_blobs(self._git, target.remote, target.credentials, ids)
 
-    def moved(self, tip: str) -> None:
+    def set_tip(self, tip: str) -> None:
         """Somebody else brought the branch forward to `tip`, which the store holds."""
         self.base = self.expected = tip
 
-    def advanced(self, commit: str) -> None:
+    def acknowledge_push(self, commit: str) -> None:
         """The server acknowledged `commit` as the new tip."""
-        self.base = self.expected = self.pushed = commit
+        self.base = self.expected = self.last_pushed = commit

@@ -27,20 +27,20 @@ class WorkerHooks:
     """Questions and messages; none of them waits for Git."""
 
     may_push: Callable[[], bool]
-    seeding: Callable[[Key], bool]
-    gone: Callable[[Identity], Awaitable[bool]]
-    selected: Callable[[Key], Awaitable[RuleCoverage | None]]
+    is_seeding: Callable[[Key], bool]
+    is_deleted: Callable[[Identity], Awaitable[bool]]
+    current_coverage: Callable[[Key], Awaitable[RuleCoverage | None]]
     """What the rules of a destination cover; None while that cannot be told."""
-    reread: Callable[[WriteTarget, FileUpdate], Awaitable[FileUpdate | None]]
+    reread_object: Callable[[WriteTarget, FileUpdate], Awaitable[FileUpdate | None]]
     destinations: Callable[[], frozenset[str]]
-    changed: Callable[[Key], None]
-    seen_again: Callable[[Key], None]
-    pushed: Callable[[Delivery], None]
-    judged: Callable[[AuthorVerdict], None]
-    skipped: Callable[[Identity, SkipReason], None]
-    raced: Callable[[], None]
-    took: Callable[[float], None]
-    told: Callable[[Key, OutcomeEvent, str], None]
+    destination_changed: Callable[[Key], None]
+    resnapshot: Callable[[Key], None]
+    push_acknowledged: Callable[[Delivery], None]
+    count_verdict: Callable[[AuthorVerdict], None]
+    count_skip: Callable[[Identity, SkipReason], None]
+    count_race: Callable[[], None]
+    observe_push: Callable[[float], None]
+    record_event: Callable[[Key, OutcomeEvent, str], None]
     """An event for a destination; the last argument names the transition."""
 
 
@@ -49,9 +49,9 @@ def report_rewind(
 ) -> None:
     """The server's history was rewritten; every destination of the branch hears of it."""
     tip = branch.base or ""
-    notice = events.history_rewritten(branch.name, tip, branch.pushed or "")
+    notice = events.history_rewritten(branch.name, tip, branch.last_pushed or "")
     for _, folder in everyone:
-        around.told(folder.target.key, notice, tip)
+        around.record_event(folder.target.key, notice, tip)
 
 
 def report_push(
@@ -62,4 +62,4 @@ def report_push(
     for notice in events.push_events(
         target.branch, target.base_folder, creates=creates, claims=claims
     ):
-        around.told(target.key, notice, tip)
+        around.record_event(target.key, notice, tip)

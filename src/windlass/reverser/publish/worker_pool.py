@@ -50,7 +50,7 @@ class WorkerPool:
         self._signature = signature
         self._judge = judge
         self._limits = limits
-        self._around = around
+        self._hooks = around
         self._clock = clock
         self._gate = asyncio.Semaphore(at_once)
         self._per_repository = per_repository
@@ -59,33 +59,33 @@ class WorkerPool:
         self._spawn = spawn
         self._workers: dict[BranchKey, BranchWorker] = {}
         self._tasks: dict[BranchKey, asyncio.Task[None]] = {}
-        self._placed: dict[Key, BranchKey] = {}
+        self._assigned: dict[Key, BranchKey] = {}
 
     def __iter__(self) -> Iterator[BranchWorker]:
         return iter(list(self._workers.values()))
 
-    def place(self, target: WriteTarget) -> bool:
+    def assign(self, target: WriteTarget) -> bool:
         """Write for `target` from now on; False if that is what happens already."""
         place = (target.remote.identity, target.branch)
         found = self.find(target.key)
-        if found is not None and self._placed[target.key] == place:
+        if found is not None and self._assigned[target.key] == place:
             _, folder = found
             if folder.target == target:
                 return False
         self.remove(target.key)
-        worker = self._workers.get(place) or self._hire(place, target)
+        worker = self._workers.get(place) or self._start_worker(place, target)
         worker.attach(target)
-        self._placed[target.key] = place
+        self._assigned[target.key] = place
         return True
 
     def remove(self, key: Key) -> None:
         """Write no more for this destination; its files stay."""
-        place = self._placed.pop(key, None)
+        place = self._assigned.pop(key, None)
         if place is None:
             return
         worker = self._workers[place]
         worker.detach(key)
-        if not worker.parties:
+        if not worker.groups:
             self._tasks.pop(place).cancel()
             del self._workers[place]
 
@@ -94,10 +94,10 @@ class WorkerPool:
         return worker.find(key) if worker is not None else None
 
     def worker(self, key: Key) -> BranchWorker | None:
-        place = self._placed.get(key)
+        place = self._assigned.get(key)
         return self._workers[place] if place is not None else None
 
-    def _hire(self, place: BranchKey, target: WriteTarget) -> BranchWorker:
+    def _start_worker(self, place: BranchKey, target: WriteTarget) -> BranchWorker:
         identity, name = place
         label = hashlib.sha256(f"{identity}\0{name}".encode()).hexdigest()[:32]
         branch = RemoteBranch(name, self._work_directory / label, self._git, self._listings)
@@ -106,7 +106,7 @@ class WorkerPool:
             Publisher(branch, self._signature, self._judge, self._clock, self._limits),
             self._git,
             self._limits,
-            self._around,
+            self._hooks,
             self._clock,
             (self._repository_gate(identity), self._gate),
             self._pending_max_bytes,

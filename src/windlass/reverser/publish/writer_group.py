@@ -32,70 +32,70 @@ class WriterGroup:
     repository: Key
     folders: dict[Key, Folder] = field(default_factory=dict)
     backoff: Backoff = field(default_factory=lambda: Backoff(1.0, 300.0))
-    trouble: WindlassError | None = None
+    error: WindlassError | None = None
     not_before: float = 0.0
-    commits: int = 0
+    unacknowledged_commits: int = 0
     """Commits that were built and that no server has acknowledged yet."""
 
-    def failed(self, error: WindlassError, now: float) -> None:
+    def record_failure(self, error: WindlassError, now: float) -> None:
         """Remember the trouble; when to try again follows from its kind."""
         if isinstance(error, GitError) and error.reason in _UNAVAILABLE_REASONS:
             # The same cause by the same name, whether a push or a fetch met it.
             error = Retryable(EventReason.GIT_UNAVAILABLE, error.message)
-        self._tell(error)
+        self._set_error(error)
         after = error.after if isinstance(error, (Stalled, Waiting)) else None
         if after is None:
             stalled = isinstance(error, Stalled)
             after = _STALLED_SECONDS if stalled else self.backoff.next_seconds()
         self.not_before = now + after
 
-    def _tell(self, error: WindlassError) -> None:
+    def _set_error(self, error: WindlassError) -> None:
         """One line for each change of the cause."""
-        if self.trouble is None or self.trouble.reason != error.reason:
+        if self.error is None or self.error.reason != error.reason:
             _log.warning(
                 "push failed",
                 repository=str(self.repository),
                 reason=error.reason,
                 message=error.message,
             )
-        self.trouble = error
+        self.error = error
 
-    def failed_on_disk(self, error: OSError, now: float) -> None:
+    def record_disk_failure(self, error: OSError, now: float) -> None:
         """The work directory is in the way."""
         if error.errno == errno.ENOSPC:
             text = "the work directory is full; free space or enlarge it"
-            self.failed(Retryable("DiskFull", text), now)
+            self.record_failure(Retryable("DiskFull", text), now)
             return
         text = f"the work directory cannot be used: {error.strerror}"
-        self.failed(Retryable("GitUnavailable", text), now)
+        self.record_failure(Retryable("GitUnavailable", text), now)
 
-    def raced(self, remote: str, lost: int) -> bool:
+    def record_race(self, remote: str, lost: int) -> bool:
         """A push came too late, for the `lost`-th time in a row; whether that is told as trouble.
 
         Once is nothing. But it takes the place of another trouble at once: who loses a race
         has reached the server.
         """
-        if self.trouble is None and lost < _RACES_BEFORE_REPORT:
+        if self.error is None and lost < _RACES_BEFORE_REPORT:
             return False
-        is_new = self.trouble is None or self.trouble.reason != EventReason.PUSH_RACED
+        is_new = self.error is None or self.error.reason != EventReason.PUSH_RACED
         text = f"{remote}: other writers push faster than our commits land; retrying"
-        self._tell(Retryable(EventReason.PUSH_RACED, text))
+        self._set_error(Retryable(EventReason.PUSH_RACED, text))
         return is_new
 
-    def succeeded(self) -> None:
-        if self.trouble is not None:
-            _log.info("push recovered", repository=str(self.repository), after=self.trouble.reason)
-        self.trouble = None
+    def record_success(self) -> None:
+        if self.error is not None:
+            _log.info("push recovered", repository=str(self.repository), after=self.error.reason)
+        self.error = None
         self.not_before = 0.0
         self.backoff.healthy()
 
-    def urge(self) -> None:
+    def retry_now(self) -> None:
         """Something changed that may have fixed the trouble: try at once."""
         self.not_before = 0.0
 
-    def reconsider(self) -> None:
+    def retry_waiting_folders(self) -> None:
         """A neighbour left, maybe the holder of a folder that one of ours waits for."""
         for folder in self.folders.values():
-            if folder.trouble is not None:
-                folder.trouble, folder.retry_at = None, 0.0
-                self.urge()
+            if folder.error is not None:
+                folder.error, folder.retry_at = None, 0.0
+                self.retry_now()

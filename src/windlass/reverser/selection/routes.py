@@ -43,7 +43,7 @@ class Route:
     def mask_for(self, *, owned: bool) -> frozenset[Operation]:
         return self.owned_mask if owned else self.mask
 
-    def united(self, other: Route) -> Route:
+    def merge(self, other: Route) -> Route:
         return Route(self.destination, self.mask | other.mask, self.owned_mask | other.owned_mask)
 
 
@@ -67,7 +67,7 @@ class RoutePlan:
         found = self._routes.get((gvr, namespace))
         return found if found is not None else self._routes.get((gvr, ""), ())
 
-    def selected(self, destination: Key) -> frozenset[ScopeKey]:
+    def scopes_for(self, destination: Key) -> frozenset[ScopeKey]:
         """The scopes that one destination needs complete, as its rules state them."""
         return self._selected.get(destination, frozenset())
 
@@ -89,7 +89,7 @@ def _merge_routes(
 
 def _merge_route(masks: _RoutesByDestination, route: Route) -> None:
     known = masks.get(route.destination)
-    masks[route.destination] = route if known is None else known.united(route)
+    masks[route.destination] = route if known is None else known.merge(route)
 
 
 def _routes_by_scope(

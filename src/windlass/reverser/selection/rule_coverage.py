@@ -56,40 +56,44 @@ class RuleCoverage:
     destination anew makes its rules a moment later.
     """
 
-    compiled: tuple[CompiledRule, ...]
-    catalogue: TypeCatalog
-    unsure: frozenset[str] = frozenset()
-    blind: bool = False
-    settled: bool = False
-    grown: bool = True
+    rules: tuple[CompiledRule, ...]
+    catalog: TypeCatalog
+    uncompiled_namespaces: frozenset[str] = frozenset()
+    has_unknown_rules: bool = False
+    all_scopes_synced: bool = False
+    grace_expired: bool = True
     watch_all: bool = False
     excluded: frozenset[str] = frozenset()
 
     def scopes(self) -> frozenset[ScopeKey]:
         """Everything that is selected."""
         return frozenset(
-            (one.gvr, one.namespace) for item in self.compiled for one in item.resolution.scopes
+            (one.gvr, one.namespace) for item in self.rules for one in item.resolution.scopes
         )
 
-    def may_hold(self, gvr: GVR, kind: str) -> bool:
+    def may_contain(self, gvr: GVR, kind: str) -> bool:
         """Whether objects of that kind have files under that plural, as far as anybody knows."""
         served = {
             one.gvr.resource
-            for one in self.catalogue.types
+            for one in self.catalog.types
             if (one.gvr.group, one.kind) == (gvr.group, kind)
         }
         return not served or gvr.resource in served
 
-    def leaves(self, identity: Identity, kind: str) -> str | None:
+    def removal_reason(self, identity: Identity, kind: str) -> str | None:
         """Why the file of `identity` goes, in words; None if it stays."""
         gvr, namespace = identity.gvr, identity.namespace
-        if self.blind or namespace in self.unsure or gvr.group in self.catalogue.failed:
+        if (
+            self.has_unknown_rules
+            or namespace in self.uncompiled_namespaces
+            or gvr.group in self.catalog.failed_group_names
+        ):
             return None
         selected = {one for one, where in self.scopes() if where in ("", namespace)}
         if gvr in selected:
             return None
         if any((one.group, one.resource) == (gvr.group, gvr.resource) for one in selected):
-            return OTHER_VERSION if self.settled else None
+            return OTHER_VERSION if self.all_scopes_synced else None
         if self._would_select(identity, kind):
             return None
         return EXCLUDED if rules.is_excluded_by_flag(gvr, self.excluded) else NO_RULE
@@ -98,10 +102,10 @@ class RuleCoverage:
         """Whether a rule wants the type, served or not."""
         namespace = identity.namespace
         one = ResourceType(identity.gvr, kind, bool(namespace), _REQUIRED_VERBS, preferred=True)
-        only = TypeCatalog.of([one])
+        only = TypeCatalog.from_types([one])
         return any(
             scope.namespace in ("", namespace)
-            for item in self.compiled
+            for item in self.rules
             for scope in rules.resolve(
                 item.rule, only, watch_all=self.watch_all, excluded=self.excluded
             ).scopes

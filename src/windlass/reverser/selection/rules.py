@@ -149,7 +149,7 @@ def resolve(
     unresolved: dict[Unresolved, None] = {}
     for item in rule.items:
         compiler = _Compiler(item, _type_scope(rule, item), catalogue, excluded)
-        found, missing = compiler.compiled(watch_all)
+        found, missing = compiler.compile(watch_all)
         for one in found:
             key = (one.gvr, item.include_owned)
             masks[key] = masks.get(key, frozenset()) | mask(item.operations)
@@ -212,45 +212,45 @@ def select_versions(family: TypeFamily, wanted: Sequence[str] | None) -> TypeFam
 @dataclass(frozen=True, slots=True)
 class _Compiler:
     item: RuleItem
-    reach: TypeScope | None
-    catalogue: TypeCatalog
+    scope: TypeScope | None
+    catalog: TypeCatalog
     excluded: frozenset[str]
 
-    def compiled(self, watch_all: bool) -> tuple[list[ResourceType], list[Unresolved]]:
+    def compile(self, watch_all: bool) -> tuple[list[ResourceType], list[Unresolved]]:
         if not self.item.resources:
-            return self._everything("*") if watch_all else self._preset()
+            return self._all_types("*") if watch_all else self._preset()
         found: list[ResourceType] = []
         missing: list[Unresolved] = []
         for entry in self.item.resources:
-            types, rows = self._everything(entry) if entry == "*" else self._named(entry)
+            types, rows = self._all_types(entry) if entry == "*" else self._named_type(entry)
             found += types
             missing += rows
         return found, missing
 
-    def _named(self, entry: str) -> tuple[list[ResourceType], list[Unresolved]]:
-        found, reasons = self._chosen(self.catalogue.families(entry), named=True)
+    def _named_type(self, entry: str) -> tuple[list[ResourceType], list[Unresolved]]:
+        found, reasons = self._select(self.catalog.families(entry), named=True)
         if found:
             return found, []
         if told := _most_specific(reasons):
-            return [], [Unresolved(self._text(entry), told)]
-        return [], [self._absence(entry)]
+            return [], [Unresolved(self._entry_text(entry), told)]
+        return [], [self._not_served(entry)]
 
-    def _everything(self, entry: str) -> tuple[list[ResourceType], list[Unresolved]]:
-        found, reasons = self._chosen(self.catalogue.every_family(), named=False)
-        return found, self._gaps(found, reasons, self._text(entry), lambda group: True)
+    def _all_types(self, entry: str) -> tuple[list[ResourceType], list[Unresolved]]:
+        found, reasons = self._select(self.catalog.all_families(), named=False)
+        return found, self._gaps(found, reasons, self._entry_text(entry), lambda group: True)
 
     def _preset(self) -> tuple[list[ResourceType], list[Unresolved]]:
         families = (
             family
             for group, plural in PRESET
-            for family in self.catalogue.families(plural)
+            for family in self.catalog.families(plural)
             if family[0].gvr.group == group
         )
-        found, reasons = self._chosen(families, named=True)
+        found, reasons = self._select(families, named=True)
         groups = {group for group, _ in PRESET}
         return found, self._gaps(found, reasons, "preset", groups.__contains__)
 
-    def _chosen(
+    def _select(
         self, families: Iterable[TypeFamily], *, named: bool
     ) -> tuple[list[ResourceType], set[TypeReason]]:
         found: list[ResourceType] = []
@@ -270,8 +270,8 @@ class _Compiler:
         return refusal_reason(
             one,
             named=named,
-            reach=self.reach,
-            catalogue=self.catalogue,
+            reach=self.scope,
+            catalogue=self.catalog,
             excluded=self.excluded,
         )
 
@@ -289,25 +289,27 @@ class _Compiler:
             rows.append(Unresolved(entry, _most_specific(reasons) or "NotServed"))
         return rows
 
-    def _absence(self, entry: str) -> Unresolved:
+    def _not_served(self, entry: str) -> Unresolved:
         if "/" in entry or self._below_parent_only(entry):
-            return Unresolved(self._text(entry), "SubresourceOnly")
+            return Unresolved(self._entry_text(entry), "SubresourceOnly")
         # Without a named group every failed one might serve it, and every typo would be its fault.
         named = () if _is_unrestricted(self.item.api_groups) else sorted(self._failed_groups())
         if named:
             return Unresolved(f"{named[0] or 'core'}/{entry}", "DiscoveryDegraded")
-        return Unresolved(self._text(entry), "NotServed")
+        return Unresolved(self._entry_text(entry), "NotServed")
 
     def _below_parent_only(self, entry: str) -> bool:
         return any(
             gvr.resource.lower() == entry.lower() and _matches(self.item.api_groups, gvr.group)
-            for gvr in self.catalogue.subresource_only
+            for gvr in self.catalog.subresource_only
         )
 
     def _failed_groups(self) -> set[str]:
-        return {one for one in self.catalogue.failed if _matches(self.item.api_groups, one)}
+        return {
+            one for one in self.catalog.failed_group_names if _matches(self.item.api_groups, one)
+        }
 
-    def _text(self, entry: str) -> str:
+    def _entry_text(self, entry: str) -> str:
         groups = self.item.api_groups
         if groups and len(groups) == 1 and groups[0] not in ("", "*"):
             return f"{groups[0]}/{entry}"

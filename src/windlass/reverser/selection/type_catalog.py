@@ -76,7 +76,7 @@ class TypeCatalog:
         object.__setattr__(self, "_failed", failed)
 
     @classmethod
-    def of(
+    def from_types(
         cls,
         types: Iterable[ResourceType],
         failed_groups: Iterable[str] = (),
@@ -89,7 +89,7 @@ class TypeCatalog:
         return cls(listed, frozenset(failed_groups), frozenset(subresource_only), shared)
 
     @property
-    def failed(self) -> frozenset[str]:
+    def failed_group_names(self) -> frozenset[str]:
         """The groups of which at least one version could not be read."""
         return self._failed
 
@@ -97,7 +97,7 @@ class TypeCatalog:
         """The families of that plural, one for each group; letter case plays no part."""
         return self._plurals.get(plural.lower(), ())
 
-    def every_family(self) -> Iterable[TypeFamily]:
+    def all_families(self) -> Iterable[TypeFamily]:
         for families in self._plurals.values():
             yield from families
 

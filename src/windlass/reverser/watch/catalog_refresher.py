@@ -46,11 +46,11 @@ class CatalogRefresher:
         self._refresh_seconds = refresh_seconds
         self._on_change = on_change
         self._clock = clock
-        self._poked = asyncio.Event()
+        self._refresh_requested = asyncio.Event()
 
-    def poke(self) -> None:
+    def refresh_soon(self) -> None:
         """Types may have changed: look soon."""
-        self._poked.set()
+        self._refresh_requested.set()
 
     async def run(self) -> None:
         """Renew until cancelled; a failed scan keeps what is known and is tried again soon."""
@@ -67,11 +67,11 @@ class CatalogRefresher:
         """Whether somebody poked; pokes that come together count once."""
         try:
             async with asyncio.timeout(seconds):
-                await self._poked.wait()
+                await self._refresh_requested.wait()
         except TimeoutError:
             return False
         await asyncio.sleep(_DEBOUNCE_SECONDS)
-        self._poked.clear()
+        self._refresh_requested.clear()
         return True
 
     async def _scan(self) -> bool:

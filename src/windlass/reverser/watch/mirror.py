@@ -57,7 +57,7 @@ class _RunningStream:
 
     stream: Stream
     task: asyncio.Task[None]
-    asked: dict[Key, ScopeCoverage]
+    coverage: dict[Key, ScopeCoverage]
 
 
 class Mirror:
@@ -80,39 +80,39 @@ class Mirror:
         self.plan = RoutePlan()
         self._connection = connection
         self._api = Api(connection)
-        self._lens = lens
+        self._object_reader = lens
         self._follow_settings = follow_settings
         self._clock = clock
-        self._tally = tally
+        self._metrics = tally
         self._on_destination = on_destination
         self._on_rules = on_rules
         self._on_write = on_write
-        self._tell = tell
+        self._record_event = tell
         self._resolutions: dict[tuple[str, Key], tuple[Key, RuleResolution]] = {}
         self._kinds: dict[GVR, str] = {}
-        self._followed: dict[Scope, _RunningStream] = {}
+        self._streams: dict[Scope, _RunningStream] = {}
         self._open: frozenset[Key] = frozenset()
-        self._stale = asyncio.Event()
+        self._plan_changed = asyncio.Event()
         self.workers = workers(self)
 
     # ---- what the controllers say
 
-    def know(self, catalogue: TypeCatalog) -> None:
+    def set_catalog(self, catalogue: TypeCatalog) -> None:
         """Learn the kinds of the served types."""
         self._kinds = {one.gvr: one.kind for one in catalogue.types}
 
-    def write_to(self, target: WriteTarget) -> None:
+    def start_writing(self, target: WriteTarget) -> None:
         """A destination is in order; its folder opens by itself."""
         found = self.workers.find(target.key)
-        if found is not None and found[1].target.place != target.place:
-            remote, branch, folder = found[1].target.place
+        if found is not None and found[1].target.location != target.location:
+            remote, branch, folder = found[1].target.location
             notice = events.destination_moved(branch, folder, remote)
-            self._tell(target.key, notice, f"{remote} {branch} {folder}")
-        if self.workers.place(target):
+            self._record_event(target.key, notice, f"{remote} {branch} {folder}")
+        if self.workers.assign(target):
             self._forget_snapshots(target.key)
             self.replan()
 
-    def stop_writing_to(self, destination: Key) -> None:
+    def stop_writing(self, destination: Key) -> None:
         """A destination is out of order or gone; its files stay."""
         if self.workers.find(destination) is not None:
             self.workers.remove(destination)
@@ -131,7 +131,7 @@ class Mirror:
 
     def replan(self) -> None:
         """Something changed that the plan depends on."""
-        self._stale.set()
+        self._plan_changed.set()
 
     def destination_changed(self, key: Key) -> None:
         """A worker has news of a destination; a folder that opened or closed is planned anew."""
@@ -145,14 +145,14 @@ class Mirror:
         """Keep streams in step with the plan until cancelled."""
         try:
             while True:
-                await self._stale.wait()
+                await self._plan_changed.wait()
                 await asyncio.sleep(_DEBOUNCE_SECONDS)
-                self._stale.clear()
-                await self._follow_plan()
+                self._plan_changed.clear()
+                await self._apply_plan()
         finally:
-            await self._stop(list(self._followed))
+            await self._stop(list(self._streams))
 
-    async def _follow_plan(self) -> None:
+    async def _apply_plan(self) -> None:
         self._open = frozenset(
             folder.target.key
             for worker in self.workers
@@ -165,14 +165,14 @@ class Mirror:
             if destination in self._open
         )
         wanted = {Scope(gvr, namespace) for gvr, namespace in self.plan.scopes()}
-        await self._stop([scope for scope in self._followed if scope not in wanted])
+        await self._stop([scope for scope in self._streams if scope not in wanted])
         for scope in wanted:
             coverage = self._coverage(scope)
-            followed = self._followed.get(scope)
+            followed = self._streams.get(scope)
             if followed is None:
                 self._start(scope, coverage)
-            elif followed.asked != coverage:
-                await self._snapshot_again(followed, coverage)
+            elif followed.coverage != coverage:
+                await self._restart_stream(followed, coverage)
         self._on_rules()
 
     def _coverage(self, scope: Scope) -> dict[Key, ScopeCoverage]:
@@ -181,7 +181,7 @@ class Mirror:
         for destination in self.plan.destinations():
             rows = frozenset(
                 (namespace, route.mask, route.owned_mask)
-                for gvr, namespace in self.plan.selected(destination)
+                for gvr, namespace in self.plan.scopes_for(destination)
                 if gvr == scope.gvr and scope.namespace in ("", namespace)
                 for route in self.plan.routes(gvr, namespace)
                 if route.destination == destination
@@ -196,23 +196,23 @@ class Mirror:
             kind=self._kinds.get(scope.gvr, ""),
             connection=self._connection,
             settings=self._follow_settings,
-            lens=self._lens,
+            lens=self._object_reader,
             desk=self,
             clock=self._clock,
         )
-        self._followed[scope] = _RunningStream(stream, self._run_stream(stream), coverage)
+        self._streams[scope] = _RunningStream(stream, self._run_stream(stream), coverage)
 
     def _run_stream(self, stream: Stream) -> asyncio.Task[None]:
         task = asyncio.create_task(stream.run(), name=f"stream {stream.scope}")
         task.add_done_callback(_log_crash)
         return task
 
-    async def _snapshot_again(
+    async def _restart_stream(
         self, followed: _RunningStream, coverage: dict[Key, ScopeCoverage]
     ) -> None:
         """The stream gained or changed a destination: one new snapshot serves it."""
-        gained = {key for key, rows in coverage.items() if followed.asked.get(key) != rows}
-        followed.asked = coverage
+        gained = {key for key, rows in coverage.items() if followed.coverage.get(key) != rows}
+        followed.coverage = coverage
         if gained:
             await _cancel_task(followed.task)
             followed.stream.synced -= gained
@@ -220,17 +220,17 @@ class Mirror:
 
     async def _stop(self, scopes: list[Scope]) -> None:
         for scope in scopes:
-            await _cancel_task(self._followed.pop(scope).task)
+            await _cancel_task(self._streams.pop(scope).task)
 
-    def see_again(self, destination: Key) -> None:
+    def resnapshot(self, destination: Key) -> None:
         """Git may lack what was written there: every scope of it takes a new snapshot."""
         self._forget_snapshots(destination)
         self.replan()
 
     def _forget_snapshots(self, destination: Key) -> None:
         """Its folder is another one now: every scope of it must be seen again."""
-        for followed in self._followed.values():
-            followed.asked.pop(destination, None)
+        for followed in self._streams.values():
+            followed.coverage.pop(destination, None)
             followed.stream.synced.discard(destination)
 
     # ---- what streams ask (desk.Desk)
@@ -238,13 +238,15 @@ class Mirror:
     def routes(self, gvr: GVR, namespace: str) -> tuple[Route, ...]:
         return self.plan.routes(gvr, namespace)
 
-    def covered(self, scope: Scope) -> tuple[tuple[Key, str, frozenset[Operation]], ...]:
-        followed = self._followed.get(scope)
+    def destinations_covering(
+        self, scope: Scope
+    ) -> tuple[tuple[Key, str, frozenset[Operation]], ...]:
+        followed = self._streams.get(scope)
         if followed is None:
             return ()
         return tuple(
             (destination, namespace, mask)
-            for destination, rows in followed.asked.items()
+            for destination, rows in followed.coverage.items()
             for namespace, mask, _ in rows
         )
 
@@ -252,68 +254,70 @@ class Mirror:
         found = self.workers.find(destination)
         return found[1] if found is not None and found[1].is_open else None
 
-    def crowded(self, scope: Scope) -> bool:
+    def is_backpressured(self, scope: Scope) -> bool:
         """Whether a snapshot should wait for a writer; one in trouble is not waited for."""
-        found = [self.workers.find(destination) for destination in self._followed_for(scope)]
+        found = [self.workers.find(destination) for destination in self._destinations_of(scope)]
         return any(
-            pair[1].is_open and pair[0].trouble is None and pair[1].waiting.is_crowded
+            pair[1].is_open and pair[0].error is None and pair[1].window.is_crowded
             for pair in found
             if pair is not None
         )
 
-    def offer(self, destination: Key, arrival: FileUpdate) -> None:
+    def add_update(self, destination: Key, arrival: FileUpdate) -> None:
         if arrival.observation is not None:
             self._on_write(destination, arrival.identity)
         worker, folder = self.workers.worker(destination), self.folder(destination)
         if worker is not None and folder is not None:
-            worker.offer(folder, arrival)
+            worker.add_update(folder, arrival)
 
-    def sweep(self, destination: Key, sweep: ScopeSnapshot) -> None:
+    def add_snapshot(self, destination: Key, sweep: ScopeSnapshot) -> None:
         worker, folder = self.workers.worker(destination), self.folder(destination)
         if worker is not None and folder is not None:
-            worker.sweep(folder, sweep)
+            worker.add_snapshot(folder, sweep)
 
-    def skipped(self, identity: Identity | None, reason: SkipReason) -> None:
-        self._tally.skipped(identity, reason)
+    def count_skip(self, identity: Identity | None, reason: SkipReason) -> None:
+        self._metrics.count_skip(identity, reason)
 
-    def undecodable(self, destination: Key, identity: Identity, why: str) -> None:
-        self._tell(destination, events.object_undecodable(identity, why), str(identity))
+    def report_unreadable(self, destination: Key, identity: Identity, why: str) -> None:
+        self._record_event(destination, events.object_undecodable(identity, why), str(identity))
 
-    def counted(self, kind: str) -> None:
-        self._tally.counted(kind)
+    def count_event(self, kind: str) -> None:
+        self._metrics.count_event(kind)
 
     def stream_changed(self, stream: Stream) -> None:
-        self._tally.stream(stream)
-        for destination in self._followed_for(stream.scope):
+        self._metrics.stream_changed(stream)
+        for destination in self._destinations_of(stream.scope):
             if stream.state == "forbidden":
                 notice = events.type_forbidden(str(stream.scope), stream.message)
-                self._tell(destination, notice, str(stream.scope))
+                self._record_event(destination, notice, str(stream.scope))
             self._on_destination(destination)
             worker = self.workers.worker(destination)
             if worker is not None:
                 worker.wake()
 
-    def _followed_for(self, scope: Scope) -> Mapping[Key, ScopeCoverage]:
-        followed = self._followed.get(scope)
-        return dict(followed.asked) if followed is not None else {}
+    def _destinations_of(self, scope: Scope) -> Mapping[Key, ScopeCoverage]:
+        followed = self._streams.get(scope)
+        return dict(followed.coverage) if followed is not None else {}
 
     # ---- what workers ask
 
-    def seeding(self, destination: Key) -> bool:
+    def is_seeding(self, destination: Key) -> bool:
         """Whether a snapshot may still bring more; what it finds belongs into one commit."""
         return any(
-            destination in followed.asked
+            destination in followed.coverage
             and followed.stream.state in ("starting", "seeding", "restarting", "incomplete")
-            for followed in self._followed.values()
+            for followed in self._streams.values()
         )
 
     def streams(self, destination: Key) -> tuple[Stream, ...]:
         """The streams that feed a destination."""
         return tuple(
-            followed.stream for followed in self._followed.values() if destination in followed.asked
+            followed.stream
+            for followed in self._streams.values()
+            if destination in followed.coverage
         )
 
-    def unseen(self, destination: Key) -> tuple[str, ...]:
+    def unsynced_scopes(self, destination: Key) -> tuple[str, ...]:
         """The selected scopes of which no complete snapshot is at hand, and why."""
         wanted = {
             (one.gvr, one.namespace)
@@ -323,39 +327,41 @@ class Mirror:
         }
         return tuple(
             sorted(
-                f"{gvr} ({self._why_unseen(gvr, namespace, destination)})"
+                f"{gvr} ({self._why_unsynced(gvr, namespace, destination)})"
                 for gvr, namespace in wanted
-                if self._why_unseen(gvr, namespace, destination)
+                if self._why_unsynced(gvr, namespace, destination)
             )
         )
 
-    def _why_unseen(self, gvr: GVR, namespace: str, destination: Key) -> str:
+    def _why_unsynced(self, gvr: GVR, namespace: str, destination: Key) -> str:
         scopes = (Scope(gvr, namespace), Scope(gvr))
-        streams = [self._followed[scope].stream for scope in scopes if scope in self._followed]
+        streams = [self._streams[scope].stream for scope in scopes if scope in self._streams]
         whole = [stream for stream in streams if destination in stream.synced]
         if whole:
             return "" if any(not stream.gap for stream in whole) else whole[0].gap
         return next((stream.message or stream.state for stream in streams), "starting")
 
-    def every_stream(self) -> tuple[Stream, ...]:
-        return tuple(followed.stream for followed in self._followed.values())
+    def all_streams(self) -> tuple[Stream, ...]:
+        return tuple(followed.stream for followed in self._streams.values())
 
     def stream_states(self) -> dict[tuple[str, str], str]:
         """How each stream is doing, by type and namespace."""
         return {
             (str(scope.gvr), scope.namespace): followed.stream.state
-            for scope, followed in self._followed.items()
+            for scope, followed in self._streams.items()
         }
 
-    def mirrored(self, destination: Key, gvr: GVR, namespace: str) -> int:
+    def count_files(self, destination: Key, gvr: GVR, namespace: str) -> int:
         """How many files of a type the folder of a destination has there."""
         found = self.workers.find(destination)
         if found is None:
             return 0
         folder = found[1]
-        return folder.count(file_paths.scope_folder(folder.target.base_folder, gvr, namespace))
+        return folder.count_files(
+            file_paths.scope_folder(folder.target.base_folder, gvr, namespace)
+        )
 
-    async def gone(self, identity: Identity) -> bool:
+    async def is_deleted(self, identity: Identity) -> bool:
         """Whether the API server says in so many words that an object does not exist."""
         return await orphans.confirm_deleted(self._api, identity)
 
@@ -372,17 +378,19 @@ class Mirror:
         except ApiError as error:
             if orphans.is_deletion_proof(error, identity):
                 return gone
-            self.see_again(target.key)
+            self.resnapshot(target.key)
             return None
-        sighting = self._lens.look(identity.gvr, arrival.kind, msgspec.json.encode(obj))
+        sighting = self._object_reader.read(identity.gvr, arrival.kind, msgspec.json.encode(obj))
         if isinstance(sighting, UnreadableLiveObject):
-            self.skipped(identity, SkipReason.UNDECODABLE)
+            self.count_skip(identity, SkipReason.UNDECODABLE)
             return None
-        if sighting.terminating:
+        if sighting.is_terminating:
             return gone
-        if sighting.unwanted(include_owned=route.include_owned):
-            return replace(gone, reason=sighting.aside_because)
-        content = yaml_emitter.emit(self._lens.protected(sighting.cleaned, identity, target.salt))
+        if sighting.skip_reason(include_owned=route.include_owned):
+            return replace(gone, reason=sighting.exclusion_text)
+        content = yaml_emitter.emit(
+            self._object_reader.redact(sighting.content, identity, target.salt)
+        )
         return replace(arrival, blob=objects.blob_id(content), content=content, size=len(content))
 
 

@@ -62,21 +62,23 @@ class StreamHost(Protocol):
 
     def routes(self, gvr: GVR, namespace: str) -> tuple[Route, ...]: ...
 
-    def covered(self, scope: Scope) -> tuple[tuple[Key, str, frozenset[Operation]], ...]: ...
+    def destinations_covering(
+        self, scope: Scope
+    ) -> tuple[tuple[Key, str, frozenset[Operation]], ...]: ...
 
     def folder(self, destination: Key) -> Folder | None: ...
 
-    def crowded(self, scope: Scope) -> bool: ...
+    def is_backpressured(self, scope: Scope) -> bool: ...
 
-    def offer(self, destination: Key, arrival: FileUpdate) -> None: ...
+    def add_update(self, destination: Key, arrival: FileUpdate) -> None: ...
 
-    def sweep(self, destination: Key, sweep: ScopeSnapshot) -> None: ...
+    def add_snapshot(self, destination: Key, sweep: ScopeSnapshot) -> None: ...
 
-    def skipped(self, identity: Identity | None, reason: SkipReason) -> None: ...
+    def count_skip(self, identity: Identity | None, reason: SkipReason) -> None: ...
 
-    def undecodable(self, destination: Key, identity: Identity, why: str) -> None: ...
+    def report_unreadable(self, destination: Key, identity: Identity, why: str) -> None: ...
 
-    def counted(self, kind: str) -> None: ...
+    def count_event(self, kind: str) -> None: ...
 
     def stream_changed(self, stream: Stream) -> None: ...
 
@@ -115,143 +117,143 @@ class Stream:
         self.restarts: dict[str, int] = defaultdict(int)
         self.synced: set[Key] = set()
         self.snapshot_seconds: float | None = None
-        self.tracking = ObjectTracker()
+        self.tracker = ObjectTracker()
         self._connection = connection
         self._settings = settings
-        self._lens = lens
-        self._desk = desk
+        self._object_reader = lens
+        self._host = desk
         self._clock = clock
         self._snapshot: SnapshotProgress | None = None
-        self._owes_snapshot = False
-        self._doubt = ""
+        self._needs_snapshot = False
+        self._inconclusive = ""
         """Why the last snapshot proves nothing although all of it came."""
-        self._blurred: set[tuple[Key, Key]] = set()
+        self._unreadable: set[tuple[Key, Key]] = set()
 
     async def run(self) -> None:
         """Follow the scope; ends only by cancellation."""
-        self._snapshot, self._owes_snapshot = None, True
+        self._snapshot, self._needs_snapshot = None, True
         items = reflect(self._connection, self.scope, self._settings, clock=self._clock)
         breath = self._clock.monotonic()
         async with aclosing(items):
             async for item in items:
                 if self._clock.monotonic() - breath > _YIELD_SECONDS:
-                    await self._breathe()
+                    await self._yield_to_others()
                     breath = self._clock.monotonic()
                 try:
-                    await self._take(item)
+                    await self._handle(item)
                 except Exception:
                     # One object must never stop the others; its file stays as it is.
                     _log.exception("object not understood", scope=str(self.scope))
-                    self._keep_as_is(UnreadableLiveObject(None, "an error of ours; see the log"))
+                    self._keep_file(UnreadableLiveObject(None, "an error of ours; see the log"))
 
-    async def _breathe(self) -> None:
+    async def _yield_to_others(self) -> None:
         """Let others run, the lease first; a snapshot also waits for those who write it."""
         await asyncio.sleep(0)
         patience = self._clock.monotonic() + _MAX_WAIT_SECONDS
-        while self._snapshot is not None and self._desk.crowded(self.scope):
+        while self._snapshot is not None and self._host.is_backpressured(self.scope):
             if self._clock.monotonic() > patience:
                 return
             await asyncio.sleep(_PAUSE_SECONDS)
 
-    async def _take(self, item: ReflectorEvent) -> None:
+    async def _handle(self, item: ReflectorEvent) -> None:
         match item:
             case Observed():
-                await self._observe(item)
+                await self._handle_event(item)
             case SnapshotStarted():
                 self._snapshot = SnapshotProgress(self._clock.monotonic())
-                self.tracking.begin_snapshot()
-                self._enter("seeding" if not self.synced else "restarting")
+                self.tracker.begin_snapshot()
+                self._set_state("seeding" if not self.synced else "restarting")
             case SnapshotComplete():
-                self._complete()
+                self._complete_snapshot()
             case SnapshotAbandoned():
                 self._snapshot, self.gap = None, item.cause
-                self.tracking.abandon_snapshot()
-                self._enter("incomplete", item.cause)
+                self.tracker.abandon_snapshot()
+                self._set_state("incomplete", item.cause)
             case Resumed():
-                self.gap = self._doubt
-                if self._doubt:
-                    self._enter("incomplete", self._doubt)
+                self.gap = self._inconclusive
+                if self._inconclusive:
+                    self._set_state("incomplete", self._inconclusive)
                 else:
-                    self._enter("synced" if self.synced else "restarting")
+                    self._set_state("synced" if self.synced else "restarting")
             case Interrupted():
-                self._interrupt(item)
+                self._handle_interrupt(item)
 
-    def _interrupt(self, item: Interrupted) -> None:
+    def _handle_interrupt(self, item: Interrupted) -> None:
         self.restarts[item.reason] += 1
         refused = item.reason == "forbidden"
-        if refused or self._owes_snapshot:
+        if refused or self._needs_snapshot:
             # An ending that costs the version is no gap yet: the snapshot may come at once.
             self.gap = item.message
-        self._owes_snapshot = self._owes_snapshot or not item.resumes
-        self._enter("forbidden" if refused else "restarting", item.message)
+        self._needs_snapshot = self._needs_snapshot or not item.resumes
+        self._set_state("forbidden" if refused else "restarting", item.message)
 
-    def _enter(self, state: str, message: str = "") -> None:
+    def _set_state(self, state: str, message: str = "") -> None:
         if (state, message) != (self.state, self.message):
             self.state, self.message = state, message
-            self._desk.stream_changed(self)
+            self._host.stream_changed(self)
 
-    async def _observe(self, item: Observed) -> None:
-        self._desk.counted(item.type)
+    async def _handle_event(self, item: Observed) -> None:
+        self._host.count_event(item.type)
         if item.initial:
-            self._desk.counted("scanned")
-        sighting = await self._look(item.object)
+            self._host.count_event("scanned")
+        sighting = await self._read(item.object)
         if isinstance(sighting, UnreadableLiveObject):
             if item.type == "DELETED" and sighting.identity is not None:
-                self._depart_unread(sighting.identity)
+                self._handle_unreadable_deletion(sighting.identity)
             else:
-                self._keep_as_is(sighting)
+                self._keep_file(sighting)
             return
-        self._understood(sighting.identity.key)
-        if item.type == "DELETED" or sighting.terminating:
-            self._depart(sighting, gone=item.type == "DELETED")
+        self._clear_unreadable(sighting.identity.key)
+        if item.type == "DELETED" or sighting.is_terminating:
+            self._handle_deletion(sighting, gone=item.type == "DELETED")
         else:
-            await self._arrive(sighting, len(item.object))
+            await self._handle_live(sighting, len(item.object))
 
-    def _understood(self, key: Key) -> None:
-        if self._blurred:
-            self._blurred = {pair for pair in self._blurred if pair[0] != key}
+    def _clear_unreadable(self, key: Key) -> None:
+        if self._unreadable:
+            self._unreadable = {pair for pair in self._unreadable if pair[0] != key}
 
-    async def _look(self, raw: bytes) -> CleanObject | UnreadableLiveObject:
+    async def _read(self, raw: bytes) -> CleanObject | UnreadableLiveObject:
         if len(raw) > _LARGE_BYTES:
-            return await asyncio.to_thread(self._lens.look, self.scope.gvr, self.kind, raw)
-        return self._lens.look(self.scope.gvr, self.kind, raw)
+            return await asyncio.to_thread(self._object_reader.read, self.scope.gvr, self.kind, raw)
+        return self._object_reader.read(self.scope.gvr, self.kind, raw)
 
-    def _keep_as_is(self, blurred: UnreadableLiveObject) -> None:
-        self._desk.skipped(blurred.identity, SkipReason.UNDECODABLE)
-        self._tell_blurred(blurred)
+    def _keep_file(self, blurred: UnreadableLiveObject) -> None:
+        self._host.count_skip(blurred.identity, SkipReason.UNDECODABLE)
+        self._report_unreadable(blurred)
         if self._snapshot is None:
             return
         self._snapshot.items += 1
         if blurred.identity is None:
-            self._snapshot.nameless = True
+            self._snapshot.has_nameless = True
             return
-        self.tracking.see(blurred.identity.key)
-        for route in self._desk.routes(self.scope.gvr, blurred.identity.namespace):
-            self._stay(route.destination, blurred.identity)
+        self.tracker.mark_seen(blurred.identity.key)
+        for route in self._host.routes(self.scope.gvr, blurred.identity.namespace):
+            self._mark_live(route.destination, blurred.identity)
 
-    def _tell_blurred(self, blurred: UnreadableLiveObject) -> None:
+    def _report_unreadable(self, blurred: UnreadableLiveObject) -> None:
         """Say on each destination once that an object cannot be read, until it can."""
         if blurred.identity is None:
             return
-        for route in self._desk.routes(self.scope.gvr, blurred.identity.namespace):
+        for route in self._host.routes(self.scope.gvr, blurred.identity.namespace):
             pair = (blurred.identity.key, route.destination)
-            if pair not in self._blurred:
-                self._blurred.add(pair)
-                self._desk.undecodable(route.destination, blurred.identity, blurred.reason)
+            if pair not in self._unreadable:
+                self._unreadable.add(pair)
+                self._host.report_unreadable(route.destination, blurred.identity, blurred.reason)
 
-    def _stay(self, destination: Key, identity: Identity) -> str | None:
+    def _mark_live(self, destination: Key, identity: Identity) -> str | None:
         """Note that the file of `identity` is alive; its path in that destination."""
-        folder = self._desk.folder(destination)
+        folder = self._host.folder(destination)
         if folder is None:
             return None
         path = file_paths.file_path(folder.target.base_folder, identity)
         if self._snapshot is not None:
-            self._snapshot.live[destination].add(path)
+            self._snapshot.live_paths[destination].add(path)
         return path
 
-    async def _arrive(self, sighting: CleanObject, size: int) -> None:
+    async def _handle_live(self, sighting: CleanObject, size: int) -> None:
         key = sighting.identity.key
-        known = self.tracking.get(key)
+        known = self.tracker.get(key)
         if known is not None and known.uid != sighting.uid:
             known = None
         initial = self._snapshot is not None
@@ -260,11 +262,11 @@ class Stream:
         same = known is not None and known.matches(sighting)
         operation: Operation = "UPDATE" if known is not None else "CREATE"
         observation = None if initial else self._observation(sighting, known, operation)
-        self.tracking.put(key, TrackedObject.of(sighting))
+        self.tracker.put(key, TrackedObject.from_object(sighting))
         if same and not initial:
-            self._desk.counted("duplicate")
+            self._host.count_event("duplicate")
             return
-        await self._route(sighting, observation, same, size)
+        await self._offer_to_routes(sighting, observation, same, size)
 
     def _observation(
         self, sighting: CleanObject, known: TrackedObject | None, operation: Operation
@@ -278,28 +280,30 @@ class Stream:
             content=sighting.digest,
             replicas=sighting.replicas,
             received=self._clock.monotonic(),
-            bypasses=sighting.bypasses(operation, was_bound=known is not None and known.bound),
+            bypasses_admission=sighting.bypasses_admission(
+                operation, was_bound=known is not None and known.is_bound
+            ),
         )
 
-    async def _route(
+    async def _offer_to_routes(
         self, sighting: CleanObject, observation: Observation | None, same: bool, size: int
     ) -> None:
         received = self._clock.now()
         emitted: dict[bytes, bytes] = {}
-        for route in self._desk.routes(self.scope.gvr, sighting.identity.namespace):
-            folder = self._desk.folder(route.destination)
+        for route in self._host.routes(self.scope.gvr, sighting.identity.namespace):
+            folder = self._host.folder(route.destination)
             if folder is None:
                 continue
-            reason = sighting.unwanted(include_owned=route.include_owned)
+            reason = sighting.skip_reason(include_owned=route.include_owned)
             if reason is not None:
-                self._desk.skipped(sighting.identity, reason)
-                self._set_aside(folder, sighting, route, received)
+                self._host.count_skip(sighting.identity, reason)
+                self._exclude(folder, sighting, route, received)
                 continue
-            path = self._stay(route.destination, sighting.identity)
+            path = self._mark_live(route.destination, sighting.identity)
             if path is None or (same and route.destination in self.synced):
                 continue
             content = await self._content(sighting, folder.target.salt, emitted, size)
-            self._desk.offer(
+            self._host.add_update(
                 route.destination,
                 FileUpdate(
                     identity=sighting.identity,
@@ -308,10 +312,10 @@ class Stream:
                     blob=objects.blob_id(content),
                     content=content,
                     size=len(content),
-                    mask=route.mask_for(owned=sighting.controller_owned),
+                    mask=route.mask_for(owned=sighting.is_controller_owned),
                     observation=observation,
                     received=received,
-                    redacted=self._lens.redacts(self.scope.gvr),
+                    redacted=self._object_reader.redacts(self.scope.gvr),
                 ),
             )
 
@@ -319,45 +323,45 @@ class Stream:
         self, sighting: CleanObject, salt: bytes, emitted: dict[bytes, bytes], size: int
     ) -> bytes:
         """The canonical bytes; those of sensitive objects depend on the destination's salt."""
-        key = salt if self._lens.redacts(self.scope.gvr) else b""
+        key = salt if self._object_reader.redacts(self.scope.gvr) else b""
         if key not in emitted:
-            obj = self._lens.protected(sighting.cleaned, sighting.identity, salt)
+            obj = self._object_reader.redact(sighting.content, sighting.identity, salt)
             if size > _LARGE_BYTES:
                 emitted[key] = await asyncio.to_thread(yaml_emitter.emit, obj)
             else:
                 emitted[key] = yaml_emitter.emit(obj)
         return emitted[key]
 
-    def _set_aside(
+    def _exclude(
         self, folder: Folder, sighting: CleanObject, route: Route, received: datetime
     ) -> None:
         """The object lives but is not mirrored: nobody deleted it, so nobody is credited."""
-        why = sighting.aside_because
-        path = self._withdraw(folder, sighting.identity, route, received, reason=why)
+        why = sighting.exclusion_text
+        path = self._remove_file(folder, sighting.identity, route, received, reason=why)
         if self._snapshot is not None:
-            self._snapshot.aside[route.destination][path] = why
+            self._snapshot.excluded[route.destination][path] = why
 
-    def _depart(self, sighting: CleanObject, *, gone: bool) -> None:
+    def _handle_deletion(self, sighting: CleanObject, *, gone: bool) -> None:
         key = sighting.identity.key
-        known = self.tracking.get(key)
+        known = self.tracker.get(key)
         if self._snapshot is not None:
             self._snapshot.items += 1
         credited = known is not None and known.uid == sighting.uid and not known.digest
         observation = self._observation(sighting, known, "DELETE")
         if gone:
-            self.tracking.forget(key)
+            self.tracker.forget(key)
         else:
-            self.tracking.put(key, TrackedObject.of(sighting, credited=True))
+            self.tracker.put(key, TrackedObject.from_object(sighting, credited=True))
         if credited:
-            self._desk.skipped(sighting.identity, SkipReason.TERMINATING)
+            self._host.count_skip(sighting.identity, SkipReason.TERMINATING)
         else:
-            self._withdraw_everywhere(sighting.identity, observation)
+            self._remove_everywhere(sighting.identity, observation)
 
-    def _depart_unread(self, identity: Identity) -> None:
+    def _handle_unreadable_deletion(self, identity: Identity) -> None:
         """An object that cannot be read was deleted; what was tracked of it tells who it was."""
-        self._understood(identity.key)
-        known = self.tracking.get(identity.key)
-        self.tracking.forget(identity.key)
+        self._clear_unreadable(identity.key)
+        known = self.tracker.get(identity.key)
+        self.tracker.forget(identity.key)
         if self._snapshot is not None:
             self._snapshot.items += 1
         observation = Observation(
@@ -368,16 +372,16 @@ class Stream:
             content=None,
             received=self._clock.monotonic(),
         )
-        self._withdraw_everywhere(identity, observation)
+        self._remove_everywhere(identity, observation)
 
-    def _withdraw_everywhere(self, identity: Identity, observation: Observation) -> None:
+    def _remove_everywhere(self, identity: Identity, observation: Observation) -> None:
         received = self._clock.now()
-        for route in self._desk.routes(self.scope.gvr, identity.namespace):
-            folder = self._desk.folder(route.destination)
+        for route in self._host.routes(self.scope.gvr, identity.namespace):
+            folder = self._host.folder(route.destination)
             if folder is not None:
-                self._withdraw(folder, identity, route, received, observation=observation)
+                self._remove_file(folder, identity, route, received, observation=observation)
 
-    def _withdraw(
+    def _remove_file(
         self,
         folder: Folder,
         identity: Identity,
@@ -390,28 +394,30 @@ class Stream:
         """The file of `identity` should not exist; only a file known as ours is removed here."""
         path = file_paths.file_path(folder.target.base_folder, identity)
         folder.refused.pop(path, None)
-        if path in folder.written:
+        if path in folder.own_paths:
             arrival = FileUpdate.removal(
                 identity, self.kind, path, route.mask, received, observation, reason
             )
-            self._desk.offer(route.destination, arrival)
+            self._host.add_update(route.destination, arrival)
         return path
 
-    def _complete(self) -> None:
+    def _complete_snapshot(self) -> None:
         snapshot, self._snapshot = self._snapshot, None
         if snapshot is None:
             return
-        self._owes_snapshot = False
-        if snapshot.nameless:
-            self.tracking.abandon_snapshot()
-            self.gap = self._doubt = "an object without a readable name was listed"
-            self._enter("incomplete", self.gap)
+        self._needs_snapshot = False
+        if snapshot.has_nameless:
+            self.tracker.abandon_snapshot()
+            self.gap = self._inconclusive = "an object without a readable name was listed"
+            self._set_state("incomplete", self.gap)
             return
-        missed = self.tracking.end_snapshot()
-        self.gap = self._doubt = ""
+        missed = self.tracker.end_snapshot()
+        self.gap = self._inconclusive = ""
         self.snapshot_seconds = self._clock.monotonic() - snapshot.started
-        for row in self._desk.covered(self.scope):
+        for row in self._host.destinations_covering(self.scope):
             destination = row[0]
-            self._desk.sweep(destination, snapshot.sweep(self.scope, self.kind, row, missed))
+            self._host.add_snapshot(
+                destination, snapshot.scope_snapshot(self.scope, self.kind, row, missed)
+            )
             self.synced.add(destination)
-        self._enter("synced")
+        self._set_state("synced")

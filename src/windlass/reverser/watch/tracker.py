@@ -37,19 +37,19 @@ class TrackedObject(msgspec.Struct, frozen=True, array_like=True, gc=False):
     resource_version: str
     digest: bytes
     replicas: int | None = None
-    aside: bool = False
-    bound: bool = False
+    is_excluded: bool = False
+    is_bound: bool = False
 
     @classmethod
-    def of(cls, sighting: CleanObject, *, credited: bool = False) -> TrackedObject:
+    def from_object(cls, sighting: CleanObject, *, credited: bool = False) -> TrackedObject:
         """The state that a sighting shows."""
         digest = b"" if credited else sighting.digest
         version, replicas = sighting.resource_version, sighting.replicas
-        return cls(sighting.uid, version, digest, replicas, sighting.is_aside, sighting.bound)
+        return cls(sighting.uid, version, digest, replicas, sighting.is_excluded, sighting.is_bound)
 
     def matches(self, sighting: CleanObject) -> bool:
         """Whether nothing that is mirrored changed."""
-        return (self.digest, self.aside) == (sighting.digest, sighting.is_aside)
+        return (self.digest, self.is_excluded) == (sighting.digest, sighting.is_excluded)
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -85,7 +85,7 @@ class ObjectTracker:
         """From now on it counts who is seen."""
         self._in_snapshot, self._seen = True, set()
 
-    def see(self, key: Key) -> None:
+    def mark_seen(self, key: Key) -> None:
         """Somebody is alive whose state cannot be told."""
         if self._in_snapshot:
             self._seen.add(_key_text(key))
@@ -121,12 +121,12 @@ class SnapshotProgress:
     """
 
     started: float
-    live: dict[Key, set[str]] = field(default_factory=lambda: defaultdict(set))
-    aside: dict[Key, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+    live_paths: dict[Key, set[str]] = field(default_factory=lambda: defaultdict(set))
+    excluded: dict[Key, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     items: int = 0
-    nameless: bool = False
+    has_nameless: bool = False
 
-    def sweep(
+    def scope_snapshot(
         self,
         scope: Scope,
         kind: str,
@@ -139,13 +139,13 @@ class SnapshotProgress:
             gvr=scope.gvr,
             kind=kind,
             namespace=namespace,
-            live=frozenset(self.live.get(destination, ())),
-            empty=self.items == 0,
+            live_paths=frozenset(self.live_paths.get(destination, ())),
+            is_empty=self.items == 0,
             mask=mask,
-            missed=tuple(
+            missing=tuple(
                 Identity(scope.gvr, key.namespace, key.name)
                 for key in missed
                 if namespace in ("", key.namespace)
             ),
-            aside=self.aside.get(destination, {}),
+            excluded=self.excluded.get(destination, {}),
         )

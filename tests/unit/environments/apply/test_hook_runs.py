@@ -46,7 +46,7 @@ def _live(condition: str = "", **spec: Any) -> Object:
 
 def _holding(live: Object, seconds: float = 10.0, *pods: Object) -> Any:
     around: Any = Around(seconds, *pods)
-    return HookRuns(around, around, deadline_seconds=600.0).holding("place", HOOK, live)
+    return HookRuns(around, around, deadline_seconds=600.0).blocking_result("place", HOOK, live)
 
 
 def test_a_complete_hook_holds_nothing() -> None:
@@ -75,10 +75,12 @@ def test_a_hook_that_is_a_pod_has_to_end(phase: str, reason: str) -> None:
     ready = [{"type": "Ready", "status": "True" if phase == "Running" else "False"}]
     around: Any = Around(10.0)
     runs = HookRuns(around, around, deadline_seconds=600.0)
-    found = runs.holding("place", member, {**pod, "status": {"phase": phase, "conditions": ready}})
+    found = runs.blocking_result(
+        "place", member, {**pod, "status": {"phase": phase, "conditions": ready}}
+    )
     assert found is not None
     assert found.condition.reason == reason
-    assert runs.holding("place", member, {**pod, "status": {"phase": "Succeeded"}}) is None
+    assert runs.blocking_result("place", member, {**pod, "status": {"phase": "Succeeded"}}) is None
 
 
 def test_other_kinds_are_done_once_they_are_there() -> None:
@@ -86,7 +88,7 @@ def test_other_kinds_are_done_once_they_are_there() -> None:
     member = Member(ALLOWED_KINDS["apps", "Deployment"].gvr, Stage.WORKLOADS, written.deployment())
     around: Any = Around(10.0)
     runs = HookRuns(around, around, deadline_seconds=600.0)
-    assert runs.holding("place", member, written.deployment()) is None
+    assert runs.blocking_result("place", member, written.deployment()) is None
 
 
 @pytest.mark.parametrize(

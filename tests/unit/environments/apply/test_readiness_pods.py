@@ -72,7 +72,7 @@ def test_each_cause_has_its_reason(pod: Object, reason: str, words: str) -> None
     assert trouble is not None
     assert trouble.reason == reason
     assert words in trouble.message
-    assert trouble.passes is (reason == "Unschedulable")
+    assert trouble.may_heal is (reason == "Unschedulable")
 
 
 def test_the_worst_speaks() -> None:

@@ -80,7 +80,7 @@ def test_a_denial_is_believed_only_once_the_binding_is_old_enough() -> None:
     """New rights take a moment; later the same answer needs a person."""
     denied = [refusals.classify_error(_member(), Forbidden(403, "Forbidden", "no"))]
     fresh = refusals.stage_failure(denied, is_new=True)
-    assert fresh.after is not None
+    assert fresh.requeue_after is not None
     assert not fresh.failed
     assert refusals.stage_failure(denied, is_new=False).condition.reason == "ApplyForbidden"
     assert refusals.stage_failure(denied, is_new=False).failed
@@ -90,7 +90,7 @@ def test_whoever_leaves_is_waited_for() -> None:
     """An object in the way of its successor is no failure."""
     found = refusals.stage_failure([refusals.terminating_refusal(_member())], is_new=False)
     assert found.condition.reason == "Applying"
-    assert found.after is not None
+    assert found.requeue_after is not None
 
 
 def test_many_refusals_stay_one_sentence() -> None:

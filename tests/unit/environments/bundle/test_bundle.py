@@ -30,7 +30,7 @@ def _refused(*objects: Object) -> BundleRefused:
 def test_another_team_is_no_other_revision() -> None:
     """Its label is applied; nothing that ended runs again for it, and no pod starts anew."""
     one = _assembled(written.deployment(), written.job())
-    place = replace(PLACE, marks=replace(OWNER, team="other"))
+    place = replace(PLACE, owner=replace(OWNER, team="other"))
     two = written.assembled([written.deployment(), written.job()], place)
     assert two.digest == one.digest
     for before, after in zip(one.members, two.members, strict=True):
@@ -163,7 +163,7 @@ def test_pods_of_a_replication_controller_follow_its_template() -> None:
 def test_many_offenders_are_counted() -> None:
     """The message stays readable; the offences are all there."""
     refusal = _refused(*(written.of("v1", "Namespace", f"n{number}") for number in range(30)))
-    assert len(refusal.offences) == 30
+    assert len(refusal.violations) == 30
     assert str(refusal).endswith("; and 20 more")
 
 
@@ -176,7 +176,7 @@ def test_offences_of_several_kinds_are_told_together() -> None:
         written.of("v1", "ConfigMap", "windlass-inventory"),
     )
     assert refusal.reason == "KindNotAllowed"
-    assert {one.reason for one in refusal.offences} == {
+    assert {one.reason for one in refusal.violations} == {
         "KindNotAllowed",
         "FieldNotAllowed",
         "ConfigInvalid",

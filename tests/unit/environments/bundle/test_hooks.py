@@ -30,14 +30,14 @@ def _hook(name: str, events: str, weight: str = "0") -> Object:
 
 
 def _bundle(*objects: Object, team: str = "") -> Bundle:
-    place = replace(PLACE, marks=replace(OWNER, team=team or OWNER.team))
+    place = replace(PLACE, owner=replace(OWNER, team=team or OWNER.team))
     return bundles.build_bundle(
         [ManifestObject(obj, "x", hooks.parse_hook(obj)) for obj in objects], place
     )
 
 
 def _names(bundle: Bundle, when: hooks.HookPhase, *, is_upgrade: bool) -> list[str]:
-    return [member.name for member in bundle.due(when, is_upgrade=is_upgrade)]
+    return [member.name for member in bundle.hooks_at(when, is_upgrade=is_upgrade)]
 
 
 @pytest.mark.parametrize(

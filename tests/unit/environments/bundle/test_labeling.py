@@ -63,7 +63,7 @@ def test_templates_of_pods_are_marked_for_selecting() -> None:
     obj = written.deployment()
     obj["spec"]["template"]["metadata"] = _dirty(namespace="other")
     metadata = _marked(obj)["spec"]["template"]["metadata"]
-    assert metadata["labels"] == {"app": "web", **OWNER.selecting}
+    assert metadata["labels"] == {"app": "web", **OWNER.pod_labels}
     assert metadata["annotations"] == {"app": "web", "app.kubernetes.io/managed-by": "Helm"}
     assert metadata.keys() == {"labels", "annotations"}
     moved = labeling.label_object(obj, replace(OWNER, branch="other"), PLACE.namespace)
@@ -75,9 +75,9 @@ def test_both_templates_of_a_cron_job_are_marked() -> None:
     obj = written.cron_job()
     obj["spec"]["jobTemplate"]["metadata"] = _dirty()
     outer = _marked(obj)["spec"]["jobTemplate"]
-    assert outer["metadata"]["labels"] == {"app": "web", **OWNER.selecting}
+    assert outer["metadata"]["labels"] == {"app": "web", **OWNER.pod_labels}
     assert outer["metadata"].keys() == {"labels", "annotations"}
-    assert outer["spec"]["template"]["metadata"]["labels"] == OWNER.selecting
+    assert outer["spec"]["template"]["metadata"]["labels"] == OWNER.pod_labels
 
 
 def test_templates_of_claims_carry_nothing_of_ours_and_no_mark_of_theirs() -> None:

@@ -111,11 +111,11 @@ def test_five_restorations_in_a_row_are_a_contest() -> None:
     contest, now = Contest(), 1000.0
     for count in range(1, CONTESTED_AFTER + 1):
         assert contest.wait(now) == 0
-        contest = contest.restored(now, "kubectl-patch")
+        contest = contest.after_restoration(now, "kubectl-patch")
         assert contest.is_open(now) is (count >= CONTESTED_AFTER)
         now += 1.0
     assert not contest.is_open(now + QUIET_SECONDS)
-    assert contest.restored(now + QUIET_SECONDS, "x").count == 1
+    assert contest.after_restoration(now + QUIET_SECONDS, "x").count == 1
 
 
 @given(st.lists(st.floats(0, 59), max_size=40))
@@ -123,7 +123,7 @@ def test_drift_lasts_no_longer_than_five_seconds(pauses: list[float]) -> None:
     """However often somebody writes, the wait for the next restoration is bounded."""
     contest, now = Contest(), 100.0
     for pause in pauses:
-        contest = contest.restored(now, "x")
+        contest = contest.after_restoration(now, "x")
         assert 0 <= contest.wait(now) <= drift_rules.SLOWEST_SECONDS
         now += pause
 

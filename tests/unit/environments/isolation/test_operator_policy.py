@@ -51,7 +51,7 @@ async def test_only_a_refusal_by_the_fence_itself_counts() -> None:
     server = _Server(_BY_ROLES, Unavailable(0, "Unreachable", "?"), None, _BY_ANOTHER, _BY_FENCE)
     guard = _guard(server)
     assert not guard.is_in_force
-    assert "windlass-fence" in guard.missing
+    assert "windlass-fence" in guard.pending_message
     await guard.wait()
     assert guard.is_in_force
     assert len(server.asked) == 5

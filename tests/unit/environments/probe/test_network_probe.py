@@ -41,7 +41,7 @@ def _log(way: str, *numbers: int) -> str:
 
 async def _sight(**answers: list[str | Exception]) -> ProbeObservation:
     listening = _CallLogs(Logs(**answers), LoopClock(), ProbeNamespaces("run"), 5.0)  # type: ignore[arg-type]
-    return await listening.until("shut")
+    return await listening.wait_until("shut")
 
 
 LOST = Unavailable(0, "Unreachable", "no route to the kubelet")
@@ -51,16 +51,16 @@ async def test_what_was_said_before_a_wait_does_not_count() -> None:
     """Also where the first look at a log fails: a caller that fell silent is no open way."""
     shut = [_log("open", 1), _log("shut", 2, 3, 4)]
     sight = await _sight(stranger=[*shut], neighbour=[LOST, _log("open", 1, 2, 3)])
-    assert (sight.stranger, sight.neighbour) == ("shut", "silent")
+    assert (sight.stranger, sight.neighbor) == ("shut", "silent")
     sight = await _sight(stranger=[*shut], neighbour=[_log("open", 1), _log("open", 2, 3, 4)])
-    assert (sight.stranger, sight.neighbour) == ("shut", "open")
+    assert (sight.stranger, sight.neighbor) == ("shut", "open")
 
 
 async def test_why_one_caller_is_not_heard_is_told_though_the_other_one_is() -> None:
     """Whichever of the two it is."""
     open_way = [_log("open", 1), _log("open", 2, 3, 4)]
-    assert "of stranger" in (await _sight(stranger=[LOST], neighbour=[*open_way])).trouble
-    assert "of neighbour" in (await _sight(stranger=[*open_way], neighbour=[LOST])).trouble
+    assert "of stranger" in (await _sight(stranger=[LOST], neighbour=[*open_way])).error
+    assert "of neighbour" in (await _sight(stranger=[*open_way], neighbour=[LOST])).error
 
 
 class Cluster:
@@ -102,7 +102,7 @@ def _held(cluster: Cluster, told: list[str]) -> asyncio.Task[None]:
     keeper = ProbeNamespaceManager(cluster, LoopClock(), told.append)  # type: ignore[arg-type]
 
     async def hold() -> None:
-        async with keeper.held("run"):
+        async with keeper.create("run"):
             await asyncio.Event().wait()
 
     return asyncio.create_task(hold())
@@ -148,7 +148,7 @@ async def test_a_credential_that_cannot_be_renewed_hides_nothing() -> None:
     cluster, told = Cluster(disturb), list[str]()
     keeper = ProbeNamespaceManager(cluster, LoopClock(), told.append)  # type: ignore[arg-type]
     with pytest.raises(ZeroDivisionError):
-        async with keeper.held("run") as places:
+        async with keeper.create("run") as places:
             raise ZeroDivisionError
-    assert places.left == list(cluster.places)
+    assert places.leftovers == list(cluster.places)
     assert any("the credential plugin failed" in text for text in told)

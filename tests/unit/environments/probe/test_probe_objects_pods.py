@@ -44,12 +44,12 @@ def test_why_a_pod_does_not_run() -> None:
     pull = {"reason": "ErrImagePull", "message": "no such image"}
     found = probe_objects.pod_problem(_with(**_container(waiting=pull)))
     assert found is not None
-    assert (found.reason, found.passes) == ("ImagePullFailed", False)
+    assert (found.reason, found.may_heal) == ("ImagePullFailed", False)
     assert "no such image" in found.message
     row = {"type": "PodScheduled", "reason": "Unschedulable", "message": "0/3 nodes"}
     found = probe_objects.pod_problem(_with(phase="Pending", conditions=[row]))
     assert found is not None
-    assert found.passes
+    assert found.may_heal
     ended = {"exitCode": 127, "message": "the image holds no nc\n"}
     found = probe_objects.pod_problem(_with(**_container(terminated=ended)))
     assert found is not None

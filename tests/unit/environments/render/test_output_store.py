@@ -46,7 +46,7 @@ async def test_another_operator_finds_what_the_first_kept() -> None:
     """Text, hash and notes; it is asked for once."""
     server = Server()
     assert await _kept(server).get(PLACE, OWNER) is None
-    assert await _kept(server).keep(PLACE, OWNER, OUTPUT)
+    assert await _kept(server).store(PLACE, OWNER, OUTPUT)
     other = _kept(server)
     assert await other.get(PLACE, OWNER) == OUTPUT
     reads = server.reads
@@ -62,17 +62,17 @@ async def test_what_is_too_large_is_kept_in_memory_alone() -> None:
     server = Server()
     kept = _kept(server)
     large = ChartOutput("one", random.Random(1).randbytes(output_store.MOST_BYTES + 1))
-    assert not await kept.keep(PLACE, OWNER, large)
+    assert not await kept.store(PLACE, OWNER, large)
     assert server.stored is None
     assert await kept.get(PLACE, OWNER) == large
-    assert not await kept.keep(PLACE, OWNER, large)
+    assert not await kept.store(PLACE, OWNER, large)
 
 
 @pytest.mark.parametrize("spoiled", ["", "!", base64.b64encode(b"no gzip").decode(), "cut"])
 async def test_what_somebody_spoiled_counts_as_nothing(spoiled: str) -> None:
     """So does what carries the mark of another Environment; without notes the rest counts."""
     server = Server()
-    await _kept(server).keep(PLACE, OWNER, OUTPUT)
+    await _kept(server).store(PLACE, OWNER, OUTPUT)
     assert server.stored is not None
     whole = server.stored["data"]["output"]
     server.stored["data"]["output"] = whole[:-8] if spoiled == "cut" else spoiled

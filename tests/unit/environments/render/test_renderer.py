@@ -86,7 +86,7 @@ class Around:
 
 
 async def _bundle(rendering: BundleRenderer, commit: str) -> Bundle:
-    return await rendering.bundle(_SUBJECT, (SourceCommit("primary", "main", commit, "x"),), PLACE)
+    return await rendering.render(_SUBJECT, (SourceCommit("primary", "main", commit, "x"),), PLACE)
 
 
 async def test_what_is_refused_does_not_take_the_place_of_what_runs() -> None:

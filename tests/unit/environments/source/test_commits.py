@@ -49,7 +49,7 @@ class _World:
         self.commits = CommitResolver(self.git, self.clock, poll_seconds=60.0)
 
     async def settled(self, wish: DesiredSource = _BRANCH, *, at_once: bool = False) -> Any:
-        return await self.commits.settle(_KEY, "team-a", (wish,), at_once=at_once)
+        return await self.commits.resolve(_KEY, "team-a", (wish,), at_once=at_once)
 
 
 async def test_what_is_followed_is_asked_for_in_every_pass() -> None:
@@ -82,7 +82,7 @@ async def test_another_wish_is_another_question() -> None:
     with pytest.raises(Retryable):
         await world.settled(replace(_PINNED, commit="def5678"))
     with pytest.raises(Retryable):
-        await world.commits.settle(_KEY, "team-b", (_PINNED,), at_once=False)
+        await world.commits.resolve(_KEY, "team-b", (_PINNED,), at_once=False)
 
 
 async def test_what_is_known_holds_while_the_server_is_away() -> None:

@@ -25,9 +25,13 @@ from windlass.git.errors import GitError, InsecureTransport
 def test_git_is_told_by_its_cause(error: WindlassError, cause: str, after: float | None) -> None:
     """With data the gateway is degraded, without it waits."""
     there = failure_reasons.failure_reason(error, has_data=True)
-    assert (there.status, there.reason, there.is_source) == ("Error", "SourceUnavailable", True)
+    assert (there.status, there.reason, there.is_source_failure) == (
+        "Error",
+        "SourceUnavailable",
+        True,
+    )
     assert there.message.startswith(f"{cause}: ")
-    assert there.after == after
+    assert there.retry_seconds == after
     empty = failure_reasons.failure_reason(error, has_data=False)
     assert (empty.status, empty.reason) == ("Pending", "WaitingForGit")
 
@@ -52,7 +56,7 @@ def test_other_failures_keep_their_reason(
 ) -> None:
     """As long as it is one of the fixed ones."""
     found = failure_reasons.failure_reason(error, has_data=True)
-    assert (found.status, found.reason, found.after) == (status, reason, after)
+    assert (found.status, found.reason, found.retry_seconds) == (status, reason, after)
     if reason in ("Internal", "NoRouting"):
         assert found.message.startswith(f"{error.reason}: ")
 

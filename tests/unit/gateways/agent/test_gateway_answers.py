@@ -38,7 +38,7 @@ BUSY = b'{"scanActive": true, "lastScanTimestamp": 100, "lastScanDuration": 3}'
 def test_post(answer: GatewayAnswer, step: PostResult, reason: str) -> None:
     """Each answer to the POST leads to exactly one step and reason."""
     verdict = gateway_answers.judge_post(answer, tls=True)
-    assert (verdict.step, verdict.reason) == (step, reason)
+    assert (verdict.result, verdict.reason) == (step, reason)
     assert bool(verdict.message) == bool(reason)
 
 

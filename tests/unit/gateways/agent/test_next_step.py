@@ -66,7 +66,7 @@ def test_the_first_row_that_fits_decides(changes: dict[str, object], kind: str) 
 @pytest.mark.parametrize("told", [{"paused": True}, {"terminating": True}])
 def test_a_stop_comes_before_all_work(told: dict[str, object]) -> None:
     """Also before a rollback, a scan or a repair."""
-    busy = dataclasses.replace(SYNCED, on_disk=BEFORE, owes_scan=True, repairs=True)
+    busy = dataclasses.replace(SYNCED, on_disk=BEFORE, scan_pending=True, repair_needed=True)
     assert _kind(busy, **told, overrides=Overrides(rollback="*"), trigger="x") == "rest"
 
 
@@ -89,7 +89,7 @@ def test_a_request_syncs_what_is_there_already() -> None:
 
 def test_a_request_ends_a_rollback() -> None:
     """Somebody wants the commit again."""
-    held = dataclasses.replace(SYNCED, on_disk=BEFORE, rolled_back=GOAL)
+    held = dataclasses.replace(SYNCED, on_disk=BEFORE, rolled_back_version=GOAL)
     assert _kind(held, trigger="again") == "sync"
 
 

@@ -9,7 +9,7 @@ import pytest
 from windlass.gateways.agent import decisions
 from windlass.gateways.agent.decisions import StartFacts
 
-WHOLE = StartFacts(is_whole=True)
+WHOLE = StartFacts(is_volume_ready=True)
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ class Server:
 async def reporting() -> AsyncIterator[tuple[StatusWriter, Server]]:
     """A reporter at work."""
     reporter, server = StatusWriter("plant", "site-0", "uid"), Server()
-    reporter.at(PLACE)
+    reporter.set_target(PLACE)
     task = asyncio.create_task(reporter.run(cast("Connection", server)))
     try:
         yield reporter, server
@@ -54,11 +54,11 @@ async def test_a_short_sync_is_one_write_at_once() -> None:
     """Progress that passes within a second is not written, and the end waits for nothing."""
     async with reporting() as (reporter, server):
         began = asyncio.get_running_loop().time()
-        reporter.say("planning", is_progress=True)
+        reporter.publish("planning", is_progress=True)
         await asyncio.sleep(0.3)
-        reporter.say("scanning", is_progress=True)
+        reporter.publish("scanning", is_progress=True)
         await asyncio.sleep(0.5)
-        reporter.say("synced")
+        reporter.publish("synced")
         await asyncio.sleep(0.1)
     assert server.writes == [(round(began + 0.8, 3), "synced")]
 
@@ -67,11 +67,11 @@ async def test_a_long_sync_shows_its_progress() -> None:
     """What lasts a second is written, and saying the same again does not put it off."""
     async with reporting() as (reporter, server):
         began = asyncio.get_running_loop().time()
-        reporter.say("planning", is_progress=True)
+        reporter.publish("planning", is_progress=True)
         await asyncio.sleep(0.6)
-        reporter.say("planning", is_progress=True)
+        reporter.publish("planning", is_progress=True)
         await asyncio.sleep(1.0)
-        reporter.say("synced")
+        reporter.publish("synced")
         await asyncio.sleep(0.1)
     assert server.writes == [(round(began + 1.0, 3), "planning"), (round(began + 1.6, 3), "synced")]
 
@@ -81,7 +81,7 @@ async def test_two_writes_at_once_then_the_newest_in_two_seconds() -> None:
     async with reporting() as (reporter, server):
         began = asyncio.get_running_loop().time()
         for number in range(5):
-            reporter.say(f"state {number}")
+            reporter.publish(f"state {number}")
             await asyncio.sleep(0.1)
         await asyncio.sleep(5.0)
     assert server.writes == [

@@ -24,7 +24,7 @@ ASKED = dataclasses.replace(TOLD, trigger="again")
         (StepFacts(TOLD, on_disk=SyncVersion(NEW, "other")), "main", False, "spec"),
         (StepFacts(TOLD, on_disk=SyncVersion(OLD, "")), "v1", False, "spec"),
         (StepFacts(TOLD, on_disk=SyncVersion(OLD, "")), "main", False, "poll"),
-        (StepFacts(TOLD, on_disk=SyncVersion(NEW, ""), repairs=True), "main", False, "drift"),
+        (StepFacts(TOLD, on_disk=SyncVersion(NEW, ""), repair_needed=True), "main", False, "drift"),
     ],
 )
 def test_the_first_row_that_fits(

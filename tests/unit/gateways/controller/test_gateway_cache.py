@@ -46,9 +46,9 @@ def test_all_who_ask_a_repository_are_expected() -> None:
     for each in syncs:
         cache.syncs.apply(each)
     cache.syncs.apply(Observed("DELETED", syncs[-1].object, False))
-    assert sorted(cache.refs(REMOTE)) == ["main", "v1"]
-    names = refs.ref_patterns_of(cache.refs(REMOTE))
+    assert sorted(cache.requested_refs(REMOTE)) == ["main", "v1"]
+    names = refs.ref_patterns_of(cache.requested_refs(REMOTE))
     assert names == {f"refs/{kind}/{name}" for kind in ("heads", "tags") for name in ("main", "v1")}
     cache.syncs.apply(_sync("a", "https://host/other", "main"))
-    assert sorted(cache.refs(REMOTE)) == ["v1"]
+    assert sorted(cache.requested_refs(REMOTE)) == ["v1"]
     assert len(woken) >= len(syncs)

@@ -59,14 +59,14 @@ class _World:
         **more: Any,
     ) -> PollResult:
         question = PollQuery(REMOTE, "f", ref, request, **more)
-        return await self.asking.ask(KEY, question, ANONYMOUS, interval_seconds=interval)
+        return await self.asking.poll(KEY, question, ANONYMOUS, interval_seconds=interval)
 
 
 async def test_in_between_nobody_is_asked() -> None:
     """Passes within the interval cost nothing; after it the remote is asked once."""
     world = _World()
     first = await world.ask()
-    due = world.asking.in_seconds(first)
+    due = world.asking.seconds_until_due(first)
     assert due is not None
     assert 54 <= due <= 66
     for _ in range(10):
@@ -81,7 +81,7 @@ async def test_without_polling_only_news_is_asked_for() -> None:
     """Time passes; a request or another ref asks at once, for an answer of now."""
     world = _World()
     first = await world.ask(interval=None)
-    assert world.asking.in_seconds(first) is None
+    assert world.asking.seconds_until_due(first) is None
     world.clock.seconds += 1_000_000
     assert await world.ask(interval=None) is first
     await world.ask(interval=None, request="now")
@@ -95,7 +95,7 @@ async def test_another_spec_asks_anew() -> None:
     world.resolver.errors = [Stalled("AuthFailed", "no")]
     await world.ask(interval=None, generation=1)
     answer = await world.ask(interval=None, generation=2)
-    assert answer.found is FOUND
+    assert answer.resolution is FOUND
     assert await world.ask(interval=None, generation=2) is answer
     assert world.resolver.patience == [10.0, 0.0]
 
@@ -105,11 +105,11 @@ async def test_a_commit_that_an_agent_cannot_get_is_proven_anew() -> None:
     world = _World()
     lost = "a" * 40
     await world.ask(interval=None)
-    assert not world.asking.is_lost(KEY, lost)
+    assert not world.asking.is_reported_missing(KEY, lost)
     for _ in range(3):
         await world.ask(interval=None, lost=lost)
-    assert world.asking.is_lost(KEY, lost)
-    assert not world.asking.is_lost(KEY, "b" * 40)
+    assert world.asking.is_reported_missing(KEY, lost)
+    assert not world.asking.is_reported_missing(KEY, "b" * 40)
     assert world.resolver.forgotten == [lost]
     assert world.resolver.patience == [10.0, 0.0]
 
@@ -120,11 +120,11 @@ async def test_what_only_a_person_can_fix_waits_five_minutes() -> None:
     world.resolver.errors = [Stalled("AuthFailed", "no")]
     first = await world.ask()
     assert first.error is not None
-    assert world.asking.in_seconds(first) == 300.0
+    assert world.asking.seconds_until_due(first) == 300.0
     world.clock.seconds += 299
     assert await world.ask() is first
     world.clock.seconds += 2
-    assert (await world.ask()).found == FOUND
+    assert (await world.ask()).resolution == FOUND
     assert world.results == ["AuthFailed", "ok"]
 
 
@@ -134,13 +134,13 @@ async def test_passing_faults_back_off_and_a_new_question_resets() -> None:
     world.resolver.errors = [Retryable("Timeout", "slow")] * 20
     waits = []
     for _ in range(10):
-        wait = world.asking.in_seconds(await world.ask())
+        wait = world.asking.seconds_until_due(await world.ask())
         assert wait is not None
         waits.append(wait)
         world.clock.seconds += wait + 0.1
     assert 4 <= waits[0] <= 6
     assert 240 <= waits[-1] <= 360
-    wait = world.asking.in_seconds(await world.ask(ref="other"))
+    wait = world.asking.seconds_until_due(await world.ask(ref="other"))
     assert wait is not None
     assert wait <= 6
 
@@ -149,7 +149,7 @@ async def test_a_ref_newer_than_a_shared_answer_is_looked_for_again() -> None:
     """Before it counts as missing, the remote itself is asked."""
     world = _World()
     world.resolver.errors = [Stalled("RefNotFound", "no")]
-    assert (await world.ask()).found == FOUND
+    assert (await world.ask()).resolution == FOUND
     assert world.resolver.patience == [10.0, 0.0]
 
 
@@ -168,4 +168,4 @@ async def test_unexpected_errors_are_not_remembered() -> None:
     world.resolver.errors = [RuntimeError("x")]  # type: ignore[list-item]
     with pytest.raises(RuntimeError):
         await world.ask()
-    assert (await world.ask()).found == FOUND
+    assert (await world.ask()).resolution == FOUND

@@ -49,7 +49,7 @@ def test_files_of_other_names_are_not_normalised() -> None:
     assert file_renderer.render_file(content, "a/resource.json", recipe).transforms == (
         "signature",
     )
-    assert recipe.for_path("a/view.json").copies
+    assert recipe.for_path("a/view.json").is_plain_copy
 
 
 @pytest.mark.scenario("G29")

@@ -31,7 +31,7 @@ def test_system_names_at_every_depth() -> None:
         .replace(b'{"systemName": "old"}', b'{"systemName": "area 1"}')
     )
     assert after.content == expected
-    assert after.found == 3
+    assert after.replaced == 3
     assert patching.set_system_name(expected, "area 1", "AnyDepth") == (expected, 3, ())
 
 
@@ -42,8 +42,8 @@ def test_system_name_at_the_top() -> None:
     assert after.content == BEFORE.replace(
         b'"systemName" : "old"', '"systemName" : "q\\"\\\\é"'.encode()
     )
-    assert after.found == 1
-    assert patching.set_system_name(b'[{"systemName": "x"}]', "y", "TopLevel").found == 0
+    assert after.replaced == 1
+    assert patching.set_system_name(b'[{"systemName": "x"}]', "y", "TopLevel").replaced == 0
 
 
 def test_two_system_names_in_one_object() -> None:

@@ -45,10 +45,10 @@ def test_selection() -> None:
     """A glob means files below the destination, an empty one the mapped file alone."""
     deep, top, own = FilePatch("**/config.json"), FilePatch("*.json"), FilePatch("")
     patches = MappingPatches([deep, top, own])
-    assert patches.of("config.json") == (deep, top)
-    assert patches.of("a/b/config.json") == (deep,)
-    assert patches.of("") == (own,)
-    assert patches.of("config.json/x") == ()
+    assert patches.for_file("config.json") == (deep, top)
+    assert patches.for_file("a/b/config.json") == (deep,)
+    assert patches.for_file("") == (own,)
+    assert patches.for_file("config.json/x") == ()
 
 
 @pytest.mark.parametrize(

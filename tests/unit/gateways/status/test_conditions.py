@@ -26,7 +26,7 @@ SOURCE = CommitSource(COMMIT, "main", "https://h/x")
 def _tally(*said: dict[str, Any] | None, **changes: Any) -> FleetStatus:
     ones = [gateway(f"g{number}", **changes) for number in range(len(said))]
     reports = {
-        one.live.uid: synced(one, **words)
+        one.observed_pod.uid: synced(one, **words)
         for one, words in zip(ones, said, strict=True)
         if words is not None
     }
@@ -152,14 +152,14 @@ def test_a_pause_leaves_repo_cloned_alone() -> None:
 
 def test_unknown_pods_change_no_count() -> None:
     """Neither counts nor rows nor conditions about gateways are named."""
-    found = conditions.build_outcome(replace(GOOD, tally=None))
+    found = conditions.build_outcome(replace(GOOD, fleet=None))
     assert not {"gatewayCounts", "discoveredGateways"} & found.fields.keys()
     assert "AllGatewaysSynced" not in {one.type for one in found.conditions}
 
 
 def test_faults_come_again_with_backoff() -> None:
     """A passing fault is not written over a Ready that is True."""
-    found = conditions.build_outcome(replace(GOOD, faults=("metadata ConfigMap: Timeout",)))
+    found = conditions.build_outcome(replace(GOOD, step_errors=("metadata ConfigMap: Timeout",)))
     assert found.backoff
     assert found.transient
 
@@ -199,14 +199,14 @@ def test_gateways_are_told_once() -> None:
     bare = _tally(None, agent="missing")
     told = events.derive_events(_moment(tally=bare))
     assert [one.reason for one in told] == ["GatewaysDiscovered", "MissingSidecar"]
-    fields = conditions.build_outcome(replace(GOOD, tally=bare)).fields
+    fields = conditions.build_outcome(replace(GOOD, fleet=bare)).fields
     stored = _stored(fields)
     assert events.derive_events(_moment(tally=bare, status=stored)) == ()
 
 
 def _transition(before: dict[str, Any], now: dict[str, Any]) -> list[tuple[str, str]]:
     """The events of one gateway that reported one thing, then another."""
-    stored = _stored(conditions.build_outcome(replace(GOOD, tally=_tally(before))).fields)
+    stored = _stored(conditions.build_outcome(replace(GOOD, fleet=_tally(before))).fields)
     told = events.derive_events(_moment(tally=_tally(now), status=stored))
     return [(one.weight, one.reason) for one in told if one.reason != "SyncCompleted"]
 

@@ -26,7 +26,7 @@ def _goal(**profiles: RoutingProfile) -> SyncTarget:
 def _tally(
     *rows: tuple[DiscoveredGateway, AgentReport | None], goal: SyncTarget = GOAL
 ) -> FleetStatus:
-    reports = {one.live.uid: said for one, said in rows if said is not None}
+    reports = {one.observed_pod.uid: said for one, said in rows if said is not None}
     return gateway_status.fleet_status([one for one, _ in rows], reports, goal)
 
 
@@ -49,7 +49,7 @@ def test_synced_means_commit_and_routing_of_this_pod(
 ) -> None:
     """Anything else is not counted, and shown as what it is."""
     found = _tally((ONE, synced(ONE, **changes)))
-    assert found.standings[0].status == status
+    assert found.gateways[0].status == status
     assert found.synced == counts
     assert found.all_synced is counts
 
@@ -72,7 +72,7 @@ def test_without_a_commit_nobody_is_synced() -> None:
 def test_the_pod_wins_over_the_report(changes: dict[str, Any], status: str, reason: str) -> None:
     """What is broken in the pod is told, whatever was reported before."""
     one = gateway("one", **changes)
-    (row,) = _tally((one, synced(one))).standings
+    (row,) = _tally((one, synced(one))).gateways
     assert (row.status, row.reason) == (status, reason)
     assert not row.is_synced
     assert row.message
@@ -80,9 +80,9 @@ def test_the_pod_wins_over_the_report(changes: dict[str, Any], status: str, reas
 
 def test_an_unreadable_report_is_said_to_be_one() -> None:
     """It is told apart from none at all."""
-    (row,) = gateway_status.fleet_status([ONE], {ONE.live.uid: None}, GOAL).standings
+    (row,) = gateway_status.fleet_status([ONE], {ONE.observed_pod.uid: None}, GOAL).gateways
     assert "cannot be read" in row.message
-    (row,) = gateway_status.fleet_status([ONE], {}, GOAL).standings
+    (row,) = gateway_status.fleet_status([ONE], {}, GOAL).gateways
     assert row.message == "no report yet"
 
 
@@ -95,7 +95,7 @@ def test_dry_runs_and_pauses_are_left_out() -> None:
     found = _tally((dry, synced(dry, goal, sync_status="DryRun")), (held, None), goal=goal)
     assert found.all_synced
     assert found.message == "0/0 gateways synced (1 dry-run, 1 paused)"
-    assert [row.status for row in found.standings] == ["DryRun", "Paused"]
+    assert [row.status for row in found.gateways] == ["DryRun", "Paused"]
     assert not _tally().all_synced
 
 

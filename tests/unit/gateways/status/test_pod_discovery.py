@@ -34,7 +34,7 @@ def test_phases_decide_who_counts(pod: ObservedPod, counts: bool, reports: bool)
     found = _found(pod)
     assert bool(found.gateways) is counts
     assert bool(found.reporters) is reports
-    assert found.accounts == ("default",)
+    assert found.service_accounts == ("default",)
 
 
 @pytest.mark.parametrize("text", ["True", "yes", "false", ""])
@@ -81,4 +81,4 @@ def test_order_does_not_matter() -> None:
     """The result is by name, accounts once each."""
     pods = [live("b", account="x"), live("a", account="y"), live("c", account="x")]
     assert _found(*pods) == _found(*reversed(pods))
-    assert _found(*pods).accounts == ("x", "y")
+    assert _found(*pods).service_accounts == ("x", "y")

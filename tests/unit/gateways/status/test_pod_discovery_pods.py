@@ -52,8 +52,8 @@ def test_the_agent_is_as_the_kubelet_says(raw: bytes, state: str, trouble: str) 
     """Every row of the table."""
     pod = pod_discovery.decode_pod(raw)
     assert pod is not None
-    assert (pod.agent, pod.trouble) == (state, trouble)
-    assert (pod.account, pod.uid, pod.name) == ("plant", "u", "one")
+    assert (pod.agent_state, pod.agent_problem) == (state, trouble)
+    assert (pod.service_account, pod.uid, pod.name) == ("plant", "u", "one")
 
 
 @pytest.mark.parametrize("raw", [b"", b"{}", b"[]", b'{"metadata": 1}', b"\xff", b"[" * 100_000])

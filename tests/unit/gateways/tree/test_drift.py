@@ -38,8 +38,8 @@ def test_modified_missing_and_extra_files_are_told_apart() -> None:
     hashes = {"a": "sha a", "b": "other", "r/resource.json": "stamped"}
     found = live_tree.find_drift(MANIFEST, STATS, hashes, ["x", "a"], noise={"r/resource.json"})
     assert found == FileDrift(("b",), ("gone",), ("x",), ("r/resource.json",))
-    assert found.found
-    assert not FileDrift(noise=("r/resource.json",)).found
+    assert found.has_drift
+    assert not FileDrift(noise=("r/resource.json",)).has_drift
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def test_a_missing_source_is_skipped_or_refused() -> None:
     """Only a required one stops the sync; the message lists what lies there instead."""
     found = _laid(SITE, PathMapping("services/nope", "x"), PathMapping("factory.json", "f"))
     assert [(one.path, one.source) for one in found.skipped] == [("x", "services/nope")]
-    assert found.vacant == (ManagedRoot("x", "dir"),)
+    assert found.vacant_roots == (ManagedRoot("x", "dir"),)
     with pytest.raises(SyncRefused, match="services has area/, site/") as caught:
         _laid(SITE, PathMapping("services/nope", "x", required=True))
     assert (caught.value.reason, caught.value.path) == ("SourceMissing", "services/nope")
@@ -165,7 +165,7 @@ def test_a_file_at_the_data_root_manages_itself_only() -> None:
 def test_a_directory_at_the_data_root_is_taken_apart() -> None:
     """MAP-2: each top-level entry becomes a root of its own, protected ones none."""
     files = {"s/projects/p": b"", "s/a.txt": b"", "s/db/x": b"", "s/conf-x/y": b""}
-    found = _laid(files, PathMapping("s", "", into=True))
+    found = _laid(files, PathMapping("s", "", into_directory=True))
     assert found.roots == (
         ManagedRoot("a.txt", "file"),
         ManagedRoot("conf-x", "dir"),
@@ -184,9 +184,9 @@ def test_protected_and_excluded_sources_are_skipped_and_listed() -> None:
         "projects/.resources/a": "protected: it belongs to the gateway",
         "projects/x/skip/b": "excluded by **/skip/",
     }
-    assert found.unused == ("never/**",)
-    assert found.spares("projects/x/skip/other")
-    assert found.spares("projects/deep/.resources/z")
+    assert found.unused_excludes == ("never/**",)
+    assert found.is_off_limits("projects/x/skip/other")
+    assert found.is_off_limits("projects/deep/.resources/z")
 
 
 @pytest.mark.scenario("G37")
@@ -264,7 +264,7 @@ def test_a_tree_answers_for_directories() -> None:
         "absent",
         "dir",
     ]
-    assert list(tree.below("a")) == ["x", "y/z"]
+    assert list(tree.files_below("a")) == ["x", "y/z"]
     assert list(tree.entries("")) == ["a-b", "a.c", "a/", "a0"]
     assert list(tree.entries("a")) == ["x", "y/"]
 
@@ -272,4 +272,4 @@ def test_a_tree_answers_for_directories() -> None:
 def test_only_ten_neighbours_are_named() -> None:
     """A message stays readable in a large repository."""
     tree = SourceTree(Commit({f"f{number:02}": b"" for number in range(12)}).listing)
-    assert tree.around("x").endswith("f09 and 2 more")
+    assert tree.describe_nearby("x").endswith("f09 and 2 more")

@@ -18,4 +18,4 @@ def test_directories_are_walked_once_and_files_only_looked_at() -> None:
         old,
     )
     assert found.walk == ("old/deep", "projects")
-    assert found.look == ("a", "a/b.json", "old")
+    assert found.stat_only == ("a", "a/b.json", "old")

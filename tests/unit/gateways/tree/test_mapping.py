@@ -27,15 +27,15 @@ def test_the_convention_has_the_order_of_the_table() -> None:
         ("f/a.json", ""),
         ("f/d", "user-lib/d"),
     ]
-    assert found[2].leaves_out == {"config-mode.json"}
-    assert found[4].into
+    assert found[2].omits == {"config-mode.json"}
+    assert found[4].into_directory
 
 
 def test_a_native_mode_keeps_its_own_collection() -> None:
     """With the layout native nothing of the mode is left out."""
     found = mapping.convention_mappings(Convention(".", "prd", "native"))
     assert _pairs(found)[2] == ("config/resources/prd", "config/resources/prd")
-    assert not found[2].leaves_out
+    assert not found[2].omits
 
 
 def test_a_profile_renders_its_paths() -> None:
@@ -63,7 +63,7 @@ def test_a_profile_overlay_leaves_out_the_mode_file(
     """Onto core, and from anything but a core of its own."""
     profile = RoutingProfile((RoutingMapping(source, destination),))
     (found,) = mapping.profile_mappings("p", profile, lambda _, text: text)
-    assert bool(found.leaves_out) is left_out
+    assert bool(found.omits) is left_out
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_success() -> None:
     assert result.text == "projects=200 config=202(unverified)"
     assert (result.reason, result.message, result.warning) == ("", "", "")
     assert result.pending == frozenset()
-    assert result.after is None
+    assert result.retry_seconds is None
 
 
 def test_failure_keeps_itself_and_the_rest_pending() -> None:
@@ -65,7 +65,7 @@ def test_failure_keeps_itself_and_the_rest_pending() -> None:
     assert result.reason == "ScanUnauthorized"
     assert result.message == "projects scan: no such token"
     assert result.text == "projects=401 config=skipped"
-    assert result.after == 300
+    assert result.retry_seconds == 300
 
 
 def test_second_failure_leaves_the_first_done() -> None:
@@ -77,7 +77,7 @@ def test_second_failure_leaves_the_first_done() -> None:
     result = scan_rules.combine_results(results, ScanMode.REQUIRED)
     assert result.pending == {CONFIG}
     assert result.text == "projects=200 config=200(incomplete)"
-    assert result.after is None
+    assert result.retry_seconds is None
 
 
 def test_best_effort_warns_only() -> None:

@@ -14,12 +14,12 @@ from windlass.gateways.volume.staging import MEBIBYTE, DiskReserve
 
 def test_the_reserve_is_a_share_of_large_volumes() -> None:
     """Five percent of a large volume is more than the least."""
-    assert DiskReserve().of(100_000 * MEBIBYTE) == 5_000 * MEBIBYTE
+    assert DiskReserve().reserved_bytes(100_000 * MEBIBYTE) == 5_000 * MEBIBYTE
 
 
 def test_the_reserve_of_small_volumes_is_the_least() -> None:
     """A small volume keeps 256 MiB."""
-    assert DiskReserve().of(1_000 * MEBIBYTE) == 256 * MEBIBYTE
+    assert DiskReserve().reserved_bytes(1_000 * MEBIBYTE) == 256 * MEBIBYTE
 
 
 @pytest.mark.parametrize(

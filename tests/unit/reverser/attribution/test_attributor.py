@@ -24,12 +24,12 @@ def test_calls_that_left_no_record_are_counted() -> None:
     """ATT-2: what the witness's queue could not take is in the metrics, and is a loss."""
     registry, records = CollectorRegistry(), AdmissionRecords()
     witnesses = Attributor(records, MirrorMetrics(ReverserMetrics(registry)), SystemClock())
-    witnesses.lost(1.0, 2.0, 7)
-    witnesses.lost(5.0, 6.0, 0)
+    witnesses.add_gap(1.0, 2.0, 7)
+    witnesses.add_gap(5.0, 6.0, 0)
     assert registry.get_sample_value(_DROPPED, {"reason": "overflow"}) == 7
-    assert records.was_lost(0.0, 1.5)
-    assert records.was_lost(5.5, 7.0)
-    assert not records.was_lost(2.5, 4.5)
+    assert records.has_gap(0.0, 1.5)
+    assert records.has_gap(5.5, 7.0)
+    assert not records.has_gap(2.5, 4.5)
 
 
 MAPS = GVR("", "v1", "configmaps")
@@ -45,7 +45,7 @@ def _witnesses(**given: Any) -> tuple[Attributor, asyncio.Queue[str]]:
         tally,
         SystemClock(),
         silence_seconds=float("inf"),
-        on_hearing=lambda: told.put_nowait(found.standing),
+        on_hearing=lambda: told.put_nowait(found.state),
         **given,
     )
     return found, told
@@ -70,24 +70,24 @@ async def test_records_are_complete_when_we_serve_and_are_asked(
     monkeypatch.setattr(record_join, "REACH_SECONDS", 0.05)
     witnesses, told = _witnesses()
     now = SystemClock().monotonic()
-    steps = [lambda: witnesses.serves(True), lambda: witnesses.asks(True)]
+    steps = [lambda: witnesses.set_serving(True), lambda: witnesses.set_registered(True)]
     steps[order == "asked first"]()
-    assert (witnesses.standing, witnesses.is_settling(HERE)) == ("Starting", True)
-    witnesses.lost(0.0, now, 0)
+    assert (witnesses.state, witnesses.is_settling(HERE)) == ("Starting", True)
+    witnesses.add_gap(0.0, now, 0)
     assert witnesses.judge(_change(received=now)).reason == "Starting"
     steps[order != "asked first"]()
     early = SystemClock().monotonic()
     assert await _next(told) == "Receiving"
     assert witnesses.judge(_change()).reason == "NoRecord"
-    witnesses.lost(early, early + 100, 0)
+    witnesses.add_gap(early, early + 100, 0)
     assert witnesses.judge(_change(received=early + 10)).reason == "RecordsLost"
 
 
 async def test_a_change_without_an_author_makes_the_start_worth_a_word() -> None:
     """Before, a status that says Ready is left alone."""
     witnesses, told = _witnesses()
-    witnesses.wrote(HERE, Identity(MAPS, "ns", "one"))
-    witnesses.wrote(HERE, Identity(MAPS, "ns", "two"))
+    witnesses.record_write(HERE, Identity(MAPS, "ns", "one"))
+    witnesses.record_write(HERE, Identity(MAPS, "ns", "two"))
     assert [told.get_nowait() for _ in range(told.qsize())] == ["Starting"]
     assert not witnesses.is_settling(HERE)
     assert witnesses.is_settling(Key("ns", "elsewhere"))
@@ -99,15 +99,15 @@ async def test_while_the_api_server_is_not_told_to_ask_all_is_lost(
     """Nobody is credited from just before it was noticed until it has had time to reload."""
     monkeypatch.setattr(record_join, "REACH_SECONDS", 0.05)
     witnesses, told = _witnesses()
-    witnesses.serves(True)
-    witnesses.asks(True)
+    witnesses.set_serving(True)
+    witnesses.set_registered(True)
     assert await _next(told) == "Receiving"
     assert witnesses.judge(_change()).reason == "NoRecord"
-    witnesses.asks(False)
+    witnesses.set_registered(False)
     assert witnesses.judge(_change()).reason == "RecordsLost"
-    witnesses.asks(True)
+    witnesses.set_registered(True)
     assert witnesses.judge(_change()).reason == "RecordsLost"
-    witnesses.serves(False)
+    witnesses.set_serving(False)
 
 
 def test_what_is_deleted_with_its_definition_is_nobodys() -> None:

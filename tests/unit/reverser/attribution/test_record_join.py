@@ -298,7 +298,7 @@ def test_loss_of_the_same_link_is_minded() -> None:
 def test_loss_counts_within_the_reach_of_a_change(before: float, tier: str) -> None:
     """ATT-3: a gap long before a change cannot have held its record."""
     records = AdmissionRecords()
-    records.lost(0.0, 100.0 - record_join.REACH_SECONDS - before)
+    records.add_gap(0.0, 100.0 - record_join.REACH_SECONDS - before)
     records.add(record(), 100.0)
     assert record_join.attribute_change(seen(), records, COVERAGE, now=100.2).tier == tier
 
@@ -308,7 +308,7 @@ def test_loss_counts_however_late_the_change_arrives(lag: float) -> None:
     """P6: a refused attempt is not credited because the stream lags behind the lost record."""
     records = AdmissionRecords()
     records.add(record("mallory", time=99.0), 99.0)
-    records.lost(100.0, 100.0)
+    records.add_gap(100.0, 100.0)
     found = record_join.attribute_change(
         seen(received=100.0 + lag), records, COVERAGE, now=100.0 + lag
     )

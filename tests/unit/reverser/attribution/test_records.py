@@ -39,7 +39,7 @@ def test_record_expires_after_its_time() -> None:
     assert len(records.candidates("u1", 59.9)) == 1
     assert records.candidates("u1", 60.0) == ()
     assert records.evictions == {"ttl": 1, "lru": 0, "depth": 0}
-    assert not records.was_lost(-10.0, 60.0, ("u1", "7"))
+    assert not records.has_gap(-10.0, 60.0, ("u1", "7"))
     assert len(records) == 0
 
 
@@ -74,9 +74,9 @@ def test_depth_drops_the_oldest_and_remembers_the_link() -> None:
         records.add(record(float(number), user), float(number))
     assert [one.user for one in records.candidates("u1", 2.0)] == ["bob", "carol"]
     assert records.evictions["depth"] == 1
-    assert records.was_lost(-10.0, 2.0, ("u1", "7"))
-    assert not records.was_lost(-10.0, 2.0, ("u1", "8"))
-    assert not records.was_lost(0.5, 2.0, ("u1", "7"))
+    assert records.has_gap(-10.0, 2.0, ("u1", "7"))
+    assert not records.has_gap(-10.0, 2.0, ("u1", "8"))
+    assert not records.has_gap(0.5, 2.0, ("u1", "7"))
 
 
 def test_equal_attempts_are_one_record() -> None:
@@ -98,8 +98,8 @@ def test_least_recent_link_goes_first() -> None:
     assert records.candidates("u2", 3.0) == ()
     assert len(records.candidates("u1", 3.0)) == 2
     assert records.evictions["lru"] == 1
-    assert records.was_lost(0.0, 3.0, ("u2", "7"))
-    assert not records.was_lost(0.0, 3.0, ("u1", "7"))
+    assert records.has_gap(0.0, 3.0, ("u2", "7"))
+    assert not records.has_gap(0.0, 3.0, ("u1", "7"))
 
 
 def test_memory_of_lost_links_is_bounded_too() -> None:
@@ -107,21 +107,21 @@ def test_memory_of_lost_links_is_bounded_too() -> None:
     records = AdmissionRecords(max_entries=1)
     for number in range(3):
         records.add(record(float(number), uid=f"u{number}"), float(number))
-    assert records.was_lost(0.0, 0.0)
-    assert records.was_lost(0.0, 0.0, ("stranger", "1"))
-    assert not records.was_lost(1.0, 2.0, ("stranger", "1"))
+    assert records.has_gap(0.0, 0.0)
+    assert records.has_gap(0.0, 0.0, ("stranger", "1"))
+    assert not records.has_gap(1.0, 2.0, ("stranger", "1"))
 
 
 def test_gap_binds_everybody_until_it_is_out_of_reach() -> None:
     """ATT-3: overflow, restart or a gap without leader is an interval of unknown losses."""
     records = AdmissionRecords(ttl=60.0)
-    records.lost(float("-inf"), 10.0)
-    records.lost(20.0, 21.0)
-    assert records.was_lost(5.0, 8.0)
-    assert not records.was_lost(10.1, 19.9)
-    assert records.was_lost(19.0, 20.0)
+    records.add_gap(float("-inf"), 10.0)
+    records.add_gap(20.0, 21.0)
+    assert records.has_gap(5.0, 8.0)
+    assert not records.has_gap(10.1, 19.9)
+    assert records.has_gap(19.0, 20.0)
     records.expire(500.0)
-    assert not records.was_lost(0.0, 500.0)
+    assert not records.has_gap(0.0, 500.0)
 
 
 def test_intervals_join_where_they_meet() -> None:
@@ -132,8 +132,8 @@ def test_intervals_join_where_they_meet() -> None:
     losses.add(6.5, 5.5)
     losses.add(1.5, 3.0)
     assert len(losses) == 2
-    assert losses.touch(2.5, 2.6)
-    assert not losses.touch(3.1, 4.9)
+    assert losses.overlap(2.5, 2.6)
+    assert not losses.overlap(3.1, 4.9)
     losses.add(2.0, 5.0)
     assert len(losses) == 1
 
@@ -144,5 +144,5 @@ def test_too_many_intervals_only_widen() -> None:
     for number in range(1000):
         losses.add(float(number), float(number))
     assert len(losses) <= 256
-    assert all(losses.touch(float(number), float(number)) for number in range(1000))
-    assert not losses.touch(998.2, 998.8)
+    assert all(losses.overlap(float(number), float(number)) for number in range(1000))
+    assert not losses.overlap(998.2, 998.8)

@@ -19,39 +19,39 @@ def _hearing() -> WebhookHealth:
 def test_nothing_is_known_at_first() -> None:
     """2.2: without a call and without five minutes of writes nobody can say."""
     hearing = _hearing()
-    assert hearing.heard is None
-    assert not hearing.wrote(CONFIG_MAP, 0.0)
-    assert not hearing.wrote(CONFIG_MAP, PATIENCE_SECONDS - 1)
-    assert hearing.heard is None
+    assert hearing.is_receiving is None
+    assert not hearing.record_write(CONFIG_MAP, 0.0)
+    assert not hearing.record_write(CONFIG_MAP, PATIENCE_SECONDS - 1)
+    assert hearing.is_receiving is None
 
 
 def test_a_call_is_heard_once() -> None:
     """Only the first call is news."""
     hearing = _hearing()
-    assert hearing.called()
-    assert not hearing.called()
-    assert hearing.heard
+    assert hearing.record_call()
+    assert not hearing.record_call()
+    assert hearing.is_receiving
 
 
 def test_five_minutes_of_writes_without_a_call() -> None:
     """2.2: NoAdmissionCalls; the next call ends it."""
     hearing = _hearing()
-    hearing.called()
-    hearing.wrote(CONFIG_MAP, 100.0)
-    assert hearing.wrote(CONFIG_MAP, 100.0 + PATIENCE_SECONDS)
-    assert hearing.heard is False
-    assert not hearing.wrote(CONFIG_MAP, 1000.0)
-    assert hearing.called()
-    assert hearing.heard
+    hearing.record_call()
+    hearing.record_write(CONFIG_MAP, 100.0)
+    assert hearing.record_write(CONFIG_MAP, 100.0 + PATIENCE_SECONDS)
+    assert hearing.is_receiving is False
+    assert not hearing.record_write(CONFIG_MAP, 1000.0)
+    assert hearing.record_call()
+    assert hearing.is_receiving
 
 
 def test_one_write_is_no_proof() -> None:
     """A single change that was left out, and then silence, says nothing."""
     hearing = _hearing()
-    hearing.wrote(CONFIG_MAP, 0.0)
-    hearing.called()
-    hearing.wrote(CONFIG_MAP, 10_000.0)
-    assert hearing.heard
+    hearing.record_write(CONFIG_MAP, 0.0)
+    hearing.record_call()
+    hearing.record_write(CONFIG_MAP, 10_000.0)
+    assert hearing.is_receiving
 
 
 def test_what_nobody_is_asked_about_does_not_count() -> None:
@@ -60,6 +60,6 @@ def test_what_nobody_is_asked_about_does_not_count() -> None:
     system = Identity(CONFIG_MAP.gvr, "kube-system", "one")
     hooks = GVR("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations")
     for identity in (system, Identity(hooks, "", "hook")):
-        hearing.wrote(identity, 0.0)
-        hearing.wrote(identity, 10_000.0)
-    assert hearing.heard is None
+        hearing.record_write(identity, 0.0)
+        hearing.record_write(identity, 10_000.0)
+    assert hearing.is_receiving is None

@@ -32,29 +32,29 @@ def _arrival(name: str, blob: str | None) -> FileUpdate:
 def test_what_the_folder_holds_anyway_is_not_queued() -> None:
     """Equal content costs no memory and no Git work."""
     folder = _folder(a="1")
-    assert not folder.offer(_arrival("a", "1"), 0.0)
-    assert not folder.waiting
-    assert "base/a" in folder.written
+    assert not folder.add_update(_arrival("a", "1"), 0.0)
+    assert not folder.window
+    assert "base/a" in folder.own_paths
 
 
 def test_the_newest_arrival_decides_what_is_expected() -> None:
     """A change back to what Git has is queued while another one waits."""
     folder = _folder(a="1")
-    assert folder.offer(_arrival("a", "2"), 0.0)
-    assert folder.offer(_arrival("a", "1"), 0.1)
-    assert folder.expects("base/a") == "1"
+    assert folder.add_update(_arrival("a", "2"), 0.0)
+    assert folder.add_update(_arrival("a", "1"), 0.1)
+    assert folder.expected_blob("base/a") == "1"
 
 
 def test_a_file_made_again_while_its_removal_is_pushed_stays_ours() -> None:
     """The acknowledgement of the removal must not forget the newer file."""
     folder = _folder(a="1")
-    folder.offer(_arrival("a", "1"), 0.0)
-    folder.offer(_arrival("a", None), 0.1)
+    folder.add_update(_arrival("a", "1"), 0.0)
+    folder.add_update(_arrival("a", None), 0.1)
     folder.take()
-    folder.offer(_arrival("a", "3"), 0.2)
+    folder.add_update(_arrival("a", "3"), 0.2)
     folder.acknowledge({"base/a": None})
-    assert "base/a" in folder.written
-    assert folder.expects("base/a") == "3"
+    assert "base/a" in folder.own_paths
+    assert folder.expected_blob("base/a") == "3"
 
 
 def test_the_claim_is_no_object() -> None:
@@ -66,23 +66,23 @@ def test_the_claim_is_no_object() -> None:
 def test_content_that_was_stowed_leaves_memory_only() -> None:
     """What waits is the same, but its bytes are the store's to keep."""
     folder = _folder()
-    folder.offer(_arrival("a", "1"), 0.0)
-    folder.offer(_arrival("b", "2"), 0.1)
-    assert folder.waiting.held == 2
-    folder.stowed({"1"})
-    assert folder.waiting.held == 1
-    assert [arrival.content for arrival in folder.waiting.arrivals] == [None, b"x"]
-    assert folder.expects("base/a") == "1"
+    folder.add_update(_arrival("a", "1"), 0.0)
+    folder.add_update(_arrival("b", "2"), 0.1)
+    assert folder.window.held_bytes == 2
+    folder.drop_content({"1"})
+    assert folder.window.held_bytes == 1
+    assert [arrival.content for arrival in folder.window.updates] == [None, b"x"]
+    assert folder.expected_blob("base/a") == "1"
 
 
 def test_shedding_keeps_who_is_dirty_and_frees_the_bytes() -> None:
     """A long outage costs identities, not content."""
     folder = _folder()
-    folder.offer(_arrival("a", "1"), 0.0)
-    assert folder.shed() == 1
-    assert list(folder.dirty) == ["base/a"]
-    assert folder.dirty["base/a"].content is None
-    assert not folder.waiting
+    folder.add_update(_arrival("a", "1"), 0.0)
+    assert folder.drop_pending_content() == 1
+    assert list(folder.dropped) == ["base/a"]
+    assert folder.dropped["base/a"].content is None
+    assert not folder.window
 
 
 @given(
@@ -95,15 +95,15 @@ def test_a_batch_that_comes_back_stands_before_what_came_since(
     """take, then put_back, is as if the window had never closed."""
     one, other = _folder(a="1"), _folder(a="1")
     for number, (name, blob) in enumerate(first):
-        one.offer(_arrival(name, blob), float(number))
-        other.offer(_arrival(name, blob), float(number))
+        one.add_update(_arrival(name, blob), float(number))
+        other.add_update(_arrival(name, blob), float(number))
     taken = one.take()
     for number, (name, blob) in enumerate(second, start=len(first)):
-        one.offer(_arrival(name, blob), float(number))
-        other.offer(_arrival(name, blob), float(number))
+        one.add_update(_arrival(name, blob), float(number))
+        other.add_update(_arrival(name, blob), float(number))
     one.put_back(taken)
-    assert one.waiting.arrivals == other.waiting.arrivals
-    assert one.waiting.size == other.waiting.size
-    assert {path: one.expects(path) for path in one.index} == {
-        path: other.expects(path) for path in other.index
+    assert one.window.updates == other.window.updates
+    assert one.window.size == other.window.size
+    assert {path: one.expected_blob(path) for path in one.index} == {
+        path: other.expected_blob(path) for path in other.index
     }

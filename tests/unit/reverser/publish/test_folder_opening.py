@@ -18,7 +18,7 @@ def _folder(name: str) -> Folder:
 
 def _party(name: str, *folders: Folder, trouble: WindlassError | None = None) -> WriterGroup:
     mine = {folder.target.key: folder for folder in folders}
-    return WriterGroup(Key("ns", name), folders=mine, trouble=trouble)
+    return WriterGroup(Key("ns", name), folders=mine, error=trouble)
 
 
 def test_whoever_the_server_refuses_holds_nothing() -> None:

@@ -33,14 +33,14 @@ def test_equal_and_nested_folders_overlap(one: str, other: str, expected: bool) 
 def test_a_claim_wins_over_age() -> None:
     """GIT-2: the one named in Git keeps the folder, so a restart changes nothing."""
     old, young = _stake("old"), _stake("young", created="2026-02-01", title=ClaimStrength.CLAIM)
-    assert old.yields_to(young)
-    assert not young.yields_to(old)
+    assert old.loses_to(young)
+    assert not young.loses_to(old)
 
 
 def test_age_decides_between_equals_then_the_name() -> None:
     """GIT-2: creation first, then namespace and name."""
-    assert _stake("a", created="2026-02-01").yields_to(_stake("z"))
-    assert _stake("b").yields_to(_stake("a"))
+    assert _stake("a", created="2026-02-01").loses_to(_stake("z"))
+    assert _stake("b").loses_to(_stake("a"))
 
 
 def test_an_order_to_take_over_wins() -> None:
@@ -49,7 +49,7 @@ def test_an_order_to_take_over_wins() -> None:
         _stake("a", title=ClaimStrength.CLAIM),
         _stake("b", title=ClaimStrength.TAKEOVER),
     )
-    assert holder.yields_to(taker)
+    assert holder.loses_to(taker)
 
 
 def test_exactly_one_of_two_keeps_the_folder() -> None:
@@ -62,18 +62,18 @@ def test_exactly_one_of_two_keeps_the_folder() -> None:
     ]
     for one, other in itertools.permutations(stakes, 2):
         if one.destination != other.destination:
-            assert one.yields_to(other) is not other.yields_to(one)
+            assert one.loses_to(other) is not other.loses_to(one)
 
 
 def test_between_namespaces_only_a_claim_decides() -> None:
     """A destination that never pushed keeps nobody of another namespace out of a folder."""
     squatter = FolderContender(Key("evil", "a"), "a", "2020-01-01", ClaimStrength.NONE)
     mine = _stake("mine")
-    assert not mine.yields_to(squatter)
-    assert not squatter.yields_to(mine)
+    assert not mine.loses_to(squatter)
+    assert not squatter.loses_to(mine)
     claimed = _stake("mine", title=ClaimStrength.CLAIM)
-    assert squatter.yields_to(claimed)
-    assert not claimed.yields_to(squatter)
+    assert squatter.loses_to(claimed)
+    assert not claimed.loses_to(squatter)
 
 
 def test_a_holder_elsewhere_is_not_named() -> None:

@@ -28,7 +28,7 @@ def _arrival(uid: str, received: float | None) -> FileUpdate:
 def test_an_author_is_settled_before_its_records_expire() -> None:
     """ATT-7: a window longer than records live keeps the authors that were proven in time."""
     waiting = PendingWindow(
-        [_arrival("sync", None), _arrival("one", 0.0), _arrival("two", 3.0)], live=2
+        [_arrival("sync", None), _arrival("one", 0.0), _arrival("two", 3.0)], observed_count=2
     )
     assert publisher.next_settle_time(waiting) == SETTLE_SECONDS
     publisher.settle_window(waiting, lambda _: ALICE, SETTLE_SECONDS)
@@ -39,7 +39,7 @@ def test_an_author_is_settled_before_its_records_expire() -> None:
 
 def test_an_author_is_not_settled_while_another_record_may_come() -> None:
     """A verdict on arrival could be contradicted; the one at the close counts."""
-    waiting = PendingWindow([_arrival("one", 0.0)], live=1)
+    waiting = PendingWindow([_arrival("one", 0.0)], observed_count=1)
     publisher.settle_window(waiting, lambda _: ALICE, SETTLE_SECONDS - 0.1)
     assert waiting.verdicts == {}
     ambiguous = AuthorVerdict("unresolved", None, "Ambiguous")

@@ -44,7 +44,7 @@ def _planned(arrival: FileUpdate) -> PublishPlan:
 def test_only_content_that_was_written_is_let_go() -> None:
     """What changed nothing on the old tip may be needed on the next one."""
     written, unchanged = _arrival("written"), _arrival("unchanged")
-    gathered = PendingWindow(arrivals=[written, unchanged], size=16, held=16)
-    left = gathered.without(_planned(written).blobs)
-    assert [arrival.content for arrival in left.arrivals] == [None, b"unchanged"]
-    assert (left.size, left.held) == (16, len(b"unchanged"))
+    gathered = PendingWindow(updates=[written, unchanged], size=16, held_bytes=16)
+    left = gathered.without_content(_planned(written).blobs)
+    assert [arrival.content for arrival in left.updates] == [None, b"unchanged"]
+    assert (left.size, left.held_bytes) == (16, len(b"unchanged"))

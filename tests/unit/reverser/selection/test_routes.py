@@ -65,5 +65,5 @@ def test_destinations_know_their_scopes() -> None:
     """RUL-8: what one destination needs is found without looking at the others."""
     plan = RoutePlan([(ONE, scope("a")), (TWO, scope(""))])
     assert plan.destinations() == {ONE, TWO}
-    assert plan.selected(ONE) == {(CONFIGMAPS, "a")}
-    assert plan.selected(Key("x", "y")) == frozenset()
+    assert plan.scopes_for(ONE) == {(CONFIGMAPS, "a")}
+    assert plan.scopes_for(Key("x", "y")) == frozenset()

@@ -32,12 +32,12 @@ def covering(
     excluded: tuple[str, ...] = (),
 ) -> RuleCoverage:
     """The selected of rules that were compiled against `types`."""
-    catalogue, hidden = TypeCatalog.of(types, failed), frozenset(excluded)
+    catalogue, hidden = TypeCatalog.from_types(types, failed), frozenset(excluded)
     compiled = tuple(
         CompiledRule(1, rule, rules.resolve(rule, catalogue, watch_all=False, excluded=hidden))
         for rule in given
     )
-    return RuleCoverage(compiled, catalogue, excluded=hidden, settled=True)
+    return RuleCoverage(compiled, catalogue, excluded=hidden, all_scopes_synced=True)
 
 
 def named(*resources: str, **more: tuple[str, ...]) -> SelectionRule:
@@ -47,7 +47,7 @@ def named(*resources: str, **more: tuple[str, ...]) -> SelectionRule:
 
 def why(selected: RuleCoverage, gvr: GVR, namespace: str = "team-a") -> str | None:
     """Why the file of an object called x goes."""
-    return selected.leaves(Identity(gvr, namespace, "x"), gvr.resource.title())
+    return selected.removal_reason(Identity(gvr, namespace, "x"), gvr.resource.title())
 
 
 def test_a_selected_scope_is_covered_and_nothing_else() -> None:
@@ -64,11 +64,11 @@ def test_a_selected_scope_is_covered_and_nothing_else() -> None:
 
 def test_a_rule_that_is_broken_holds_the_files_it_may_cover() -> None:
     """SNP-7: those of its namespace; a cluster rule, or one nobody can read, holds all."""
-    unsure = replace(covering(named("configmaps")), unsure=frozenset({"team-b"}))
+    unsure = replace(covering(named("configmaps")), uncompiled_namespaces=frozenset({"team-b"}))
     assert why(unsure, SERVICES, "team-b") is None
     assert why(unsure, SERVICES, "team-a") == selection.NO_RULE
     assert why(unsure, NAMESPACES, "") == selection.NO_RULE
-    assert why(replace(unsure, blind=True), NAMESPACES, "") is None
+    assert why(replace(unsure, has_unknown_rules=True), NAMESPACES, "") is None
 
 
 def test_a_type_that_is_away_keeps_its_files_as_long_as_a_rule_wants_it() -> None:
@@ -93,7 +93,7 @@ def test_another_version_goes_when_the_new_one_was_seen() -> None:
     """DSC-5: the files of the old version stay until those of the new one can be there."""
     found = covering(named("widgets"))
     assert why(found, OLD_WIDGETS) == selection.OTHER_VERSION
-    assert why(replace(found, settled=False), OLD_WIDGETS) is None
+    assert why(replace(found, all_scopes_synced=False), OLD_WIDGETS) is None
     both = covering(named("widgets", api_versions=("v1", "v1beta1")))
     assert why(both, OLD_WIDGETS) is None
 
@@ -109,6 +109,6 @@ def test_exclusion_is_told_as_such() -> None:
 def test_a_kind_that_is_served_is_known_by_its_plurals() -> None:
     """SNP-3: the plural in a path is free only where nobody serves the kind."""
     found = covering(named("configmaps"))
-    assert found.may_hold(SERVICES, "Services")
-    assert not found.may_hold(GVR("", "v1", "notes"), "Services")
-    assert found.may_hold(GADGETS, "Gadgets")
+    assert found.may_contain(SERVICES, "Services")
+    assert not found.may_contain(GVR("", "v1", "notes"), "Services")
+    assert found.may_contain(GADGETS, "Gadgets")

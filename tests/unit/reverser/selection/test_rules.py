@@ -67,7 +67,7 @@ def resolve(
     rule: SelectionRule, types: tuple[ResourceType, ...] = CLUSTER, **options: Any
 ) -> RuleResolution:
     """The resolution against a catalogue of `types`."""
-    catalogue = TypeCatalog.of(
+    catalogue = TypeCatalog.from_types(
         types, options.pop("failed_groups", ()), options.pop("subresource_only", ())
     )
     settings: dict[str, Any] = {"watch_all": False, "excluded": frozenset(), **options}

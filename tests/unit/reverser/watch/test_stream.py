@@ -61,7 +61,7 @@ class FakeDesk:
 
     def offer(self, destination: Key, arrival: FileUpdate) -> None:
         self.arrivals.append(arrival)
-        self.place.offer(arrival, 0.0)
+        self.place.add_update(arrival, 0.0)
 
     def sweep(self, destination: Key, sweep: ScopeSnapshot) -> None:
         self.sweeps.append(sweep)
@@ -88,7 +88,7 @@ class Feed:
 
     async def see(self, *items: ReflectorEvent) -> None:
         for item in items:
-            await self.stream._take(item)
+            await self.stream._handle(item)
 
     async def event(self, type_: str, raw: bytes, *, initial: bool = False) -> None:
         await self.see(Observed(cast("Any", type_), raw, initial))
@@ -151,7 +151,7 @@ async def test_a_snapshot_says_why_a_live_object_has_no_file(feed: Feed) -> None
     await feed.see(SnapshotStarted())
     await feed.event("ADDED", _map("one", "1", ownerReferences=[OWNER]), initial=True)
     await feed.see(SnapshotComplete("1", 1, "watchlist"))
-    (why,) = feed.desk.sweeps[-1].aside.values()
+    (why,) = feed.desk.sweeps[-1].excluded.values()
     assert why == "an object that its controller recreates"
 
 
@@ -176,8 +176,8 @@ async def test_who_was_seen_and_is_missing_is_named_in_the_sweep(feed: Feed) -> 
     await feed.event("ADDED", _map("one", "1"))
     await feed.see(SnapshotStarted(), SnapshotComplete("9", 0, "watchlist"))
     last = feed.desk.sweeps[-1]
-    assert last.missed == (Identity(MAPS, "ns", "one"),)
-    assert last.empty
+    assert last.missing == (Identity(MAPS, "ns", "one"),)
+    assert last.is_empty
 
 
 async def test_a_snapshot_with_a_nameless_object_proves_nothing_later_either(feed: Feed) -> None:
@@ -190,7 +190,7 @@ async def test_a_snapshot_with_a_nameless_object_proves_nothing_later_either(fee
     await feed.see(Interrupted("closed", "over", 0.0), Resumed())
     assert (feed.stream.state, bool(feed.stream.gap)) == ("incomplete", True)
     assert len(feed.desk.sweeps) == sweeps
-    assert len(feed.stream.tracking) == 1
+    assert len(feed.stream.tracker) == 1
     await feed.see(SnapshotStarted())
     await feed.event("ADDED", _map("one", "1"), initial=True)
     await feed.see(SnapshotComplete("10", 1, "watchlist"))
