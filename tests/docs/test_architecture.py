@@ -81,3 +81,27 @@ def test_everything_the_map_names_exists() -> None:
     assert (
         not values - _defined() - kinds - {path.name for path in (_ROOT / "src/windlass").iterdir()}
     )
+
+
+def _module(file: Path) -> str:
+    """The dotted name of a file of either distribution."""
+    return ".".join(file.relative_to(file.parents[-1]).with_suffix("").parts).rpartition("src.")[2]
+
+
+def _is_covered(module: str, contract: set[str]) -> bool:
+    parts = module.split(".")
+    return any(".".join(parts[:length]) in contract for length in range(1, len(parts) + 1))
+
+
+def test_what_calls_itself_pure_is_proven_to_be() -> None:
+    """A docstring that ends with `Pure.` and the contract of the linter name the same modules."""
+    settings = tomllib.loads((_ROOT / "pyproject.toml").read_text())
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    proven = {name for one in contracts if "pure" in one["name"] for name in one["source_modules"]}
+    files = [file for file in _files("*.py") if file.name != "__init__.py"]
+    claimed = {
+        _module(file)
+        for file in files
+        if (ast.get_docstring(ast.parse(file.read_text())) or "").endswith("Pure.")
+    }
+    assert claimed == {name for name in map(_module, files) if _is_covered(name, proven)}

@@ -35,10 +35,12 @@ def test_every_annotation_of_a_pod_is_described() -> None:
     """The table has each annotation that is read, and no other."""
     sources = (_ROOT / "src" / "windlass" / "gateways").rglob("*.py")
     read = {
-        name for path in sources for name in re.findall(r'\.said\("([a-z-]+)"', path.read_text())
+        name
+        for path in sources
+        for name in re.findall(r'\.annotation\("([a-z-]+)"', path.read_text())
     }
-    literal = re.compile(r"_LITERALS = \((.*?)\)", re.DOTALL)
-    text = (_ROOT / "src/windlass/gateways/decide/pod_annotations.py").read_text()
+    literal = re.compile(r"_LITERAL_ANNOTATIONS = \((.*?)\)", re.DOTALL)
+    text = (_ROOT / "src/windlass/gateways/tree/gateway_pod.py").read_text()
     found = literal.search(text)
     assert found is not None
     read |= set(re.findall(r'"([a-z-]+)"', found[1]))

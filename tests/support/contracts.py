@@ -178,9 +178,8 @@ def commands() -> Iterator[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     for program, entry in project["scripts"].items():
         module = importlib.import_module(entry.partition(":")[0])
-        apps = [value for value in vars(module).values() if isinstance(value, typer.Typer)]
-        command = max(map(typer.main.get_command, apps), key=lambda one: len(_below(one)))
-        yield from _usage(command, program)
+        # The whole command line, with what other distributions add to it.
+        yield from _usage(typer.main.get_command(module.complete_app()), program)
 
 
 def exit_codes() -> Iterator[str]:

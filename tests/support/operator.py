@@ -104,7 +104,7 @@ class Operator:
         """The child that answers admission calls; 0 as long as there is none."""
         pids = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
         lines = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids}
-        return next((pid for pid, line in lines.items() if b"reverser.witness" in line), 0)
+        return next((pid for pid, line in lines.items() if b"reverser.attribution" in line), 0)
 
     def metrics(self) -> str:
         url = f"http://127.0.0.1:{self.metrics_port}/metrics"

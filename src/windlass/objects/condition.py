@@ -2,6 +2,8 @@
 
 `merged` keeps `lastTransitionTime` unless the status of a condition really changed,
 so a pass that finds the same state yields the same bytes.
+
+Pure.
 """
 
 from __future__ import annotations

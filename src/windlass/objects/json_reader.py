@@ -5,6 +5,8 @@ no character to them. So a text that is JSON from its first to its last characte
 JSON. Documents follow each other directly or with a line `---` between them. What JSON
 allows and an API server would misread is refused: a key that stands twice, a number that
 nobody can hold, nesting without end.
+
+Pure.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ object under that set is what the manager said, as it stands now: a value that s
 else changed differs, a field that somebody else added is not in it, a default that the
 server filled in is not in it either. So "does anything of ours need to be written?" is an
 equality, never a guess about subsets.
+
+Pure.
 """
 
 from __future__ import annotations

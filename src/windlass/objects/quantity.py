@@ -2,6 +2,8 @@
 
 Two texts may mean one amount, and the API server rewrites what it stores, so amounts are
 compared by value, never by text.
+
+Pure.
 """
 
 from __future__ import annotations

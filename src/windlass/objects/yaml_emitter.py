@@ -14,6 +14,8 @@ a number. So no rule about numbers, dates or indicators of YAML 1.1 or 1.2 ever 
 Text of several lines becomes a literal block where that is exact; all else stands in
 double quotes with JSON escapes. The rules are part of the emitter's contract: a change
 of any byte is a new emitter version.
+
+Pure.
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ anything but plain values.
 `read_all` is for what people write: many documents, aliases copied out up to a bound, so
 that a few lines cannot become gigabytes. A text that is JSON is read as JSON there, because
 JSON can write characters that YAML readers refuse.
+
+Pure.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ Why a repository could not be read, in the words that users see.
 git's own reasons are finer than what a person can do something about; `describe_cause` brings them
 together. One list for everybody who reads, so that a status says the same word whether the
 controller or an agent met the fault.
+
+Pure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Host keys as OpenSSH writes them down: which fingerprints a file expects for a host."""
+"""Host keys as OpenSSH writes them down: which fingerprints a file expects for a host.
+
+Pure.
+"""
 
 from __future__ import annotations
 

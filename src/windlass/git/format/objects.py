@@ -18,6 +18,8 @@ A checked path is relative, has no empty, `.` or `..` part and nothing that any 
 system takes for `.git`.
 
 An annotated tag as git stores it.
+
+Pure.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Pack version 2 and index version 2, whole objects only: no deltas, because the objects of
 one commit are small and git re-packs for the wire anyway. zlib level 1 is three times
 as fast as the default for a tenth more bytes.
+
+Pure.
 """
 
 from __future__ import annotations

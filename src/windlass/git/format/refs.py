@@ -15,6 +15,8 @@ In this order: a full name (`refs/heads/x`, `refs/tags/x`, any other `refs/...`)
 SHA, a tag `x`, a branch `x`. A name that is both tag and branch is the tag, and says so.
 Tags lead to what they mark in the end, however many tags lie between. A SHA is taken at
 its word here: only a fetch proves that it exists.
+
+Pure.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ of one repository have the same `identity`; `endpoint` also tells transports apa
 user is part of both, because a server may show each user repositories of their own; only
 `git`, the user that nobody chooses, is none. What
 `url` says parses to the same remote again, and no credential is ever in any of the texts.
+
+Pure.
 """
 
 from __future__ import annotations
