@@ -44,6 +44,8 @@ def column(form: Any) -> Sequence[Any] | None:
         return form.words
     if isinstance(form, forms.Cidr):
         return ("10.0.0.0/8", "192.0.2.1/32", "::/0", "fd00:ec2::/32")
+    if isinstance(form, forms.Ip):
+        return ("127.0.0.1", "192.0.2.1", "::1", "fd00::2")
     if isinstance(form, forms.Int):
         return Near(form.least, form.most)
     if isinstance(form, forms.Duration):
@@ -96,6 +98,15 @@ _values_by_form: dict[type, Any] = {
     ),
 }
 
+LEASE = ("leader_elect_retry_period", "leader_elect_renew_deadline", "leader_elect_lease_duration")
+
+
+def _lease_terms(drawn: dict[str, Any]) -> dict[str, Any]:
+    """The three terms of a lease in the order that is not refused, each longer than the last."""
+    terms = sorted(drawn[name] for name in LEASE)
+    return {name: term + rank for rank, (name, term) in enumerate(zip(LEASE, terms, strict=True))}
+
+
 CHOSEN = {line.attribute: column(line.form) for line in TABLE}
 chosen = row(*filter(None, CHOSEN.values())).map(
     lambda drawn: dict(zip(filter(CHOSEN.get, CHOSEN), drawn, strict=True))
@@ -107,7 +118,9 @@ others = st.fixed_dictionaries(
         if CHOSEN[line.attribute] is None
     }
 )
-anything = st.builds(lambda one, other: Settings(**one, **other), chosen, others)
+anything = st.builds(
+    lambda one, other: Settings(**one | _lease_terms(one), **other), chosen, others
+)
 
 
 def as_given(flags: list[str]) -> dict[str, Any]:

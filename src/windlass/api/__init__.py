@@ -1,1 +1,1 @@
-"""Custom resources: their declaration, the kinds, and what has to be installed for them."""
+"""Custom resources as typed values with their schema."""

@@ -1,1 +1,1 @@
-"""Puts the capabilities together into the controller process, and reads its settings."""
+"""Puts the capabilities together into a controller process."""

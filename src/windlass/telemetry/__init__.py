@@ -1,1 +1,1 @@
-"""The declared list of metrics, log fields, event reasons."""
+"""Declares metrics, log formats, event reasons."""

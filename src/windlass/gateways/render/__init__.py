@@ -1,1 +1,1 @@
-"""The content of one file: templates, JSON edits and checks; pure."""
+"""The content of one file: templates, JSON edits and checks."""

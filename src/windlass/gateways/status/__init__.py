@@ -1,1 +1,1 @@
-"""What is reported about an IgnitionSync and its gateways. Pure."""
+"""What is reported about an IgnitionSync and its gateways."""

@@ -1,1 +1,1 @@
-"""The desired file tree of one gateway, from routing to plan; pure."""
+"""The desired file tree of one gateway, from routing to plan."""

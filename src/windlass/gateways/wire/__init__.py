@@ -1,1 +1,1 @@
-"""What controller and agents exchange through ConfigMaps. Pure."""
+"""What controller and agents exchange through ConfigMaps."""

@@ -1,1 +1,1 @@
-"""From a live object to the bytes and the path of its file. Pure."""
+"""From a live object to the bytes and the path of its file."""

@@ -1,1 +1,1 @@
-"""Which objects are mirrored and where they go: rules, types, routes, grants. Pure."""
+"""Which objects are mirrored and where they go: rules, types, routes, grants."""
