@@ -37,7 +37,7 @@ class ParcelledTree(DataDirectory):
         self._check(source, destination)
         super().rename(source, destination)
 
-    def is_across(self, source_folder: str, folder: str) -> bool:
+    def is_other_filesystem(self, source_folder: str, folder: str) -> bool:
         return self._lies_there(source_folder) != self._lies_there(folder)
 
     def _check(self, source: str, destination: str) -> None:

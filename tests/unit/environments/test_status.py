@@ -161,7 +161,7 @@ def test_a_revision_on_its_way_is_not_serving() -> None:
     """It says which one still does."""
     waits = step.waiting(phase.DEPLOYMENT, "RolloutProgressing", "0 of 1 pods", after=9.0)
     account = _until(
-        "rollout", waits, revision=ReleaseRevision(4, "d4", NOW), around=PhaseContext()
+        "rollout", waits, revision=ReleaseRevision(4, "d4", NOW), phase_context=PhaseContext()
     )
     after = _status(account, CONVERGED)
     assert (after["phase"], after["revision"]) == ("Deploying", 4)
@@ -204,7 +204,7 @@ def test_an_old_verdict_does_not_outlive_its_inputs() -> None:
 def test_moments_move_with_their_state() -> None:
     """A step that runs goes on; one that ends keeps its beginning."""
     waits = step.waiting(phase.DEPLOYMENT, "RolloutProgressing", "0 of 1", after=9.0)
-    running = _status(_until("rollout", waits, around=PhaseContext()), {})
+    running = _status(_until("rollout", waits, phase_context=PhaseContext()), {})
     row = running["steps"][-1]
     assert row == {"name": "rollout", "state": "Running", "message": "0 of 1", "startedAt": STAMP}
     ended = _status(READY, running, now=LATER)["steps"][-1]

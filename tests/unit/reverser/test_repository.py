@@ -76,7 +76,7 @@ def world() -> World:
 def repositories(world: World) -> RepositoryReconciler:
     """The reconciler under test."""
     cache = SimpleNamespace(
-        repositories=world, repository=world.repository, destinations_of=lambda _: ()
+        repositories=world, repository=world.repository, destinations_for=lambda _: ()
     )
     return RepositoryReconciler(
         cast("Api", None),

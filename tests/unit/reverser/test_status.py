@@ -91,9 +91,9 @@ def test_a_destination_without_rules_is_synced() -> None:
     ("changes", "status", "reason", "message"),
     [
         ({}, "True", "Synced", "all watches synced"),
-        ({"idle": False, "pending": 1}, "False", "CatchingUp", "1 change waiting to be pushed"),
+        ({"is_idle": False, "pending": 1}, "False", "CatchingUp", "1 change waiting to be pushed"),
         (
-            {"idle": False, "pending": 2, "seeded": False},
+            {"is_idle": False, "pending": 2, "first_sync_done": False},
             "False",
             "Seeding",
             "2 changes waiting to be pushed",

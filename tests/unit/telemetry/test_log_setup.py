@@ -7,8 +7,8 @@ import sys
 
 _SCRIPT = """
 import sys
-from windlass.telemetry import lean
-lean.load()
+from windlass.telemetry import log_setup
+log_setup.load_structlog()
 from windlass.telemetry import logs
 logs.configure("json", "info")
 import structlog

@@ -30,7 +30,7 @@ class Around:
         self._now = MADE + timedelta(seconds=seconds)
         self._pods = pods
 
-    def inside(self, *_: object) -> tuple[Object, ...]:
+    def list_objects(self, *_: object) -> tuple[Object, ...]:
         return self._pods
 
     def now(self) -> datetime:
@@ -108,6 +108,6 @@ def test_a_hook_may_run_as_long_as_a_rollout(
     assert found.condition.reason == reason
     assert found.failed == (reason == "HookFailed")
     if reason == "HookRunning":
-        assert found.after == pytest.approx(
+        assert found.requeue_after == pytest.approx(
             max(600, spec.get("activeDeadlineSeconds", 0)) - seconds
         )

@@ -49,7 +49,7 @@ class Around:
         self.drawn = itertools.count()
         self.stored: Object | None = None
 
-    async def files(
+    async def read_files(
         self, _: str, wanted: Any, settled: SourceCommit, *rest: Any, known: str
     ) -> SourceFiles:
         return SourceFiles(settled.commit, {"chart/Chart.yaml": settled.commit.encode()})
@@ -74,9 +74,9 @@ class Around:
     def monotonic(self) -> float:
         return 0.0
 
-    def rendered(self, *_: Any) -> None: ...
+    def record_render(self, *_: Any) -> None: ...
 
-    def render_rejected(self, *_: Any) -> None: ...
+    def record_render_rejection(self, *_: Any) -> None: ...
 
     def rendering(self) -> BundleRenderer:
         """That of an operator that has just been started."""

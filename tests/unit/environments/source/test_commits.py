@@ -26,7 +26,7 @@ class _Git:
         self.answer: str | Exception = "1" * 40
         self.ages: list[float] = []
 
-    async def settle(self, _: str, wish: DesiredSource, *, max_age_seconds: float) -> SourceCommit:
+    async def resolve(self, _: str, wish: DesiredSource, *, max_age_seconds: float) -> SourceCommit:
         self.ages.append(max_age_seconds)
         if isinstance(self.answer, Exception):
             raise self.answer
@@ -67,7 +67,7 @@ async def test_a_certain_commit_is_not_questioned_while_it_runs() -> None:
     await world.settled(_PINNED)
     world.git.answer = Stalled("CommitNotOnRef", "the branch was rewritten")
     for at_once in (False, True):
-        assert (await world.settled(_PINNED, at_once=at_once)).trouble is None
+        assert (await world.settled(_PINNED, at_once=at_once)).error is None
     assert len(world.git.ages) == 1
     world.commits.forget(_KEY)
     with pytest.raises(Stalled):
@@ -92,14 +92,14 @@ async def test_what_is_known_holds_while_the_server_is_away() -> None:
     world.git.answer = _AWAY
     for _ in range(3):
         found = await world.settled()
-        assert (found.sources[0].commit, found.trouble) == ("1" * 40, _AWAY)
+        assert (found.sources[0].commit, found.error) == ("1" * 40, _AWAY)
     assert len(world.git.ages) == 2
     await world.settled(at_once=True)
     assert len(world.git.ages) == 3
     world.clock.seconds += 61
     world.git.answer = "2" * 40
     found = await world.settled()
-    assert (found.sources[0].commit, found.trouble) == ("2" * 40, None)
+    assert (found.sources[0].commit, found.error) == ("2" * 40, None)
 
 
 @pytest.mark.parametrize(

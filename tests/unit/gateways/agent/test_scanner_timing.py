@@ -31,7 +31,7 @@ class Script(GatewayClient):
         self._last = answers[-1]
         self.asked: list[tuple[str, float]] = []
 
-    async def ask(
+    async def request(
         self, method: str, url: str, *, timeout: float, headers: Mapping[str, str] | None = None
     ) -> GatewayAnswer:
         if not url.endswith("/system/gwinfo"):

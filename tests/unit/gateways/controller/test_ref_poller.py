@@ -107,7 +107,7 @@ async def test_a_commit_that_an_agent_cannot_get_is_proven_anew() -> None:
     await world.ask(interval=None)
     assert not world.asking.is_reported_missing(KEY, lost)
     for _ in range(3):
-        await world.ask(interval=None, lost=lost)
+        await world.ask(interval=None, missing_commit=lost)
     assert world.asking.is_reported_missing(KEY, lost)
     assert not world.asking.is_reported_missing(KEY, "b" * 40)
     assert world.resolver.forgotten == [lost]

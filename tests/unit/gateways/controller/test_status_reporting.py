@@ -28,7 +28,7 @@ class Told:
         self.events: list[tuple[str, str, str, str]] = []
         self.crashes = CrashReporter(self, self, self.raw)  # type: ignore[arg-type]
 
-    def look(self, key: Key) -> StatusSnapshot | None:
+    def read_status(self, key: Key) -> StatusSnapshot | None:
         return None
 
     async def report(self, key: Key, seen: StatusSnapshot | None, outcome: Outcome) -> None:

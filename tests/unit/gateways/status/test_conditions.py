@@ -61,11 +61,11 @@ _ORDER: list[tuple[str, dict[str, Any]]] = [
     ("Paused", {"is_paused": True}),
     ("CloneFailed", {"failure": _AUTH}),
     ("ProfilesInvalid", {"problems": ("x",)}),
-    ("ApiKeyMissing", {"api_key": _KEY}),
-    ("NoGatewaysDiscovered", {"tally": _tally()}),
-    ("SyncFailed", {"tally": _tally({"sync_status": "Error", "reason": "DiskFull"}, {})}),
-    ("SyncInProgress", {"tally": _tally(None, {})}),
-    ("Reconciling", {"faults": ("x: Timeout",)}),
+    ("ApiKeyMissing", {"api_key_problem": _KEY}),
+    ("NoGatewaysDiscovered", {"fleet": _tally()}),
+    ("SyncFailed", {"fleet": _tally({"sync_status": "Error", "reason": "DiskFull"}, {})}),
+    ("SyncInProgress", {"fleet": _tally(None, {})}),
+    ("Reconciling", {"step_errors": ("x: Timeout",)}),
 ]
 
 
@@ -87,25 +87,25 @@ def test_the_first_reason_speaks(first: int) -> None:
         ({"failure": _AUTH}, True, False, "AuthFailed", 60.0),
         ({"failure": Retryable("Timeout", "x")}, False, True, "Reconciling", 60.0),
         ({"problems": ("x",)}, True, False, "", 60.0),
-        ({"api_key": _KEY}, False, True, "Reconciling", 15.0),
-        ({"failure": _AUTH, "api_key": _KEY}, True, False, "AuthFailed", 15.0),
-        ({"tally": _tally()}, False, False, "", 60.0),
+        ({"api_key_problem": _KEY}, False, True, "Reconciling", 15.0),
+        ({"failure": _AUTH, "api_key_problem": _KEY}, True, False, "AuthFailed", 15.0),
+        ({"fleet": _tally()}, False, False, "", 60.0),
         (
-            {"tally": _tally({"sync_status": "Error", "reason": "UnsafePath"})},
+            {"fleet": _tally({"sync_status": "Error", "reason": "UnsafePath"})},
             True,
             False,
             "UnsafePath",
             60.0,
         ),
         (
-            {"tally": _tally({"sync_status": "Error", "reason": "DiskFull"})},
+            {"fleet": _tally({"sync_status": "Error", "reason": "DiskFull"})},
             False,
             True,
             "SyncInProgress",
             60.0,
         ),
-        ({"tally": _tally(None)}, False, True, "", 60.0),
-        ({"tally": None}, False, True, "", 60.0),
+        ({"fleet": _tally(None)}, False, True, "", 60.0),
+        ({"fleet": None}, False, True, "", 60.0),
     ],
 )
 def test_stalled_and_reconciling_follow_the_cause(
@@ -131,9 +131,9 @@ def test_a_failing_look_keeps_what_was() -> None:
     ("changes", "warns"),
     [
         ({"failure": Retryable("Timeout", "x")}, True),
-        ({"tally": _tally({"sync_status": "Error", "reason": "DiskFull"})}, True),
-        ({"tally": _tally(None)}, False),
-        ({"api_key": _KEY}, True),
+        ({"fleet": _tally({"sync_status": "Error", "reason": "DiskFull"})}, True),
+        ({"fleet": _tally(None)}, False),
+        ({"api_key_problem": _KEY}, True),
     ],
 )
 def test_failures_warn_although_they_are_tried_again(changes: dict[str, Any], warns: bool) -> None:
@@ -191,23 +191,23 @@ def test_moved_refs_are_told() -> None:
     (told,) = events.derive_events(_moment(source=other, resolution=tag))
     assert told.reason == "RefUpdated"
     assert events.derive_events(_moment()) == ()
-    assert events.derive_events(_moment(before=None)) == ()
+    assert events.derive_events(_moment(previous_source=None)) == ()
 
 
 def test_gateways_are_told_once() -> None:
     """What the stored status says already is no news."""
     bare = _tally(None, agent="missing")
-    told = events.derive_events(_moment(tally=bare))
+    told = events.derive_events(_moment(fleet=bare))
     assert [one.reason for one in told] == ["GatewaysDiscovered", "MissingSidecar"]
     fields = conditions.build_outcome(replace(GOOD, fleet=bare)).fields
     stored = _stored(fields)
-    assert events.derive_events(_moment(tally=bare, status=stored)) == ()
+    assert events.derive_events(_moment(fleet=bare, status=stored)) == ()
 
 
 def _transition(before: dict[str, Any], now: dict[str, Any]) -> list[tuple[str, str]]:
     """The events of one gateway that reported one thing, then another."""
     stored = _stored(conditions.build_outcome(replace(GOOD, fleet=_tally(before))).fields)
-    told = events.derive_events(_moment(tally=_tally(now), status=stored))
+    told = events.derive_events(_moment(fleet=_tally(now), status=stored))
     return [(one.weight, one.reason) for one in told if one.reason != "SyncCompleted"]
 
 
@@ -251,7 +251,7 @@ def test_a_completed_sync_says_what_it_took() -> None:
     """Files, scans and the longest time of all gateways together."""
     first = {"files_changed": 3, "last_scan_result": "projects=200", "last_sync_duration": "2.5s"}
     second = {"files_changed": 4, "last_scan_result": "projects=200", "last_sync_duration": "soon"}
-    found = events.derive_events(_moment(tally=_tally(first, second)))
+    found = events.derive_events(_moment(fleet=_tally(first, second)))
     (told,) = [one for one in found if one.reason == "SyncCompleted"]
     assert told.message == "2/2 gateways synced: 7 files, scan projects=200, at most 2.5 s"
 

@@ -119,7 +119,10 @@ def test_a_subresource_that_carries_the_object_is_compared_by_content() -> None:
 
 def test_what_nobody_is_asked_about_has_no_author() -> None:
     """A forged record fits in every part, and no true one could contradict it."""
-    assert verdict(seen(bypasses=True), record()) == ("unresolved", "SubresourceNotCovered")
+    assert verdict(seen(bypasses_admission=True), record()) == (
+        "unresolved",
+        "SubresourceNotCovered",
+    )
     hook = GVR("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations")
     namespaces = GVR("", "v1", "namespaces")
     for identity, reason in (

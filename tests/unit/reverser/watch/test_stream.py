@@ -50,29 +50,31 @@ class FakeDesk:
     def routes(self, gvr: GVR, namespace: str) -> tuple[Route, ...]:
         return (Route(DESTINATION, frozenset(OPERATIONS)),)
 
-    def covered(self, scope: Scope) -> tuple[tuple[Key, str, frozenset[Operation]], ...]:
+    def destinations_covering(
+        self, scope: Scope
+    ) -> tuple[tuple[Key, str, frozenset[Operation]], ...]:
         return ((DESTINATION, "ns", mask(())),)
 
     def folder(self, destination: Key) -> Folder | None:
         return self.place
 
-    def crowded(self, scope: Scope) -> bool:
+    def is_backpressured(self, scope: Scope) -> bool:
         return False
 
-    def offer(self, destination: Key, arrival: FileUpdate) -> None:
+    def add_update(self, destination: Key, arrival: FileUpdate) -> None:
         self.arrivals.append(arrival)
         self.place.add_update(arrival, 0.0)
 
-    def sweep(self, destination: Key, sweep: ScopeSnapshot) -> None:
+    def add_snapshot(self, destination: Key, sweep: ScopeSnapshot) -> None:
         self.sweeps.append(sweep)
 
-    def skipped(self, identity: Identity | None, reason: str) -> None:
+    def count_skip(self, identity: Identity | None, reason: str) -> None:
         self.skips.append(reason)
 
-    def undecodable(self, destination: Key, identity: Identity, why: str) -> None:
+    def report_unreadable(self, destination: Key, identity: Identity, why: str) -> None:
         self.told.append(identity.name)
 
-    def counted(self, kind: str) -> None:
+    def count_event(self, kind: str) -> None:
         self.counts.append(kind)
 
     def stream_changed(self, stream: Stream) -> None:
