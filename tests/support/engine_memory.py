@@ -16,29 +16,29 @@ _SYNC = """
 import asyncio, sys
 from pathlib import Path
 from windlass.base import memory
-memory.frugal()
+memory.limit_arenas()
 import windlass.gateways.agent.process
-from windlass.git import windows
-windows.small()
-from windlass.gateways.volume.data_volume import Applier
-from windlass.gateways.agent.sync import Engine
-from windlass.gateways.volume.lock import Owner
-from windlass.gateways.agent.inputs import Order
-from windlass.gateways.tree.gateway_pod import Pod
-from windlass.gateways.wire.routing import PREFIX, Routing, routing_hash
+from windlass.git import store_limits
+store_limits.limit_pack_windows()
+from windlass.gateways.volume.data_volume import DataVolume
+from windlass.gateways.agent.sync import SyncEngine
+from windlass.gateways.volume.lock import LockOwner
+from windlass.gateways.agent.inputs import SyncRequest
+from windlass.gateways.tree.gateway_pod import GatewayPod
+from windlass.gateways.wire.routing import ANNOTATION_PREFIX, Routing, hash_routing
 from windlass.git.runner import Git
-from windlass.git.commit_store import ExactStore, Source
+from windlass.git.commit_store import CommitStore, RemoteSource
 from windlass.git.format.remote import Remote
 from windlass.git.settings import GitSettings
 
 async def main(place, repository, commit, size):
     settings = GitSettings(run_directory=place / "run2", allow_file=True)
-    store = ExactStore.open(Git(settings), place / "store2", cap_bytes=1 << 30)
-    applier = Applier(place / "data2", Owner("u", "p", "n"))
-    pod = Pod("site-0", "plant", {PREFIX + "service-path": "."}, {})
-    order = Order(Source(Remote.parse(f"file://{repository}")), commit, "main", Routing(),
-                  routing_hash(Routing()), pod, "site")
-    done = await Engine(applier, store).sync(order)
+    store = CommitStore.open(Git(settings), place / "store2", cap_bytes=1 << 30)
+    volume = DataVolume(place / "data2", LockOwner("u", "p", "n"))
+    pod = GatewayPod("site-0", "plant", {ANNOTATION_PREFIX + "service-path": "."}, {})
+    request = SyncRequest(RemoteSource(Remote.parse(f"file://{repository}")), commit, "main", Routing(),
+                          hash_routing(Routing()), pod, "site")
+    done = await SyncEngine(volume, store).sync(request)
     assert done.applied.bytes_written == size, done.applied
 
 place = Path(sys.argv[1])

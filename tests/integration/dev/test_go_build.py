@@ -60,8 +60,10 @@ def test_built_once_under_its_final_name(directory: Path) -> None:
 def test_killed_build_leaves_no_program(directory: Path) -> None:
     """A power cut before the rename leaves nothing that looks finished; the next build cleans."""
     script = (
-        "from pathlib import Path; from windlass.dev import build, tools, progress;"
-        f"build.build([tools.KUBECTL], Path({str(directory)!r}), progress.Silent())"
+        "from pathlib import Path; from windlass_dev import progress;"
+        "from windlass_dev.programs import go_build, tools;"
+        f"go_build.build_tools([tools.KUBECTL], Path({str(directory)!r}), "
+        "progress.SilentReporter())"
     )
     armed = {**os.environ, "WINDLASS_FAILPOINTS": "dev.build.kubectl.rename.before=kill"}
     done = subprocess.run([sys.executable, "-c", script], env=armed, check=False)

@@ -169,12 +169,11 @@ async def test_bombs_end_at_their_limit(
 
 _OPERATOR = """
 import asyncio, pathlib, sys
-from windlass.environments.sandbox import child
-from windlass.environments.render.sandbox.child import Limits
+from windlass.environments.render.sandbox import child
 script = "import os, time; open(f'home/{os.getpid()}', 'w'); time.sleep(60)"
 directory, python, readable = sys.argv[1:]
 asyncio.run(child.run([python, "-I", "-S", "-c", script], directory=pathlib.Path(directory),
-    limits=Limits(), environment={}, readable=(readable,)))
+    limits=child.RenderLimits(), environment={}, readable=(readable,)))
 """
 
 

@@ -24,9 +24,9 @@ from windlass_dev.git_server.git_backend import GitRequest
 _PROGRAM = """
 import sys
 from pathlib import Path
-from windlass_dev.cli.servers import serve
+from windlass_dev.cli.servers import serve_git
 root = Path(sys.argv[1])
-serve(root / "srv", create=["team/app"], token_file=root / "token", control_file=root / "fault")
+serve_git(root / "srv", create=["team/app"], token_file=root / "token", control_file=root / "fault")
 """
 
 

@@ -29,13 +29,12 @@ import asyncio, sys
 from pathlib import Path
 from windlass.kube.api import Api
 from windlass.kube.connection import Connection
-from windlass.runtime.lease import Holder
-from windlass.runtime.lease import Leadership
+from windlass.runtime.lease import Holder, LeaderElection
 
 async def main(kubeconfig, namespace):
     me = Holder.local()
     async with Connection.open(kubeconfig=Path(kubeconfig)) as connection:
-        it = Leadership(Api(connection), namespace=namespace, name="leader", identity=str(me),
+        it = LeaderElection(Api(connection), namespace=namespace, name="leader", identity=str(me),
                         duration=3, renew=2.0, retry=0.3, holder_is_dead=me.outlived)
         running = asyncio.create_task(it.run())
         held = None
