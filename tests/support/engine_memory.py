@@ -36,7 +36,8 @@ async def main(place, repository, commit, size):
     store = CommitStore.open(Git(settings), place / "store2", cap_bytes=1 << 30)
     volume = DataVolume(place / "data2", LockOwner("u", "p", "n"))
     pod = GatewayPod("site-0", "plant", {ANNOTATION_PREFIX + "service-path": "."}, {})
-    request = SyncRequest(RemoteSource(Remote.parse(f"file://{repository}")), commit, "main", Routing(),
+    source = RemoteSource(Remote.parse(f"file://{repository}"))
+    request = SyncRequest(source, commit, "main", Routing(),
                           hash_routing(Routing()), pod, "site")
     done = await SyncEngine(volume, store).sync(request)
     assert done.applied.bytes_written == size, done.applied
