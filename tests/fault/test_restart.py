@@ -173,12 +173,13 @@ def test_until_records_are_complete_status_and_commits_say_so(
     mirrored.configured(CONFIG_MAPS)
     mirrored.await_condition("gitdestination", "destination", "Receiving", type_="Attributed")
     idle_operator.stop()
+    before = len(idle_operator.log.read_text())
     idle_operator.spawn()
     # The process that answers admission calls is held before it can; all else goes on.
     witness = eventually(idle_operator.witness, "the process that is asked")
     os.kill(witness, signal.SIGSTOP)
     try:
-        eventually(lambda: _synced_again(idle_operator), "the stream", seconds=60.0)
+        eventually(lambda: _synced_again(idle_operator, before), "the stream", seconds=60.0)
         alice.apply(mirrored.config_map("early", a="1"))
         early = mirrored.await_commit("[CREATE] v1/configmaps/early by user/(unresolved)")
         row = mirrored.await_condition(
@@ -194,8 +195,9 @@ def test_until_records_are_complete_status_and_commits_say_so(
     mirrored.await_commit("[CREATE] v1/configmaps/late by user/alice")
 
 
-def _synced_again(operator: Operator) -> bool:
-    return '"state":"synced"' in operator.log.read_text().rpartition("reverser started")[2]
+def _synced_again(operator: Operator, before: int) -> bool:
+    """Whether a stream is synced in what was logged since; the log outlives a process."""
+    return '"state":"synced"' in operator.log.read_text()[before:]
 
 
 HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
