@@ -279,12 +279,28 @@ async def test_of_two_namespaces_the_first_push_has_the_folder(site: Site, inner
     await site.serve()
     assert _path("one") in files_at(site.repository)
     assert idle.error is not None
-    assert idle.trouble.reason == "OverlappingBaseFolder"
-    assert "ns/dest" not in idle.trouble.message
+    assert idle.error.reason == "OverlappingBaseFolder"
+
+    assert "ns/dest" not in idle.error.message
     before = files_at(site.repository)
     site.offer(idle, "two")
     await site.serve()
     assert files_at(site.repository) == before
+
+
+async def test_a_refused_folder_stays_refused_while_it_is_tried_again(site: Site) -> None:
+    """A destination that comes or goes makes others try; their status does not change for it."""
+    holder = await site.opened()
+    site.offer(holder, "one")
+    await site.until_due()
+    await site.serve()
+    below = await site.opened(key=Key("ns", "below"), base_folder=f"{BASE}/below")
+    assert below.error is not None
+    site.attach(key=Key("ns", "beside"), base_folder="beside")
+    assert below.error is not None
+    await site.serve()
+    assert below.error is not None
+    assert below.error.reason == "OverlappingBaseFolder"
 
 
 async def test_two_namespaces_that_write_at_once_never_share_a_folder(site: Site) -> None:

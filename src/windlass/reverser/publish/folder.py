@@ -194,6 +194,11 @@ class Folder:
         """These files should go, and stay by order."""
         self._retained |= paths
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether it cannot hold a folder: it was refused, and no retry is due at once."""
+        return self.error is not None and self.retry_at > 0.0
+
     def close(self, trouble: WindlassError, until: float) -> None:
         """Nothing may be written here before `until`; what waits stays."""
         self.is_open, self.error, self.retry_at = False, trouble, until

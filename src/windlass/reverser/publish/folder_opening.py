@@ -95,7 +95,7 @@ def possible_holders(
     return [
         other
         for party, other in everyone
-        if other.error is None
+        if not other.is_refused
         and (folder.target.key in party.folders or not isinstance(party.error, Stalled))
     ]
 

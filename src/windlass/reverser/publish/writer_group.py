@@ -97,5 +97,7 @@ class WriterGroup:
         """A neighbour left, maybe the holder of a folder that one of ours waits for."""
         for folder in self.folders.values():
             if folder.error is not None:
-                folder.error, folder.retry_at = None, 0.0
+                # The error stays until the retry has ended: a status written in between would
+                # show a destination without one.
+                folder.retry_at = 0.0
                 self.retry_now()
