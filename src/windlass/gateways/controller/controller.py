@@ -56,24 +56,34 @@ _log: Any = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class GatewaysSettings:
-    """What can be set about gateways."""
+    """Settings of the gateways controller; `windlass.app` fills them from flags."""
 
     work_directory: Path
+    """Local directory for proofs of commits; its content may be lost at any time."""
     git: GitSettings
+    """Which remotes may be used, and the limits of git processes."""
     follow: ReflectorSettings = field(default_factory=ReflectorSettings)
+    """Page size and idle timeout of the watches."""
     cluster_name: str = ""
+    """Value of the template variable `.ClusterName`."""
     protected_paths: tuple[str, ...] = ()
+    """Paths on gateways that no sync writes, beside the constant ones (PRO-1)."""
     operator_version: str = windlass.__version__
+    """Published to agents, for information only."""
     workers: int = 16
+    """How many IgnitionSyncs are reconciled at the same time."""
     git_children: int = 8
+    """How many git processes run at the same time."""
     git_children_per_host: int = 2
+    """How many of them talk to the same Git host."""
     status_interval_seconds: float = 2.0
+    """Mean time between two status writes of one IgnitionSync."""
     pods_timeout_seconds: float = 10.0
-    """How long a start waits for the list of pods; after that passes leave gateways alone."""
+    """How long a start waits for the list of pods; then reconciles leave gateways unchanged."""
 
 
 class GatewaysController:
-    """All parts of the capability, wired."""
+    """The gateways capability of the leader: informers, queue, reconciler and reporter, wired."""
 
     def __init__(
         self,
@@ -84,6 +94,7 @@ class GatewaysController:
         metrics: GatewayMetrics,
     ) -> None:
         self._settings = settings
+        # The only path from informers to workers; it holds each key once.
         self._queue: KeyedQueue[Key] = KeyedQueue(
             retry_initial_seconds=RETRY_SECONDS,
             retry_ceiling_seconds=RETRY_CEILING_SECONDS,
@@ -93,29 +104,34 @@ class GatewaysController:
             connection, self._queue.add, settings=settings.follow, clock=clock
         )
         api = Api(connection)
-        measures = GatewayMetricsRecorder(metrics)
-        turns = ChildSlots(settings.git_children, settings.git_children_per_host)
-        git = Git(settings.git, turns=turns)
+        metrics_recorder = GatewayMetricsRecorder(metrics)
+        child_slots = ChildSlots(settings.git_children, settings.git_children_per_host)
+        git = Git(settings.git, turns=child_slots)
         self._listings = RefListings(
-            git, clock, on_shared=measures.record_shared_resolve, expected=self._expected_refs
+            git,
+            clock,
+            on_shared=metrics_recorder.record_shared_resolve,
+            expected=self._expected_refs,
         )
         self._resolver = Resolver(git, self._listings, settings.work_directory / "proofs", clock)
-        asking = RefPoller(self._resolver, clock, on_answer=measures.record_resolve)
-        hands = OwnedWriter(api, self.cache)
+        ref_poller = RefPoller(self._resolver, clock, on_result=metrics_recorder.record_resolve)
+        writer = OwnedWriter(api, self.cache)
         recorder = EventRecorder(
             api, "windlass.dev/gateways", clock=clock, annotate=self._revision_annotation
         )
-        pace = StatusRateLimit(api, clock, interval_seconds=settings.status_interval_seconds)
-        passes = IgnitionSyncReconciler(
+        status_rate_limit = StatusRateLimit(
+            api, clock, interval_seconds=settings.status_interval_seconds
+        )
+        reconciler = IgnitionSyncReconciler(
             Dependencies(
                 api=api,
                 cache=self.cache,
-                writer=hands,
-                ref_poller=asking,
-                sources=SourceReader(api, asking),
-                deletion=IgnitionSyncDeletion(api, hands, clock),
-                status_rate_limit=pace,
-                metrics=measures,
+                writer=writer,
+                ref_poller=ref_poller,
+                sources=SourceReader(api, ref_poller),
+                deletion=IgnitionSyncDeletion(api, writer, clock),
+                status_rate_limit=status_rate_limit,
+                metrics=metrics_recorder,
                 recorder=recorder,
                 clock=clock,
             ),
@@ -125,7 +141,7 @@ class GatewaysController:
             operator_version=settings.operator_version,
         )
         reporter = Reporter(
-            pace,
+            status_rate_limit,
             IGNITION_SYNCS,
             self.cache.syncs.get,
             field_manager=STATUS_FIELD_MANAGER,
@@ -135,16 +151,16 @@ class GatewaysController:
         self._controller = Controller(
             "ignitionsync",
             self._queue,
-            passes.reconcile,
+            reconciler.reconcile,
             reporter=CrashReporter(
-                MeteredReporter(reporter, measures), recorder, self.cache.syncs.get
+                MeteredReporter(reporter, metrics_recorder), recorder, self.cache.syncs.get
             ),
             workers=settings.workers,
-            on_pass=measures.record_reconcile,
+            on_pass=metrics_recorder.record_reconcile,
         )
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run informers, then workers, until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 for informer in self.cache.informers:
@@ -161,11 +177,13 @@ class GatewaysController:
             await self._listings.close()
 
     def _expected_refs(self, remote: Remote) -> frozenset[str]:
-        """What the IgnitionSyncs of a repository want to know, whoever of them asks."""
+        """The refs that all IgnitionSyncs of a repository need, so that one listing serves all."""
         return refs.ref_patterns_of(self.cache.requested_refs(remote))
 
-    def _revision_annotation(self, about: ObjectRef) -> dict[str, str]:
-        commit = self.cache.published_data(Key(about.namespace, about.name)).get("commit", "")
+    def _revision_annotation(self, reference: ObjectRef) -> dict[str, str]:
+        commit = self.cache.published_data(Key(reference.namespace, reference.name)).get(
+            "commit", ""
+        )
         return {REVISION_ANNOTATION: commit} if commit else {}
 
     async def _wait_for_pods(self) -> None:
@@ -176,7 +194,7 @@ class GatewaysController:
             _log.warning("the pods cannot be listed; rights and counts stay as they are")
 
     async def _requeue_when_pods_synced(self) -> None:
-        """Passes that did without the pods come again once all of them are known."""
+        """Enqueue every IgnitionSync once the pods are known, if workers started without them."""
         if self.cache.pods.synced.is_set():
             return
         await self.cache.pods.synced.wait()

@@ -31,38 +31,40 @@ _log: Any = structlog.get_logger(__name__)
 
 
 class IgnitionSyncDeletion:
-    """The ends of all IgnitionSyncs."""
+    """Reconciles IgnitionSyncs that have a deletionTimestamp."""
 
-    def __init__(self, api: Api, hands: OwnedWriter, clock: Clock) -> None:
+    def __init__(self, api: Api, writer: OwnedWriter, clock: Clock) -> None:
         self._api = api
-        self._writer = hands
+        self._writer = writer
         self._clock = clock
+        # Monotonic time of the first attempt per IgnitionSync; dropped with the finalizer.
         self._started_at: dict[Key, float] = {}
 
-    async def reconcile(self, seen: Snapshot) -> Outcome:
-        """One pass over an object that is being deleted."""
-        if not finalizer.has_finalizer(seen.object, FINALIZER):
-            self._started_at.pop(seen.key, None)
+    async def reconcile(self, snapshot: Snapshot) -> Outcome:
+        """Notify agents, revoke their rights, remove the finalizer."""
+        if not finalizer.has_finalizer(snapshot.object, FINALIZER):
+            self._started_at.pop(snapshot.key, None)
             return Outcome.gone()
-        since = self._started_at.setdefault(seen.key, self._clock.monotonic())
+        started_at = self._started_at.setdefault(snapshot.key, self._clock.monotonic())
         try:
-            await self._notify_and_revoke(seen)
+            await self._notify_and_revoke(snapshot)
         except ApiError as error:
-            passing = isinstance(error, Throttled | Unavailable)
-            if passing and self._clock.monotonic() - since < TRANSIENT_RETRY_SECONDS:
+            is_transient = isinstance(error, Throttled | Unavailable)
+            if is_transient and self._clock.monotonic() - started_at < TRANSIENT_RETRY_SECONDS:
                 raise
-            _log.warning("the end was not told", sync=str(seen.key), error=str(error))
+            # The garbage collector does the rest; the finalizer must not block for good.
+            _log.warning("the end was not told", sync=str(snapshot.key), error=str(error))
         await finalizer.remove_finalizer(
-            self._api, IGNITION_SYNCS, seen.object, FINALIZER, field_manager=FIELD_MANAGER
+            self._api, IGNITION_SYNCS, snapshot.object, FINALIZER, field_manager=FIELD_MANAGER
         )
-        self._started_at.pop(seen.key, None)
+        self._started_at.pop(snapshot.key, None)
         return Outcome.gone()
 
-    async def _notify_and_revoke(self, seen: Snapshot) -> None:
-        if seen.published_data:
-            name = agent_objects.metadata_name(seen.key.name)
+    async def _notify_and_revoke(self, snapshot: Snapshot) -> None:
+        if snapshot.published_data:
+            name = agent_objects.metadata_name(snapshot.key.name)
             await self._writer.publish_config_map(
-                seen.owner, name, metadata_builder.terminating_data(seen.published_data)
+                snapshot.owner, name, metadata_builder.terminating_data(snapshot.published_data)
             )
-        if seen.binding is not None:
-            await self._writer.delete(ROLE_BINDINGS, seen.binding)
+        if snapshot.binding is not None:
+            await self._writer.delete(ROLE_BINDINGS, snapshot.binding)

@@ -45,29 +45,35 @@ _ObjectKey = tuple[GVR, Key]
 
 @dataclass(frozen=True, slots=True)
 class _RepositoryUse:
-    """Which repository an IgnitionSync uses; `ref` is empty while it asks for none."""
+    """Which repository an IgnitionSync uses; `ref` is empty while it is paused."""
 
     remote: Remote
     ref: str
 
 
 class GatewayCache:
-    """What the passes look at; `wake` gets the key of every IgnitionSync to look at again."""
+    """Informers of the controller; `enqueue` gets each IgnitionSync that a change concerns."""
 
     def __init__(
         self,
         connection: Connection,
-        wake: Callable[[Key], None],
+        enqueue: Callable[[Key], None],
         *,
         settings: ReflectorSettings,
         clock: Clock,
     ) -> None:
-        self._enqueue = wake
+        self._enqueue = enqueue
+        # Our own writes, until the informer delivers them or something newer.
         self._recent: RecentWrites[_ObjectKey] = RecentWrites(self._get_from_informer)
+        # namespace -> name -> claim of every IgnitionSync; None for one without a valid claim.
         self._claims: defaultdict[str, dict[str, PodClaim | None]] = defaultdict(dict)
+        # Repository of each valid IgnitionSync that is not being deleted.
         self._uses: dict[Key, _RepositoryUse] = {}
+        # namespace -> names of its annotated pods.
         self._pods: defaultdict[str, set[str]] = defaultdict(set)
+        # Owned object -> name of the IgnitionSync in its label; no entry without the label.
         self._owner: dict[_ObjectKey, str] = {}
+        # The inverse: type and IgnitionSync -> names of its objects.
         self._owned_names: defaultdict[tuple[GVR, Key], set[str]] = defaultdict(set)
         self.syncs = Informer(
             connection,
@@ -99,33 +105,31 @@ class GatewayCache:
     def informers(self) -> tuple[Informer, ...]:
         return (self.syncs, self.pods, *self.owned.values())
 
-    @property
-    def is_synced(self) -> bool:
-        return all(informer.synced.is_set() for informer in self.informers)
-
     def get_sync(self, key: Key) -> bytes | None:
         return self.syncs.get(key)
 
     def claims(self, namespace: str) -> tuple[PodClaim, ...]:
-        """What the IgnitionSyncs of a namespace say about pods; broken ones say nothing."""
-        found = self._claims.get(namespace, {}).values()
-        return tuple(claim for claim in found if claim is not None)
+        """Which pods the IgnitionSyncs of a namespace select; invalid ones select none."""
+        claims = self._claims.get(namespace, {}).values()
+        return tuple(claim for claim in claims if claim is not None)
 
     def annotated_pods(self, namespace: str) -> tuple[ObservedPod, ...] | None:
-        """The annotated pods of a namespace; None before all pods were seen once."""
+        """The annotated pods of a namespace; None until all pods were listed once."""
         if not self.pods.synced.is_set():
             return None
         raw = (self.pods.get(Key(namespace, name)) for name in self._pods.get(namespace, ()))
-        read = (pod_discovery.decode_pod(each) for each in raw if each is not None)
-        return tuple(pod for pod in read if pod is not None)
+        decoded = (pod_discovery.decode_pod(content) for content in raw if content is not None)
+        return tuple(pod for pod in decoded if pod is not None)
 
     def count_pods_sharing(self, remote: str) -> int:
         """How many pods there are in all namespaces whose IgnitionSyncs use a repository."""
-        places = {key.namespace for key, use in self._uses.items() if use.remote.identity == remote}
-        return sum(len(self._pods.get(place, ())) for place in places)
+        namespaces = {
+            key.namespace for key, use in self._uses.items() if use.remote.identity == remote
+        }
+        return sum(len(self._pods.get(namespace, ())) for namespace in namespaces)
 
     def requested_refs(self, remote: Remote) -> Iterator[str]:
-        """The ref texts of all IgnitionSyncs that ask one repository."""
+        """The refs of all IgnitionSyncs that poll one repository."""
         for use in self._uses.values():
             if use.ref and use.remote.fetch_key == remote.fetch_key:
                 yield use.ref
@@ -135,44 +139,44 @@ class GatewayCache:
         return self._recent.newest((gvr, Key(namespace, name)))
 
     def list_owned(self, gvr: GVR, sync: Key) -> dict[str, Object]:
-        """All objects of a type that are kept for one IgnitionSync, by name."""
+        """All objects of a type that are owned by one IgnitionSync, by name."""
         names = sorted(self._owned_names.get((gvr, sync), ()))
-        found = ((name, self.get_owned(gvr, sync.namespace, name)) for name in names)
-        return {name: obj for name, obj in found if obj is not None}
+        objects = ((name, self.get_owned(gvr, sync.namespace, name)) for name in names)
+        return {name: obj for name, obj in objects if obj is not None}
 
     def published_data(self, sync: Key) -> Mapping[str, str]:
-        """What the agents of an IgnitionSync are told at the moment."""
-        found = (
+        """The data of the metadata ConfigMap that agents read now; empty if there is none."""
+        config_map = (
             self.get_owned(CONFIG_MAPS, sync.namespace, agent_objects.metadata_name(sync.name))
             or {}
         )
-        data: Mapping[str, str] = found.get("data") or {}
+        data: Mapping[str, str] = config_map.get("data") or {}
         return data
 
     async def record_write(self, gvr: GVR, key: Key, write: Awaitable[Object]) -> Object:
-        """What `write` answers, seen from now on."""
+        """Await `write`; its response is what `get_owned` returns from now on."""
         obj = await self._recent.written((gvr, key), write)
         self._index_owner(gvr, key, agent_objects.owner_name(obj))
         return obj
 
     async def record_delete(self, gvr: GVR, key: Key, delete: Awaitable[None]) -> None:
-        """Wait for `delete`; the object is not seen any more."""
+        """Await `delete`; `get_owned` returns None from now on."""
         await self._recent.deleted((gvr, key), delete)
 
-    def _get_from_informer(self, place: _ObjectKey) -> bytes | None:
-        gvr, key = place
+    def _get_from_informer(self, object_key: _ObjectKey) -> bytes | None:
+        gvr, key = object_key
         return self.owned[gvr].get(key)
 
     def _sync_changed(self, key: Key) -> None:
         raw = self.syncs.get(key)
-        found = _decode_active(raw) if raw is not None else None
-        known = self._claims[key.namespace]
-        before, now = known.get(key.name), _pod_claim(found)
+        sync = _decode_active(raw) if raw is not None else None
+        claims = self._claims[key.namespace]
+        before, now = claims.get(key.name), _pod_claim(sync)
         if raw is None:
-            known.pop(key.name, None)
+            claims.pop(key.name, None)
         else:
-            known[key.name] = now
-        self._index_use(key, _repository_use(found))
+            claims[key.name] = now
+        self._index_use(key, _repository_use(sync))
         self._enqueue(key)
         if before != now:
             self._enqueue_namespace(key.namespace)
@@ -200,14 +204,14 @@ class GatewayCache:
         for name in {before, now} - {""}:
             self._enqueue(Key(key.namespace, name))
 
-    def _index_owner(self, gvr: GVR, key: Key, cr: str) -> None:
-        """Note for whom an object is kept; an empty name is nobody."""
+    def _index_owner(self, gvr: GVR, key: Key, owner: str) -> None:
+        """Index which IgnitionSync owns an object; an empty name means none does."""
         before = self._owner.pop((gvr, key), "")
         if before:
             self._owned_names[gvr, Key(key.namespace, before)].discard(key.name)
-        if cr:
-            self._owner[gvr, key] = cr
-            self._owned_names[gvr, Key(key.namespace, cr)].add(key.name)
+        if owner:
+            self._owner[gvr, key] = owner
+            self._owned_names[gvr, Key(key.namespace, owner)].add(key.name)
 
     def _enqueue_namespace(self, namespace: str) -> None:
         for name in self._claims.get(namespace, ()):
@@ -215,31 +219,31 @@ class GatewayCache:
 
 
 def _decode_active(raw: bytes) -> IgnitionSync | None:
-    """An IgnitionSync that counts for others; None for one that is broken or going."""
+    """The IgnitionSync in `raw`; None if it is invalid or being deleted."""
     try:
-        found = IgnitionSync.decode(raw)
+        sync = IgnitionSync.decode(raw)
     except Stalled:
         return None
-    return found if found.metadata.deletion_timestamp is None else None
+    return sync if sync.metadata.deletion_timestamp is None else None
 
 
-def _pod_claim(found: IgnitionSync | None) -> PodClaim | None:
-    return PodClaim(found.metadata.name, found.spec.pod_selector) if found is not None else None
+def _pod_claim(sync: IgnitionSync | None) -> PodClaim | None:
+    return PodClaim(sync.metadata.name, sync.spec.pod_selector) if sync is not None else None
 
 
-def _repository_use(found: IgnitionSync | None) -> _RepositoryUse | None:
-    """Which repository is used; None where none can be."""
-    if found is None:
+def _repository_use(sync: IgnitionSync | None) -> _RepositoryUse | None:
+    """The repository of an IgnitionSync; None if its address is invalid."""
+    if sync is None:
         return None
     try:
-        remote = Remote.parse(found.spec.git.repo)
+        remote = Remote.parse(sync.spec.git.repo)
     except RemoteRefused:
         return None
-    return _RepositoryUse(remote, "" if found.spec.paused else found.spec.git.ref)
+    return _RepositoryUse(remote, "" if sync.spec.paused else sync.spec.git.ref)
 
 
 def _owner_name(raw: bytes) -> str:
-    """For whom an object is kept; an object that cannot be read is nobody's."""
+    """The IgnitionSync in an object's label; empty for an object that cannot be decoded."""
     try:
         return agent_objects.owner_name(orjson.loads(raw))
     except orjson.JSONDecodeError:

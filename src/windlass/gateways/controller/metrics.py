@@ -18,84 +18,84 @@ from windlass.telemetry.gateways import GatewayMetrics
 
 
 class GatewayMetricsRecorder:
-    """The capability's side of the metrics table."""
+    """Sets the metrics of the gateways capability; labels are namespace and name of the CR."""
 
     def __init__(self, metrics: GatewayMetrics) -> None:
         self.metrics = metrics
 
-    def record_reconcile(self, passed: ReconcileResult) -> None:
-        """One pass; those that were put off looked at nothing."""
-        self.metrics.reconciles.inc(passed.result)
-        if passed.result != "postponed":
-            self.metrics.reconcile_seconds.observe(passed.seconds)
+    def record_reconcile(self, reconcile: ReconcileResult) -> None:
+        """Count one reconcile; postponed ones did no work, so their time is not observed."""
+        self.metrics.reconciles.inc(reconcile.result)
+        if reconcile.result != "postponed":
+            self.metrics.reconcile_seconds.observe(reconcile.seconds)
 
     def record_resolve(self, result: str, seconds: float) -> None:
-        """One question for a commit."""
+        """Count one poll of a ref; `result` is `ok` or the error's reason."""
         self.metrics.ref_resolves.inc(result)
         self.metrics.ref_resolve_seconds.observe(seconds)
 
     def record_shared_resolve(self) -> None:
-        """One question that somebody else's answer served."""
+        """Count one poll that the listing of another IgnitionSync answered."""
         self.metrics.ref_resolves_shared.inc()
 
     def record_outcome(self, key: Key, outcome: Outcome) -> None:
-        """What a pass came to, also one that ended in an error.
+        """Set the conditions of a reconcile, also of one that ended in an error.
 
-        A passing fault changes nothing here, as it does not change a Ready that is True.
+        A transient error changes nothing here, as it does not change a Ready that is True.
         """
         if outcome.ready is None or outcome.transient:
             return
-        place = (key.namespace, key.name)
-        self.metrics.ready.set(outcome.ready.status == "True", *place)
+        labels = (key.namespace, key.name)
+        self.metrics.ready.set(outcome.ready.status == "True", *labels)
         for kind in (STALLED, RECONCILING, *outcome.withdrawn):
-            self.metrics.forget_condition(*place, kind)
+            self.metrics.forget_condition(*labels, kind)
         for kind, status in _condition_statuses(outcome):
-            self.metrics.forget_condition(*place, kind)
-            self.metrics.condition.set(1, *place, kind, status)
+            self.metrics.forget_condition(*labels, kind)
+            self.metrics.condition.set(1, *labels, kind, status)
 
-    def record_fleet(self, key: Key, tally: FleetStatus | None, *, is_paused: bool) -> None:
-        """What a pass found that came to its end."""
-        place = (key.namespace, key.name)
-        self.metrics.paused.set(is_paused, *place)
-        if tally is None:
+    def record_fleet(self, key: Key, fleet: FleetStatus | None, *, is_paused: bool) -> None:
+        """Set the gauges of a completed reconcile; without a fleet the last counts stay."""
+        labels = (key.namespace, key.name)
+        self.metrics.paused.set(is_paused, *labels)
+        if fleet is None:
             return
-        counts = tally.counts
-        self.metrics.discovered.set(counts.total, *place)
-        self.metrics.synced.set(counts.synced, *place)
-        self.metrics.missing_sidecar.set(counts.missing_sidecar, *place)
-        self.metrics.degraded.set(counts.degraded, *place)
-        self.metrics.forget_gateways(*place)
-        for one in tally.gateways:
-            self._record_gateway(place, one)
+        counts = fleet.counts
+        self.metrics.discovered.set(counts.total, *labels)
+        self.metrics.synced.set(counts.synced, *labels)
+        self.metrics.missing_sidecar.set(counts.missing_sidecar, *labels)
+        self.metrics.degraded.set(counts.degraded, *labels)
+        self.metrics.forget_gateways(*labels)
+        for member in fleet.gateways:
+            self._record_gateway(labels, member)
 
     def forget(self, key: Key) -> None:
         self.metrics.forget_cr(key.namespace, key.name)
 
-    def _record_gateway(self, place: tuple[str, str], one: GatewaySyncStatus) -> None:
-        name, said = one.gateway.name, one.report
-        self.metrics.gateway_status.set(1, *place, name, one.status)
-        if said is None:
+    def _record_gateway(self, labels: tuple[str, str], member: GatewaySyncStatus) -> None:
+        name, report = member.gateway.name, member.report
+        self.metrics.gateway_status.set(1, *labels, name, member.status)
+        if report is None:
             return
-        if said.drift is not None:
-            drifted = said.drift.modified + said.drift.missing + said.drift.extra
-            self.metrics.drifted_files.set(drifted, *place, name)
-        if said.last_sync_time is not None:
-            self.metrics.last_sync.set(said.last_sync_time.timestamp(), *place, name)
+        if report.drift is not None:
+            drifted = report.drift.modified + report.drift.missing + report.drift.extra
+            self.metrics.drifted_files.set(drifted, *labels, name)
+        if report.last_sync_time is not None:
+            self.metrics.last_sync.set(report.last_sync_time.timestamp(), *labels, name)
 
 
 class MeteredReporter:
-    """A reporter whose reports are measured, too."""
+    """A reporter that also records each outcome in the metrics."""
 
-    def __init__(self, reporter: Reporter, measures: GatewayMetricsRecorder) -> None:
+    def __init__(self, reporter: Reporter, recorder: GatewayMetricsRecorder) -> None:
         self._reporter = reporter
-        self._recorder = measures
+        self._recorder = recorder
 
     def read_status(self, key: Key) -> StatusSnapshot | None:
         return self._reporter.read_status(key)
 
-    async def report(self, key: Key, seen: StatusSnapshot | None, outcome: Outcome) -> None:
+    async def report(self, key: Key, snapshot: StatusSnapshot | None, outcome: Outcome) -> None:
         self._recorder.record_outcome(key, outcome)
-        await self._reporter.report(key, seen, outcome)
+        await self._reporter.report(key, snapshot, outcome)
 
 
 def _condition_statuses(outcome: Outcome) -> Iterator[tuple[str, Status]]:

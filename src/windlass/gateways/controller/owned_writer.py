@@ -29,7 +29,7 @@ _MAX_CONCURRENT_WRITES = 8
 
 
 class OwnedWriter:
-    """The writes of all passes."""
+    """Writes owned objects for all reconciles, through the cache that remembers each write."""
 
     def __init__(self, api: Api, cache: GatewayCache) -> None:
         self._api = api
@@ -37,27 +37,29 @@ class OwnedWriter:
         self._owned = OwnedObjects(api, FIELD_MANAGER)
 
     async def ensure_status_objects(self, owner: ObjectOwner, discovery: Discovery) -> None:
-        """An object to report through for every agent."""
-        wanted = [
+        """Create a status ConfigMap for every agent that lacks one."""
+        desired = [
             agent_objects.config_map(owner, agent_objects.status_name(pod.uid))
             for pod in discovery.reporters
         ]
-        missing = [one for one in wanted if not self._is_up_to_date(CONFIG_MAPS, one)]
+        missing = [
+            config_map for config_map in desired if not self._is_up_to_date(CONFIG_MAPS, config_map)
+        ]
         for start in range(0, len(missing), _MAX_CONCURRENT_WRITES):
-            some = missing[start : start + _MAX_CONCURRENT_WRITES]
-            work = (self.ensure(CONFIG_MAPS, one) for one in some)
-            for done in await asyncio.gather(*work, return_exceptions=True):
-                if isinstance(done, BaseException):
-                    raise done
+            batch = missing[start : start + _MAX_CONCURRENT_WRITES]
+            writes = (self.ensure(CONFIG_MAPS, config_map) for config_map in batch)
+            for result in await asyncio.gather(*writes, return_exceptions=True):
+                if isinstance(result, BaseException):
+                    raise result
 
     async def delete_stale_status_objects(
-        self, owner: ObjectOwner, discovery: Discovery, kept: Mapping[str, Object]
+        self, owner: ObjectOwner, discovery: Discovery, live: Mapping[str, Object]
     ) -> None:
         """Delete the status objects of pods that are gone (GDS-6)."""
-        wanted = {agent_objects.status_name(pod.uid) for pod in discovery.reporters}
-        wanted |= {agent_objects.summary_name(owner.name), agent_objects.metadata_name(owner.name)}
-        for name, obj in kept.items():
-            if name not in wanted and agent_objects.is_status_object(obj, owner):
+        needed = {agent_objects.status_name(pod.uid) for pod in discovery.reporters}
+        needed |= {agent_objects.summary_name(owner.name), agent_objects.metadata_name(owner.name)}
+        for name, obj in live.items():
+            if name not in needed and agent_objects.is_status_object(obj, owner):
                 await self.delete(CONFIG_MAPS, obj)
 
     async def ensure_agent_role(self, owner: ObjectOwner, discovery: Discovery) -> None:
@@ -71,39 +73,39 @@ class OwnedWriter:
     async def publish_config_map(
         self, owner: ObjectOwner, name: str, data: Mapping[str, str]
     ) -> None:
-        """One of the ConfigMaps that only we write."""
+        """Apply a ConfigMap that only the controller writes: metadata or summary."""
         await self.ensure(CONFIG_MAPS, agent_objects.config_map(owner, name, data))
 
-    async def ensure(self, gvr: GVR, wanted: Object) -> Object:
-        """`wanted` on the server; nothing is written where it is so already."""
-        live = self._current_object(gvr, wanted)
-        if live is not None and self._owned.is_as_wanted(wanted, live):
+    async def ensure(self, gvr: GVR, desired: Object) -> Object:
+        """Apply `desired` unless the live object matches it; return the live object."""
+        live = self._current_object(gvr, desired)
+        if live is not None and self._owned.is_as_wanted(desired, live):
             return live
-        writing = self._owned.ensure(gvr, wanted, live)
-        return await self._cache.record_write(gvr, _object_key(wanted), writing)
+        write = self._owned.ensure(gvr, desired, live)
+        return await self._cache.record_write(gvr, _object_key(desired), write)
 
     async def delete(self, gvr: GVR, obj: Object) -> None:
-        """Exactly this object, not another of its name."""
-        place, uid = _object_key(obj), obj["metadata"]["uid"]
+        """Delete exactly this object, by uid, not another of its name."""
+        key, uid = _object_key(obj), obj["metadata"]["uid"]
         failpoint.reach("gateways.delete.before")
         try:
-            deleting = self._api.delete(gvr, place.name, place.namespace, uid=uid)
-            await self._cache.record_delete(gvr, place, deleting)
+            request = self._api.delete(gvr, key.name, key.namespace, uid=uid)
+            await self._cache.record_delete(gvr, key, request)
         except (NotFound, Conflict):
             return
         failpoint.reach("gateways.delete.after")
 
     def current_objects(self, gvr: GVR, names: Iterable[str], namespace: str) -> dict[str, Object]:
-        """Owned objects as they now are, our writes of this pass included."""
-        found = ((name, self._cache.get_owned(gvr, namespace, name)) for name in names)
-        return {name: obj for name, obj in found if obj is not None}
+        """Live owned objects by name, the writes of this reconcile included."""
+        objects = ((name, self._cache.get_owned(gvr, namespace, name)) for name in names)
+        return {name: obj for name, obj in objects if obj is not None}
 
-    def _current_object(self, gvr: GVR, wanted: Object) -> Object | None:
-        meta = wanted["metadata"]
+    def _current_object(self, gvr: GVR, desired: Object) -> Object | None:
+        meta = desired["metadata"]
         return self._cache.get_owned(gvr, meta["namespace"], meta["name"])
 
-    def _is_up_to_date(self, gvr: GVR, wanted: Object) -> bool:
-        return self._owned.is_as_wanted(wanted, self._current_object(gvr, wanted))
+    def _is_up_to_date(self, gvr: GVR, desired: Object) -> bool:
+        return self._owned.is_as_wanted(desired, self._current_object(gvr, desired))
 
 
 def _object_key(obj: Object) -> Key:

@@ -1,8 +1,13 @@
 """Reconciles one IgnitionSync (REC-1).
 
-    deleted? terminating? paused? -> spec -> Git Secret -> commit -> API key
-      -> status ConfigMaps -> Role and RoleBinding -> sync status of the gateways
-      -> metadata ConfigMap -> summary ConfigMap -> Events -> Outcome
+    deleted? terminating? rate limit? finalizer
+      -> spec -> Git Secret -> commit -> API key -> status ConfigMaps -> Role and RoleBinding
+      -> metadata ConfigMap -> sync status of the gateways -> summary ConfigMap
+      -> conditions -> Events -> metrics -> Outcome
+
+The runtime controller calls `IgnitionSyncReconciler.reconcile` with one key at a time and
+writes the returned Outcome to the status. `_reconcile` decides whether there is work to do,
+`_run_steps` is the table of contents of that work.
 
 Steps are isolated: an error in one is collected in `StepErrors`, the others go on. While no
 new commit can be resolved, the published one stays; while the pods are not known, rights,
@@ -21,13 +26,12 @@ from structlog.contextvars import bound_contextvars
 from windlass.api.kinds.ignitionsync import FINALIZER, IgnitionSync
 from windlass.api.kinds.registry import IGNITION_SYNCS
 from windlass.base.clock import Clock
-from windlass.gateways.controller import snapshot
 from windlass.gateways.controller.deletion import IgnitionSyncDeletion
 from windlass.gateways.controller.gateway_cache import CONFIG_MAPS, GatewayCache
 from windlass.gateways.controller.metrics import GatewayMetricsRecorder
 from windlass.gateways.controller.owned_writer import OwnedWriter
 from windlass.gateways.controller.ref_poller import RefPoller
-from windlass.gateways.controller.snapshot import Snapshot
+from windlass.gateways.controller.snapshot import Snapshot, take_snapshot
 from windlass.gateways.controller.source import SourceReader, SourceResult
 from windlass.gateways.controller.status_reporting import StatusRateLimit
 from windlass.gateways.controller.step_errors import StepErrors
@@ -64,23 +68,23 @@ _log: Any = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """What passes work with."""
+    """The collaborators of the reconciler; the controller builds one set per process."""
 
-    api: Api
-    cache: GatewayCache
-    writer: OwnedWriter
-    ref_poller: RefPoller
-    sources: SourceReader
-    deletion: IgnitionSyncDeletion
-    status_rate_limit: StatusRateLimit
-    metrics: GatewayMetricsRecorder
-    recorder: EventRecorder
-    clock: Clock
+    api: Api  # only to add the finalizer; all other writes go through `writer`
+    cache: GatewayCache  # IgnitionSyncs, pods and owned objects, without requests
+    writer: OwnedWriter  # ConfigMaps, Role and RoleBinding
+    ref_poller: RefPoller  # only to forget deleted keys; `sources` polls with it
+    sources: SourceReader  # the commit, and the Secrets that the spec names
+    deletion: IgnitionSyncDeletion  # takes over once deletionTimestamp is set
+    status_rate_limit: StatusRateLimit  # how long the status must not be written yet
+    metrics: GatewayMetricsRecorder  # gauges of the fleet, per IgnitionSync
+    recorder: EventRecorder  # Events about the IgnitionSync
+    clock: Clock  # wall clock of `lastSyncTime`
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledRouting:
-    """A spec as a routing, and what is wrong with it; made once per generation."""
+    """The routing of a spec and its problems, compiled once per uid and generation."""
 
     uid: str
     generation: int
@@ -89,184 +93,201 @@ class CompiledRouting:
 
 
 class IgnitionSyncReconciler:
-    """Every IgnitionSync, one key at a time."""
+    """Brings IgnitionSyncs to their desired state; the queue never runs one key twice at once."""
 
     def __init__(
         self,
-        parts: Dependencies,
+        dependencies: Dependencies,
         *,
         git: GitSettings,
         cluster_name: str,
         protected_paths: tuple[str, ...],
         operator_version: str,
     ) -> None:
-        self._dependencies = parts
+        self._dependencies = dependencies
         self._git = git
         self._cluster_name = cluster_name
         self._protected_paths = protected_paths
         self._operator_version = operator_version
+        # Three memories per IgnitionSync, all dropped by `_forget`.
+        # The newest compiled routing; replaced when uid or generation differ.
         self._compiled: dict[Key, CompiledRouting] = {}
+        # Request annotation and generation that the last reconcile worked with.
         self._last_requests: dict[Key, tuple[str, str]] = {}
-        """Request and generation of the last reconcile of each IgnitionSync."""
+        # The failure that was logged last; no entry while there is none.
         self._logged_failures: dict[Key, str] = {}
-        """What is wrong with each IgnitionSync, as it was logged last."""
 
     async def reconcile(self, key: Key) -> Outcome:
-        """One pass."""
+        """Bring one IgnitionSync to its desired state and return what to report about it."""
         with bound_contextvars(namespace=key.namespace, cr=key.name):
             return await self._reconcile(key)
 
     async def _reconcile(self, key: Key) -> Outcome:
-        seen = snapshot.take_snapshot(self._dependencies.cache, key)
-        if seen is None:
+        snapshot = take_snapshot(self._dependencies.cache, key)
+        if snapshot is None:
             self._forget(key)
             return Outcome.gone()
-        if seen.is_terminating:
+        if snapshot.is_terminating:
             self._dependencies.metrics.forget(key)
-            return await self._dependencies.deletion.reconcile(seen)
-        rest = self._dependencies.status_rate_limit.wait_seconds(key)
-        if rest > 0 and not self._is_requested(seen):
-            return Outcome.postponed(rest)
-        if await self._add_finalizer(seen):
+            return await self._dependencies.deletion.reconcile(snapshot)
+        wait_seconds = self._dependencies.status_rate_limit.wait_seconds(key)
+        if wait_seconds > 0 and not self._is_requested(snapshot):
+            return Outcome.postponed(wait_seconds)
+        if await self._add_finalizer(snapshot):
             return Outcome.postponed(_FINALIZER_REQUEUE_SECONDS)
-        outcome = await self._run_steps(seen, IgnitionSync.decode(seen.raw))
-        # Agents hear of a new commit at once; only the status waits for its turn.
-        return Outcome.postponed(rest) if rest > 0 else outcome
+        outcome = await self._run_steps(snapshot, IgnitionSync.decode(snapshot.raw))
+        # A requested reconcile publishes to agents at once; only the status write is postponed.
+        return Outcome.postponed(wait_seconds) if wait_seconds > 0 else outcome
 
-    def _is_requested(self, seen: Snapshot) -> bool:
-        """Whether somebody asks for a check, or changed the spec, since the last reconcile."""
-        asked = (seen.request, str(seen.object["metadata"].get("generation")))
-        return self._last_requests.get(seen.key) not in (None, asked)
+    def _is_requested(self, snapshot: Snapshot) -> bool:
+        """Whether the request annotation or the spec changed since the last reconcile.
 
-    async def _run_steps(self, seen: Snapshot, sync: IgnitionSync) -> Outcome:
-        self._last_requests[seen.key] = (seen.request, str(sync.metadata.generation))
-        faults = StepErrors()
+        False for the first reconcile of a process: there is no earlier one to compare with.
+        """
+        request = (snapshot.request, str(snapshot.object["metadata"].get("generation")))
+        return self._last_requests.get(snapshot.key) not in (None, request)
+
+    async def _run_steps(self, snapshot: Snapshot, sync: IgnitionSync) -> Outcome:
+        """Run all steps in order; only an invalid repository address ends it early."""
+        self._last_requests[snapshot.key] = (snapshot.request, str(sync.metadata.generation))
+        errors = StepErrors()
         remote = self._remote(sync)
-        compiled = self._compile(seen.key, sync)
-        sought = await self._dependencies.sources.resolve_commit(seen, sync, remote, faults)
-        api_key = await self._dependencies.sources.check_api_key(sync, faults)
-        found = self._discover(seen, sync)
-        if found is not None:
-            await self._prepare_agents(seen, found, faults)
-        goal = await self._publish(seen, sync, compiled, sought, found, remote, faults)
-        tally, noted = await self._summarize(seen, found, goal, faults)
+        compiled = self._compile(snapshot.key, sync)
+        result = await self._dependencies.sources.resolve_commit(snapshot, sync, remote, errors)
+        api_key_problem = await self._dependencies.sources.check_api_key(sync, errors)
+        discovery = self._discover(snapshot, sync)
+        if discovery is not None:
+            await self._prepare_agents(snapshot, discovery, errors)
+        target = await self._publish(snapshot, sync, compiled, result, discovery, remote, errors)
+        fleet, first_synced = await self._summarize(snapshot, discovery, target, errors)
         outcome = conditions.build_outcome(
             Findings(
                 canonical_url=remote.identity,
-                source=sought.source,
-                fleet=tally,
+                source=result.source,
+                fleet=fleet,
                 trust=_source_trust(remote, sync),
-                failure=sought.failure,
+                failure=result.failure,
                 problems=compiled.problems,
-                api_key_problem=api_key,
-                first_synced=noted,
-                step_errors=tuple(faults.messages),
+                api_key_problem=api_key_problem,
+                first_synced=first_synced,
+                step_errors=tuple(errors.messages),
                 is_paused=sync.spec.paused,
-                due_seconds=sought.due_seconds,
+                due_seconds=result.due_seconds,
             )
         )
-        self._log_failure(seen.key, outcome)
-        await self._record_events(seen, sync, sought, tally)
-        self._dependencies.metrics.record_fleet(seen.key, tally, is_paused=sync.spec.paused)
+        self._log_failure(snapshot.key, outcome)
+        await self._record_events(snapshot, sync, result, fleet)
+        self._dependencies.metrics.record_fleet(snapshot.key, fleet, is_paused=sync.spec.paused)
         return outcome
 
     def _remote(self, sync: IgnitionSync) -> Remote:
-        """Where the files are; while paused nobody is asked, so how does not matter."""
+        """The repository; while paused it is only named, so its scheme need not be allowed."""
         if sync.spec.paused:
             return spec_check.parse_remote(sync.spec.git.repo)
         return spec_check.check_remote(sync.spec.git.repo, self._git)
 
-    def _discover(self, seen: Snapshot, sync: IgnitionSync) -> Discovery | None:
-        if seen.pods is None:
+    def _discover(self, snapshot: Snapshot, sync: IgnitionSync) -> Discovery | None:
+        if snapshot.pods is None:
             return None
         claim = PodClaim(sync.metadata.name, sync.spec.pod_selector)
-        return pod_discovery.discover_gateways(claim, seen.claims, seen.pods)
+        return pod_discovery.discover_gateways(claim, snapshot.claims, snapshot.pods)
 
-    async def _prepare_agents(self, seen: Snapshot, found: Discovery, faults: StepErrors) -> None:
-        """What agents need before they can say or hear anything."""
-        hands = self._dependencies.writer
-        with faults.collect("status ConfigMaps"):
-            await hands.ensure_status_objects(seen.owner, found)
-            await hands.delete_stale_status_objects(seen.owner, found, seen.config_maps)
-        with faults.collect("rights of the agents"):
-            await hands.ensure_agent_role(seen.owner, found)
+    async def _prepare_agents(
+        self, snapshot: Snapshot, discovery: Discovery, errors: StepErrors
+    ) -> None:
+        """Write what agents need before they can report or read: status objects and rights."""
+        writer = self._dependencies.writer
+        with errors.collect("status ConfigMaps"):
+            await writer.ensure_status_objects(snapshot.owner, discovery)
+            await writer.delete_stale_status_objects(
+                snapshot.owner, discovery, snapshot.config_maps
+            )
+        with errors.collect("rights of the agents"):
+            await writer.ensure_agent_role(snapshot.owner, discovery)
 
     async def _publish(
         self,
-        seen: Snapshot,
+        snapshot: Snapshot,
         sync: IgnitionSync,
         compiled: CompiledRouting,
-        sought: SourceResult,
-        found: Discovery | None,
+        result: SourceResult,
+        discovery: Discovery | None,
         remote: Remote,
-        faults: StepErrors,
+        errors: StepErrors,
     ) -> SyncTarget:
-        """Tell the agents; profiles that cannot be used leave them the routing they have."""
-        in_force = (
-            metadata_builder.decode_routing(seen.published_data)
+        """Publish the metadata ConfigMap; return what every gateway should have.
+
+        Invalid profiles leave agents the routing that is published already, if there is one.
+        """
+        active = (
+            metadata_builder.decode_routing(snapshot.published_data)
             if compiled.problems
             else compiled.routing
         )
-        if in_force is not None:
-            wish = metadata_builder.MetadataInputs(
-                routing=in_force,
-                source=sought.source,
-                status_objects=self._status_objects(seen, found),
-                request=seen.request,
-                jitter_ms=self._jitter_ms(seen, found, remote),
+        if active is not None:
+            inputs = metadata_builder.MetadataInputs(
+                routing=active,
+                source=result.source,
+                status_objects=self._status_objects(snapshot, discovery),
+                request=snapshot.request,
+                jitter_ms=self._jitter_ms(snapshot, discovery, remote),
                 operator_version=self._operator_version,
             )
-            data = metadata.encode(metadata_builder.build_metadata(sync, wish))
-            with faults.collect("metadata ConfigMap"):
+            data = metadata.encode(metadata_builder.build_metadata(sync, inputs))
+            with errors.collect("metadata ConfigMap"):
                 await self._dependencies.writer.publish_config_map(
-                    seen.owner, agent_objects.metadata_name(seen.key.name), data
+                    snapshot.owner, agent_objects.metadata_name(snapshot.key.name), data
                 )
-        shape = compiled.routing if in_force is None else in_force
-        commit = sought.source.commit if sought.source is not None else ""
-        return SyncTarget(commit, shape, routing.hash_routing(shape))
+        target_routing = compiled.routing if active is None else active
+        commit = result.source.commit if result.source is not None else ""
+        return SyncTarget(commit, target_routing, routing.hash_routing(target_routing))
 
     async def _summarize(
-        self, seen: Snapshot, found: Discovery | None, goal: SyncTarget, faults: StepErrors
+        self,
+        snapshot: Snapshot,
+        discovery: Discovery | None,
+        target: SyncTarget,
+        errors: StepErrors,
     ) -> tuple[FleetStatus | None, FirstSynced | None]:
-        """How far the gateways are; written down for people, too."""
-        before = summary.decode_first_synced(seen.summary_data)
-        if found is None:
+        """The sync status of all gateways, also written to the summary ConfigMap."""
+        before = summary.decode_first_synced(snapshot.summary_data)
+        if discovery is None:
             return None, before
-        tally = _fleet_status(seen, found, goal)
-        noted = summary.next_first_synced(
+        fleet = _fleet_status(snapshot, discovery, target)
+        first_synced = summary.next_first_synced(
             before,
-            goal.commit,
-            goal.routing_hash,
-            all_synced=tally.all_synced,
+            target.commit,
+            target.routing_hash,
+            all_synced=fleet.all_synced,
             now=self._dependencies.clock.now(),
         )
-        with faults.collect("status ConfigMap"):
-            lines = {**summary.summary_lines(tally), **summary.encode_first_synced(noted)}
+        with errors.collect("status ConfigMap"):
+            lines = {**summary.summary_lines(fleet), **summary.encode_first_synced(first_synced)}
             await self._dependencies.writer.publish_config_map(
-                seen.owner, agent_objects.summary_name(seen.key.name), lines
+                snapshot.owner, agent_objects.summary_name(snapshot.key.name), lines
             )
-        return tally, noted
+        return fleet, first_synced
 
     def _status_objects(
-        self, seen: Snapshot, found: Discovery | None
+        self, snapshot: Snapshot, discovery: Discovery | None
     ) -> Mapping[str, StatusObject]:
-        if found is None:
-            told = _published_metadata(seen)
-            return told.status_objects if told is not None else {}
-        names = (agent_objects.status_name(pod.uid) for pod in found.reporters)
-        live = self._dependencies.writer.current_objects(CONFIG_MAPS, names, seen.key.namespace)
-        return metadata_builder.status_objects(found.reporters, live)
+        if discovery is None:
+            published = _published_metadata(snapshot)
+            return published.status_objects if published is not None else {}
+        names = (agent_objects.status_name(pod.uid) for pod in discovery.reporters)
+        live = self._dependencies.writer.current_objects(CONFIG_MAPS, names, snapshot.key.namespace)
+        return metadata_builder.status_objects(discovery.reporters, live)
 
-    def _jitter_ms(self, seen: Snapshot, found: Discovery | None, remote: Remote) -> int:
-        if found is None:
-            told = _published_metadata(seen)
-            return told.jitter_ms if told is not None else 0
+    def _jitter_ms(self, snapshot: Snapshot, discovery: Discovery | None, remote: Remote) -> int:
+        if discovery is None:
+            published = _published_metadata(snapshot)
+            return published.jitter_ms if published is not None else 0
         return metadata_builder.jitter_ms(
             self._dependencies.cache.count_pods_sharing(remote.identity)
         )
 
     def _log_failure(self, key: Key, outcome: Outcome) -> None:
-        """Log what is wrong once per change, and once that it is over."""
+        """Log a failure once per change of its text, and its end once."""
         failure = outcome.failure
         if failure == self._logged_failures.get(key, ""):
             return
@@ -278,55 +299,61 @@ class IgnitionSyncReconciler:
             _log.info("recovered")
 
     async def _record_events(
-        self, seen: Snapshot, sync: IgnitionSync, sought: SourceResult, tally: FleetStatus | None
+        self,
+        snapshot: Snapshot,
+        sync: IgnitionSync,
+        result: SourceResult,
+        fleet: FleetStatus | None,
     ) -> None:
-        moment = StatusChange(
-            resource_version=seen.resource_version,
+        change = StatusChange(
+            resource_version=snapshot.resource_version,
             generation=sync.metadata.generation,
             status=sync.status,
-            previous_source=metadata.decode_source(seen.published_data),
-            source=sought.source,
-            resolution=sought.resolution,
-            fleet=tally,
+            previous_source=metadata.decode_source(snapshot.published_data),
+            source=result.source,
+            resolution=result.resolution,
+            fleet=fleet,
             is_paused=sync.spec.paused,
         )
-        for telling in events.derive_events(moment):
+        for event in events.derive_events(change):
             await self._dependencies.recorder.record(
-                ObjectRef.of(seen.object),
-                telling.weight,
-                telling.reason,
-                telling.message,
-                transition=telling.transition,
+                ObjectRef.of(snapshot.object),
+                event.weight,
+                event.reason,
+                event.message,
+                transition=event.transition,
             )
 
-    async def _add_finalizer(self, seen: Snapshot) -> bool:
-        """Put our finalizer on; True if the object changes by that and is looked at again."""
-        if finalizer.has_finalizer(seen.object, FINALIZER):
+    async def _add_finalizer(self, snapshot: Snapshot) -> bool:
+        """Add the finalizer; True if that changed the object, which then is reconciled again."""
+        if finalizer.has_finalizer(snapshot.object, FINALIZER):
             return False
         try:
             await finalizer.add_finalizer(
                 self._dependencies.api,
                 IGNITION_SYNCS,
-                seen.object,
+                snapshot.object,
                 FINALIZER,
                 field_manager=FIELD_MANAGER,
             )
         except Invalid:
-            # A stored object that later rules refuse: that is reported, not repaired.
+            # A stored object that newer CRD rules reject: reported by the steps, not repaired.
             return False
         return True
 
     def _compile(self, key: Key, sync: IgnitionSync) -> CompiledRouting:
         meta = sync.metadata
-        known = self._compiled.get(key)
-        if known is not None and (known.uid, known.generation) == (meta.uid, meta.generation):
-            return known
-        wanted = metadata_builder.build_routing(
+        cached = self._compiled.get(key)
+        if cached is not None and (cached.uid, cached.generation) == (meta.uid, meta.generation):
+            return cached
+        desired = metadata_builder.build_routing(
             sync.spec, self._cluster_name, self._protected_paths
         )
-        made = CompiledRouting(meta.uid, meta.generation, wanted, spec_check.find_problems(wanted))
-        self._compiled[key] = made
-        return made
+        compiled = CompiledRouting(
+            meta.uid, meta.generation, desired, spec_check.find_problems(desired)
+        )
+        self._compiled[key] = compiled
+        return compiled
 
     def _forget(self, key: Key) -> None:
         self._compiled.pop(key, None)
@@ -337,15 +364,18 @@ class IgnitionSyncReconciler:
         self._dependencies.metrics.forget(key)
 
 
-def _fleet_status(seen: Snapshot, found: Discovery, goal: SyncTarget) -> FleetStatus:
-    read = ((one.observed_pod.uid, seen.read_report(one.observed_pod)) for one in found.gateways)
-    reports = {uid: said for uid, (is_there, said) in read if is_there}
-    return gateway_status.fleet_status(found.gateways, reports, goal)
+def _fleet_status(snapshot: Snapshot, discovery: Discovery, target: SyncTarget) -> FleetStatus:
+    read_reports = (
+        (gateway.observed_pod.uid, snapshot.read_report(gateway.observed_pod))
+        for gateway in discovery.gateways
+    )
+    reports = {uid: report for uid, (has_report, report) in read_reports if has_report}
+    return gateway_status.fleet_status(discovery.gateways, reports, target)
 
 
-def _published_metadata(seen: Snapshot) -> AgentMetadata | None:
+def _published_metadata(snapshot: Snapshot) -> AgentMetadata | None:
     try:
-        return metadata.decode(seen.published_data)
+        return metadata.decode(snapshot.published_data)
     except metadata.InvalidMetadata:
         return None
 

@@ -1,6 +1,6 @@
-"""Polls the ref of each IgnitionSync: when the remote is asked, and its last result.
+"""Polls the ref of each IgnitionSync: when the remote is queried, and its last result.
 
-| since the last result | the remote is asked |
+| since the last result | the remote is queried |
 |---|---|
 | another spec, credential or request | at once, without a shared result |
 | an agent cannot fetch the published commit | at once, and proven anew (SRC-4) |
@@ -30,7 +30,7 @@ from windlass.sources.resolver import Resolver
 RETRY_SECONDS = 5.0
 RETRY_CEILING_SECONDS = 300.0
 RETRY_SPREAD = (0.8, 1.2)
-"""Which part of a retry's step is waited, at least and at most."""
+"""Bounds of the random factor of each retry delay."""
 
 _STARTUP_MAX_AGE_SECONDS = 10.0
 _INTERVAL_JITTER = 0.1
@@ -38,133 +38,135 @@ _INTERVAL_JITTER = 0.1
 
 @dataclass(frozen=True, slots=True)
 class PollQuery:
-    """What is asked; `request` changes when a person wants news.
-
-    `lost` is the commit that was told and that an agent could not get.
-    """
+    """What is polled; a query that differs in any field is polled at once."""
 
     remote: Remote
-    fingerprint: str
-    ref: str
-    request: str
-    generation: int = 0
-    missing_commit: str = ""
+    fingerprint: str  # of the credentials, so that a new Secret is tried at once
+    ref: str  # as in the spec: branch, tag, full ref or commit
+    request: str  # newest reconcile request of a user; empty if there is none
+    generation: int = 0  # of the IgnitionSync
+    missing_commit: str = ""  # published commit that an agent could not fetch; usually empty
 
 
 @dataclass(frozen=True, slots=True)
 class PollResult:
-    """What came of a question: a commit or an error, and when to ask again."""
+    """The answer to a query: a commit or an error, and when to poll again."""
 
     query: PollQuery
-    resolution: ResolvedRef | None
+    resolution: ResolvedRef | None  # None exactly if there is an error
     error: WindlassError | None
-    due_at: float
+    due_at: float  # monotonic; infinite if only a new query leads to another poll
 
 
 @dataclass(slots=True)
 class _PollState:
+    """The last result for one IgnitionSync; the backoff restarts with every new query."""
+
     result: PollResult
     backoff: Backoff = field(default_factory=lambda: _new_backoff(random.Random()))
 
 
 class RefPoller:
-    """The questions of all IgnitionSyncs; `on_answer` gets the result and its seconds."""
+    """Polls remotes for all IgnitionSyncs; `on_result` gets each result's reason and seconds."""
 
     def __init__(
         self,
         resolver: Resolver,
         clock: Clock,
         *,
-        on_answer: Callable[[str, float], None],
+        on_result: Callable[[str, float], None],
         rng: random.Random | None = None,
     ) -> None:
         self._resolver = resolver
         self._clock = clock
-        self._on_answer = on_answer
+        self._on_result = on_result
         self._rng = rng or random.Random()
+        # The last result per IgnitionSync; only in memory, so a restart polls each ref once.
         self._states: dict[Key, _PollState] = {}
 
     async def poll(
         self,
         key: Key,
-        question: PollQuery,
+        query: PollQuery,
         credentials: Credentials,
         *,
         interval_seconds: float | None,
     ) -> PollResult:
-        """The answer to `question`, from memory where that is good enough."""
-        memory = self._states.get(key)
+        """The result for `query`: the last one until it is due, else a new one."""
+        state = self._states.get(key)
         now = self._clock.monotonic()
-        if memory is not None and memory.result.query == question and now < memory.result.due_at:
-            return memory.result
-        patience = self._max_age_seconds(memory, question, interval_seconds)
-        if question.missing_commit:
-            self._resolver.forget(question.remote, question.missing_commit)
+        if state is not None and state.result.query == query and now < state.result.due_at:
+            return state.result
+        max_age_seconds = self._max_age_seconds(state, query, interval_seconds)
+        if query.missing_commit:
+            # Without its proof the commit must be found on the server again (SRC-4).
+            self._resolver.forget(query.remote, query.missing_commit)
         try:
-            found = await self._resolve_shared(question, credentials, patience)
+            resolution = await self._resolve_shared(query, credentials, max_age_seconds)
         except WindlassError as error:
-            self._on_answer(error.reason, self._clock.monotonic() - now)
-            return self._record_failure(key, question, error)
-        self._on_answer("ok", self._clock.monotonic() - now)
-        answer = PollResult(question, found, None, self._next_poll(interval_seconds))
-        self._states[key] = _PollState(answer)
-        return answer
+            self._on_result(error.reason, self._clock.monotonic() - now)
+            return self._record_failure(key, query, error)
+        self._on_result("ok", self._clock.monotonic() - now)
+        result = PollResult(query, resolution, None, self._next_poll(interval_seconds))
+        self._states[key] = _PollState(result)
+        return result
 
-    def seconds_until_due(self, answer: PollResult) -> float | None:
-        """How long until the question is asked again; None for never."""
-        left = answer.due_at - self._clock.monotonic()
+    def seconds_until_due(self, result: PollResult) -> float | None:
+        """How long until the query is polled again; None for never."""
+        left = result.due_at - self._clock.monotonic()
         return max(0.0, left) if left != float("inf") else None
 
     def is_reported_missing(self, key: Key, commit: str) -> bool:
-        """Whether the newest answer is one for a commit that nobody could get.
+        """Whether the newest query already carried `commit` as missing.
 
-        That stays so for as long as the commit is told: a report that comes and goes asks once.
+        That holds for as long as the commit is published, so an agent's report that comes and
+        goes leads to one poll only.
         """
-        memory = self._states.get(key)
-        return memory is not None and memory.result.query.missing_commit == commit
+        state = self._states.get(key)
+        return state is not None and state.result.query.missing_commit == commit
 
     def forget(self, key: Key) -> None:
         self._states.pop(key, None)
 
     def _max_age_seconds(
-        self, memory: _PollState | None, question: PollQuery, interval_seconds: float | None
+        self, state: _PollState | None, query: PollQuery, interval_seconds: float | None
     ) -> float:
-        """How old an answer that others got may be."""
-        if memory is None:
+        """How old a listing of the same remote may be that another IgnitionSync requested."""
+        if state is None:
             return _STARTUP_MAX_AGE_SECONDS
-        if memory.result.query != question:
+        if state.result.query != query:
             return 0.0
-        if memory.result.error is not None or interval_seconds is None:
+        if state.result.error is not None or interval_seconds is None:
             return RETRY_SECONDS
         return interval_seconds * (1 - _INTERVAL_JITTER)
 
     async def _resolve_shared(
-        self, question: PollQuery, credentials: Credentials, patience: float
+        self, query: PollQuery, credentials: Credentials, max_age_seconds: float
     ) -> ResolvedRef:
         try:
-            return await self._resolve(question, credentials, patience)
+            return await self._resolve(query, credentials, max_age_seconds)
         except Stalled as error:
-            if error.reason != "RefNotFound" or not patience:
+            if error.reason != "RefNotFound" or not max_age_seconds:
                 raise
-        # The name may be newer than the answer that was shared.
-        return await self._resolve(question, credentials, 0.0)
+        # The ref may have been created after the shared listing.
+        return await self._resolve(query, credentials, 0.0)
 
     async def _resolve(
-        self, question: PollQuery, credentials: Credentials, patience: float
+        self, query: PollQuery, credentials: Credentials, max_age_seconds: float
     ) -> ResolvedRef:
         return await self._resolver.resolve(
-            question.remote, credentials, question.ref, max_age_seconds=patience
+            query.remote, credentials, query.ref, max_age_seconds=max_age_seconds
         )
 
-    def _record_failure(self, key: Key, question: PollQuery, error: WindlassError) -> PollResult:
-        memory = self._states.get(key)
-        same = memory is not None and memory.result.query == question
-        backoff = memory.backoff if memory is not None and same else _new_backoff(self._rng)
+    def _record_failure(self, key: Key, query: PollQuery, error: WindlassError) -> PollResult:
+        state = self._states.get(key)
+        is_same_query = state is not None and state.result.query == query
+        backoff = state.backoff if state is not None and is_same_query else _new_backoff(self._rng)
         is_stalled = isinstance(error, Stalled)
         wait = proofs.STALLED_SECONDS if is_stalled else backoff.next_seconds()
-        answer = PollResult(question, None, error, self._clock.monotonic() + wait)
-        self._states[key] = _PollState(answer, backoff)
-        return answer
+        result = PollResult(query, None, error, self._clock.monotonic() + wait)
+        self._states[key] = _PollState(result, backoff)
+        return result
 
     def _next_poll(self, interval_seconds: float | None) -> float:
         if interval_seconds is None:

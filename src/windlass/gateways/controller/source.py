@@ -29,106 +29,107 @@ from windlass.sources.credentials import CredentialRefs, KeyRef
 
 @dataclass(frozen=True, slots=True)
 class SourceResult:
-    """The commit in force, and what the newest look for it came to."""
+    """The commit in force, and the result of the newest poll for it."""
 
-    source: CommitSource | None
-    resolution: ResolvedRef | None = None
-    failure: WindlassError | None = None
-    due_seconds: float | None = None
+    source: CommitSource | None  # None before the first commit was resolved
+    resolution: ResolvedRef | None = None  # None if the remote was not asked, or failed
+    failure: WindlassError | None = None  # why `source` may be outdated
+    due_seconds: float | None = None  # until the next poll or read of a Secret; None for never
 
 
 class SourceReader:
-    """The looks of all passes."""
+    """Reads commits and Secrets for all reconciles; it keeps no state but the poller's."""
 
-    def __init__(self, api: Api, asking: RefPoller) -> None:
+    def __init__(self, api: Api, ref_poller: RefPoller) -> None:
         self._api = api
-        self._ref_poller = asking
+        self._ref_poller = ref_poller
 
     async def resolve_commit(
-        self, seen: Snapshot, sync: IgnitionSync, remote: Remote, faults: StepErrors
+        self, snapshot: Snapshot, sync: IgnitionSync, remote: Remote, errors: StepErrors
     ) -> SourceResult:
-        """The commit in force, after a look at the remote where one is due."""
-        told = metadata.decode_source(seen.published_data)
-        sought = SourceResult(told)
+        """The commit in force, after polling the remote where that is due."""
+        published = metadata.decode_source(snapshot.published_data)
+        # Also the result after an API error, which `collect` swallows: the commit stays.
+        result = SourceResult(published)
         if sync.spec.paused:
-            return sought
+            return result
         try:
-            with faults.collect("reading the Git Secret"):
-                answer = await self._poll(seen, sync, remote)
-                sought = self._to_result(sync, remote, told, answer)
+            with errors.collect("reading the Git Secret"):
+                polled = await self._poll(snapshot, sync, remote)
+                result = self._to_result(sync, remote, published, polled)
         except Waiting as missing:
-            return SourceResult(told, failure=missing, due_seconds=missing.after)
-        return sought
+            return SourceResult(published, failure=missing, due_seconds=missing.after)
+        return result
 
-    async def check_api_key(self, sync: IgnitionSync, faults: StepErrors) -> Waiting | None:
-        """What is missing for speaking to gateways, None if nothing is."""
+    async def check_api_key(self, sync: IgnitionSync, errors: StepErrors) -> Waiting | None:
+        """Why gateways cannot be scanned for lack of an API key; None if they can."""
         if sync.spec.ignition.scan.mode == "Off":
             return None
         try:
-            with faults.collect("reading the API key"):
+            with errors.collect("reading the API key"):
                 await require_api_key(self._api, sync)
         except Waiting as missing:
             return missing
         return None
 
-    async def _poll(self, seen: Snapshot, sync: IgnitionSync, remote: Remote) -> PollResult:
-        found = await read_git_credentials(self._api, sync)
+    async def _poll(self, snapshot: Snapshot, sync: IgnitionSync, remote: Remote) -> PollResult:
+        git_credentials = await read_git_credentials(self._api, sync)
         polling = sync.spec.polling
-        question = PollQuery(
+        query = PollQuery(
             remote,
-            found.fingerprint,
+            git_credentials.fingerprint,
             sync.spec.git.ref,
-            seen.request,
+            snapshot.request,
             sync.metadata.generation,
-            self._missing_commit(seen),
+            self._missing_commit(snapshot),
         )
         return await self._ref_poller.poll(
-            seen.key,
-            question,
-            found,
+            snapshot.key,
+            query,
+            git_credentials,
             interval_seconds=clock.parse_duration(polling.interval) if polling.enabled else None,
         )
 
-    def _missing_commit(self, seen: Snapshot) -> str:
-        """The commit that was told, if it is not to be had any more; else nothing."""
-        told = metadata.decode_source(seen.published_data)
-        if told is None:
+    def _missing_commit(self, snapshot: Snapshot) -> str:
+        """The published commit, if the server does not have it any more; else empty (SRC-4)."""
+        published = metadata.decode_source(snapshot.published_data)
+        if published is None:
             return ""
-        is_lost = seen.reports_missing_commit or self._ref_poller.is_reported_missing(
-            seen.key, told.commit
+        is_missing = snapshot.reports_missing_commit or self._ref_poller.is_reported_missing(
+            snapshot.key, published.commit
         )
-        return told.commit if is_lost else ""
+        return published.commit if is_missing else ""
 
     def _to_result(
-        self, sync: IgnitionSync, remote: Remote, told: CommitSource | None, answer: PollResult
+        self, sync: IgnitionSync, remote: Remote, published: CommitSource | None, polled: PollResult
     ) -> SourceResult:
-        due = self._ref_poller.seconds_until_due(answer)
-        if answer.resolution is None:
-            return SourceResult(told, failure=answer.error, due_seconds=due)
+        due = self._ref_poller.seconds_until_due(polled)
+        if polled.resolution is None:
+            return SourceResult(published, failure=polled.error, due_seconds=due)
         source = metadata_builder.build_source(
-            sync.spec, remote.url, sync.spec.git.ref, answer.resolution.commit
+            sync.spec, remote.url, sync.spec.git.ref, polled.resolution.commit
         )
-        return SourceResult(source, answer.resolution, due_seconds=due)
+        return SourceResult(source, polled.resolution, due_seconds=due)
 
 
 API_KEY_KEYS = ("apiKey",)
 
 
 async def read_git_credentials(api: Api, sync: IgnitionSync) -> Credentials:
-    """Who fetches; Waiting says which Secret or key is missing."""
+    """The credentials to fetch with; raises Waiting that names the missing Secret or key."""
     return await credentials.read_credentials(
         api, sync.metadata.namespace, credential_refs(sync.spec.git)
     )
 
 
 async def require_api_key(api: Api, sync: IgnitionSync) -> None:
-    """Waiting, where the key for the gateways is not there; nobody here looks at its value."""
+    """Raise Waiting if the API key of the gateways is missing; its value is not used here."""
     ref = _key_ref(sync.spec.gateway.api_key_secret_ref)
     await credentials.read_key(api, sync.metadata.namespace, ref, API_KEY_KEYS)
 
 
 def credential_refs(git: GitSource) -> CredentialRefs:
-    """Where the credentials of a repository are."""
+    """Which keys of which Secrets hold the credentials of a repository."""
     ca = _key_ref(git.ca_secret_ref) if git.ca_secret_ref is not None else None
     if git.auth is not None and git.auth.ssh_key is not None:
         ssh = git.auth.ssh_key

@@ -30,16 +30,17 @@ _BURST = 2
 
 
 class StatusRateLimit:
-    """Stands between a reporter and the API server, and notes when it wrote."""
+    """Passes status writes through to the API server and counts them per object."""
 
     def __init__(self, api: Api, clock: Clock, *, interval_seconds: float) -> None:
         self._api = api
         self._clock = clock
         self._interval_seconds = interval_seconds
+        # One limit per object that was written; `forget` drops it with the object.
         self._limits: dict[Key, RateLimit] = {}
 
     def wait_seconds(self, key: Key) -> float:
-        """How long the status must be left alone yet."""
+        """How long until the status may be written again; 0 for now."""
         limit = self._limits.get(key)
         return limit.wait_seconds(self._clock.monotonic()) if limit is not None else 0.0
 
@@ -69,10 +70,11 @@ class StatusRateLimit:
 
 
 CRASHES_BEFORE_EVENT = 3
+"""Most crashes pass by themselves; an Event calls for a user."""
 
 
 class CrashReporter:
-    """Stands before a reporter, and counts; `lookup` is the informer's `get`."""
+    """Counts crashes in a row before it passes outcomes on; `lookup` is the informer's `get`."""
 
     def __init__(
         self,
@@ -83,29 +85,30 @@ class CrashReporter:
         self._reporter = reporter
         self._recorder = recorder
         self._lookup = lookup
+        # Crashes since the last completed reconcile; no entry for none.
         self._consecutive_crashes: dict[Key, int] = {}
 
     def read_status(self, key: Key) -> StatusSnapshot | None:
         return self._reporter.read_status(key)
 
-    async def report(self, key: Key, seen: StatusSnapshot | None, outcome: Outcome) -> None:
+    async def report(self, key: Key, snapshot: StatusSnapshot | None, outcome: Outcome) -> None:
         if outcome.ready is None or outcome.ready.reason != INTERNAL:
             if not outcome.is_postponed:
                 self._consecutive_crashes.pop(key, None)
-            await self._reporter.report(key, seen, outcome)
+            await self._reporter.report(key, snapshot, outcome)
             return
         self._consecutive_crashes[key] = count = self._consecutive_crashes.get(key, 0) + 1
-        await self._reporter.report(key, seen, replace(outcome, is_quiet=True))
+        await self._reporter.report(key, snapshot, replace(outcome, is_quiet=True))
         if count == CRASHES_BEFORE_EVENT:
             await self._record_event(key, outcome.ready)
 
-    async def _record_event(self, key: Key, said: Verdict) -> None:
+    async def _record_event(self, key: Key, verdict: Verdict) -> None:
         raw = self._lookup(key)
         if raw is None:
             return
-        found = orjson.loads(raw)
-        # Crashes change nothing, so after a restart this is the same event as before it.
-        transition = str(found["metadata"].get("resourceVersion", ""))
+        obj = orjson.loads(raw)
+        # Crashes do not change the object, so a restart repeats this Event under the same name.
+        transition = str(obj["metadata"].get("resourceVersion", ""))
         await self._recorder.record(
-            ObjectRef.of(found), "Warning", said.reason, said.message, transition=transition
+            ObjectRef.of(obj), "Warning", verdict.reason, verdict.message, transition=transition
         )

@@ -18,14 +18,14 @@ _log: Any = structlog.get_logger(__name__)
 
 
 class StepErrors:
-    """The faults of one pass, in words that stay the same while the fault does."""
+    """The API errors of one reconcile; equal errors give equal messages, for stable conditions."""
 
     def __init__(self) -> None:
         self.messages: list[str] = []
 
     @contextlib.contextmanager
     def collect(self, what: str) -> Iterator[None]:
-        """Note what the API server refuses in the block, and go on after it."""
+        """Record an API error of the block and continue after it; other errors propagate."""
         try:
             yield
         except ApiError as error:

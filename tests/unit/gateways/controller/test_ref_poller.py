@@ -46,7 +46,7 @@ class _World:
         self.asking = RefPoller(
             self.resolver,  # type: ignore[arg-type]
             self.clock,
-            on_answer=lambda result, _: self.results.append(result),
+            on_result=lambda result, _: self.results.append(result),
             rng=random.Random(1),
         )
 
