@@ -1,4 +1,4 @@
-"""Builds the Outcome of a reconcile, with its conditions, from what it found (2.5).
+"""Builds the Outcome of a reconcile, with conditions and status fields, from its findings (2.5).
 
 The first finding that applies decides Ready; the others keep their own conditions:
 
@@ -68,7 +68,7 @@ USER_ACTION_REASONS = frozenset(
         "SourceVolumeMissing",
     }
 )
-"""Reasons of gateways that nobody but a person can take away."""
+"""Failure reasons of gateways that persist until a user changes something."""
 
 _MESSAGE_CHARS = 1024
 _ABBREV = 7
@@ -83,82 +83,77 @@ _TRUST_TEXT = {
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a pass found out.
+    """The results of all steps of a reconcile, collected by the reconciler."""
 
-    `source` is the commit in force, also while a newer question has no answer: then
-    `failure` says why. `tally` is None where the pods are not known. `due_seconds` is when
-    the remote or a Secret is looked at again.
-    """
-
-    canonical_url: str
-    source: CommitSource | None
-    fleet: FleetStatus | None
-    trust: SourceTrust = "HostVerified"
-    failure: WindlassError | None = None
-    problems: tuple[str, ...] = ()
-    api_key_problem: Waiting | None = None
-    first_synced: FirstSynced | None = None
-    step_errors: tuple[str, ...] = ()
-    is_paused: bool = False
-    due_seconds: float | None = None
+    canonical_url: str  # the repository in canonical form, without credentials
+    source: CommitSource | None  # the commit in force, also an older one while polls fail
+    fleet: FleetStatus | None  # None while the pods are not known
+    trust: SourceTrust = "HostVerified"  # how the Git host is authenticated
+    failure: WindlassError | None = None  # why the last poll or Git Secret failed
+    problems: tuple[str, ...] = ()  # why the profiles are invalid; empty if they are valid
+    api_key_problem: Waiting | None = None  # why gateways cannot be scanned
+    first_synced: FirstSynced | None = None  # when all gateways had a commit; None for never yet
+    step_errors: tuple[str, ...] = ()  # API errors, one text per step
+    is_paused: bool = False  # spec.paused
+    due_seconds: float | None = None  # until the next poll or read of a Secret; None for never
 
 
 @dataclass(frozen=True, slots=True)
 class _ReadyState:
-    """What Ready says, and how grave it is."""
+    """One row of the table above."""
 
-    verdict: Verdict
-    stalled: bool = False
-    reconciling: bool = False
-    because: str = ""
-    after: float | None = None
-    backoff: bool = False
-    warns: bool = False
+    verdict: Verdict  # status, reason and message of Ready
+    stalled: bool = False  # Stalled is True: only a user can help
+    reconciling: bool = False  # Reconciling is True: progress is expected
+    because: str = ""  # reason of Stalled or Reconciling; empty for that of Ready
+    after: float | None = None  # seconds until the next reconcile; None if this row needs none
+    backoff: bool = False  # retried with the queue's backoff, and Ready True is kept meanwhile
+    warns: bool = False  # a Warning Event although Stalled is not set
 
 
-def build_outcome(found: Findings) -> Outcome:
-    """The outcome of a pass, by the table above."""
-    word = _ready_state(found)
-    key = found.api_key_problem.after if found.api_key_problem is not None else None
-    waits = [wait for wait in (word.after, found.due_seconds, key) if wait is not None]
+def build_outcome(findings: Findings) -> Outcome:
+    """The outcome of a reconcile, by the table above."""
+    state = _ready_state(findings)
+    api_key_wait = findings.api_key_problem.after if findings.api_key_problem is not None else None
+    waits = [wait for wait in (state.after, findings.due_seconds, api_key_wait) if wait is not None]
     return Outcome(
-        ready=word.verdict,
-        stalled=word.stalled,
-        reconciling=word.reconciling,
-        because=word.because,
-        conditions=_conditions(found),
-        fields=_status_fields(found),
+        ready=state.verdict,
+        stalled=state.stalled,
+        reconciling=state.reconciling,
+        because=state.because,
+        conditions=_conditions(findings),
+        fields=_status_fields(findings),
         requeue_after=min(waits, default=None),
-        backoff=word.backoff or bool(found.step_errors),
-        transient=word.backoff,
-        warns=word.warns,
-        # A pause is somebody's wish, not a failure.
-        events=(OutcomeEvent("Normal", "Paused", _PAUSED_TEXT),) if found.is_paused else (),
+        backoff=state.backoff or bool(findings.step_errors),
+        transient=state.backoff,
+        warns=state.warns,
+        # A pause is intended by a user, so its Event is Normal.
+        events=(OutcomeEvent("Normal", "Paused", _PAUSED_TEXT),) if findings.is_paused else (),
     )
 
 
-def _ready_state(found: Findings) -> _ReadyState:
-    if found.is_paused:
+def _ready_state(findings: Findings) -> _ReadyState:
+    if findings.is_paused:
         return _ReadyState(_not_ready("Paused", _PAUSED_TEXT))
-    if found.failure is not None:
-        return _clone_failed(found.failure)
-    if found.problems:
-        text = spec_check.join_problems(found.problems)
+    if findings.failure is not None:
+        return _clone_failed(findings.failure)
+    if findings.problems:
+        text = spec_check.join_problems(findings.problems)
         return _ReadyState(_not_ready("ProfilesInvalid", text), stalled=True, after=STALLED_SECONDS)
-    if found.api_key_problem is not None:
-        text = f"{found.api_key_problem.message}; files are synced, but gateways are not scanned"
+    if findings.api_key_problem is not None:
+        text = f"{findings.api_key_problem.message}; files are synced, but gateways are not scanned"
         return _ReadyState(
             _not_ready("ApiKeyMissing", text),
             reconciling=True,
             because="Reconciling",
-            after=found.api_key_problem.after,
+            after=findings.api_key_problem.after,
             warns=True,
         )
-    if found.fleet is None:
+    if findings.fleet is None:
         return _ReadyState(
             _not_ready("Reconciling", "the pods are not known yet"), reconciling=True
         )
-    return _fleet_state(found, found.fleet)
+    return _fleet_state(findings, findings.fleet)
 
 
 def _clone_failed(error: WindlassError) -> _ReadyState:
@@ -172,78 +167,79 @@ def _failure_text(error: WindlassError) -> str:
     return f"{error.reason}: {error.message}{failures.remedy(error.reason)}"
 
 
-def _fleet_state(found: Findings, tally: FleetStatus) -> _ReadyState:
-    if not tally.gateways:
+def _fleet_state(findings: Findings, fleet: FleetStatus) -> _ReadyState:
+    if not fleet.gateways:
         text = "no pod asks to be a gateway: annotate it with ignition-sync.io/inject=true"
         return _ReadyState(_not_ready("NoGatewaysDiscovered", text))
-    if tally.failing:
-        return _sync_failed(tally)
-    if not tally.all_synced:
+    if fleet.failing:
+        return _sync_failed(fleet)
+    if not fleet.all_synced:
         return _ReadyState(
             _not_ready(
-                "SyncInProgress", f"{tally.message}; wanted is {_ref_at_commit(found.source)}"
+                "SyncInProgress", f"{fleet.message}; wanted is {_ref_at_commit(findings.source)}"
             ),
             reconciling=True,
         )
-    if found.step_errors:
-        text = "; ".join(found.step_errors)
+    if findings.step_errors:
+        text = "; ".join(findings.step_errors)
         return _ReadyState(_not_ready("Reconciling", text), reconciling=True, backoff=True)
     return _ReadyState(
-        Verdict("True", "SyncSucceeded", f"{tally.message} with {_ref_at_commit(found.source)}")
+        Verdict("True", "SyncSucceeded", f"{fleet.message} with {_ref_at_commit(findings.source)}")
     )
 
 
-def _sync_failed(tally: FleetStatus) -> _ReadyState:
+def _sync_failed(fleet: FleetStatus) -> _ReadyState:
     worst = next(
-        (one for one in tally.failing if one.reason in USER_ACTION_REASONS), tally.failing[0]
+        (member for member in fleet.failing if member.reason in USER_ACTION_REASONS),
+        fleet.failing[0],
     )
     more = (
-        f"; also {gateway_status.join_names(_others(tally, worst))}"
-        if len(tally.failing) > 1
+        f"; also {gateway_status.join_names(_others(fleet, worst))}"
+        if len(fleet.failing) > 1
         else ""
     )
-    verdict = _not_ready("SyncFailed", f"{tally.message}: {_gateway_failure_text(worst)}{more}")
+    verdict = _not_ready("SyncFailed", f"{fleet.message}: {_gateway_failure_text(worst)}{more}")
     if worst.reason in USER_ACTION_REASONS:
         return _ReadyState(verdict, stalled=True, because=worst.reason, after=STALLED_SECONDS)
     return _ReadyState(verdict, reconciling=True, because="SyncInProgress", warns=True)
 
 
-def _others(tally: FleetStatus, worst: GatewaySyncStatus) -> tuple[GatewaySyncStatus, ...]:
-    return tuple(one for one in tally.failing if one is not worst)
+def _others(fleet: FleetStatus, worst: GatewaySyncStatus) -> tuple[GatewaySyncStatus, ...]:
+    return tuple(member for member in fleet.failing if member is not worst)
 
 
-def _gateway_failure_text(one: GatewaySyncStatus) -> str:
-    reason = one.reason or one.status
-    return f"{one.gateway.name}: {reason}: {one.message}" if one.message else reason
+def _gateway_failure_text(member: GatewaySyncStatus) -> str:
+    reason = member.reason or member.status
+    return f"{member.gateway.name}: {reason}: {member.message}" if member.message else reason
 
 
-def _conditions(found: Findings) -> tuple[Condition, ...]:
-    rows = [_profiles_valid(found.problems)]
-    if not found.is_paused:
-        rows.append(_repo_cloned(found))
-    if found.source is not None and found.failure is None:
-        rows.append(_source_trusted(found.trust))
-    if found.fleet is not None:
-        rows.append(_all_synced(found.fleet))
-    return tuple(rows)
+def _conditions(findings: Findings) -> tuple[Condition, ...]:
+    conditions = [_profiles_valid(findings.problems)]
+    if not findings.is_paused:
+        conditions.append(_repo_cloned(findings))
+    if findings.source is not None and findings.failure is None:
+        conditions.append(_source_trusted(findings.trust))
+    if findings.fleet is not None:
+        conditions.append(_all_synced(findings.fleet))
+    return tuple(conditions)
 
 
-def _repo_cloned(found: Findings) -> Condition:
-    if found.failure is not None:
-        text = _failure_text(found.failure)
+def _repo_cloned(findings: Findings) -> Condition:
+    if findings.failure is not None:
+        text = _failure_text(findings.failure)
         return Condition(REPO_CLONED, "False", "CloneFailed", text[:_MESSAGE_CHARS])
-    if found.source is None:
+    if findings.source is None:
         return Condition(REPO_CLONED, "False", "SyncInProgress", "the remote is being asked")
-    return Condition(REPO_CLONED, "True", "CloneSucceeded", found.source.commit)
+    return Condition(REPO_CLONED, "True", "CloneSucceeded", findings.source.commit)
 
 
-def _all_synced(tally: FleetStatus) -> Condition:
-    if not tally.gateways:
-        return Condition(ALL_SYNCED, "False", "NoGatewaysDiscovered", tally.message)
-    if tally.all_synced:
-        return Condition(ALL_SYNCED, "True", "SyncSucceeded", tally.message)
-    reason = "SyncFailed" if tally.failing else "SyncInProgress"
-    return Condition(ALL_SYNCED, "False", reason, tally.message)
+def _all_synced(fleet: FleetStatus) -> Condition:
+    if not fleet.gateways:
+        return Condition(ALL_SYNCED, "False", "NoGatewaysDiscovered", fleet.message)
+    if fleet.all_synced:
+        return Condition(ALL_SYNCED, "True", "SyncSucceeded", fleet.message)
+    reason = "SyncFailed" if fleet.failing else "SyncInProgress"
+    return Condition(ALL_SYNCED, "False", reason, fleet.message)
 
 
 def _profiles_valid(problems: tuple[str, ...]) -> Condition:
@@ -258,35 +254,35 @@ def _source_trusted(trust: SourceTrust) -> Condition:
     return Condition(SOURCE_TRUSTED, status, trust, _TRUST_TEXT[trust])
 
 
-def _status_fields(found: Findings) -> dict[str, JSON]:
+def _status_fields(findings: Findings) -> dict[str, JSON]:
     fields: dict[str, JSON] = {
-        "lastSyncTime": format_time(found.first_synced.time)
-        if found.first_synced is not None
+        "lastSyncTime": format_time(findings.first_synced.time)
+        if findings.first_synced is not None
         else None,
     }
-    if not found.is_paused:
-        # A pause asks nobody, so what was said about the repository stays, as RepoCloned does.
-        fields["source"] = _source_status(found)
-        fields["repoCloneStatus"] = _clone_status(found)
-    if found.source is not None:
-        fields["lastSyncRef"] = found.source.ref
-        fields["lastSyncCommit"] = found.source.commit
-        fields["lastSyncCommitShort"] = found.source.commit[:_ABBREV]
-    if found.fleet is not None:
-        fields["gatewayCounts"] = msgspec.to_builtins(found.fleet.counts)
-        fields["discoveredGateways"] = summary.status_rows(found.fleet) or None
+    if not findings.is_paused:
+        # While paused the remote is not polled: what was reported about it stays, as RepoCloned.
+        fields["source"] = _source_status(findings)
+        fields["repoCloneStatus"] = _clone_status(findings)
+    if findings.source is not None:
+        fields["lastSyncRef"] = findings.source.ref
+        fields["lastSyncCommit"] = findings.source.commit
+        fields["lastSyncCommitShort"] = findings.source.commit[:_ABBREV]
+    if findings.fleet is not None:
+        fields["gatewayCounts"] = msgspec.to_builtins(findings.fleet.counts)
+        fields["discoveredGateways"] = summary.status_rows(findings.fleet) or None
     return fields
 
 
-def _source_status(found: Findings) -> JSON:
-    cause = found.failure.reason if found.failure is not None else ""
-    return msgspec.to_builtins(SourceStatus(canonical_url=found.canonical_url, cause=cause))
+def _source_status(findings: Findings) -> JSON:
+    cause = findings.failure.reason if findings.failure is not None else ""
+    return msgspec.to_builtins(SourceStatus(canonical_url=findings.canonical_url, cause=cause))
 
 
-def _clone_status(found: Findings) -> str:
-    if found.failure is not None:
+def _clone_status(findings: Findings) -> str:
+    if findings.failure is not None:
         return "Error"
-    return "Cloned" if found.source is not None else "NotCloned"
+    return "Cloned" if findings.source is not None else "NotCloned"
 
 
 def _ref_at_commit(source: CommitSource | None) -> str:

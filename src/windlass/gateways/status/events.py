@@ -1,4 +1,4 @@
-"""Derives the Events of a reconcile: what changed since the stored status.
+"""Derives the Events of a reconcile from its findings and the stored status.
 
 Each event carries the transition it is about. The recorder makes the Event's name from it,
 so a reconcile that is repeated, or a second controller, records nothing twice.
@@ -29,12 +29,12 @@ _EVENT_REASONS: dict[str, Weight] = {
     "ScanUnauthorized": "Warning",
     "DriftRemediated": "Normal",
 }
-"""Reasons of single gateways that are worth an event of their own."""
+"""Reasons of single gateways that get an Event of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class SyncEvent:
-    """One event; `transition` says which one time it is about."""
+    """One Event; `transition` identifies the change, so a repetition has the same name."""
 
     weight: Weight
     reason: str
@@ -44,118 +44,129 @@ class SyncEvent:
 
 @dataclass(frozen=True, slots=True)
 class StatusChange:
-    """What was stored before a pass, and what the pass found."""
+    """The stored status before a reconcile, and the findings of that reconcile."""
 
-    resource_version: str
-    generation: int
-    status: IgnitionSyncStatus
-    previous_source: CommitSource | None
-    source: CommitSource | None
-    resolution: ResolvedRef | None
-    fleet: FleetStatus | None
-    is_paused: bool
+    resource_version: str  # of the stored object; makes transitions unique
+    generation: int  # of the stored object
+    status: IgnitionSyncStatus  # as stored, before this reconcile is reported
+    previous_source: CommitSource | None  # published before; None for the first commit
+    source: CommitSource | None  # in force now; None until a commit was resolved
+    resolution: ResolvedRef | None  # of this reconcile; None if the remote was not polled
+    fleet: FleetStatus | None  # None while the pods are not known
+    is_paused: bool  # spec.paused now
 
 
-def derive_events(moment: StatusChange) -> tuple[SyncEvent, ...]:
-    """The events of one pass."""
+def derive_events(change: StatusChange) -> tuple[SyncEvent, ...]:
+    """The Events of one reconcile, in the order they are recorded."""
     return (
-        *_ref_events(moment),
-        *_fleet_events(moment),
-        *_gateway_events(moment),
-        *_pause_events(moment),
+        *_ref_events(change),
+        *_fleet_events(change),
+        *_gateway_events(change),
+        *_pause_events(change),
     )
 
 
-def _ref_events(moment: StatusChange) -> Iterator[SyncEvent]:
-    before, now, found = moment.previous_source, moment.source, moment.resolution
-    if found is not None and found.ambiguous is not None:
-        (tag, tagged), (branch, tip) = found.ambiguous
+def _ref_events(change: StatusChange) -> Iterator[SyncEvent]:
+    before, now, resolution = change.previous_source, change.source, change.resolution
+    if resolution is not None and resolution.ambiguous is not None:
+        (tag, tagged), (branch, tip) = resolution.ambiguous
         text = f"{tag} ({tagged[:_ABBREV]}) is used; {branch} ({tip[:_ABBREV]}) has the same name"
-        yield SyncEvent("Warning", "AmbiguousRef", text, f"ambiguous {moment.generation} {tag}")
+        yield SyncEvent("Warning", "AmbiguousRef", text, f"ambiguous {change.generation} {tag}")
     if before is None or now is None or before.commit == now.commit:
         return
     same_ref = (before.ref, before.git_url) == (now.ref, now.git_url)
-    moved = same_ref and found is not None and found.kind == "tag"
+    moved = same_ref and resolution is not None and resolution.kind == "tag"
     text = f"{now.ref}: {before.commit[:_ABBREV]} -> {now.commit[:_ABBREV]}"
     yield SyncEvent(
         "Warning" if moved else "Normal",
         "TagMoved" if moved else "RefUpdated",
         text,
-        f"{before.commit} {now.commit} {moment.resource_version}",
+        f"{before.commit} {now.commit} {change.resource_version}",
     )
 
 
-def _fleet_events(moment: StatusChange) -> Iterator[SyncEvent]:
-    tally, status = moment.fleet, moment.status
-    if tally is None:
+def _fleet_events(change: StatusChange) -> Iterator[SyncEvent]:
+    fleet, status = change.fleet, change.status
+    if fleet is None:
         return
-    was = status.gateway_counts.total if status.gateway_counts is not None else 0
-    if was != len(tally.gateways):
-        text = f"{len(tally.gateways)} gateways (was {was})"
-        yield SyncEvent("Normal", "GatewaysDiscovered", text, moment.resource_version)
-    known = {
+    previous_total = status.gateway_counts.total if status.gateway_counts is not None else 0
+    if previous_total != len(fleet.gateways):
+        text = f"{len(fleet.gateways)} gateways (was {previous_total})"
+        yield SyncEvent("Normal", "GatewaysDiscovered", text, change.resource_version)
+    known_missing = {
         row.pod_uid for row in status.discovered_gateways if row.sync_status == "MissingSidecar"
     }
-    missing = [one for one in tally.gateways if one.status == "MissingSidecar"]
-    fresh = [
-        one.gateway.observed_pod for one in missing if one.gateway.observed_pod.uid not in known
+    missing = [member for member in fleet.gateways if member.status == "MissingSidecar"]
+    new_pods = [
+        member.gateway.observed_pod
+        for member in missing
+        if member.gateway.observed_pod.uid not in known_missing
     ]
-    if fresh:
-        names = ", ".join(pod.name for pod in fresh[:_MAX_NAMES])
-        more = f" and {len(fresh) - _MAX_NAMES} more" if len(fresh) > _MAX_NAMES else ""
-        uids = " ".join(pod.uid for pod in fresh)
+    if new_pods:
+        names = ", ".join(pod.name for pod in new_pods[:_MAX_NAMES])
+        more = f" and {len(new_pods) - _MAX_NAMES} more" if len(new_pods) > _MAX_NAMES else ""
+        uids = " ".join(pod.uid for pod in new_pods)
         yield SyncEvent("Warning", "MissingSidecar", f"without an agent: {names}{more}", uids)
-    row = status.condition(ALL_SYNCED)
-    if tally.all_synced and tally.expected and (row is None or row.status != "True"):
-        text = f"{tally.message}: {_work_summary(tally)}"
-        yield SyncEvent("Normal", "SyncCompleted", text, f"completed {moment.resource_version}")
+    all_synced = status.condition(ALL_SYNCED)
+    if fleet.all_synced and fleet.expected and (all_synced is None or all_synced.status != "True"):
+        text = f"{fleet.message}: {_work_summary(fleet)}"
+        yield SyncEvent("Normal", "SyncCompleted", text, f"completed {change.resource_version}")
 
 
-def _work_summary(tally: FleetStatus) -> str:
-    """What the last syncs of all gateways came to together."""
-    said = [one.report for one in tally.gateways if one.is_counted and one.report is not None]
-    files = sum(report.files_changed for report in said)
-    scans = sorted({report.last_scan_result for report in said if report.last_scan_result})
-    times = [_SECONDS.match(report.last_sync_duration) for report in said]
-    longest = max((float(found[0]) for found in times if found is not None), default=0.0)
+def _work_summary(fleet: FleetStatus) -> str:
+    """Files, scan results and longest time of the last syncs of all counted gateways."""
+    reports = [
+        member.report
+        for member in fleet.gateways
+        if member.is_counted and member.report is not None
+    ]
+    files = sum(report.files_changed for report in reports)
+    scans = sorted({report.last_scan_result for report in reports if report.last_scan_result})
+    durations = [_SECONDS.match(report.last_sync_duration) for report in reports]
+    longest = max(
+        (float(duration[0]) for duration in durations if duration is not None), default=0.0
+    )
     shown = ", ".join(scans[:_MAX_NAMES]) or "none"
     return f"{files} files, scan {shown}, at most {longest:g} s"
 
 
-def _gateway_events(moment: StatusChange) -> Iterator[SyncEvent]:
-    """What came over single gateways; only of those that the status has room for."""
-    before = {row.pod_uid: row for row in moment.status.discovered_gateways}
-    shown = moment.fleet.gateways[:MAX_GATEWAY_ROWS] if moment.fleet is not None else ()
-    for one in shown:
-        row = before.get(one.gateway.observed_pod.uid)
-        yield from _reason_events(one, row, moment.resource_version)
-        yield from _drift_events(one, row, moment.resource_version)
+def _gateway_events(change: StatusChange) -> Iterator[SyncEvent]:
+    """Events of single gateways; only of those with a row in the status to compare with."""
+    before = {previous.pod_uid: previous for previous in change.status.discovered_gateways}
+    shown = change.fleet.gateways[:MAX_GATEWAY_ROWS] if change.fleet is not None else ()
+    for member in shown:
+        previous = before.get(member.gateway.observed_pod.uid)
+        yield from _reason_events(member, previous, change.resource_version)
+        yield from _drift_events(member, previous, change.resource_version)
 
 
 def _reason_events(
-    one: GatewaySyncStatus, row: GatewayStatus | None, version: str
+    member: GatewaySyncStatus, previous: GatewayStatus | None, version: str
 ) -> Iterator[SyncEvent]:
-    weight = _EVENT_REASONS.get(one.reason)
-    if weight is not None and (row is None or row.reason != one.reason):
-        text = f"{one.gateway.name}: {one.message}" if one.message else one.gateway.name
-        yield SyncEvent(weight, one.reason, text, f"{one.gateway.observed_pod.uid} {version}")
+    weight = _EVENT_REASONS.get(member.reason)
+    if weight is not None and (previous is None or previous.reason != member.reason):
+        text = f"{member.gateway.name}: {member.message}" if member.message else member.gateway.name
+        yield SyncEvent(weight, member.reason, text, f"{member.gateway.observed_pod.uid} {version}")
 
 
 def _drift_events(
-    one: GatewaySyncStatus, row: GatewayStatus | None, version: str
+    member: GatewaySyncStatus, previous: GatewayStatus | None, version: str
 ) -> Iterator[SyncEvent]:
-    """DRF-1: a warning when files begin to differ, and a word when none does any more."""
-    now = one.report.drift if one.report is not None else None
-    if now is None:
+    """A Warning when files begin to differ, a Normal Event when none differs any more (DRF-1)."""
+    drift = member.report.drift if member.report is not None else None
+    if drift is None:
         return
-    was, found = _drift_count(row.drift if row is not None else None), _drift_count(now)
-    transition = f"drift {one.gateway.observed_pod.uid} {version}"
-    if found and not was:
-        text = f"{one.gateway.name}: {now.modified} modified, {now.missing} missing, "
-        text += f"{now.extra} extra"
+    files_before, files_now = (
+        _drift_count(previous.drift if previous is not None else None),
+        _drift_count(drift),
+    )
+    transition = f"drift {member.gateway.observed_pod.uid} {version}"
+    if files_now and not files_before:
+        text = f"{member.gateway.name}: {drift.modified} modified, {drift.missing} missing, "
+        text += f"{drift.extra} extra"
         yield SyncEvent("Warning", "GatewayFilesModified", text, transition)
-    elif was and not found:
-        text = f"{one.gateway.name}: no file differs from Git any more"
+    elif files_before and not files_now:
+        text = f"{member.gateway.name}: no file differs from Git any more"
         yield SyncEvent("Normal", "GatewayFilesModified", text, transition)
 
 
@@ -163,9 +174,9 @@ def _drift_count(drift: DriftCounts | DriftStatus | None) -> int:
     return drift.modified + drift.missing + drift.extra if drift is not None else 0
 
 
-def _pause_events(moment: StatusChange) -> Iterator[SyncEvent]:
-    ready = moment.status.condition(READY)
-    if not moment.is_paused and ready is not None and ready.reason == "Paused":
+def _pause_events(change: StatusChange) -> Iterator[SyncEvent]:
+    ready = change.status.condition(READY)
+    if not change.is_paused and ready is not None and ready.reason == "Paused":
         yield SyncEvent(
-            "Normal", "Resumed", "gateways are synced again", f"resumed {moment.resource_version}"
+            "Normal", "Resumed", "gateways are synced again", f"resumed {change.resource_version}"
         )

@@ -38,30 +38,30 @@ _MESSAGE_CHARS = 512
 
 @dataclass(frozen=True, slots=True)
 class SyncTarget:
-    """What every gateway should have; no commit = none was found yet."""
+    """What every gateway should have."""
 
-    commit: str
+    commit: str  # empty until a commit was resolved
     routing: Routing
     routing_hash: str
 
 
 @dataclass(frozen=True, slots=True)
 class GatewaySyncStatus:
-    """One gateway; `counted` ones are waited for."""
+    """The sync status of one gateway, by the table above."""
 
     gateway: DiscoveredGateway
     status: SyncStatus
-    reason: str
-    message: str
-    is_synced: bool
-    is_dry_run: bool
-    is_paused: bool
-    profile: str
-    profile_hash: str
-    report: AgentReport | None
+    reason: str  # CamelCase cause of an Error; empty for most other statuses
+    message: str  # at most 512 characters; empty where there is nothing to explain
+    is_synced: bool  # has the desired commit and profile hash
+    is_dry_run: bool  # its profile only reports what a sync would do
+    is_paused: bool  # its profile is paused
+    profile: str  # name of the selected profile; empty if there is none
+    report: AgentReport | None  # of this very pod; None if there is none that is valid
 
     @property
     def is_counted(self) -> bool:
+        """Whether Ready waits for this gateway."""
         return not self.is_dry_run and not self.is_paused
 
     @property
@@ -71,11 +71,11 @@ class GatewaySyncStatus:
 
 @dataclass(frozen=True, slots=True)
 class FleetStatus:
-    """All gateways of one CR, and how many of them are how."""
+    """The sync status of all gateways of one CR."""
 
     gateways: tuple[GatewaySyncStatus, ...]
-    synced: int
-    expected: int
+    synced: int  # how many of the counted gateways are synced
+    expected: int  # how many gateways are counted
 
     @property
     def all_synced(self) -> bool:
@@ -83,15 +83,21 @@ class FleetStatus:
 
     @property
     def failing(self) -> tuple[GatewaySyncStatus, ...]:
-        """Those that are waited for and will not come by themselves soon."""
-        grave = ("Error", "MissingSidecar")
-        return tuple(one for one in self.gateways if one.is_counted and one.status in grave)
+        """Counted gateways that will most likely not be synced without a change."""
+        failing_statuses = ("Error", "MissingSidecar")
+        return tuple(
+            member
+            for member in self.gateways
+            if member.is_counted and member.status in failing_statuses
+        )
 
     @property
     def missing_sidecar(self) -> tuple[str, ...]:
-        """The pods that have no agent."""
+        """Names of the pods without an agent container."""
         return tuple(
-            one.gateway.observed_pod.name for one in self.gateways if one.status == "MissingSidecar"
+            member.gateway.observed_pod.name
+            for member in self.gateways
+            if member.status == "MissingSidecar"
         )
 
     @property
@@ -100,60 +106,63 @@ class FleetStatus:
         return GatewayCounts(
             total=len(rows),
             synced=self.synced,
-            error=sum(one.status == "Error" for one in rows),
+            error=sum(member.status == "Error" for member in rows),
             missing_sidecar=len(self.missing_sidecar),
-            degraded=sum(one.is_degraded for one in rows),
-            dry_run=sum(one.is_dry_run for one in rows),
-            paused=sum(one.is_paused for one in rows),
+            degraded=sum(member.is_degraded for member in rows),
+            dry_run=sum(member.is_dry_run for member in rows),
+            paused=sum(member.is_paused for member in rows),
         )
 
     @property
     def message(self) -> str:
         """`3/5 gateways synced (1 missing sidecar)`."""
         counts = self.counts
-        shown = (
+        counted = (
             (counts.missing_sidecar, "missing sidecar"),
             (counts.dry_run, "dry-run"),
             (counts.paused, "paused"),
             (counts.degraded, "degraded"),
         )
-        extra = ", ".join(f"{number} {word}" for number, word in shown if number)
+        extra = ", ".join(f"{number} {word}" for number, word in counted if number)
         return f"{self.synced}/{self.expected} gateways synced" + (f" ({extra})" if extra else "")
 
 
 def fleet_status(
     gateways: Iterable[DiscoveredGateway],
     reports: Mapping[str, AgentReport | None],
-    goal: SyncTarget,
+    target: SyncTarget,
 ) -> FleetStatus:
-    """The standing of all; `reports` are by pod uid, None for one that cannot be read."""
-    rows = tuple(gateway_sync_status(one, reports, goal) for one in gateways)
+    """The status of all gateways; `reports` are by pod uid, None for an invalid one."""
+    members = tuple(gateway_sync_status(gateway, reports, target) for gateway in gateways)
     return FleetStatus(
-        gateways=rows,
-        synced=sum(one.is_synced and one.is_counted for one in rows),
-        expected=sum(one.is_counted for one in rows),
+        gateways=members,
+        synced=sum(member.is_synced and member.is_counted for member in members),
+        expected=sum(member.is_counted for member in members),
     )
 
 
 def gateway_sync_status(
-    gateway: DiscoveredGateway, reports: Mapping[str, AgentReport | None], goal: SyncTarget
+    gateway: DiscoveredGateway, reports: Mapping[str, AgentReport | None], target: SyncTarget
 ) -> GatewaySyncStatus:
-    """One gateway by the table above."""
-    live = gateway.observed_pod
-    wanted_hash = routings.hash_profile(goal.routing_hash, live.pod.annotations, live.pod.labels)
-    name, profile, problem = _select_profile(gateway, goal.routing)
-    report = reports.get(live.uid)
-    if report is not None and report.pod_uid != live.uid:
+    """The status of one gateway, by the table above; `reports` are by pod uid."""
+    observed = gateway.observed_pod
+    desired_hash = routings.hash_profile(
+        target.routing_hash, observed.pod.annotations, observed.pod.labels
+    )
+    name, profile, problem = _select_profile(gateway, target.routing)
+    report = reports.get(observed.uid)
+    if report is not None and report.pod_uid != observed.uid:
+        # ConfigMaps are named by a part of the uid; the report may be of an earlier pod.
         report = None
-    is_synced = report is not None and _has_target(report, goal.commit, wanted_hash)
+    is_synced = report is not None and _has_target(report, target.commit, desired_hash)
     status, reason, message = _resolve_status(
         gateway,
         profile,
         problem,
         report,
-        goal,
+        target,
         is_synced=is_synced,
-        is_unreadable=live.uid in reports and report is None,
+        is_unreadable=observed.uid in reports and report is None,
     )
     return GatewaySyncStatus(
         gateway=gateway,
@@ -164,7 +173,6 @@ def gateway_sync_status(
         is_dry_run=profile is not None and profile.dry_run,
         is_paused=profile is not None and profile.paused,
         profile=name,
-        profile_hash=wanted_hash,
         report=report,
     )
 
@@ -172,7 +180,7 @@ def gateway_sync_status(
 def _select_profile(
     gateway: DiscoveredGateway, routing: Routing
 ) -> tuple[str, RoutingProfile | None, str]:
-    """Name and profile of a gateway, or what is wrong with either."""
+    """Name and profile of a gateway, and why they cannot be resolved, or empty."""
     if gateway.problem:
         return "", None, gateway.problem
     try:
@@ -196,39 +204,39 @@ def _resolve_status(
     profile: RoutingProfile | None,
     problem: str,
     report: AgentReport | None,
-    goal: SyncTarget,
+    target: SyncTarget,
     *,
     is_synced: bool,
     is_unreadable: bool,
 ) -> tuple[SyncStatus, str, str]:
-    live = gateway.observed_pod
-    if live.agent_state == "missing":
+    observed = gateway.observed_pod
+    if observed.agent_state == "missing":
         text = f"the pod has no container {AGENT_CONTAINER}; add it to the pod's template"
         return "MissingSidecar", "", text
-    if live.agent_state != "running":
-        trouble = f" ({live.agent_problem})" if live.agent_problem else ""
-        return "Error", "AgentNotRunning", f"the agent's container does not run{trouble}"
+    if observed.agent_state != "running":
+        detail = f" ({observed.agent_problem})" if observed.agent_problem else ""
+        return "Error", "AgentNotRunning", f"the agent's container does not run{detail}"
     if problem:
         return "Error", "NoRouting", problem
     if profile is not None and profile.paused:
         return "Paused", "", "the profile is paused"
     if report is None:
-        words = "the agent's report cannot be read" if is_unreadable else "no report yet"
-        return "Pending", "", words
+        text = "the agent's report cannot be read" if is_unreadable else "no report yet"
+        return "Pending", "", text
     if report.sync_status == "Synced" and not is_synced:
-        return "Pending", "", _lag_message(report, goal)
+        return "Pending", "", _lag_message(report, target)
     return report.sync_status, report.reason, report.error_message
 
 
-def _lag_message(report: AgentReport, goal: SyncTarget) -> str:
-    if report.synced_commit != goal.commit:
-        old, new = report.synced_commit[:_ABBREV] or "none", goal.commit[:_ABBREV] or "none"
+def _lag_message(report: AgentReport, target: SyncTarget) -> str:
+    if report.synced_commit != target.commit:
+        old, new = report.synced_commit[:_ABBREV] or "none", target.commit[:_ABBREV] or "none"
         return f"has commit {old}, wanted is {new}"
     return "has the commit, but with an earlier routing"
 
 
-def join_names(found: Sequence[GatewaySyncStatus], most: int = 5) -> str:
-    """Some of the gateways by name, for a person."""
-    names = [one.gateway.name for one in found]
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+def join_names(members: Sequence[GatewaySyncStatus], limit: int = 5) -> str:
+    """The names of the first `limit` gateways, and how many more there are."""
+    names = [member.gateway.name for member in members]
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more

@@ -50,15 +50,15 @@ _FINISHED_PHASES = frozenset(("Succeeded", "Failed"))
 
 @dataclass(frozen=True, slots=True)
 class ObservedPod:
-    """One pod; `trouble` says why the agent does not run, as far as the kubelet tells."""
+    """An annotated pod, decoded from the bytes of its informer."""
 
-    pod: GatewayPod
+    pod: GatewayPod  # name, namespace, annotations and labels
     uid: str
-    service_account: str = "default"
-    phase: str = ""
-    is_terminating: bool = False
-    agent_state: AgentState = "missing"
-    agent_problem: str = ""
+    service_account: str = "default"  # gets the rights of an agent
+    phase: str = ""  # status.phase
+    is_terminating: bool = False  # has a deletionTimestamp
+    agent_state: AgentState = "missing"  # by the first table above
+    agent_problem: str = ""  # the kubelet's reasons why the agent does not run; often empty
 
     @property
     def name(self) -> str:
@@ -69,7 +69,12 @@ class ObservedPod:
         return self.phase in _FINISHED_PHASES
 
 
+# The fields of a pod that matter here; msgspec skips all others.
+
+
 class _PodMetadataPart(Struct, rename="camel"):
+    """`metadata`: name, namespace, uid, annotations, labels, deletion_timestamp as in the API."""
+
     name: str
     namespace: str = ""
     uid: str = ""
@@ -121,34 +126,34 @@ _decoder = msgspec.json.Decoder(_PodPart)
 
 
 def may_be_gateway(raw: bytes) -> bool:
-    """Whether a pod may concern us; cheap, and true for every pod that does."""
+    """Whether a pod may be annotated: a search in its bytes, without false negatives."""
     return _INJECT_ANNOTATION_BYTES in raw
 
 
 def decode_pod(raw: bytes) -> ObservedPod | None:
-    """The pod in `raw`; None where there is none to be read."""
+    """The pod in `raw`; None if `raw` is not a pod."""
     try:
-        found = _decoder.decode(raw)
+        pod = _decoder.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    agent, trouble = _agent_state(found)
-    meta = found.metadata
+    agent_state, agent_problem = _agent_state(pod)
+    meta = pod.metadata
     return ObservedPod(
         pod=GatewayPod(meta.name, meta.namespace, meta.annotations, meta.labels),
         uid=meta.uid,
-        service_account=found.spec.service_account_name or "default",
-        phase=found.status.phase,
+        service_account=pod.spec.service_account_name or "default",
+        phase=pod.status.phase,
         is_terminating=meta.deletion_timestamp is not None,
-        agent_state=agent,
-        agent_problem=trouble,
+        agent_state=agent_state,
+        agent_problem=agent_problem,
     )
 
 
 def _agent_state(pod: _PodPart) -> tuple[AgentState, str]:
     if not _has_agent(pod.spec.containers) and not _has_agent(pod.spec.init_containers):
         return "missing", ""
-    told = (*pod.status.init_container_statuses, *pod.status.container_statuses)
-    status = next((one for one in told if one.name == AGENT_CONTAINER), None)
+    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    status = next((candidate for candidate in statuses if candidate.name == AGENT_CONTAINER), None)
     if status is None:
         return "waiting", ""
     if status.state.running is not None:
@@ -157,18 +162,18 @@ def _agent_state(pod: _PodPart) -> tuple[AgentState, str]:
 
 
 def _has_agent(containers: Iterable[_ContainerPart]) -> bool:
-    return any(one.name == AGENT_CONTAINER for one in containers)
+    return any(container.name == AGENT_CONTAINER for container in containers)
 
 
 def _has_run(status: _ContainerStatus) -> bool:
-    past = (status.state.terminated, status.last_state.terminated, status.last_state.running)
-    return status.restart_count > 0 or any(one is not None for one in past)
+    past_states = (status.state.terminated, status.last_state.terminated, status.last_state.running)
+    return status.restart_count > 0 or any(state is not None for state in past_states)
 
 
 def _stop_reasons(status: _ContainerStatus) -> str:
     stops = (status.state.waiting, status.state.terminated, status.last_state.terminated)
-    words = [stop.reason for stop in stops if stop is not None and stop.reason]
-    return ", ".join(dict.fromkeys(words))
+    reasons = [stop.reason for stop in stops if stop is not None and stop.reason]
+    return ", ".join(dict.fromkeys(reasons))
 
 
 _STARTED_STATES = frozenset(("running", "stopped"))
@@ -176,10 +181,10 @@ _STARTED_STATES = frozenset(("running", "stopped"))
 
 @dataclass(frozen=True, slots=True)
 class PodClaim:
-    """What one IgnitionSync says about which pods are its own."""
+    """Which pods one IgnitionSync selects."""
 
-    name: str
-    selector: LabelSelector | None = None
+    name: str  # of the IgnitionSync
+    selector: LabelSelector | None = None  # None selects every pod
 
     def matches(self, pod: ObservedPod) -> bool:
         return self.selector is None or self.selector.matches(pod.pod.labels)
@@ -187,7 +192,7 @@ class PodClaim:
 
 @dataclass(frozen=True, slots=True)
 class DiscoveredGateway:
-    """One discovered gateway; `problem` says why its name cannot be used."""
+    """One gateway; `problem` is why its name is invalid (then `name` is the pod's), or empty."""
 
     name: str
     observed_pod: ObservedPod
@@ -196,11 +201,11 @@ class DiscoveredGateway:
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """What was found for one IgnitionSync, each by name."""
+    """The gateways of one IgnitionSync, by the second table above; each tuple is sorted by name."""
 
     gateways: tuple[DiscoveredGateway, ...] = ()
-    service_accounts: tuple[str, ...] = ()
-    reporters: tuple[ObservedPod, ...] = ()
+    service_accounts: tuple[str, ...] = ()  # that get the rights of agents
+    reporters: tuple[ObservedPod, ...] = ()  # pods that need a status ConfigMap
 
 
 def discover_gateways(
@@ -211,21 +216,23 @@ def discover_gateways(
         (pod for pod in pods if _belongs_to(pod, claim, claims)),
         key=lambda pod: (pod.name, pod.uid),
     )
-    found = [_to_gateway(pod) for pod in ours if _is_gateway(pod)]
+    gateways = [_to_gateway(pod) for pod in ours if _is_gateway(pod)]
     return Discovery(
-        gateways=tuple(sorted(found, key=lambda one: (one.name, one.observed_pod.name))),
+        gateways=tuple(
+            sorted(gateways, key=lambda gateway: (gateway.name, gateway.observed_pod.name))
+        ),
         service_accounts=tuple(sorted({pod.service_account for pod in ours})),
         reporters=tuple(pod for pod in ours if _is_reporter(pod)),
     )
 
 
 def _belongs_to(pod: ObservedPod, claim: PodClaim, claims: Collection[PodClaim]) -> bool:
-    """Whether the pod asks to be a gateway of this CR."""
+    """Whether the pod is annotated as a gateway and belongs to this CR and to no other."""
     if pod.pod.annotation("inject") != "true" or not claim.matches(pod):
         return False
-    named = pod.pod.annotation("cr-name")
-    if named:
-        return named == claim.name
+    cr_name = pod.pod.annotation("cr-name")
+    if cr_name:
+        return cr_name == claim.name
     return not any(other.matches(pod) for other in claims if other.name != claim.name)
 
 

@@ -1,4 +1,4 @@
-"""Validates what the API server could not validate about an IgnitionSync.
+"""Validates what the schema of the CRD cannot express about an IgnitionSync.
 
 A repository address that must not be used is InvalidSpec. What makes a profile unusable (V9:
 a destination that belongs to the gateway; invalid patterns, paths and templates; too much of
@@ -31,7 +31,7 @@ _TEMPLATE_START = "{{"
 
 
 class _AnyKey(dict[str, str]):
-    """Labels that nobody knows yet: any of them may be there."""
+    """Labels whose keys are not known to the controller: every key is present."""
 
     def __contains__(self, key: object) -> bool:
         return True
@@ -40,7 +40,7 @@ class _AnyKey(dict[str, str]):
         return "x"
 
 
-# Some gateway, for finding what no gateway can render.
+# A gateway made up: a template that fails for it fails for every gateway.
 _SAMPLE_VARIABLES = TemplateVariables(
     namespace="x",
     cr_name="x",
@@ -62,7 +62,7 @@ _SAMPLE_VARIABLES = TemplateVariables(
 
 
 def parse_remote(url: str) -> Remote:
-    """The repository that is meant; Stalled where nobody can tell."""
+    """The repository at `url`; raises Stalled if the address is invalid."""
     try:
         return Remote.parse(url)
     except RemoteRefused as error:
@@ -70,134 +70,141 @@ def parse_remote(url: str) -> Remote:
 
 
 def check_remote(url: str, allowed: GitSettings) -> Remote:
-    """The repository that is meant; Stalled where it must not be used."""
-    found = parse_remote(url)
-    if found.scheme == "file" and not allowed.allow_file:
+    """The repository at `url`; raises Stalled if the address is invalid or not allowed."""
+    remote = parse_remote(url)
+    if remote.scheme == "file" and not allowed.allow_file:
         raise _invalid_spec("spec.git.repo: file URLs are for development only; use https or ssh")
-    is_open = found.scheme in ("http", "git")
-    if is_open and not allowed.allows_insecure(found.host, found.port):
+    is_insecure = remote.scheme in ("http", "git")
+    if is_insecure and not allowed.allows_insecure(remote.host, remote.port):
         raise _invalid_spec(
-            f"spec.git.repo: {found.scheme} is refused for host {found.host}; use https or ssh, "
+            f"spec.git.repo: {remote.scheme} is refused for host {remote.host}; use https or ssh, "
             "or have the administrator list the host in --git-insecure-hosts"
         )
-    return found
+    return remote
 
 
-def find_problems(wanted: Routing) -> tuple[str, ...]:
-    """What is wrong with a routing, each with where it stands; none if it can be told."""
-    found = [
-        *_check_patterns("excludePatterns", wanted.exclude_patterns),
-        *_check_normalize_rules(wanted),
+def find_problems(desired: Routing) -> tuple[str, ...]:
+    """The problems of a routing, each with its field; empty if it can be published."""
+    problems = [
+        *_check_patterns("excludePatterns", desired.exclude_patterns),
+        *_check_normalize_rules(desired),
     ]
-    found += _yield_refusal(
+    problems += _yield_refusal(
         lambda: mapping.convention_mappings(
             Convention(
                 ".",
-                additional_files=wanted.additional_files,
-                protected_paths=wanted.protected_paths,
+                additional_files=desired.additional_files,
+                protected_paths=desired.protected_paths,
             ),
             _render_sample,
         )
     )
-    found += _yield_value_error("siteNumber", template.reject_template, wanted.site_number)
-    for name, profile in sorted((wanted.profiles or {}).items()):
-        found += _check_profile(f"profiles.{name}", profile, wanted.protected_paths)
-    found += _yield_refusal(lambda: routing.encode(wanted))
-    return tuple(found)
+    problems += _yield_value_error("siteNumber", template.reject_template, desired.site_number)
+    for name, profile in sorted((desired.profiles or {}).items()):
+        problems += _check_profile(f"profiles.{name}", profile, desired.protected_paths)
+    problems += _yield_refusal(lambda: routing.encode(desired))
+    return tuple(problems)
 
 
-def join_problems(found: tuple[str, ...]) -> str:
-    """The first few problems, for a person."""
+def join_problems(problems: tuple[str, ...]) -> str:
+    """The first few problems as one text."""
     more = (
-        f"; and {len(found) - _MAX_SHOWN_PROBLEMS} more" if len(found) > _MAX_SHOWN_PROBLEMS else ""
+        f"; and {len(problems) - _MAX_SHOWN_PROBLEMS} more"
+        if len(problems) > _MAX_SHOWN_PROBLEMS
+        else ""
     )
-    return "; ".join(found[:_MAX_SHOWN_PROBLEMS]) + more
+    return "; ".join(problems[:_MAX_SHOWN_PROBLEMS]) + more
 
 
 def _check_profile(
-    where: str, profile: RoutingProfile, protected_paths: tuple[str, ...]
+    field: str, profile: RoutingProfile, protected_paths: tuple[str, ...]
 ) -> Iterator[str]:
-    yield from _check_patterns(f"{where}.excludePatterns", profile.exclude_patterns)
+    yield from _check_patterns(f"{field}.excludePatterns", profile.exclude_patterns)
     for name, text in sorted(profile.vars.items()):
-        yield from _yield_value_error(f"{where}.vars.{name}", template.reject_template, text)
+        yield from _yield_value_error(f"{field}.vars.{name}", template.reject_template, text)
     for index, row in enumerate(profile.mappings):
-        place = f"{where}.mappings[{index}]"
-        yield from _check_mapping(place, row, profile.vars)
+        mapping_field = f"{field}.mappings[{index}]"
+        yield from _check_mapping(mapping_field, row, profile.vars)
         if _TEMPLATE_START not in row.destination:
-            yield from _check_unprotected(f"{place}.destination", row.destination, protected_paths)
+            yield from _check_unprotected(
+                f"{mapping_field}.destination", row.destination, protected_paths
+            )
 
 
-def _check_mapping(where: str, row: RoutingMapping, known: Mapping[str, str]) -> Iterator[str]:
-    somebody = replace(_SAMPLE_VARIABLES, vars=known)
-    yield from _check_path(f"{where}.source", row.source, somebody)
-    yield from _check_path(f"{where}.destination", row.destination, somebody)
+def _check_mapping(
+    field: str, row: RoutingMapping, profile_vars: Mapping[str, str]
+) -> Iterator[str]:
+    variables = replace(_SAMPLE_VARIABLES, vars=profile_vars)
+    yield from _check_path(f"{field}.source", row.source, variables)
+    yield from _check_path(f"{field}.destination", row.destination, variables)
     for number, patch in enumerate(row.patches):
-        place = f"{where}.patches[{number}]"
+        patch_field = f"{field}.patches[{number}]"
         if _TEMPLATE_START in patch.file:
-            yield from _check_template(f"{place}.file", patch.file, somebody)
+            yield from _check_template(f"{patch_field}.file", patch.file, variables)
         elif patch.file:
-            yield from _check_patterns(f"{place}.file", (patch.file,))
+            yield from _check_patterns(f"{patch_field}.file", (patch.file,))
         for path, text in patch.set.items():
-            yield from _yield_value_error(f"{place}.set", template.reject_template, path)
-            yield from _yield_value_error(f"{place}.set", json_edit.parse_path, path)
-            yield from _check_template(f"{place}.set[{path}]", text, somebody)
+            yield from _yield_value_error(f"{patch_field}.set", template.reject_template, path)
+            yield from _yield_value_error(f"{patch_field}.set", json_edit.parse_path, path)
+            yield from _check_template(f"{patch_field}.set[{path}]", text, variables)
 
 
-def _check_path(where: str, text: str, somebody: TemplateVariables) -> Iterator[str]:
+def _check_path(field: str, text: str, variables: TemplateVariables) -> Iterator[str]:
     if _TEMPLATE_START in text:
-        yield from _check_template(where, text, somebody)
+        yield from _check_template(field, text, variables)
     else:
-        yield from _yield_value_error(where, path_rules.check_path, text)
+        yield from _yield_value_error(field, path_rules.check_path, text)
 
 
-def _check_unprotected(where: str, text: str, more: tuple[str, ...]) -> Iterator[str]:
+def _check_unprotected(field: str, text: str, operator_paths: tuple[str, ...]) -> Iterator[str]:
     try:
         destination = path_rules.normalize(text)
     except ValueError:
+        # `_check_mapping` has reported the path already.
         return
     if not destination:
         return
     if path_rules.is_protected(destination) or path_rules.is_protected_by_operator(
-        destination, more
+        destination, operator_paths
     ):
         yield (
-            f"{where}: {destination} belongs to the gateway and is never written; choose another"
+            f"{field}: {destination} belongs to the gateway and is never written; choose another"
             " destination"
         )
 
 
-def _check_normalize_rules(wanted: Routing) -> Iterator[str]:
-    for index, row in enumerate(wanted.normalize.fields):
-        where = f"normalize.fields[{index}]"
-        yield from _yield_value_error(f"{where}.jsonPath", patching.parse_field_path, row.json_path)
-        yield from _check_template(f"{where}.valueTemplate", row.value_template, _SAMPLE_VARIABLES)
+def _check_normalize_rules(desired: Routing) -> Iterator[str]:
+    for index, row in enumerate(desired.normalize.fields):
+        field = f"normalize.fields[{index}]"
+        yield from _yield_value_error(f"{field}.jsonPath", patching.parse_field_path, row.json_path)
+        yield from _check_template(f"{field}.valueTemplate", row.value_template, _SAMPLE_VARIABLES)
 
 
-def _check_patterns(where: str, patterns: tuple[str, ...]) -> Iterator[str]:
+def _check_patterns(field: str, patterns: tuple[str, ...]) -> Iterator[str]:
     for pattern in patterns:
-        yield from _yield_value_error(where, globs.check_pattern, pattern)
+        yield from _yield_value_error(field, globs.check_pattern, pattern)
 
 
-def _check_template(where: str, text: str, somebody: TemplateVariables) -> Iterator[str]:
+def _check_template(field: str, text: str, variables: TemplateVariables) -> Iterator[str]:
     try:
-        template.render(text, somebody)
+        template.render(text, variables)
     except TemplateError as error:
-        yield f"{where}: {error}"
+        yield f"{field}: {error}"
 
 
-def _render_sample(where: str, text: str) -> str:
-    """`text` for some gateway without a profile, which has no variables of its own."""
+def _render_sample(field: str, text: str) -> str:
+    """`text` rendered for a gateway without a profile, which has no `.Vars`."""
     try:
         return template.render(text, replace(_SAMPLE_VARIABLES, vars={}))
     except TemplateError as error:
-        raise SyncRefused("TemplateError", where, f"{where}: {error}") from error
+        raise SyncRefused("TemplateError", field, f"{field}: {error}") from error
 
 
-def _yield_value_error(where: str, check: Callable[[str], object], text: str) -> Iterator[str]:
+def _yield_value_error(field: str, check: Callable[[str], object], text: str) -> Iterator[str]:
     try:
         check(text)
     except ValueError as error:
-        yield f"{where}: {error}"
+        yield f"{field}: {error}"
 
 
 def _yield_refusal(check: Callable[[], object]) -> Iterator[str]:

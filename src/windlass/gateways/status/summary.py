@@ -24,51 +24,53 @@ from windlass.objects.names import Object
 MAX_GATEWAY_ROWS = 256
 
 
-def status_rows(found: FleetStatus) -> list[Object]:
+def status_rows(fleet: FleetStatus) -> list[Object]:
     """`status.discoveredGateways`: the first 256 by name."""
-    return [msgspec.to_builtins(_status_row(one)) for one in found.gateways[:MAX_GATEWAY_ROWS]]
+    return [
+        msgspec.to_builtins(_status_row(member)) for member in fleet.gateways[:MAX_GATEWAY_ROWS]
+    ]
 
 
-def summary_lines(found: FleetStatus) -> dict[str, str]:
-    """The status ConfigMap for people: a line of JSON for each pod."""
-    return {one.gateway.observed_pod.name: _summary_line(one) for one in found.gateways}
+def summary_lines(fleet: FleetStatus) -> dict[str, str]:
+    """The data of the summary ConfigMap: pod name -> line of JSON."""
+    return {member.gateway.observed_pod.name: _summary_line(member) for member in fleet.gateways}
 
 
-def _status_row(one: GatewaySyncStatus) -> GatewayStatus:
-    said, pod = one.report, one.gateway.observed_pod.pod
+def _status_row(member: GatewaySyncStatus) -> GatewayStatus:
+    report, pod = member.report, member.gateway.observed_pod.pod
     base = GatewayStatus(
-        name=one.gateway.name[:253],
+        name=member.gateway.name[:253],
         namespace=pod.namespace,
         pod_name=pod.name,
-        pod_uid=one.gateway.observed_pod.uid,
+        pod_uid=member.gateway.observed_pod.uid,
         service_path=(pod.annotation("service-path") or "")[:512],
-        profile=one.profile,
-        sync_status=one.status,
-        reason=one.reason,
-        message=one.message,
+        profile=member.profile,
+        sync_status=member.status,
+        reason=member.reason,
+        message=member.message,
     )
-    return base if said is None else _with_report(base, said)
+    return base if report is None else _with_report(base, report)
 
 
-def _with_report(base: GatewayStatus, said: AgentReport) -> GatewayStatus:
-    drift = said.drift
+def _with_report(base: GatewayStatus, report: AgentReport) -> GatewayStatus:
+    drift = report.drift
     return msgspec.structs.replace(
         base,
-        synced_commit=said.synced_commit,
-        synced_ref=said.synced_ref,
-        applied_commit=said.applied_commit,
-        profile_hash=said.profile_hash,
-        last_sync_time=said.last_sync_time,
-        last_sync_duration=said.last_sync_duration,
-        last_scan_result=said.last_scan_result,
-        files_changed=said.files_changed,
-        projects_synced=said.projects_synced,
-        system_name=said.system_name,
+        synced_commit=report.synced_commit,
+        synced_ref=report.synced_ref,
+        applied_commit=report.applied_commit,
+        profile_hash=report.profile_hash,
+        last_sync_time=report.last_sync_time,
+        last_sync_duration=report.last_sync_duration,
+        last_scan_result=report.last_scan_result,
+        files_changed=report.files_changed,
+        projects_synced=report.projects_synced,
+        system_name=report.system_name,
         drift=DriftStatus(modified=drift.modified, missing=drift.missing, extra=drift.extra)
         if drift is not None
         else None,
-        degraded=said.degraded or None,
-        agent_version=said.agent_version,
+        degraded=report.degraded or None,
+        agent_version=report.agent_version,
         sync_history=tuple(
             PastSyncStatus(
                 timestamp=past.timestamp,
@@ -76,31 +78,33 @@ def _with_report(base: GatewayStatus, said: AgentReport) -> GatewayStatus:
                 result=past.result,
                 duration=past.duration,
             )
-            for past in said.history
+            for past in report.history
         ),
     )
 
 
-def _summary_line(one: GatewaySyncStatus) -> str:
-    said = one.report
-    told = {
-        "gateway": one.gateway.name,
-        "podUID": one.gateway.observed_pod.uid,
-        "syncStatus": one.status,
-        "reason": one.reason,
-        "syncedCommit": said.synced_commit if said is not None else "",
-        "lastSyncTime": format_time(said.last_sync_time) if said and said.last_sync_time else "",
+def _summary_line(member: GatewaySyncStatus) -> str:
+    report = member.report
+    fields = {
+        "gateway": member.gateway.name,
+        "podUID": member.gateway.observed_pod.uid,
+        "syncStatus": member.status,
+        "reason": member.reason,
+        "syncedCommit": report.synced_commit if report is not None else "",
+        "lastSyncTime": format_time(report.last_sync_time)
+        if report and report.last_sync_time
+        else "",
     }
-    kept = {name: text for name, text in told.items() if text}
-    return msgspec.json.encode(kept, order="sorted").decode()
+    non_empty = {name: text for name, text in fields.items() if text}
+    return msgspec.json.encode(non_empty, order="sorted").decode()
 
 
 FIRST_SYNCED_KEY = "_synced"
-"""No pod can be called so."""
+"""Not a valid pod name, so it cannot collide with a line of the summary."""
 
 
 class FirstSynced(Struct, frozen=True, rename="camel"):
-    """All counted gateways had this commit and routing from `time` on."""
+    """Since when all counted gateways have a commit and routing; JSON in the summary ConfigMap."""
 
     commit: str
     routing_hash: str
@@ -108,18 +112,18 @@ class FirstSynced(Struct, frozen=True, rename="camel"):
 
 
 def decode_first_synced(data: Mapping[str, str]) -> FirstSynced | None:
-    """What was noted last; None where nothing can be read."""
+    """The stored value; None if there is none or it is invalid."""
     try:
-        found = msgspec.json.decode(data.get(FIRST_SYNCED_KEY, ""), type=FirstSynced)
+        first_synced = msgspec.json.decode(data.get(FIRST_SYNCED_KEY, ""), type=FirstSynced)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return found if found.time.tzinfo is not None else None
+    return first_synced if first_synced.time.tzinfo is not None else None
 
 
 def next_first_synced(
     before: FirstSynced | None, commit: str, routing_hash: str, *, all_synced: bool, now: datetime
 ) -> FirstSynced | None:
-    """What is to be noted now: it moves only when all have reached something new."""
+    """The value to store: it changes only when all gateways have a new commit or routing."""
     if not all_synced or not commit:
         return before
     if before is not None and (before.commit, before.routing_hash) == (commit, routing_hash):
@@ -127,13 +131,13 @@ def next_first_synced(
     return FirstSynced(commit, routing_hash, now.astimezone(UTC).replace(microsecond=0))
 
 
-def encode_first_synced(reached: FirstSynced | None) -> dict[str, str]:
-    """The key of the ConfigMap."""
-    if reached is None:
+def encode_first_synced(first_synced: FirstSynced | None) -> dict[str, str]:
+    """The key of the summary ConfigMap with its value; empty for None."""
+    if first_synced is None:
         return {}
     body = {
-        "commit": reached.commit,
-        "routingHash": reached.routing_hash,
-        "time": format_time(reached.time),
+        "commit": first_synced.commit,
+        "routingHash": first_synced.routing_hash,
+        "time": format_time(first_synced.time),
     }
     return {FIRST_SYNCED_KEY: msgspec.json.encode(body, order="sorted").decode()}

@@ -31,7 +31,7 @@ _UID_DIGITS = 10
 
 @dataclass(frozen=True, slots=True)
 class ObjectOwner:
-    """The CR that an object is kept for."""
+    """The CR that owns an object."""
 
     api_version: str
     kind: str
@@ -56,7 +56,7 @@ def metadata_name(cr: str) -> str:
 
 
 def summary_name(cr: str) -> str:
-    """The ConfigMap that people read: one line for each pod."""
+    """The summary ConfigMap that users read: one line for each pod."""
     return f"{_STATUS_PREFIX}{cr}"
 
 
@@ -71,13 +71,13 @@ def role_name(cr: str) -> str:
 
 
 def config_map(owner: ObjectOwner, name: str, data: Mapping[str, str] | None = None) -> Object:
-    """A ConfigMap; without `data` we own none of its keys."""
-    wanted: Object = {
+    """A ConfigMap; without `data` the controller owns none of its keys, so the agent can."""
+    obj: Object = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": object_metadata(owner, name),
     }
-    return wanted if data is None else {**wanted, "data": dict(data)}
+    return obj if data is None else {**obj, "data": dict(data)}
 
 
 def object_metadata(owner: ObjectOwner, name: str) -> Object:
@@ -91,17 +91,19 @@ def object_metadata(owner: ObjectOwner, name: str) -> Object:
 
 
 def owner_name(obj: Object) -> str:
-    """The name of the CR that an object says it is kept for; empty if it says none."""
+    """The name of the CR in an object's label; empty if there is none."""
     labels = (obj.get("metadata") or {}).get("labels") or {}
     return str(labels.get(CR_LABEL) or "")
 
 
 def is_status_object(obj: Object, owner: ObjectOwner) -> bool:
-    """Whether an object was made for a pod of this CR; a label alone anybody can write."""
+    """Whether an object was created for a pod of this CR; anyone can write a label, so by uid."""
     meta = obj.get("metadata") or {}
-    owners = meta.get("ownerReferences") or []
+    references = meta.get("ownerReferences") or []
     name = str(meta.get("name", ""))
-    return name.startswith(_STATUS_PREFIX) and any(one.get("uid") == owner.uid for one in owners)
+    return name.startswith(_STATUS_PREFIX) and any(
+        reference.get("uid") == owner.uid for reference in references
+    )
 
 
 _RBAC_GROUP = "rbac.authorization.k8s.io"
@@ -130,8 +132,8 @@ def agent_role_binding(owner: ObjectOwner, accounts: Iterable[str]) -> Object:
 
 
 def _rbac_object(owner: ObjectOwner, kind: str, body: Object) -> Object:
-    head = object_metadata(owner, role_name(owner.name))
-    return {"apiVersion": f"{_RBAC_GROUP}/v1", "kind": kind, "metadata": head, **body}
+    metadata = object_metadata(owner, role_name(owner.name))
+    return {"apiVersion": f"{_RBAC_GROUP}/v1", "kind": kind, "metadata": metadata, **body}
 
 
 def _config_map_rule(verbs: tuple[str, ...], names: list[str]) -> Object:

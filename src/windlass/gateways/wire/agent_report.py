@@ -21,7 +21,7 @@ MAX_REPORT_BYTES = 2048
 SCHEMA = 1
 
 AgentSyncStatus = Literal["Pending", "Syncing", "Synced", "Error", "DryRun", "Paused"]
-"""How a gateway may say it is; that it has no agent only others can say."""
+"""The statuses an agent can report; MissingSidecar only the controller can see."""
 
 _MAX_READ_BYTES = 16 * 1024
 _MESSAGE_CHARS = 512
@@ -43,7 +43,7 @@ class DriftCounts(Struct, frozen=True, rename="camel"):
 
 
 class SyncHistoryEntry(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One sync that ended."""
+    """One finished sync."""
 
     timestamp: datetime
     commit: _ShortText
@@ -52,37 +52,41 @@ class SyncHistoryEntry(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class AgentReport(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One gateway as its agent sees it; `errorMessage` says why it is as it is."""
+    """The state of one gateway as its agent knows it; an empty text means none yet."""
 
-    schema: Annotated[int, Meta(ge=1, le=1)] = SCHEMA
-    gateway: _Name
-    pod_name: _Name
-    pod_uid: _ShortText = msgspec.field(name="podUID")
-    agent_version: _ShortText = ""
+    # Identity: the controller accepts a report only of the pod that still exists.
+    schema: Annotated[int, Meta(ge=1, le=1)] = SCHEMA  # another one is not decoded
+    gateway: _Name  # name of the gateway, by its pod's annotation
+    pod_name: _Name  # also the key of the report in its ConfigMap
+    pod_uid: _ShortText = msgspec.field(name="podUID")  # a new pod of the same name has another
+    agent_version: _ShortText = ""  # version of windlass in the sidecar
+    # The sync status, by which the gateway is counted.
     sync_status: AgentSyncStatus
-    reason: _ShortText = ""
-    synced_commit: _ShortText = ""
-    profile_hash: _Digest = ""
-    routing_hash: _Digest = ""
-    error_message: Annotated[str, Meta(max_length=_MESSAGE_CHARS)] = ""
-    synced_ref: Annotated[str, Meta(max_length=255)] = ""
-    applied_commit: _ShortText = ""
-    plan_digest: _Digest = ""
-    tree_digest: _Digest = ""
-    last_sync_time: datetime | None = None
-    last_sync_duration: _ShortText = ""
-    files_changed: _Count = 0
-    added: _Count = 0
-    modified: _Count = 0
-    deleted: _Count = 0
-    projects_synced: Annotated[tuple[_Name, ...], Meta(max_length=_MAX_PROJECTS)] = ()
-    projects_total: _Count = 0
-    last_scan_result: Annotated[str, Meta(max_length=256)] = ""
-    scan_pending: bool = False
-    system_name: _Name = ""
-    drift: DriftCounts | None = None
-    history: Annotated[tuple[SyncHistoryEntry, ...], Meta(max_length=_MAX_HISTORY)] = ()
-    degraded: bool = False
+    reason: _ShortText = ""  # CamelCase cause of an Error
+    synced_commit: _ShortText = ""  # written to the volume and read by the gateway
+    profile_hash: _Digest = ""  # of the routing, annotations and labels that were applied
+    routing_hash: _Digest = ""  # of the CR's routing alone
+    error_message: Annotated[str, Meta(max_length=_MESSAGE_CHARS)] = ""  # explains the status
+    # The last sync.
+    synced_ref: Annotated[str, Meta(max_length=255)] = ""  # ref that led to `synced_commit`
+    applied_commit: _ShortText = ""  # written to the volume, perhaps not read yet
+    plan_digest: _Digest = ""  # of the last plan, also of a dry run
+    tree_digest: _Digest = ""  # of the managed files on the volume
+    last_sync_time: datetime | None = None  # wall clock with time zone; None before the first
+    last_sync_duration: _ShortText = ""  # such as `2.5s`
+    files_changed: _Count = 0  # files written or deleted by the last sync
+    added: _Count = 0  # of these: created
+    modified: _Count = 0  # of these: replaced
+    deleted: _Count = 0  # of these: removed
+    projects_synced: Annotated[tuple[_Name, ...], Meta(max_length=_MAX_PROJECTS)] = ()  # first 20
+    projects_total: _Count = 0  # how many there are in all
+    # The gateway itself.
+    last_scan_result: Annotated[str, Meta(max_length=256)] = ""  # the gateway's answers to scans
+    scan_pending: bool = False  # files are written, but the gateway did not read them yet
+    system_name: _Name = ""  # systemName that the routing sets; empty if it sets none
+    drift: DriftCounts | None = None  # None while drift was never checked
+    history: Annotated[tuple[SyncHistoryEntry, ...], Meta(max_length=_MAX_HISTORY)] = ()  # newest
+    degraded: bool = False  # runs on older files because the source is unavailable
 
 
 _decoder = msgspec.json.Decoder(AgentReport)
@@ -99,28 +103,28 @@ def encode(report: AgentReport) -> str:
 
 
 def decode(text: str) -> AgentReport | None:
-    """The report in `text`; None where there is none that can be relied upon."""
+    """The report in `text`; None if it is not valid."""
     if len(text) > _MAX_READ_BYTES:
         return None
     try:
-        found = _decoder.decode(text.encode("utf-8", "replace"))
+        report = _decoder.decode(text.encode("utf-8", "replace"))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    times = (found.last_sync_time, *(past.timestamp for past in found.history))
-    return found if all(moment is None or _is_utc_convertible(moment) for moment in times) else None
+    times = (report.last_sync_time, *(past.timestamp for past in report.history))
+    return report if all(time is None or _is_utc_convertible(time) for time in times) else None
 
 
-def format_time(moment: datetime) -> str:
-    """A time as it stands in a status, in whole seconds."""
-    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+def format_time(time: datetime) -> str:
+    """A time in RFC 3339 with UTC and whole seconds, as in the status of a CR."""
+    return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _is_utc_convertible(moment: datetime) -> bool:
-    """Whether a time can be told in UTC."""
-    if moment.tzinfo is None:
+def _is_utc_convertible(time: datetime) -> bool:
+    """Whether a time has a time zone and stays within the years of datetime in UTC."""
+    if time.tzinfo is None:
         return False
     try:
-        moment.astimezone(UTC)
+        time.astimezone(UTC)
     except OverflowError:
         return False
     return True
@@ -138,14 +142,14 @@ def _clamp(report: AgentReport) -> AgentReport:
 
 
 def _shorter_forms(report: AgentReport) -> Iterator[AgentReport]:
-    """Ever shorter forms: lists, then words for people, then what others know too."""
+    """Ever shorter forms: without lists, then texts for users, then what others know, too."""
     cuts: tuple[Callable[[AgentReport], AgentReport], ...] = (
-        lambda one: structs.replace(one, history=()),
-        lambda one: structs.replace(one, projects_synced=()),
-        lambda one: structs.replace(one, last_scan_result=""),
+        lambda draft: structs.replace(draft, history=()),
+        lambda draft: structs.replace(draft, projects_synced=()),
+        lambda draft: structs.replace(draft, last_scan_result=""),
         *[_cut_message(chars) for chars in (256, 128, 64, 0)],
-        lambda one: structs.replace(one, system_name="", plan_digest="", tree_digest=""),
-        lambda one: structs.replace(one, synced_ref="", drift=None, last_sync_duration=""),
+        lambda draft: structs.replace(draft, system_name="", plan_digest="", tree_digest=""),
+        lambda draft: structs.replace(draft, synced_ref="", drift=None, last_sync_duration=""),
     )
     for cut in cuts:
         report = cut(report)
@@ -153,4 +157,4 @@ def _shorter_forms(report: AgentReport) -> Iterator[AgentReport]:
 
 
 def _cut_message(chars: int) -> Callable[[AgentReport], AgentReport]:
-    return lambda one: structs.replace(one, error_message=one.error_message[:chars])
+    return lambda draft: structs.replace(draft, error_message=draft.error_message[:chars])

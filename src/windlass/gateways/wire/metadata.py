@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class CommitSource:
-    """A commit, the ref that led to it, and where it is to be had."""
+    """A commit, the ref that led to it, and the repository to fetch it from."""
 
     commit: str
     ref: str
@@ -38,38 +38,39 @@ class CommitSource:
 
 
 class GatewayEndpoint(Struct, frozen=True, rename="camel"):
-    """Where the gateway answers, on loopback."""
+    """The gateway's web server on loopback, as the agent reaches it."""
 
     port: int = 8043
     tls: bool = True
 
 
 class SyncPolicy(Struct, frozen=True, kw_only=True, rename="camel"):
-    """How careful an agent is: times in seconds, sizes in bytes."""
+    """The policies of a spec in plain numbers: times in seconds, sizes in bytes."""
 
-    scan_mode: Literal["Required", "BestEffort", "Off"] = "Required"
+    scan_mode: Literal["Required", "BestEffort", "Off"] = "Required"  # does a failed scan fail?
     scan_order: Literal["projects-config", "config-projects"] = "projects-config"
-    scan_request_seconds: float = 10.0
-    scan_completion_seconds: float = 60.0
-    delete_policy: Literal["Mirror", "Manifest", "Never"] = "Mirror"
-    max_deletes: int = 1000
-    max_delete_percent: int = 25
-    max_files: int = 50_000
-    max_file_bytes: int = 100 * 1024**2
-    max_total_bytes: int = 2 * 1024**3
-    drift_mode: Literal["Off", "Report", "Remediate"] = "Report"
-    drift_seconds: float = 600.0
-    full_hash_seconds: float = 86_400.0
-    initial_sync: Literal["Wait", "StartAnyway"] = "Wait"
-    fetch_seconds: float = 120.0
-    verify_host_keys: bool = True
+    """Which of the two scans of the gateway comes first."""
+    scan_request_seconds: float = 10.0  # timeout of one request to the gateway
+    scan_completion_seconds: float = 60.0  # timeout for the gateway to finish a scan
+    delete_policy: Literal["Mirror", "Manifest", "Never"] = "Mirror"  # which files may be deleted
+    max_deletes: int = 1000  # of one sync, without an override
+    max_delete_percent: int = 25  # of the managed files, without an override
+    max_files: int = 50_000  # of one plan
+    max_file_bytes: int = 100 * 1024**2  # of one file of a plan
+    max_total_bytes: int = 2 * 1024**3  # of all files of a plan
+    drift_mode: Literal["Off", "Report", "Remediate"] = "Report"  # what happens about drift
+    drift_seconds: float = 600.0  # between two comparisons of stats
+    full_hash_seconds: float = 86_400.0  # between two comparisons of all contents
+    initial_sync: Literal["Wait", "StartAnyway"] = "Wait"  # may a gateway start without files?
+    fetch_seconds: float = 120.0  # timeout of a fetch
+    verify_host_keys: bool = True  # of SSH
 
 
 class Overrides(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What a person asked for once.
+    """One-time permissions and requests from the annotations of the CR.
 
-    `mass_delete` is the commit that may delete much; `rollback` names a gateway, or `*` for
-    all, and acts once for each of its values (DRF-6).
+    `mass_delete` is the commit that may exceed the delete limits; `rollback` names a gateway,
+    or `*` for all, and acts once for each of its values (DRF-6). Empty for none.
     """
 
     mass_delete: str = ""
@@ -77,7 +78,7 @@ class Overrides(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class StatusObject(Struct, frozen=True):
-    """The ConfigMap a pod reports through; a new uid means that it has to report again."""
+    """The ConfigMap a pod reports through; a new uid means that the agent must report again."""
 
     name: str
     uid: str
@@ -85,37 +86,36 @@ class StatusObject(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class AgentMetadata:
-    """All of it; without a source nothing was resolved yet.
+    """The decoded metadata ConfigMap.
 
-    An agent starts its gateway without data only where `paused` or `terminating` is said.
-    Agents begin a sync at a random moment within `jitter_ms`, for the sake of the Git server.
+    An agent starts its gateway without data only if `paused` or `terminating` is set.
     """
 
-    routing: Routing
-    routing_hash: str
-    source: CommitSource | None = None
-    policy: SyncPolicy = field(default_factory=SyncPolicy)
-    access: GatewayEndpoint = field(default_factory=GatewayEndpoint)
-    overrides: Overrides = field(default_factory=Overrides)
-    status_objects: Mapping[str, StatusObject] = field(default_factory=dict)
-    trigger: str = ""
-    paused: bool = False
-    pause_reason: str = ""
-    terminating: bool = False
-    jitter_ms: int = 0
-    operator_version: str = ""
+    routing: Routing  # in force; older than the spec while the profiles are invalid
+    routing_hash: str  # as computed by the controller
+    source: CommitSource | None = None  # None until a commit was resolved
+    policy: SyncPolicy = field(default_factory=SyncPolicy)  # limits and modes of the spec
+    access: GatewayEndpoint = field(default_factory=GatewayEndpoint)  # of the gateway's API
+    overrides: Overrides = field(default_factory=Overrides)  # one-time requests
+    status_objects: Mapping[str, StatusObject] = field(default_factory=dict)  # by pod name
+    trigger: str = ""  # changes with every sync request of a user; opaque
+    paused: bool = False  # spec.paused
+    pause_reason: str = ""  # shown by agents; empty while not paused
+    terminating: bool = False  # the CR is being deleted; files stay in place
+    jitter_ms: int = 0  # agents start a sync at a random time within it, to spare the Git server
+    operator_version: str = ""  # version of the controller, for information only
 
 
 class InvalidMetadata(ValueError):
-    """Keys that are no metadata of a schema we know; the text says which."""
+    """The data is not metadata of a supported schema; the message names the key."""
 
 
 _encoder = msgspec.json.Encoder(order="sorted")
 
 
 def encode(metadata: AgentMetadata) -> dict[str, str]:
-    """The keys of the ConfigMap."""
-    told = {
+    """The data of the metadata ConfigMap."""
+    data = {
         "schema": SCHEMA,
         "source": "fetch",
         "paused": _bool_text(metadata.paused),
@@ -127,11 +127,11 @@ def encode(metadata: AgentMetadata) -> dict[str, str]:
         "statusObjects": _encode_json(metadata.status_objects),
         "operatorVersion": metadata.operator_version,
     }
-    return told | _encode_source(metadata.source) | _optional_keys(metadata)
+    return data | _encode_source(metadata.source) | _optional_keys(metadata)
 
 
 def decode(data: Mapping[str, str]) -> AgentMetadata:
-    """The metadata in a ConfigMap's data; NotMetadata where it is none."""
+    """The metadata in a ConfigMap's data; raises InvalidMetadata if it is none."""
     if data.get("schema") != SCHEMA:
         raise InvalidMetadata(
             f"schema is {data.get('schema', '')[:16]!r}, this version reads {SCHEMA}"
@@ -154,7 +154,7 @@ def decode(data: Mapping[str, str]) -> AgentMetadata:
 
 
 def decode_source(data: Mapping[str, str]) -> CommitSource | None:
-    """The source alone; None where the keys tell none."""
+    """The source alone; None if none is published."""
     if not data.get("commit") or not data.get("gitURL"):
         return None
     auth = data.get("authType", "none")
@@ -178,13 +178,13 @@ def _encode_source(source: CommitSource | None) -> dict[str, str]:
 
 
 def _optional_keys(metadata: AgentMetadata) -> dict[str, str]:
-    said = {
+    optional = {
         "trigger": metadata.trigger,
         "pauseReason": metadata.pause_reason,
         "terminating": _bool_text(metadata.terminating) if metadata.terminating else "",
         "jitterMs": str(metadata.jitter_ms) if metadata.jitter_ms else "",
     }
-    return {name: text for name, text in said.items() if text}
+    return {name: text for name, text in optional.items() if text}
 
 
 def _decode_key(data: Mapping[str, str], key: str, kind: type[T]) -> T:
@@ -199,9 +199,9 @@ def _encode_json(value: object) -> str:
 
 
 def _parse_jitter_ms(text: str) -> int:
-    """A number of milliseconds; nonsense is none, and nobody waits longer than the bound."""
+    """A number of milliseconds, at most MAX_JITTER_MS; 0 for an invalid text."""
     return min(int(text), MAX_JITTER_MS) if text.isascii() and text.isdecimal() else 0
 
 
-def _bool_text(truth: bool) -> str:
-    return "true" if truth else "false"
+def _bool_text(value: bool) -> str:
+    return "true" if value else "false"

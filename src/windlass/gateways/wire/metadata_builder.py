@@ -1,8 +1,8 @@
-"""Builds the metadata for agents from an IgnitionSync (2.8); only the controller does.
+"""Builds the metadata ConfigMap's content from an IgnitionSync (2.8); used by the controller.
 
-The spec in the agents' own values: seconds instead of `2m`, bytes instead of `1Gi`, and the
-routing with its hash. The result depends on the spec, the resolved commit and the status
-objects alone, never on a clock.
+It translates the spec into the agents' values: seconds instead of `2m`, bytes instead of
+`1Gi`, and the routing with its hash. The result depends on the spec, the resolved commit
+and the status objects alone, never on a clock.
 
 Pure.
 """
@@ -49,63 +49,63 @@ _JITTER_MS_PER_POD = 50
 
 @dataclass(frozen=True, slots=True)
 class MetadataInputs:
-    """What one pass wants to tell; `routing` is what is in force, not always the newest."""
+    """What the metadata has beside the spec."""
 
-    routing: Routing
-    source: CommitSource | None
-    status_objects: Mapping[str, StatusObject]
-    request: str = ""
-    jitter_ms: int = 0
-    operator_version: str = ""
+    routing: Routing  # in force; older than the spec while the profiles are invalid
+    source: CommitSource | None  # None until a commit was resolved
+    status_objects: Mapping[str, StatusObject]  # by pod name
+    request: str = ""  # newest sync request of a user; empty if there is none
+    jitter_ms: int = 0  # see `jitter_ms`
+    operator_version: str = ""  # version of the controller
 
 
-def build_metadata(cr: IgnitionSync, wish: MetadataInputs) -> AgentMetadata:
+def build_metadata(cr: IgnitionSync, inputs: MetadataInputs) -> AgentMetadata:
     """The metadata of a CR."""
     spec = cr.spec
     return AgentMetadata(
-        routing=wish.routing,
-        routing_hash=routing.hash_routing(wish.routing),
-        source=wish.source,
+        routing=inputs.routing,
+        routing_hash=routing.hash_routing(inputs.routing),
+        source=inputs.source,
         policy=build_policy(spec),
         access=GatewayEndpoint(spec.gateway.port, spec.gateway.tls),
         overrides=_overrides(cr.metadata.annotations),
-        status_objects=wish.status_objects,
-        trigger=_trigger(wish.request),
+        status_objects=inputs.status_objects,
+        trigger=_trigger(inputs.request),
         paused=spec.paused,
         pause_reason=PAUSED_BY_SPEC if spec.paused else "",
-        jitter_ms=wish.jitter_ms,
-        operator_version=wish.operator_version,
+        jitter_ms=inputs.jitter_ms,
+        operator_version=inputs.operator_version,
     )
 
 
-def jitter_ms(gateways: int) -> int:
+def jitter_ms(pods: int) -> int:
     """Within how long the agents of one repository spread their fetches (SIG-3).
 
-    By the next power of two: a value that moved with every pod would be told to all others.
+    By the next power of two: a value that moved with every pod would be published to all agents.
     """
-    crowd = 1 << (gateways - 1).bit_length() if gateways > 0 else 0
-    return min(metadata.MAX_JITTER_MS, _JITTER_MS_PER_POD * crowd)
+    rounded = 1 << (pods - 1).bit_length() if pods > 0 else 0
+    return min(metadata.MAX_JITTER_MS, _JITTER_MS_PER_POD * rounded)
 
 
 def terminating_data(data: Mapping[str, str]) -> dict[str, str]:
-    """What is left to be told when the CR goes: the same, and that it ends (DEL-1)."""
+    """The published data, marked as terminating (DEL-1)."""
     return {**data, "terminating": "true"}
 
 
 def status_objects(
     reporters: Iterable[ObservedPod], live: Mapping[str, Object]
 ) -> dict[str, StatusObject]:
-    """Where each pod reports: the status ConfigMaps that exist, by pod."""
-    found = ((pod.name, live.get(agent_objects.status_name(pod.uid))) for pod in reporters)
+    """The status ConfigMaps that exist among `live`, by pod name."""
+    objects = ((pod.name, live.get(agent_objects.status_name(pod.uid))) for pod in reporters)
     return {
         name: StatusObject(obj["metadata"]["name"], obj["metadata"].get("uid", ""))
-        for name, obj in found
+        for name, obj in objects
         if obj is not None
     }
 
 
 def build_source(spec: IgnitionSyncSpec, git_url: str, ref: str, commit: str) -> CommitSource:
-    """A resolved commit with where it is to be had."""
+    """A resolved commit with the repository to fetch it from."""
     return CommitSource(commit=commit, ref=ref, git_url=git_url, auth_type=_auth_type(spec))
 
 
@@ -136,10 +136,10 @@ def build_policy(spec: IgnitionSyncSpec) -> SyncPolicy:
 def build_routing(
     spec: IgnitionSyncSpec, cluster_name: str, protected_paths: Iterable[str] = ()
 ) -> Routing:
-    """All of a spec that shapes the trees of gateways, and what the operator adds to it."""
+    """The part of a spec that shapes the trees of gateways, with the operator's settings."""
     profiles = None
     if spec.profiles is not None:
-        profiles = {name: _build_profile(one) for name, one in spec.profiles.items()}
+        profiles = {name: _build_profile(profile) for name, profile in spec.profiles.items()}
     return Routing(
         profiles=profiles,
         additional_files=tuple(map(_build_file, spec.additional_files)),
@@ -154,44 +154,46 @@ def build_routing(
 
 
 def decode_routing(data: Mapping[str, str]) -> Routing | None:
-    """The routing that agents were told last; None where none can be read."""
+    """The routing in published data; None if the data is missing or invalid."""
     try:
         return metadata.decode(data).routing
     except metadata.InvalidMetadata:
         return None
 
 
-def _build_profile(one: ProfileSpec) -> routing.RoutingProfile:
+def _build_profile(profile: ProfileSpec) -> routing.RoutingProfile:
     return routing.RoutingProfile(
-        mappings=tuple(map(_build_mapping, one.mappings)),
-        exclude_patterns=one.exclude_patterns,
-        vars=dict(one.vars or {}),
-        sync_period=one.sync_period,
-        dry_run=one.dry_run,
-        paused=one.paused,
+        mappings=tuple(map(_build_mapping, profile.mappings)),
+        exclude_patterns=profile.exclude_patterns,
+        vars=dict(profile.vars or {}),
+        sync_period=profile.sync_period,
+        dry_run=profile.dry_run,
+        paused=profile.paused,
     )
 
 
-def _build_mapping(one: ProfileMappingSpec) -> routing.RoutingMapping:
+def _build_mapping(mapping: ProfileMappingSpec) -> routing.RoutingMapping:
     return routing.RoutingMapping(
-        source=one.source,
-        destination=one.destination,
-        type=one.type or "",
-        required=one.required,
-        template=one.template,
-        patches=tuple(routing.PatchSet(dict(patch.set), patch.file) for patch in one.patches),
+        source=mapping.source,
+        destination=mapping.destination,
+        type=mapping.type or "",
+        required=mapping.required,
+        template=mapping.template,
+        patches=tuple(routing.PatchSet(dict(patch.set), patch.file) for patch in mapping.patches),
     )
 
 
-def _build_file(one: AdditionalFileSpec) -> routing.RoutingFile:
-    return routing.RoutingFile(one.source, one.dest, one.type)
+def _build_file(file: AdditionalFileSpec) -> routing.RoutingFile:
+    return routing.RoutingFile(file.source, file.dest, file.type)
 
 
-def _build_normalize(one: Normalize) -> routing.NormalizeRules:
+def _build_normalize(normalize: Normalize) -> routing.NormalizeRules:
     return routing.NormalizeRules(
-        system_name=one.system_name,
-        system_name_scope=one.system_name_scope,
-        fields=tuple(routing.FieldRule(row.json_path, row.value_template) for row in one.fields),
+        system_name=normalize.system_name,
+        system_name_scope=normalize.system_name_scope,
+        fields=tuple(
+            routing.FieldRule(row.json_path, row.value_template) for row in normalize.fields
+        ),
     )
 
 
@@ -213,7 +215,7 @@ def _overrides(annotations: Mapping[str, str]) -> Overrides:
 
 
 def _trigger(request: str) -> str:
-    """A request as a short word: it is opaque, and a person may have written anything."""
+    """A short hash of a request: only changes matter, and users may write any text into it."""
     if not request:
         return ""
     return hashlib.sha256(request.encode("utf-8", "replace")).hexdigest()[:_TRIGGER_CHARS]

@@ -23,7 +23,7 @@ ANNOTATION_PREFIX = "ignition-sync.io/"
 DEFAULT_EXCLUDES = ("**/.git/", "**/.gitkeep", "**/.resources/**")
 ALWAYS_EXCLUDED = "**/.resources/**"
 
-# They ask for something once, or say how the sidecar came in; none of them shapes the tree.
+# One-time requests and traces of the sidecar injection; none of them shapes the tree.
 _IGNORED_ANNOTATIONS = frozenset(
     ANNOTATION_PREFIX + name
     for name in ("inject", "injected", "injection-hash", "allow-mass-delete")
@@ -31,7 +31,7 @@ _IGNORED_ANNOTATIONS = frozenset(
 
 
 class _RoutingStruct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    pass
+    """Base of all parts of a routing; defaults are omitted so that new fields keep old hashes."""
 
 
 class RoutingFile(_RoutingStruct, frozen=True):
@@ -52,23 +52,23 @@ class PatchSet(_RoutingStruct, frozen=True):
 class RoutingMapping(_RoutingStruct, frozen=True):
     """`spec.profiles.<name>.mappings[]`."""
 
-    source: str
-    destination: str
-    type: Literal["dir", "file", ""] = ""
-    required: bool = False
-    template: bool = False
-    patches: tuple[PatchSet, ...] = ()
+    source: str  # path in the repository; may contain templates
+    destination: str  # path in the data directory; may contain templates
+    type: Literal["dir", "file", ""] = ""  # expected kind of the source; empty accepts both
+    required: bool = False  # a missing source fails the sync
+    template: bool = False  # contents are rendered
+    patches: tuple[PatchSet, ...] = ()  # applied in this order
 
 
 class RoutingProfile(_RoutingStruct, frozen=True):
     """`spec.profiles.<name>`."""
 
     mappings: tuple[RoutingMapping, ...]
-    exclude_patterns: tuple[str, ...] = ()
-    vars: dict[str, str] = {}
-    sync_period: int | None = None
-    dry_run: bool = False
-    paused: bool = False
+    exclude_patterns: tuple[str, ...] = ()  # globs, beside those of the routing
+    vars: dict[str, str] = {}  # template variables `.Vars.<name>`
+    sync_period: int | None = None  # seconds until agents check by themselves; None: default
+    dry_run: bool = False  # agents report what a sync would do
+    paused: bool = False  # agents leave the files unchanged
 
 
 class FieldRule(_RoutingStruct, frozen=True):
@@ -87,16 +87,18 @@ class NormalizeRules(_RoutingStruct, frozen=True):
 
 
 class Routing(_RoutingStruct, frozen=True):
-    """All of a CR that shapes trees; `profiles` is None where the CR has none."""
+    """The part of a CR that shapes the trees of its gateways."""
 
-    profiles: dict[str, RoutingProfile] | None = None
-    additional_files: tuple[RoutingFile, ...] = ()
-    exclude_patterns: tuple[str, ...] = DEFAULT_EXCLUDES
-    normalize: NormalizeRules = NormalizeRules()
+    profiles: dict[str, RoutingProfile] | None = None  # by name; None where the CR has none
+    additional_files: tuple[RoutingFile, ...] = ()  # beside the convention
+    exclude_patterns: tuple[str, ...] = DEFAULT_EXCLUDES  # globs on source paths
+    normalize: NormalizeRules = NormalizeRules()  # edits of JSON files
     deployment_mode_layout: Literal["overlay", "native"] = "overlay"
+    """Whether files of a deployment mode go over those of core, or into its own collection."""
     signature_policy: Literal["drop", "keep"] = "drop"
-    site_number: str = ""
-    cluster_name: str = ""
+    """What happens to the signature in resource.json when a file beside it was changed."""
+    site_number: str = ""  # template variable `.SiteNumber`
+    cluster_name: str = ""  # template variable `.ClusterName`
     protected_paths: tuple[str, ...] = ()
     """Paths on gateways that the operator protects beside the constant ones (PRO-1)."""
 
@@ -106,7 +108,7 @@ _decoder = msgspec.json.Decoder(Routing)
 
 
 def encode(routing: Routing) -> bytes:
-    """Canonical JSON; `Refused` where it is too large to publish."""
+    """Canonical JSON; raises SyncRefused if it is too large to publish."""
     data = _encoder.encode(routing)
     if len(data) > MAX_ROUTING_BYTES:
         raise SyncRefused(
@@ -119,12 +121,12 @@ def encode(routing: Routing) -> bytes:
 
 
 def decode(data: bytes | str) -> Routing:
-    """The routing in the metadata; ValueError where it is none."""
+    """The routing in `data`; raises ValueError if it is none."""
     return _decoder.decode(data)
 
 
 def hash_routing(routing: Routing) -> str:
-    """The name of a routing."""
+    """The sha256 of a routing's canonical JSON."""
     return hashlib.sha256(_encoder.encode(routing)).hexdigest()
 
 
@@ -133,13 +135,13 @@ def hash_profile(
     annotations: Mapping[str, str],
     labels: Mapping[str, str],
 ) -> str:
-    """The name of one pod's routing: the CR's, with all that the pod adds to it.
+    """The sha256 of one pod's routing: that of the CR, the pod's annotations and its labels.
 
     Labels count because templates may use them; the cluster's name is in the routing.
     """
-    own = {
+    shaping = {
         name: value
         for name, value in annotations.items()
         if name.startswith(ANNOTATION_PREFIX) and name not in _IGNORED_ANNOTATIONS
     }
-    return hashlib.sha256(_encoder.encode([routing_hash, own, dict(labels)])).hexdigest()
+    return hashlib.sha256(_encoder.encode([routing_hash, shaping, dict(labels)])).hexdigest()
