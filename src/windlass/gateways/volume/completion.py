@@ -4,12 +4,13 @@ It goes forward; where a step cannot be done it turns back. Either end leaves th
 manifest of that end, both durable before the journal goes. If it can do neither, or the lock is
 lost, the journal stays and the next replay continues.
 
-`StepExecution` carries out the steps, or reverts them (APP-6, APP-7). Every step can be done again
-at any time, and every revert too: a file is compared with the held one by inode, which shows with
-one stat whether it is installed already (renaming one name of a file over another of its names
-would silently do nothing). Directories that were touched are synced once at the end, also those
-that an earlier run touched. Between two steps `guard` may stop everything; the journal then
-resumes it.
+`StepExecution` carries out the steps, or reverts them (APP-6, APP-7). Every step can be repeated
+at any time, and every revert too: a file is compared with the staged one by inode, which shows
+with one stat whether it is installed already (renaming one name of a file over another of its
+names would silently do nothing). Directories that were touched are synced once at the end, also
+those that an earlier run touched. Between two steps `guard` may raise; the journal then resumes
+the transaction. `Transaction` runs it right after the commit point, `DataVolume.replay` after a
+crash.
 """
 
 from __future__ import annotations
@@ -38,20 +39,20 @@ from windlass.gateways.volume.undo import Undo, undo_transactions
 
 
 class StepExecution:
-    """The steps of one record, in either direction."""
+    """Executes the steps of one record, in either direction; `guard` checks the lock."""
 
     def __init__(
         self,
-        tree: DataDirectory,
+        directory: DataDirectory,
         record: TransactionRecord,
         modes: FileModes,
         guard: Callable[[], None],
     ) -> None:
-        self._directory = tree
+        self._directory = directory
         self._record = record
         self._modes = modes
         self._guard = guard
-        self._undo = Undo(tree, record.tx)
+        self._undo = Undo(directory, record.tx)
         self._staging = f"{state_directory.STAGING_DIRECTORY}/{record.tx}"
 
     def forward(self) -> None:
@@ -73,7 +74,7 @@ class StepExecution:
         self._sync_directories()
 
     def staged_path(self, step: JournalStep) -> str:
-        """Where the new content of a put lies."""
+        """The path of the new content of a put."""
         return f"{self._staging}/{step.staged}"
 
     def _execute(self, number: int, step: JournalStep) -> None:
@@ -101,26 +102,26 @@ class StepExecution:
             self._make_directory(step.path)
 
     def _put(self, number: int, step: JournalStep) -> None:
-        held = self.staged_path(step)
-        if self._directory.stat(held) is None:
+        staged = self.staged_path(step)
+        if self._directory.stat(staged) is None:
             self._expect_content(step)
         else:
-            self._install(held, step.path, self._tag(number))
+            self._install(staged, step.path, self._tag(number))
 
     def _restore(self, number: int, step: JournalStep) -> None:
         for folder in reversed(list(path_rules.parents(step.path))):
             self._make_directory(folder)
         self._install(self._undo.content_path(number), step.path, self._tag(number))
 
-    def _install(self, held: str, path: str, tag: str) -> None:
-        found, ours = self._plain_file_stat(path), self._directory.stat(held)
-        if ours is None:
-            raise state_directory.damaged_document(held, "it is missing")
-        if found is None or not os.path.samestat(found, ours):
-            placement.install(self._directory, held, path, tag=tag)
+    def _install(self, source: str, path: str, tag: str) -> None:
+        current, new = self._plain_file_stat(path), self._directory.stat(source)
+        if new is None:
+            raise state_directory.damaged_document(source, "it is missing")
+        if current is None or not os.path.samestat(current, new):
+            placement.install(self._directory, source, path, tag=tag)
 
     def _expect_content(self, step: JournalStep) -> None:
-        """Somebody emptied our staging; the step counts as done if its result is there."""
+        """Accept a put whose staged content was removed, if its result is in place already."""
         if (
             self._plain_file_stat(step.path) is None
             or file_sha256(self._directory, step.path) != step.sha256
@@ -128,22 +129,22 @@ class StepExecution:
             raise OSError(errno.ENOENT, "the staged content is gone", step.path)
 
     def _remove_file(self, path: str) -> None:
-        found = self._directory.stat(path)
-        if found is None or stat.S_ISDIR(found.st_mode):
+        current = self._directory.stat(path)
+        if current is None or stat.S_ISDIR(current.st_mode):
             # A directory there is a later step that an earlier run has already done.
             return
         self._plain_file_stat(path)
         self._directory.unlink(path)
 
     def _make_directory(self, path: str) -> None:
-        found = self._directory.stat(path)
-        if found is None:
+        current = self._directory.stat(path)
+        if current is None:
             self._directory.mkdir(path, self._modes.directory)
-        elif not stat.S_ISDIR(found.st_mode):
+        elif not stat.S_ISDIR(current.st_mode):
             raise UnsafePath(path, "not a directory")
 
     def _remove_directory(self, path: str) -> None:
-        """What somebody filled meanwhile stays."""
+        """Remove an empty directory; one that was filled meanwhile stays."""
         try:
             self._directory.rmdir(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -154,10 +155,10 @@ class StepExecution:
 
     def _plain_file_stat(self, path: str) -> os.stat_result | None:
         """The plain file at `path`; a symlink there is neither replaced nor removed."""
-        found = self._directory.stat(path)
-        if found is not None and not stat.S_ISREG(found.st_mode):
+        current = self._directory.stat(path)
+        if current is not None and not stat.S_ISREG(current.st_mode):
             raise UnsafePath(path, "not a plain file")
-        return found
+        return current
 
     def _sync_directories(self) -> None:
         staging.sync_paths(
@@ -168,43 +169,40 @@ class StepExecution:
         return f"{self._record.tx}-{number}"
 
 
-def file_sha256(tree: DataDirectory, path: str) -> str:
+def file_sha256(directory: DataDirectory, path: str) -> str:
     """The sha256 of a plain file, read in parts."""
-    with contextlib.closing(os.fdopen(tree.open(path), "rb")) as file:
+    with contextlib.closing(os.fdopen(directory.open(path), "rb")) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionEnd:
-    """Which tree a transaction ended with; `cause` says why it is the old one.
-
-    `touched` are files that somebody else wrote after us and before we were done.
-    """
+    """How a transaction ended."""
 
     record: TransactionRecord
     tree: Literal["new", "old"]
-    cause: WindlassError | None = None
-    touched: tuple[str, ...] = ()
+    cause: WindlassError | None = None  # why it is the old tree; None after a crash, too
+    touched: tuple[str, ...] = ()  # files that another process wrote before the end
 
 
 class TransactionCompletion:
-    """One transaction from its commit point to its end; whoever just wrote its record has it."""
+    """One transaction from its commit point to its end; without `record` it is read from disk."""
 
     def __init__(
         self,
-        tree: DataDirectory,
-        found: Journal,
+        directory: DataDirectory,
+        entry: Journal,
         modes: FileModes,
         guard: Callable[[], None],
         record: TransactionRecord | None = None,
     ) -> None:
-        self._directory = tree
-        self._direction = found.direction
-        self._staging = f"{STAGING_DIRECTORY}/{found.tx}"
-        written = f"{self._staging}/{journal.RECORD_NAME}"
-        self._record = record if record is not None else journal.read_record(tree, written)
-        self._undo = Undo(tree, found.tx)
-        self._execution = StepExecution(tree, self._record, modes, guard)
+        self._directory = directory
+        self._direction = entry.direction
+        self._staging = f"{STAGING_DIRECTORY}/{entry.tx}"
+        record_path = f"{self._staging}/{journal.RECORD_NAME}"
+        self._record = record if record is not None else journal.read_record(directory, record_path)
+        self._undo = Undo(directory, entry.tx)
+        self._execution = StepExecution(directory, self._record, modes, guard)
 
     def run(self) -> TransactionEnd:
         if self._direction == "back":
@@ -221,7 +219,7 @@ class TransactionCompletion:
             journal.mark_reverting(self._directory, self._staging)
             return self._revert(cause)
         except (OSError, UnsafePath):
-            # The first fault is the one to tell; the journal stays for the next replay.
+            # The first error is the cause to report; the journal stays for the next replay.
             raise cause from error
 
     def _finish(self) -> TransactionEnd:
@@ -248,30 +246,33 @@ class TransactionCompletion:
         return TransactionEnd(self._record, "old", cause)
 
     def _verify(self) -> tuple[dict[str, FileStat | None], tuple[str, ...]]:
-        """Stats that differ from the staged ones, and the files that are not ours any more."""
+        """Stats that differ from the staged ones, and files that another process replaced.
+
+        A stat of None makes the next drift check read the file.
+        """
         stats: dict[str, FileStat | None] = {}
         touched = []
         for step in self._record.steps:
             if step.op != "put":
                 continue
-            held = self._directory.stat(self._execution.staged_path(step))
-            found = self._directory.stat(step.path)
-            if found is None or not self._is_ours(found, held, step):
+            staged = self._directory.stat(self._execution.staged_path(step))
+            live = self._directory.stat(step.path)
+            if live is None or not self._is_ours(live, staged, step):
                 stats[step.path] = None
                 touched.append(step.path)
-            elif held is None or state_directory.file_stat(found) != state_directory.file_stat(
-                held
+            elif staged is None or state_directory.file_stat(live) != state_directory.file_stat(
+                staged
             ):
-                stats[step.path] = state_directory.file_stat(found)
+                stats[step.path] = state_directory.file_stat(live)
         return stats, tuple(touched)
 
     def _is_ours(
-        self, found: os.stat_result, held: os.stat_result | None, step: JournalStep
+        self, live: os.stat_result, staged: os.stat_result | None, step: JournalStep
     ) -> bool:
-        """By inode and size; what had to be copied has another inode and is read again."""
-        if found.st_size != step.size:
+        """Compare by inode and size; a file that had to be copied has another inode and is read."""
+        if live.st_size != step.size:
             return False
-        if held is not None and os.path.samestat(found, held):
+        if staged is not None and os.path.samestat(live, staged):
             return True
         return not step.sha256 or file_sha256(self._directory, step.path) == step.sha256
 
@@ -304,23 +305,23 @@ class TransactionCompletion:
     def _remove_superseded(self) -> None:
         remove_older_undo(self._directory, self._record.tx)
         if not self._record.keeps_undo:
-            # The record stays: it says that there is nothing to go back to.
+            # The record stays and shows that this transaction cannot be undone.
             self._undo.remove_contents()
 
-    def _clean(self, drop_undo: Callable[[], None]) -> None:
-        """Drop what the end does not need; what cannot go now goes with the next replay."""
+    def _clean(self, remove_undo: Callable[[], None]) -> None:
+        """Remove what is no longer needed; what fails now is left for the next replay."""
         failpoint.reach("gateways.clean.before")
         with contextlib.suppress(OSError):
-            drop_undo()
+            remove_undo()
             staging.remove_staging(self._directory, self._record.tx)
         failpoint.reach("gateways.clean.after")
 
 
-def remove_older_undo(tree: DataDirectory, newest: str | None) -> None:
-    """Drop every undo but the newest one."""
-    for tx in undo_transactions(tree):
+def remove_older_undo(directory: DataDirectory, newest: str | None) -> None:
+    """Remove every undo but the newest one."""
+    for tx in undo_transactions(directory):
         if tx != newest:
-            Undo(tree, tx).remove()
+            Undo(directory, tx).remove()
 
 
 def _as_windlass_error(error: OSError | UnsafePath) -> WindlassError:

@@ -1,4 +1,4 @@
-"""The data directory of a gateway, through directory descriptors, and its faults as errors.
+"""The data directory of a gateway, accessed by directory descriptors, and its OSErrors mapped.
 
 Everything the agent reads or changes below a gateway's data directory goes through here. Every
 component of a path is opened by its parent's descriptor and must not be a symlink, so a link that
@@ -6,7 +6,7 @@ appears between a check and a change leads nowhere: the change is refused with `
 use `/`, are relative to the root, and never hold `..`. Nothing is decided here; every change
 passes a failpoint before and after itself.
 
-`map_os_errors` turns faults of the volume into errors that carry the decision. A full, read-only
+`map_os_errors` turns OSErrors of the volume into errors that carry the decision. A full, read-only
 or failing volume is retried: nothing that was begun is lost, because the journal resumes it. A
 tree that changed meanwhile is planned again. Texts name the path and the fix.
 """
@@ -36,20 +36,20 @@ _CONFLICT_CODES = frozenset(
 
 
 @contextlib.contextmanager
-def map_os_errors(doing: str) -> Iterator[None]:
-    """Turn what the disk answers inside the block into windlass errors."""
+def map_os_errors(action: str) -> Iterator[None]:
+    """Turn an OSError of the block into a Retryable error; `action` completes "while …"."""
     try:
         yield
     except OSError as error:
-        raise map_os_error(error, doing) from error
+        raise map_os_error(error, action) from error
 
 
-def map_os_error(error: OSError, doing: str) -> Retryable:
-    """The windlass error for what the disk answered while `doing`."""
+def map_os_error(error: OSError, action: str) -> Retryable:
+    """The Retryable error for an OSError during `action`, with reason and remedy."""
     reason, hint = _reason_and_hint(error.errno)
-    said = os.strerror(error.errno) if error.errno is not None else str(error)
-    place = f" ({error.filename})" if isinstance(error.filename, str) else ""
-    text = f"while {doing}{place}: {said}; {hint}"
+    cause = os.strerror(error.errno) if error.errno is not None else str(error)
+    location = f" ({error.filename})" if isinstance(error.filename, str) else ""
+    text = f"while {action}{location}: {cause}; {hint}"
     return Retryable(reason, process.clean(text, limit=512))
 
 
@@ -73,7 +73,7 @@ _OPEN_REWRITABLE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class UnsafePath(SyncRefused):
-    """Something on the way to a file is not what we may walk through or replace."""
+    """A component of a path is a symlink or another kind of file that must not be touched."""
 
     def __init__(self, path: str, what: str) -> None:
         message = f"{path} on the data volume is {what}; remove it or exclude the path"
@@ -81,10 +81,11 @@ class UnsafePath(SyncRefused):
 
 
 class DataDirectory:
-    """One directory as the root of everything done through it."""
+    """A directory as the root of all paths; nothing outside of it can be reached."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        # The mount itself may be given by a symlink; below it none is followed.
         self._root = os.open(root, _OPEN_DIRECTORY & ~os.O_NOFOLLOW)
 
     def close(self) -> None:
@@ -96,10 +97,10 @@ class DataDirectory:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # looking
+    # Reads
 
     def stat(self, path: str) -> os.stat_result | None:
-        """What is at `path` itself, never what a link there points to; None if nothing is."""
+        """The lstat of `path`: of a link itself, not of its target; None if nothing exists."""
         if not path:
             return os.fstat(self._root)
         try:
@@ -109,7 +110,7 @@ class DataDirectory:
             return None
 
     def names(self, folder: str) -> list[str]:
-        """The names in a directory, sorted; none if it is not there."""
+        """The names in a directory, sorted; empty if it does not exist."""
         try:
             with self.directory(folder) as descriptor, os.scandir(descriptor) as listed:
                 return sorted(entry.name for entry in listed)
@@ -117,7 +118,7 @@ class DataDirectory:
             return []
 
     def entries(self, folder: str) -> Iterator[tuple[str, os.stat_result]]:
-        """Names in a directory with what they are; what vanishes meanwhile is left out."""
+        """The names in a directory with their lstat; those that vanish meanwhile are skipped."""
         with self.directory(folder) as descriptor, os.scandir(descriptor) as listed:
             for entry in listed:
                 try:
@@ -143,15 +144,15 @@ class DataDirectory:
             return file.read()
 
     def space(self, folder: str) -> os.statvfs_result:
-        """The file system that `folder` lies on."""
+        """The statvfs of the file system of `folder`."""
         with self.directory(folder) as descriptor:
             return os.fstatvfs(descriptor)
 
     def is_other_filesystem(self, source_folder: str, folder: str) -> bool:
         """Whether a rename between two directories is refused, found by trying one.
 
-        The kernel compares mounts before it looks for the name, so renaming a name that
-        does not exist changes nothing and tells bind mounts, which share a device, apart.
+        The kernel compares mounts before it resolves the name, so renaming a name that does
+        not exist changes nothing and distinguishes bind mounts, which share a device.
         """
         absent = f".{secrets.token_hex(8)}.absent"
         with self.directory(source_folder) as source, self.directory(folder) as other:
@@ -161,77 +162,93 @@ class DataDirectory:
                 return error.errno == errno.EXDEV
         return False
 
-    # changing
+    # Changes
 
     def create(self, path: str, mode: int) -> int:
-        """A descriptor to write the new file `path`, whatever the process's mask says."""
+        """A descriptor to write the new file `path`; its mode is exact, whatever the umask."""
         with self.parent(path) as (folder, name), _failpoints_around("create"):
             descriptor = os.open(name, _OPEN_NEW, mode, dir_fd=folder)
             os.fchmod(descriptor, mode)
             return descriptor
 
     def open_rewritable(self, path: str, mode: int) -> int:
-        """A descriptor to a file that is made once and then only rewritten in place."""
+        """A descriptor to a file that is created once and then only rewritten in place."""
         with self.parent(path) as (folder, name), _failpoints_around("keep"):
             return os.open(name, _OPEN_REWRITABLE, mode, dir_fd=folder)
 
     def write(self, descriptor: int, content: bytes | memoryview) -> None:
-        """All of `content`, at the descriptor's position."""
+        """Write all of `content` at the descriptor's position."""
         left = memoryview(content)
         with _failpoints_around("write"):
             while left:
                 left = left[os.write(descriptor, left) :]
 
     def sync_descriptor(self, descriptor: int) -> None:
-        """Make an open file's content outlive a power cut."""
+        """Make an open file's content durable, so that it survives a power cut."""
         with _failpoints_around("sync"):
             os.fsync(descriptor)
 
     def link(self, source: str, destination: str) -> None:
-        """A second name for a file; FileExistsError if the name is taken."""
+        """Create a hard link; raises FileExistsError if the name is taken."""
         with (
-            self._both_parents(source, destination) as (here, name, there, new),
+            self._both_parents(source, destination) as (
+                source_folder,
+                name,
+                target_folder,
+                new_name,
+            ),
             _failpoints_around("link"),
         ):
-            os.link(name, new, src_dir_fd=here, dst_dir_fd=there, follow_symlinks=False)
+            os.link(
+                name,
+                new_name,
+                src_dir_fd=source_folder,
+                dst_dir_fd=target_folder,
+                follow_symlinks=False,
+            )
 
     def rename(self, source: str, destination: str) -> None:
-        """Give a file another name; what had the name is gone in the same step."""
+        """Rename a file, replacing the destination in the same step."""
         with (
-            self._both_parents(source, destination) as (here, name, there, new),
+            self._both_parents(source, destination) as (
+                source_folder,
+                name,
+                target_folder,
+                new_name,
+            ),
             _failpoints_around("rename"),
         ):
-            os.rename(name, new, src_dir_fd=here, dst_dir_fd=there)
+            os.rename(name, new_name, src_dir_fd=source_folder, dst_dir_fd=target_folder)
 
     def unlink(self, path: str) -> None:
         with self.parent(path) as (folder, name), _failpoints_around("unlink"):
             os.unlink(name, dir_fd=folder)
 
     def mkdir(self, path: str, mode: int) -> None:
-        """Make a directory; an inherited set-group-id bit stays (fsGroup volumes)."""
+        """Create a directory; an inherited set-group-id bit stays (fsGroup volumes)."""
         with self.parent(path) as (folder, name), _failpoints_around("mkdir"):
             os.mkdir(name, mode, dir_fd=folder)
-            below = os.open(name, _OPEN_DIRECTORY, dir_fd=folder)
+            created = os.open(name, _OPEN_DIRECTORY, dir_fd=folder)
             try:
-                os.fchmod(below, mode | (os.fstat(below).st_mode & stat.S_ISGID))
+                os.fchmod(created, mode | (os.fstat(created).st_mode & stat.S_ISGID))
             finally:
-                os.close(below)
+                os.close(created)
 
     def rmdir(self, path: str) -> None:
         with self.parent(path) as (folder, name), _failpoints_around("rmdir"):
             os.rmdir(name, dir_fd=folder)
 
     def sync(self, path: str) -> None:
-        """Make a directory's names, or a file's content, outlive a power cut."""
+        """Make a directory's names, or a file's content, durable."""
         with self._open_any(path) as descriptor, _failpoints_around("sync"):
             os.fsync(descriptor)
 
     def sync_filesystem(self, path: str) -> None:
-        """Make everything on the file system of `path` outlive a power cut."""
+        """Make everything on the file system of `path` durable."""
         with self._open_any(path) as descriptor, _failpoints_around("sync_all"):
             _syncfs(descriptor)
 
-    # walking
+    # Path resolution
 
     @contextlib.contextmanager
     def parent(self, path: str) -> Iterator[tuple[int, str]]:
@@ -250,17 +267,20 @@ class DataDirectory:
             for folder in path.split("/") if path else ():
                 if folder in ("", ".", ".."):
                     raise ValueError(f"{path!r} is not a path below {self.root}")
-                below = _open_directory(current, folder, path)
+                child = _open_directory(current, folder, path)
                 os.close(current)
-                current = below
+                current = child
             yield current
         finally:
             os.close(current)
 
     @contextlib.contextmanager
     def _both_parents(self, source: str, destination: str) -> Iterator[tuple[int, str, int, str]]:
-        with self.parent(source) as (here, name), self.parent(destination) as (there, new):
-            yield here, name, there, new
+        with (
+            self.parent(source) as (source_folder, name),
+            self.parent(destination) as (target_folder, new_name),
+        ):
+            yield source_folder, name, target_folder, new_name
 
     @contextlib.contextmanager
     def _open_any(self, path: str) -> Iterator[int]:
@@ -284,14 +304,14 @@ class DataDirectory:
 
 
 def _open_directory(parent: int, folder: str, path: str) -> int:
-    """The descriptor of a directory in `parent`; `path` is what we are on the way to."""
+    """The descriptor of a directory in `parent`; `path` is the whole path, for errors."""
     try:
         return os.open(folder, _OPEN_DIRECTORY, dir_fd=parent)
     except OSError as error:
         if error.errno not in (errno.ENOTDIR, errno.ELOOP):
             raise
-        found = os.stat(folder, dir_fd=parent, follow_symlinks=False)
-        if stat.S_ISLNK(found.st_mode):
+        info = os.stat(folder, dir_fd=parent, follow_symlinks=False)
+        if stat.S_ISLNK(info.st_mode):
             raise UnsafePath(path, f"behind a symlink ({folder})") from error
         raise
 
@@ -304,6 +324,7 @@ def _failpoints_around(name: str) -> Iterator[None]:
 
 
 def _syncfs(descriptor: int) -> None:
+    # Python has no syncfs, and a libc other than glibc may lack it.
     libc = ctypes.CDLL(None, use_errno=True)
     if not hasattr(libc, "syncfs"):
         os.sync()

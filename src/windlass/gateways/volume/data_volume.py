@@ -1,9 +1,10 @@
 """The data volume of one gateway: lock, transactions, replay after a crash, rollback and reads.
 
-Whatever kills the agent or cuts the power, after `replay` the managed tree is exactly the old or
-exactly the new one, as the manifest says, and nothing temporary is left. A reader of the tree
-never sees a part of a file. The order of steps is in `journal`. All calls block and belong in a
-thread; one transaction runs at a time.
+Start here: the agent's operations call `DataVolume`, and all other modules of this package serve
+it. Whatever kills the agent or cuts the power, after `replay` the managed tree is exactly the old
+or exactly the new one, as the manifest describes it, and nothing temporary is left. A reader of
+the tree never sees a part of a file. The order of steps is in `journal`. All calls block and
+belong in a thread; one transaction runs at a time.
 
 At SIGTERM the caller interrupts the transaction and waits for its thread for as long as it may:
 before the commit point it ends at once, past it it runs to its end, and if the time is over the
@@ -37,7 +38,10 @@ from windlass.gateways.volume.undo import Undo
 
 
 class DataVolume:
-    """One gateway's data directory; looking needs nothing, changing needs `start` first."""
+    """One gateway's data directory; reads need no lock, changes need `start` first.
+
+    `undo_cap` is the size in bytes up to which replaced files are kept for a rollback.
+    """
 
     def __init__(
         self,
@@ -70,36 +74,37 @@ class DataVolume:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # changing
+    # Changes
 
     def start(self) -> TransactionEnd | None:
-        """Become the one who writes here, then finish what a crash left; what was resumed.
+        """Take the lock and complete an interrupted transaction; return how that one ended.
 
-        Raises `VolumeLocked` while another agent works on the volume: ask again.
+        Raises `VolumeLocked` while another agent works on the volume: try again later.
         """
         with data_directory.map_os_errors("taking the data volume's lock"):
             self._take_lock()
         return self.replay()
 
     def replay(self) -> TransactionEnd | None:
-        """Take an interrupted transaction to one of its ends and sweep what crashes left."""
+        """Take an interrupted transaction to one of its ends and remove what crashes left."""
         with data_directory.map_os_errors("resuming an interrupted sync"):
-            ours = (state_directory.MANIFEST_PATH,) if self._manifest.is_cached else ()
-            state_directory.check_schemas(self.directory, known=ours)
-            found = journal.read_journal(self.directory)
-            if found is None:
+            # A cached manifest was read or written here, so its schema is supported.
+            known = (state_directory.MANIFEST_PATH,) if self._manifest.is_cached else ()
+            state_directory.check_schemas(self.directory, known=known)
+            entry = journal.read_journal(self.directory)
+            if entry is None:
                 self._remove_leftovers()
                 return None
-            target = self._context()
+            context = self._context()
             with self._lock.transaction():
-                ended = TransactionCompletion(
-                    self.directory, found, target.modes, self._lock.check
+                end = TransactionCompletion(
+                    self.directory, entry, context.modes, self._lock.check
                 ).run()
                 self._remove_leftovers()
-            return ended
+            return end
 
     def begin(self) -> Transaction:
-        """A new transaction on a tree that is whole; nothing is written yet."""
+        """A new transaction on a consistent tree; nothing is written yet."""
         with data_directory.map_os_errors("taking the data volume's lock"):
             self._take_lock()
         self.replay()
@@ -117,21 +122,21 @@ class DataVolume:
                 )
             return transaction.revert(record)
 
-    # looking
+    # Reads
 
     def manifest(self) -> Manifest | None:
-        """What the last sync left; None before the first one."""
+        """The managed tree as the last sync left it; None before the first one."""
         with data_directory.map_os_errors("reading the manifest"):
             return self._manifest.read()
 
-    def survey(self, lookups: SurveyScope, manifest: Manifest | None = None) -> LiveTree:
-        """What lies on the disk, without reading a single content.
+    def survey(self, scope: SurveyScope, manifest: Manifest | None = None) -> LiveTree:
+        """The stats of everything in `scope`, without reading any content.
 
-        Stats that the manifest has too are shared with it, not held twice.
+        Stats that equal those of the manifest are the same objects, which saves memory.
         """
         with data_directory.map_os_errors("looking at the gateway's files"):
-            left = manifest.files if manifest is not None else {}
-            return survey.DirectorySurvey(self.directory, left).run(lookups)
+            manifest_files = manifest.files if manifest is not None else {}
+            return survey.DirectorySurvey(self.directory, manifest_files).run(scope)
 
     def stat_files(self, paths: Iterable[str]) -> dict[str, FileStat]:
         """The stats of the plain files among `paths`."""
@@ -146,11 +151,11 @@ class DataVolume:
     def interrupted_transaction(self) -> TransactionRecord | None:
         """The transaction past its commit point that `start` would end; usually None."""
         with data_directory.map_os_errors("reading the journal"):
-            found = journal.read_journal(self.directory)
-            if found is None:
+            entry = journal.read_journal(self.directory)
+            if entry is None:
                 return None
             return journal.read_record(
-                self.directory, f"{STAGING_DIRECTORY}/{found.tx}/{journal.RECORD_NAME}"
+                self.directory, f"{STAGING_DIRECTORY}/{entry.tx}/{journal.RECORD_NAME}"
             )
 
     def can_undo(self) -> bool:
@@ -173,7 +178,7 @@ class DataVolume:
     def _take_lock(self) -> None:
         state_directory.create_directories(self.directory)
         if not self._lock.is_held:
-            # A crash may have made the directories and not have told the disk.
+            # A crash may have created the directories without making them durable.
             for folder in (STATE_DIRECTORY, ""):
                 self.directory.sync(folder)
         self._lock.acquire()
@@ -181,18 +186,19 @@ class DataVolume:
     def _context(self) -> VolumeContext:
         root = self.directory.stat("")
         assert root is not None
-        fitting = staging.modes_for_process(root)
+        modes = staging.modes_for_process(root)
         return VolumeContext(
-            self.directory, self._lock, fitting, self._reserve, self._undo_cap, self._manifest
+            self.directory, self._lock, modes, self._reserve, self._undo_cap, self._manifest
         )
 
     def _remove_leftovers(self) -> None:
-        """Without a journal no transaction is alive; what is left of one is rubbish."""
-        left = staging.staged_transactions(self.directory)
-        if left:
-            # A journal that a power cut brings back must find its staging.
+        """Remove staging and undo of dead transactions; without a journal none is alive."""
+        leftovers = staging.staged_transactions(self.directory)
+        if leftovers:
+            # Make the removal of a journal durable first: one that a power cut brings back
+            # must find its staging.
             self.directory.sync(STATE_DIRECTORY)
-        for tx in left:
+        for tx in leftovers:
             staging.remove_staging(self.directory, tx)
         remove_older_undo(self.directory, undo.newest_transaction(self.directory))
         state_directory.remove_leftovers(self.directory)

@@ -1,15 +1,15 @@
 """Reads a data volume for plans and for drift; nothing is written and no network is used.
 
-For a plan: nearly always the next plan manages what the last one did, so the roots that the
-manifest names are surveyed ahead, during the fetch. That survey counts only if it covers exactly
-what the plan asks for, was taken a moment ago, and under the same manifest; otherwise the volume
-is surveyed again.
+For a plan: nearly always the next plan manages the same roots as the last one, so the roots that
+the manifest names are surveyed ahead, during the fetch. That survey is used only if it has exactly
+the scope of the plan, is at most three seconds old, and belongs to the same manifest; otherwise
+the volume is surveyed again.
 
 For drift (DRF-1, DRF-2): stats are compared first and contents are read only where a stat differs,
 or all of them once in a while. Whether the gateway only stamped a resource.json shows in the
 digest without stamps that the manifest has of it. Manifests of earlier versions have none: there
-it is compared with its source in the store; where that would need a fetch, it counts as stamped,
-because it cannot be known better.
+the file is compared with its source in the store; where that would need a fetch, it counts as
+stamped, so that no drift is reported without proof.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAX_PREFETCH_AGE_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What the last sync left, and what lies on the disk now."""
+    """The tree as the last sync left it (None before the first one), and the live tree."""
 
     manifest: Manifest | None
     live_tree: LiveTree
@@ -39,89 +39,92 @@ class Inspection:
 
 @dataclass(frozen=True, slots=True)
 class _Prefetched:
+    """A survey taken ahead; `taken_at` is monotonic."""
+
     inspection: Inspection
     scope: SurveyScope
     taken_at: float
 
 
 class VolumeInspector:
-    """Looks at one data directory; they block and belong in a thread."""
+    """Reads one data volume for plans; all calls block and belong in a thread."""
 
-    def __init__(self, applier: DataVolume, clock: Clock | None = None) -> None:
-        self._volume = applier
+    def __init__(self, volume: DataVolume, clock: Clock | None = None) -> None:
+        self._volume = volume
         self._clock = clock if clock is not None else SystemClock()
+        # Set by `prefetch`, consumed by the next `inspect`.
         self._prefetched: _Prefetched | None = None
 
     def prefetch(self) -> None:
-        """Look where the next plan will most likely want to know."""
+        """Survey the roots of the manifest, which the next plan most likely needs."""
         self._prefetched = None
         manifest = self._volume.manifest()
         if manifest is None:
             return
         now = self._clock.monotonic()
-        where = live_tree.survey_scope(manifest.roots, manifest)
-        live = self._volume.survey(where, manifest)
-        self._prefetched = _Prefetched(Inspection(manifest, live), where, now)
+        scope = live_tree.survey_scope(manifest.roots, manifest)
+        live = self._volume.survey(scope, manifest)
+        self._prefetched = _Prefetched(Inspection(manifest, live), scope, now)
 
     def inspect(self, roots: Iterable[ManagedRoot]) -> Inspection:
-        """All that a plan for `roots` needs to know."""
-        ahead, self._prefetched = self._prefetched, None
+        """The manifest and live tree that a plan for `roots` needs."""
+        prefetched, self._prefetched = self._prefetched, None
         manifest = self._volume.manifest()
-        where = live_tree.survey_scope(roots, manifest)
+        scope = live_tree.survey_scope(roots, manifest)
         if (
-            ahead is not None
-            and ahead.inspection.manifest is manifest
-            and self._is_usable(ahead, where)
+            prefetched is not None
+            and prefetched.inspection.manifest is manifest
+            and self._is_usable(prefetched, scope)
         ):
-            return ahead.inspection
-        return Inspection(manifest, self._volume.survey(where, manifest))
+            return prefetched.inspection
+        return Inspection(manifest, self._volume.survey(scope, manifest))
 
-    def _is_usable(self, ahead: _Prefetched, where: SurveyScope) -> bool:
+    def _is_usable(self, prefetched: _Prefetched, scope: SurveyScope) -> bool:
         return (
-            ahead.scope == where
-            and self._clock.monotonic() - ahead.taken_at <= MAX_PREFETCH_AGE_SECONDS
+            prefetched.scope == scope
+            and self._clock.monotonic() - prefetched.taken_at <= MAX_PREFETCH_AGE_SECONDS
         )
 
 
 _STAMP_TRANSFORMS = frozenset(("signature",))
-"""Transforms that a comparison without stamps does not see."""
+"""Transforms that do not matter for a comparison without stamps."""
 
 
 def inspect_drift(
-    applier: DataVolume,
+    volume: DataVolume,
     store: CommitStore | None,
     manifest: Manifest,
     excludes: GlobSet,
     *,
     everything: bool,
 ) -> FileDrift:
-    """The drift of all that the manifest manages."""
-    found = applier.survey(live_tree.survey_scope(manifest.roots, manifest), manifest)
-    suspects = live_tree.drift_suspects(manifest, found.files, everything=everything)
-    hashes = applier.hash_files(suspects)
+    """The drift of all managed files; `everything` reads all contents."""
+    live = volume.survey(live_tree.survey_scope(manifest.roots, manifest), manifest)
+    suspects = live_tree.drift_suspects(manifest, live.files, everything=everything)
+    hashes = volume.hash_files(suspects)
     altered = [path for path in hashes if hashes[path] != manifest.files[path].sha256]
-    stamped = stamped_files(applier, store, manifest, altered)
+    stamped = stamped_files(volume, store, manifest, altered)
     managed = frozenset(manifest.directories)
     adopted = frozenset(manifest.adopted or ())
     extras = (
         path
-        for path in found.files
+        for path in live.files
         if path not in manifest.files
         and path not in adopted
         and live_tree.is_within(path, managed)
         and excludes.match(path) is None
     )
-    return live_tree.find_drift(manifest, found.files, hashes, extras, stamped)
+    return live_tree.find_drift(manifest, live.files, hashes, extras, stamped)
 
 
 def stamped_files(
-    applier: DataVolume, store: CommitStore | None, manifest: Manifest, altered: Iterable[str]
+    volume: DataVolume, store: CommitStore | None, manifest: Manifest, altered: Iterable[str]
 ) -> frozenset[str]:
     """Those of `altered` in which nothing but the gateway's own stamps differs."""
     entries = manifest.files
     candidates = [path for path in altered if is_resource_file(path)]
     return frozenset(
-        path for path in candidates if _is_stamped_only(applier, store, path, entries[path])
+        path for path in candidates if _is_stamped_only(volume, store, path, entries[path])
     )
 
 
@@ -131,15 +134,15 @@ def needs_source(entry: ManifestEntry) -> bool:
 
 
 def _is_stamped_only(
-    applier: DataVolume, store: CommitStore | None, path: str, entry: ManifestEntry
+    volume: DataVolume, store: CommitStore | None, path: str, entry: ManifestEntry
 ) -> bool:
-    theirs = applier.directory.read(path)
-    if theirs is None:
+    content = volume.directory.read(path)
+    if content is None:
         return False
     if entry.about is not None and entry.about.calm:
-        return live_tree.unstamped_digest(theirs) == entry.about.calm
+        return live_tree.unstamped_digest(content) == entry.about.calm
     if store is None or not _STAMP_TRANSFORMS.issuperset(entry.transforms):
         return False
     return bool(store.missing([entry.blob])) or live_tree.differs_in_stamps_only(
-        store.read(entry.blob), theirs
+        store.read(entry.blob), content
     )

@@ -56,94 +56,96 @@ MANIFEST_NAME = "manifest"
 
 
 class JournalStep(msgspec.Struct, frozen=True):
-    """One change to the tree; `was` is what the path held before it."""
+    """One change to the tree; its number in the record also names its undo."""
 
     op: StepName
-    path: str
-    was: PathKind
-    staged: int | None = None
-    sha256: str = ""
-    size: int = 0
-    was_size: int = 0
+    path: str  # below the data directory
+    was: PathKind  # what the path held before; empty for nothing
+    staged: int | None = None  # number of the staged content; None unless op is put
+    sha256: str = ""  # of the new content; empty if it was linked from an undo
+    size: int = 0  # bytes of the new content
+    was_size: int = 0  # bytes of the old content
 
 
 class TransactionRecord(msgspec.Struct, frozen=True):
-    """Everything a transaction does; its undo is kept under the numbers of its steps."""
+    """Everything a transaction does: enough to complete, revert or undo it later."""
 
-    tx: str
-    from_commit: str
-    to_commit: str
-    steps: tuple[JournalStep, ...]
-    has_manifest: bool
-    had_manifest: bool
-    keeps_undo: bool
+    tx: str  # id: a number that grows, and a random part
+    from_commit: str  # of the old tree; empty before the first sync
+    to_commit: str  # of the new tree
+    steps: tuple[JournalStep, ...]  # in the order they are done; reverts run backwards
+    has_manifest: bool  # the new tree has one; False only after undoing the first sync
+    had_manifest: bool  # the old tree had one, kept in the undo
+    keeps_undo: bool  # the old contents are kept after success, for a rollback
     schema: int = state_directory.STATE_SCHEMA
 
 
 class Journal(msgspec.Struct, frozen=True):
-    """The transaction that has passed its commit point, and where it is going."""
+    """The file `journal`: which transaction is past its commit point, and its direction."""
 
     tx: str
     direction: JournalDirection
     schema: int = state_directory.STATE_SCHEMA
 
 
-def read_journal(tree: DataDirectory) -> Journal | None:
+def read_journal(directory: DataDirectory) -> Journal | None:
     """The journal, if a transaction is past its commit point."""
-    return state_directory.read_document(tree, JOURNAL_PATH, Journal)
+    return state_directory.read_document(directory, JOURNAL_PATH, Journal)
 
 
-def read_record(tree: DataDirectory, path: str) -> TransactionRecord:
-    """The record of a transaction; without it nobody knows what was going on."""
-    record = state_directory.read_document(tree, path, TransactionRecord)
+def read_record(directory: DataDirectory, path: str) -> TransactionRecord:
+    """The record of a transaction; raises Stalled if it is missing or damaged."""
+    record = state_directory.read_document(directory, path, TransactionRecord)
     if record is None:
         raise state_directory.damaged_document(path, "it is missing")
     return record
 
 
 def write_documents(staging: Staging, record: TransactionRecord) -> None:
-    """Stage what the journal may have to say."""
+    """Stage the record and both journal files, so that turning back needs no disk space."""
     staging.write_document(RECORD_NAME, msgspec.json.encode(record))
     for direction in ("forward", "back"):
-        paper = Journal(record.tx, "forward" if direction == "forward" else "back")
-        staging.write_document(direction, msgspec.json.encode(paper))
+        entry = Journal(record.tx, "forward" if direction == "forward" else "back")
+        staging.write_document(direction, msgspec.json.encode(entry))
 
 
-def mark_committed(tree: DataDirectory, staging_folder: str) -> None:
+def mark_committed(directory: DataDirectory, staging_folder: str) -> None:
     """The commit point: from here on the transaction is finished, whatever happens."""
-    _install_journal(tree, staging_folder, "forward")
+    _install_journal(directory, staging_folder, "forward")
 
 
-def mark_reverting(tree: DataDirectory, staging_folder: str) -> None:
+def mark_reverting(directory: DataDirectory, staging_folder: str) -> None:
     """From here on the transaction is undone, whatever happens."""
-    _install_journal(tree, staging_folder, "back")
+    _install_journal(directory, staging_folder, "back")
 
 
-def remove_journal(tree: DataDirectory) -> None:
-    """The transaction is over; its end is durable."""
+def remove_journal(directory: DataDirectory) -> None:
+    """End the transaction; called when the tree and manifest of its end are durable."""
     failpoint.reach("gateways.journal.drop.before")
-    placement.remove_if_present(tree, JOURNAL_PATH)
-    tree.sync(STATE_DIRECTORY)
+    placement.remove_if_present(directory, JOURNAL_PATH)
+    directory.sync(STATE_DIRECTORY)
     failpoint.reach("gateways.journal.drop.after")
 
 
-def withdraw_commit(tree: DataDirectory, tx: str) -> None:
+def withdraw_commit(directory: DataDirectory, tx: str) -> None:
     """Take back a commit point whose durability is not known, before any step was done."""
-    found = read_journal(tree)
-    if found is not None and found.tx == tx:
-        remove_journal(tree)
+    entry = read_journal(directory)
+    if entry is not None and entry.tx == tx:
+        remove_journal(directory)
 
 
-def _install_journal(tree: DataDirectory, staging_folder: str, direction: JournalDirection) -> None:
+def _install_journal(
+    directory: DataDirectory, staging_folder: str, direction: JournalDirection
+) -> None:
     failpoint.reach(f"gateways.journal.{direction}.before")
-    placement.install(tree, f"{staging_folder}/{direction}", JOURNAL_PATH, tag=direction)
-    tree.sync(STATE_DIRECTORY)
+    placement.install(directory, f"{staging_folder}/{direction}", JOURNAL_PATH, tag=direction)
+    directory.sync(STATE_DIRECTORY)
     failpoint.reach(f"gateways.journal.{direction}.after")
 
 
 @dataclass(frozen=True, slots=True)
 class FileOperation:
-    """One wanted change; `staged` is the content of a put."""
+    """One planned change; `staged` is the content of a put."""
 
     op: StepName
     path: str
@@ -151,100 +153,101 @@ class FileOperation:
 
 
 class StepPreparation:
-    """The steps of one transaction, in the order of the plan."""
+    """Turns the operations of one transaction into steps, in the order of the plan."""
 
-    def __init__(self, tree: DataDirectory) -> None:
-        self._directory = tree
+    def __init__(self, directory: DataDirectory) -> None:
+        self._directory = directory
+        # What each path will hold after the steps prepared so far; the disk knows the others.
         self._kinds_after: dict[str, PathKind] = {}
 
-    def steps(self, changes: Iterable[FileOperation]) -> tuple[JournalStep, ...]:
-        return tuple(step for change in changes for step in self._steps(change))
+    def steps(self, operations: Iterable[FileOperation]) -> tuple[JournalStep, ...]:
+        return tuple(step for operation in operations for step in self._steps(operation))
 
-    def _steps(self, change: FileOperation) -> Iterator[JournalStep]:
-        if path_rules.is_protected(change.path):
-            raise UnsafePath(change.path, "protected and never changed by a sync")
-        found, size = self._current_kind(change.path)
-        if change.op in ("mkdir", "put"):
-            yield from self._missing_directories(change.path)
-        if change.op == "put":
-            yield self._put(change, found, size)
-        elif change.op == "mkdir" and self._is_needed(change, found, "", "directory"):
-            yield self._step(change, found, then="directory")
-        elif change.op == "delete" and self._is_needed(change, found, "file", ""):
-            yield self._step(change, found, then="", was_size=size)
-        elif change.op == "rmdir" and found == "directory":
-            yield self._step(change, found, then="")
+    def _steps(self, operation: FileOperation) -> Iterator[JournalStep]:
+        if path_rules.is_protected(operation.path):
+            raise UnsafePath(operation.path, "protected and never changed by a sync")
+        current, size = self._current_kind(operation.path)
+        if operation.op in ("mkdir", "put"):
+            yield from self._missing_directories(operation.path)
+        if operation.op == "put":
+            yield self._put(operation, current, size)
+        elif operation.op == "mkdir" and self._is_needed(operation, current, "", "directory"):
+            yield self._step(operation, current, then="directory")
+        elif operation.op == "delete" and self._is_needed(operation, current, "file", ""):
+            yield self._step(operation, current, then="", was_size=size)
+        elif operation.op == "rmdir" and current == "directory":
+            yield self._step(operation, current, then="")
 
-    def _put(self, change: FileOperation, found: PathKind, size: int) -> JournalStep:
-        assert change.staged is not None
-        if found == "directory":
-            raise _tree_changed(change.path, "a directory where a file should go")
-        self._kinds_after[change.path] = "file"
-        staged = change.staged
+    def _put(self, operation: FileOperation, current: PathKind, size: int) -> JournalStep:
+        assert operation.staged is not None
+        if current == "directory":
+            raise _tree_changed(operation.path, "a directory where a file should go")
+        self._kinds_after[operation.path] = "file"
+        staged = operation.staged
         return JournalStep(
-            "put", change.path, found, staged.number, staged.sha256, staged.size, was_size=size
+            "put", operation.path, current, staged.number, staged.sha256, staged.size, was_size=size
         )
 
     def _step(
-        self, change: FileOperation, found: PathKind, *, then: PathKind, was_size: int = 0
+        self, operation: FileOperation, current: PathKind, *, then: PathKind, was_size: int = 0
     ) -> JournalStep:
-        self._kinds_after[change.path] = then
-        return JournalStep(change.op, change.path, found, was_size=was_size)
+        self._kinds_after[operation.path] = then
+        return JournalStep(operation.op, operation.path, current, was_size=was_size)
 
     def _is_needed(
-        self, change: FileOperation, found: PathKind, before: PathKind, done: PathKind
+        self, operation: FileOperation, current: PathKind, expected: PathKind, done: PathKind
     ) -> bool:
-        """Whether there is something to do: `before` is there, and not `done` already."""
-        if found not in (before, done):
-            raise _tree_changed(change.path, f"a {found} that was not there")
-        return found == before
+        """Whether the path holds what is `expected`; False if the operation is `done` already."""
+        if current not in (expected, done):
+            raise _tree_changed(operation.path, f"a {current} that was not there")
+        return current == expected
 
     def _missing_directories(self, path: str) -> Iterator[JournalStep]:
         for folder in reversed(list(path_rules.parents(path))):
-            found, _ = self._current_kind(folder)
-            if found == "file":
+            current, _ = self._current_kind(folder)
+            if current == "file":
                 raise _tree_changed(folder, "a file where a directory should be")
             self._kinds_after[folder] = "directory"
-            if found == "":
+            if current == "":
                 yield JournalStep("mkdir", folder, "")
 
     def _current_kind(self, path: str) -> tuple[PathKind, int]:
         if path in self._kinds_after:
             return self._kinds_after[path], 0
-        found = self._directory.stat(path)
-        if found is None:
+        live = self._directory.stat(path)
+        if live is None:
             return "", 0
-        if stat.S_ISDIR(found.st_mode):
+        if stat.S_ISDIR(live.st_mode):
             return "directory", 0
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(live.st_mode):
             raise UnsafePath(path, "a symlink or another special file")
-        return "file", found.st_size
+        return "file", live.st_size
 
 
 def check_other_filesystems(
-    tree: DataDirectory, staging: str, steps: Iterable[JournalStep], reserve: DiskReserve
+    directory: DataDirectory, staging: str, steps: Iterable[JournalStep], reserve: DiskReserve
 ) -> None:
     """Raise DiskFull where contents for another file system would not fit there."""
-    wanted: dict[str, int] = {}
+    bytes_by_folder: dict[str, int] = {}
     for step in steps:
         if step.op == "put":
-            above = path_rules.parent(step.path)
-            wanted[above] = wanted.get(above, 0) + step.size
+            parent = path_rules.parent(step.path)
+            bytes_by_folder[parent] = bytes_by_folder.get(parent, 0) + step.size
     per_device: dict[int, tuple[str, int]] = {}
-    for above, size in wanted.items():
-        folder = _nearest_directory(tree, above)
-        found = tree.stat(folder)
-        if found is not None and tree.is_other_filesystem(staging, folder):
-            _, before = per_device.get(found.st_dev, ("", 0))
-            per_device[found.st_dev] = (folder, before + size)
+    for parent, size in bytes_by_folder.items():
+        folder = _nearest_directory(directory, parent)
+        info = directory.stat(folder)
+        if info is not None and directory.is_other_filesystem(staging, folder):
+            _, total = per_device.get(info.st_dev, ("", 0))
+            per_device[info.st_dev] = (folder, total + size)
     for folder, size in per_device.values():
-        reserve.check(tree, folder, size)
+        reserve.check(directory, folder, size)
 
 
-def _nearest_directory(tree: DataDirectory, path: str) -> str:
+def _nearest_directory(directory: DataDirectory, path: str) -> str:
     while path:
-        found = tree.stat(path)
-        if found is not None and stat.S_ISDIR(found.st_mode):
+        info = directory.stat(path)
+        if info is not None and stat.S_ISDIR(info.st_mode):
             return path
         path = path_rules.parent(path)
     return ""

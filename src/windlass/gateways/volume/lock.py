@@ -1,7 +1,7 @@
-"""One writer per data volume (APP-4).
+"""The lock of a data volume: one writer at a time (APP-4).
 
 Rules:
-- flock is the lock. Where it is held, nobody else writes, however long it takes.
+- flock is the lock. While it is held, no other process writes, however long it takes.
 - The file is never removed: two processes could hold locks on two files of one name.
 - The file names its owner. Inside a transaction (`active`) the owner's beat goes up every
   `HEARTBEAT_SECONDS`; an idle owner writes nothing.
@@ -9,7 +9,7 @@ Rules:
   active record of another node counts as held although we got the lock, until we have
   watched its beat stand still for `STALE_SECONDS`.
 - An owner whose own beat is that old (a suspended machine, a disk that hangs) has lost the
-  lock, and stops before its next step; the journal says what is left to do.
+  lock, and stops before its next step; the journal has what is left to do.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ HEARTBEAT_SECONDS = 10.0
 STALE_SECONDS = 60.0
 
 _LOCK_FILE_MODE = 0o600
-# One write of always the same length: a reader never finds half a record.
+# One write of always the same length: a reader never gets half a record.
 _RECORD_BYTES = 1024
 
 
 class LockOwner(msgspec.Struct, frozen=True):
-    """Who wants to write."""
+    """The identity of an agent; a new pod of the same name is another owner."""
 
     pod_uid: str = msgspec.field(name="podUID")
     pod_name: str = msgspec.field(name="podName")
@@ -44,14 +44,14 @@ class LockOwner(msgspec.Struct, frozen=True):
 
 
 class LockRecord(msgspec.Struct, frozen=True):
-    """What the lock file says about its owner."""
+    """The content of the lock file."""
 
-    pod_uid: str = msgspec.field(name="podUID")
-    pod_name: str = msgspec.field(name="podName")
-    node: str
-    beat: int
-    active: bool
-    schema: int = 1
+    pod_uid: str = msgspec.field(name="podUID")  # of the owner
+    pod_name: str = msgspec.field(name="podName")  # of the owner, for messages
+    node: str  # of the owner; empty if unknown
+    beat: int  # grows with every write, also across owners
+    active: bool  # inside a transaction: `beat` must grow, or the owner is dead
+    schema: int = 1  # for later versions; not checked
 
     @property
     def owner(self) -> LockOwner:
@@ -73,16 +73,22 @@ class VolumeLocked(Waiting):
 class VolumeLock:
     """The lock of one data volume, held by at most one agent."""
 
-    def __init__(self, tree: DataDirectory, path: str, owner: LockOwner, clock: Clock) -> None:
-        self._directory = tree
+    def __init__(self, directory: DataDirectory, path: str, owner: LockOwner, clock: Clock) -> None:
+        self._directory = directory
         self._path = path
         self._owner = owner
         self._clock = clock
+        # Open and locked by flock; None while we are not the owner.
         self._descriptor: int | None = None
+        # Active record of another node, and the monotonic time at which it was first read.
         self._watched: tuple[LockRecord, float] | None = None
+        # Serializes writes of the heartbeat thread and of the transaction's thread.
         self._writing = threading.Lock()
+        # Number that our last write had, or that was read when we took over.
         self._beat = 0
+        # Monotonic time of our last write.
         self._last_beat = 0.0
+        # Another owner may be writing; set by either thread, reset by the next transaction.
         self._is_lost = False
 
     @property
@@ -90,7 +96,7 @@ class VolumeLock:
         return self._descriptor is not None
 
     def acquire(self) -> None:
-        """Become the owner, or raise `VolumeLocked`; asking again later is the way to wait."""
+        """Become the owner, or raise `VolumeLocked`; callers wait by trying again later."""
         if self._descriptor is not None and not self._is_current_file():
             self._close()
         if self._descriptor is None:
@@ -102,35 +108,35 @@ class VolumeLock:
             raise
 
     def release(self) -> None:
-        """Let the next one in; the record then no longer counts as held."""
+        """Give up the lock; its record then no longer counts as held."""
         if self._descriptor is not None:
             self._close()
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Beat while the block runs; what it does between steps asks `check`."""
+        """Write a heartbeat while the block runs; the block calls `check` between its steps."""
         self.acquire()
         self._is_lost = False
         self._write(active=True)
         ended = threading.Event()
-        beating = threading.Thread(target=self._keep_beating, args=(ended,), daemon=True)
-        beating.start()
+        heartbeat = threading.Thread(target=self._keep_beating, args=(ended,), daemon=True)
+        heartbeat.start()
         try:
             yield
         finally:
             ended.set()
-            beating.join()
+            heartbeat.join()
             with contextlib.suppress(OSError):
                 self._mark_inactive()
 
     def check(self) -> None:
-        """Raise `VolumeLocked` if somebody may have taken the volume from us meanwhile."""
+        """Raise `VolumeLocked` if another node may have taken over meanwhile; reads no disk."""
         if self._is_lost or self._clock.monotonic() - self._last_beat > STALE_SECONDS:
             self._is_lost = True
             raise VolumeLocked(self._read())
 
     def check_record(self) -> None:
-        """`check`, and look whether the record still names us."""
+        """`check`, and raise `VolumeLocked` if the record names another owner."""
         self.check()
         record = self._read()
         if record is None or record.owner != self._owner:
@@ -153,12 +159,13 @@ class VolumeLock:
     def _is_current_file(self) -> bool:
         """Whether the file we locked is still the one that others would lock."""
         assert self._descriptor is not None
-        found = self._directory.stat(self._path)
-        return found is not None and os.path.samestat(found, os.fstat(self._descriptor))
+        info = self._directory.stat(self._path)
+        return info is not None and os.path.samestat(info, os.fstat(self._descriptor))
 
     def _take_over(self) -> None:
         record = self._read()
         if record is not None and record.owner == self._owner:
+            # Our own record, of this process or of one before a restart of the container.
             self._beat = record.beat
             return
         if record is not None and record.active and record.node != self._owner.node:
@@ -167,7 +174,7 @@ class VolumeLock:
         self._write(active=False)
 
     def _check_stale(self, record: LockRecord) -> None:
-        """Pass only after the record of another node has been the same for long enough."""
+        """Raise `VolumeLocked` until the record of another node stood still for STALE_SECONDS."""
         now = self._clock.monotonic()
         if self._watched is None or self._watched[0] != record:
             self._watched = (record, now)
@@ -180,7 +187,7 @@ class VolumeLock:
                 self.check_record()
                 self._write(active=True)
             except (OSError, VolumeLocked):
-                # The next step finds the old beat, or that the lock is lost, and stops.
+                # The next `check` sees the old beat, or that the lock is lost, and raises.
                 return
 
     def _mark_inactive(self) -> None:
@@ -190,8 +197,8 @@ class VolumeLock:
     def _write(self, *, active: bool) -> None:
         assert self._descriptor is not None
         with self._writing:
-            us = self._owner
-            record = LockRecord(us.pod_uid, us.pod_name, us.node, self._beat + 1, active)
+            owner = self._owner
+            record = LockRecord(owner.pod_uid, owner.pod_name, owner.node, self._beat + 1, active)
             content = msgspec.json.encode(record).ljust(_RECORD_BYTES)
             failpoint.reach("gateways.lock.beat.before")
             os.pwrite(self._descriptor, content, 0)

@@ -1,8 +1,8 @@
-"""Installs a held file under its final name, in one step.
+"""Installs a staged or kept file under its final name, in one step.
 
-`install` never gives the held file away: it makes a second name (a hard link, or a copy where the
+`install` never gives its source away: it makes a second name (a hard link, or a copy where the
 file system has no links or the two lie on different ones) and renames that one. So whatever a
-crash or a power cut undoes, the held file is still there to be installed again, and a reader of
+crash or a power cut undoes, the source still exists and can be installed again, and a reader of
 the destination sees the old content or the new one, never a part.
 """
 
@@ -22,29 +22,29 @@ _NO_LINK_CODES = frozenset(
 _MAX_NAME_BYTES = 255
 
 
-def install(tree: DataDirectory, source: str, destination: str, *, tag: str) -> None:
-    """Let `destination` be the file `source`; `tag` marks what a crash may leave beside it."""
-    going = f"{source}.go"
-    link_or_copy(tree, source, going)
+def install(directory: DataDirectory, source: str, destination: str, *, tag: str) -> None:
+    """Install `source` as `destination`; `tag` names what a crash may leave beside it."""
+    second_name = f"{source}.go"
+    link_or_copy(directory, source, second_name)
     try:
-        tree.rename(going, destination)
+        directory.rename(second_name, destination)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        tree.unlink(going)
-        _install_across(tree, source, destination, tag)
+        directory.unlink(second_name)
+        _install_across(directory, source, destination, tag)
 
 
-def link_or_copy(tree: DataDirectory, source: str, other: str) -> None:
-    """A second name for the content of `source`, or a copy where there is no such thing."""
-    if not try_link(tree, source, other):
-        copy(tree, source, other)
+def link_or_copy(directory: DataDirectory, source: str, target: str) -> None:
+    """Make `target` a hard link to `source`, or a copy where links are not possible."""
+    if not try_link(directory, source, target):
+        copy(directory, source, target)
 
 
-def try_link(tree: DataDirectory, source: str, other: str) -> bool:
-    """A second name for a file, if the file system allows one; found by trying."""
+def try_link(directory: DataDirectory, source: str, target: str) -> bool:
+    """Make `target` a hard link to `source`; False if the file system does not allow it."""
     try:
-        _replace_link(tree, source, other)
+        _replace_link(directory, source, target)
     except OSError as error:
         if error.errno not in _NO_LINK_CODES:
             raise
@@ -52,51 +52,51 @@ def try_link(tree: DataDirectory, source: str, other: str) -> bool:
     return True
 
 
-def copy(tree: DataDirectory, source: str, other: str) -> None:
-    """A durable copy with the same permissions; what lay there is left over from a crash."""
-    remove_if_present(tree, other)
-    reading = tree.open(source)
+def copy(directory: DataDirectory, source: str, target: str) -> None:
+    """Make `target` a durable copy with the same permissions, replacing leftovers of a crash."""
+    remove_if_present(directory, target)
+    source_file = directory.open(source)
     try:
-        writing = tree.create(other, stat.S_IMODE(os.fstat(reading).st_mode))
+        target_file = directory.create(target, stat.S_IMODE(os.fstat(source_file).st_mode))
         try:
-            while chunk := os.read(reading, _CHUNK):
-                tree.write(writing, chunk)
-            tree.sync_descriptor(writing)
+            while chunk := os.read(source_file, _CHUNK):
+                directory.write(target_file, chunk)
+            directory.sync_descriptor(target_file)
         finally:
-            os.close(writing)
+            os.close(target_file)
     finally:
-        os.close(reading)
+        os.close(source_file)
 
 
 def temporary_path(destination: str, tag: str) -> str:
-    """Where the copy for a destination on another file system lies until it is renamed."""
+    """The path of a copy beside a destination on another file system, until it is renamed."""
     folder, slash, name = destination.rpartition("/")
-    ending = f".wl-{tag}"
-    room = _MAX_NAME_BYTES - 1 - len(ending.encode())
-    short = os.fsencode(name)[:room].decode(errors="ignore")
-    return f"{folder}{slash}.{short}{ending}"
+    suffix = f".wl-{tag}"
+    max_bytes = _MAX_NAME_BYTES - 1 - len(suffix.encode())
+    short = os.fsencode(name)[:max_bytes].decode(errors="ignore")
+    return f"{folder}{slash}.{short}{suffix}"
 
 
-def remove_if_present(tree: DataDirectory, path: str) -> None:
-    """Remove a file of ours if it is there."""
+def remove_if_present(directory: DataDirectory, path: str) -> None:
+    """Remove a file if it exists."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        tree.unlink(path)
+        directory.unlink(path)
 
 
-def _replace_link(tree: DataDirectory, source: str, other: str) -> None:
+def _replace_link(directory: DataDirectory, source: str, target: str) -> None:
     try:
-        tree.link(source, other)
+        directory.link(source, target)
     except FileExistsError:
-        tree.unlink(other)
-        tree.link(source, other)
+        directory.unlink(target)
+        directory.link(source, target)
 
 
-def _install_across(tree: DataDirectory, source: str, destination: str, tag: str) -> None:
+def _install_across(directory: DataDirectory, source: str, destination: str, tag: str) -> None:
     temporary = temporary_path(destination, tag)
     try:
-        copy(tree, source, temporary)
-        tree.rename(temporary, destination)
+        copy(directory, source, temporary)
+        directory.rename(temporary, destination)
     except OSError:
         with contextlib.suppress(OSError):
-            tree.unlink(temporary)
+            directory.unlink(temporary)
         raise

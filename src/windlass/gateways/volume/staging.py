@@ -7,7 +7,7 @@ copied, to their destination. Nothing in here is durable before `sync`.
 Permissions (PRO-6): Git's modes do not matter. The gateway must be able to read and to replace
 what the agent writes: either the agent runs as the user that owns the data directory, or both
 share the volume's group. Anything else is refused, because the gateway would fail on our files at
-a random moment.
+some later time.
 
 Disk space: the gateway writes to the same volume; a sync that takes the last byte stops it.
 Whatever is about to be written must leave a share of the volume and a minimum of bytes free.
@@ -69,7 +69,7 @@ MEBIBYTE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class DiskReserve:
-    """What must stay free on every file system that we write to."""
+    """The free space that every write leaves: a share of the file system, and minimum bytes."""
 
     share: float = 0.05
     minimum: int = 256 * MEBIBYTE
@@ -77,21 +77,21 @@ class DiskReserve:
     def reserved_bytes(self, total: int) -> int:
         return max(int(total * self.share), self.minimum)
 
-    def check(self, tree: DataDirectory, folder: str, wanted: int) -> None:
-        """Raise DiskFull where `wanted` more bytes in `folder` would touch the reserve."""
-        found = tree.space(folder)
-        free = found.f_bavail * found.f_frsize
-        reserve = self.reserved_bytes(found.f_blocks * found.f_frsize)
-        if free - wanted < reserve:
+    def check(self, directory: DataDirectory, folder: str, needed: int) -> None:
+        """Raise DiskFull if `needed` more bytes in `folder` would use up the reserve."""
+        filesystem = directory.space(folder)
+        free = filesystem.f_bavail * filesystem.f_frsize
+        reserve = self.reserved_bytes(filesystem.f_blocks * filesystem.f_frsize)
+        if free - needed < reserve:
             raise Retryable(
                 "DiskFull",
-                f"the data volume has {_pretty(free)} free; this sync needs {_pretty(wanted)} more "
+                f"the data volume has {_pretty(free)} free; this sync needs {_pretty(needed)} more "
                 f"and {_pretty(reserve)} must stay free: enlarge the volume or remove files",
             )
 
 
 def _pretty(size: int) -> str:
-    """A size that never reads as nothing where it is something."""
+    """A size in the largest unit in which it is at least 1."""
     for unit, bytes_ in (("GiB", MEBIBYTE << 10), ("MiB", MEBIBYTE), ("KiB", 1 << 10)):
         if size >= bytes_:
             return f"{size / bytes_:.1f} {unit}"
@@ -101,25 +101,25 @@ def _pretty(size: int) -> str:
 MAX_SINGLE_SYNCS = 24
 
 
-def sync_paths(tree: DataDirectory, paths: Iterable[str]) -> None:
-    """Make files and directories outlive a power cut; what is gone needs nothing."""
-    wanted = sorted(set(paths))
-    if len(wanted) > MAX_SINGLE_SYNCS:
-        wanted = _one_per_file_system(tree, wanted)
-        for path in wanted:
-            tree.sync_filesystem(path)
+def sync_paths(directory: DataDirectory, paths: Iterable[str]) -> None:
+    """Make files and directories durable; those that do not exist any more are skipped."""
+    unique = sorted(set(paths))
+    if len(unique) > MAX_SINGLE_SYNCS:
+        unique = _one_per_file_system(directory, unique)
+        for path in unique:
+            directory.sync_filesystem(path)
         return
-    for path in wanted:
+    for path in unique:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            tree.sync(path)
+            directory.sync(path)
 
 
-def _one_per_file_system(tree: DataDirectory, paths: Iterable[str]) -> list[str]:
+def _one_per_file_system(directory: DataDirectory, paths: Iterable[str]) -> list[str]:
     first: dict[int, str] = {}
     for path in paths:
-        found = tree.stat(path)
-        if found is not None:
-            first.setdefault(found.st_dev, path)
+        info = directory.stat(path)
+        if info is not None:
+            first.setdefault(info.st_dev, path)
     return list(first.values())
 
 
@@ -128,24 +128,26 @@ _SPACE_CHECK_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class StagedContent:
-    """A content that waits for its commit point; it keeps `stat` when it is put in place."""
+    """A content in the staging directory."""
 
-    sha256: str
+    sha256: str  # empty if it was linked, not written
     size: int
-    number: int
-    stat: FileStat
+    number: int  # its name in the staging directory
+    stat: FileStat  # which a rename to the destination preserves
 
 
 class Staging:
-    """The staged contents of the transaction `tx`."""
+    """The staging directory of the transaction `tx`."""
 
     def __init__(
-        self, tree: DataDirectory, tx: str, modes: FileModes, reserve: DiskReserve
+        self, directory: DataDirectory, tx: str, modes: FileModes, reserve: DiskReserve
     ) -> None:
-        self._directory = tree
+        self._directory = directory
         self._modes = modes
         self._reserve = reserve
+        # How many contents were added; the next one gets this number.
         self._count = 0
+        # Names of the documents written so far, to be made durable by `sync`.
         self._documents: list[str] = []
         self.folder = f"{state_directory.STAGING_DIRECTORY}/{tx}"
 
@@ -153,11 +155,11 @@ class Staging:
         state_directory.make_directory(self._directory, self.folder)
 
     def content_path(self, number: int) -> str:
-        """Where the content with `number` lies."""
+        """The path of the content with `number`."""
         return f"{self.folder}/{number}"
 
     def document_path(self, name: str) -> str:
-        """Where a document of the transaction lies."""
+        """The path of a document of the transaction."""
         return f"{self.folder}/{name}"
 
     def add(self, content: bytes | Iterable[bytes]) -> StagedContent:
@@ -185,12 +187,12 @@ class Staging:
         return digest.hexdigest(), size
 
     def add_linked(self, path: str) -> StagedContent:
-        """Take a file we hold elsewhere as a content, unread and without writing it again."""
+        """Stage a file of the undo directory by a link, without reading it; its hash is empty."""
         number = self._next_number()
         placement.link_or_copy(self._directory, path, self.content_path(number))
-        found = self._directory.stat(self.content_path(number))
-        assert found is not None
-        return StagedContent("", found.st_size, number, state_directory.file_stat(found))
+        info = self._directory.stat(self.content_path(number))
+        assert info is not None
+        return StagedContent("", info.st_size, number, state_directory.file_stat(info))
 
     def write_document(self, name: str, content: bytes) -> None:
         state_directory.write_new_file(
@@ -199,7 +201,7 @@ class Staging:
         self._documents.append(name)
 
     def sync(self, numbers: Iterable[int]) -> None:
-        """Make contents and papers durable, then every name in here and the names above."""
+        """Make contents and documents durable, then their names and that of the directory."""
         contents = [self.content_path(number) for number in numbers]
         sync_paths(self._directory, (*contents, *map(self.document_path, self._documents)))
         self._directory.sync(self.folder)
@@ -213,11 +215,11 @@ class Staging:
         return self._count - 1
 
 
-def staged_transactions(tree: DataDirectory) -> list[str]:
+def staged_transactions(directory: DataDirectory) -> list[str]:
     """The transactions that have a staging directory."""
-    return tree.names(state_directory.STAGING_DIRECTORY)
+    return directory.names(state_directory.STAGING_DIRECTORY)
 
 
-def remove_staging(tree: DataDirectory, tx: str) -> None:
+def remove_staging(directory: DataDirectory, tx: str) -> None:
     """Remove what is staged for a transaction."""
-    state_directory.remove_directory(tree, f"{state_directory.STAGING_DIRECTORY}/{tx}")
+    state_directory.remove_directory(directory, f"{state_directory.STAGING_DIRECTORY}/{tx}")

@@ -10,8 +10,8 @@
         snapshots/       packed copies of the managed roots
 
 Every document carries a schema number. One that is newer than ours stops all writes, but never
-the gateway: a newer agent wrote it and knows something that we do not. Documents are replaced in
-one step and durably; `.new` beside one is what a crash left of a replacement.
+the gateway: a newer agent wrote it, and its meaning may differ. Documents are replaced in one
+step and durably; `.new` beside one is what a crash left of a replacement.
 
 The manifest is written before the commit point, with the stats that the staged files will keep
 when they are renamed, and installed after the last file. An installed manifest therefore never
@@ -45,7 +45,7 @@ UNDO_DIRECTORY = f"{STATE_DIRECTORY}/undo"
 STATE_SCHEMA = 1
 
 _DOCUMENTS = (AGENT_STATE_PATH, MANIFEST_PATH, JOURNAL_PATH)
-# Old and new contents lie here; nobody but us has to read them here.
+# Contents may be secret, and only the agent has to read them here.
 _PRIVATE_DIRECTORY = 0o700
 _PRIVATE_FILE = 0o600
 
@@ -53,58 +53,60 @@ Document = TypeVar("Document", bound=msgspec.Struct)
 
 
 class _SchemaHeader(msgspec.Struct):
+    """The one field that all documents share; it decodes documents of any version."""
+
     schema: int = STATE_SCHEMA
 
 
 _header_decoder = msgspec.json.Decoder(_SchemaHeader)
 
 
-def create_directories(tree: DataDirectory) -> None:
-    """Make the directories that are missing, durably; afterwards all of them are there."""
+def create_directories(directory: DataDirectory) -> None:
+    """Create the directories that are missing, durably."""
     missing = [
         folder
         for folder in (STATE_DIRECTORY, STAGING_DIRECTORY, UNDO_DIRECTORY)
-        if tree.stat(folder) is None
+        if directory.stat(folder) is None
     ]
     for folder in missing:
-        make_directory(tree, folder)
+        make_directory(directory, folder)
     for folder in {folder.rpartition("/")[0] for folder in missing}:
-        tree.sync(folder)
+        directory.sync(folder)
 
 
-def make_directory(tree: DataDirectory, folder: str) -> None:
-    """Make one private directory; one that is there already is as good."""
+def make_directory(directory: DataDirectory, folder: str) -> None:
+    """Create one private directory unless it exists."""
     with contextlib.suppress(FileExistsError):
-        tree.mkdir(folder, _PRIVATE_DIRECTORY)
+        directory.mkdir(folder, _PRIVATE_DIRECTORY)
 
 
-def check_schemas(tree: DataDirectory, *, known: Collection[str] = ()) -> None:
-    """Refuse to write where a newer windlass has written; a broken document waits for its use.
+def check_schemas(directory: DataDirectory, *, known: Collection[str] = ()) -> None:
+    """Raise SyncRefused if a newer windlass has written a document.
 
-    `known` are documents whose content is known to be ours.
+    A damaged document is reported by the one who reads it. `known` are not read again.
     """
     for path in _DOCUMENTS:
-        data = tree.read(path) if path not in known else None
+        data = directory.read(path) if path not in known else None
         if data is not None:
             with contextlib.suppress(msgspec.DecodeError):
                 check_schema(path, data)
 
 
 def check_schema(path: str, data: bytes) -> None:
-    """`Refused` where the document is newer than we are."""
-    found = _header_decoder.decode(data).schema
-    if found > STATE_SCHEMA:
+    """Raise SyncRefused if the document's schema is newer than ours."""
+    schema = _header_decoder.decode(data).schema
+    if schema > STATE_SCHEMA:
         raise SyncRefused(
             "VolumeLocked",
             path,
-            f"{path} was written by a newer version of windlass (schema {found}, this one "
+            f"{path} was written by a newer version of windlass (schema {schema}, this one "
             f"knows {STATE_SCHEMA}); nothing is written until the agent is at least as new",
         )
 
 
-def read_document(tree: DataDirectory, path: str, kind: type[Document]) -> Document | None:
-    """The document at `path`; None if there is none."""
-    data = tree.read(path)
+def read_document(directory: DataDirectory, path: str, kind: type[Document]) -> Document | None:
+    """The document at `path`; None if it does not exist, Stalled if it is damaged."""
+    data = directory.read(path)
     if data is None:
         return None
     try:
@@ -114,48 +116,48 @@ def read_document(tree: DataDirectory, path: str, kind: type[Document]) -> Docum
         raise damaged_document(path, str(error)) from error
 
 
-def write_new_file(tree: DataDirectory, path: str, content: bytes, *, sync: bool) -> None:
-    """Write a file that is not there yet; without `sync` somebody else makes it durable."""
-    descriptor = tree.create(path, _PRIVATE_FILE)
+def write_new_file(directory: DataDirectory, path: str, content: bytes, *, sync: bool) -> None:
+    """Write a new file; without `sync` the caller makes it durable."""
+    descriptor = directory.create(path, _PRIVATE_FILE)
     try:
-        tree.write(descriptor, content)
+        directory.write(descriptor, content)
         if sync:
-            tree.sync_descriptor(descriptor)
+            directory.sync_descriptor(descriptor)
     finally:
         os.close(descriptor)
 
 
-def replace_document(tree: DataDirectory, path: str, content: bytes) -> None:
-    """Let the document at `path` be `content`, in one step and durably."""
+def replace_document(directory: DataDirectory, path: str, content: bytes) -> None:
+    """Replace the document at `path` in one step and durably."""
     temporary = f"{path}.new"
-    remove_if_present(tree, temporary)
+    remove_if_present(directory, temporary)
     try:
-        write_new_file(tree, temporary, content, sync=True)
-        tree.rename(temporary, path)
+        write_new_file(directory, temporary, content, sync=True)
+        directory.rename(temporary, path)
     except OSError:
         with contextlib.suppress(OSError):
-            tree.unlink(temporary)
+            directory.unlink(temporary)
         raise
-    tree.sync(path.rpartition("/")[0])
+    directory.sync(path.rpartition("/")[0])
 
 
-def remove_leftovers(tree: DataDirectory) -> None:
+def remove_leftovers(directory: DataDirectory) -> None:
     """Remove what a crash left of a replacement."""
-    for name in tree.names(STATE_DIRECTORY):
+    for name in directory.names(STATE_DIRECTORY):
         if name.endswith(".new"):
-            remove_if_present(tree, f"{STATE_DIRECTORY}/{name}")
+            remove_if_present(directory, f"{STATE_DIRECTORY}/{name}")
 
 
-def remove_directory(tree: DataDirectory, folder: str) -> None:
-    """Remove a directory of ours with the files in it; there are no directories in it."""
-    for name in tree.names(folder):
-        remove_if_present(tree, f"{folder}/{name}")
+def remove_directory(directory: DataDirectory, folder: str) -> None:
+    """Remove one of our directories with its files; it has no subdirectories."""
+    for name in directory.names(folder):
+        remove_if_present(directory, f"{folder}/{name}")
     with contextlib.suppress(FileNotFoundError):
-        tree.rmdir(folder)
+        directory.rmdir(folder)
 
 
 def damaged_document(path: str, why: str) -> Stalled:
-    """The error for a document that cannot be what we wrote."""
+    """The error for a document that is missing or cannot be decoded."""
     return Stalled(
         "Internal",
         f"{path} on the data volume is damaged ({why}): restore the volume, or remove "
@@ -164,40 +166,41 @@ def damaged_document(path: str, why: str) -> Stalled:
 
 
 class ManifestFile:
-    """The manifest in place; what is kept of it is never more than a shortcut."""
+    """The installed manifest, decoded once per version of the file."""
 
-    def __init__(self, tree: DataDirectory) -> None:
-        self._directory = tree
+    def __init__(self, directory: DataDirectory) -> None:
+        self._directory = directory
+        # By stat: the installed manifest, and one that is staged and about to be installed.
         self._cached: dict[FileStat, Manifest] = {}
 
     def read(self) -> Manifest | None:
-        """What the last sync left; None before the first one."""
-        mark = self._current_stat()
-        found = self._cached.get(mark) if mark is not None else None
-        if found is None:
-            found = read_manifest(self._directory)
-        self._cached = {mark: found} if mark is not None and found is not None else {}
-        return found
+        """The installed manifest; None before the first sync."""
+        current = self._current_stat()
+        manifest = self._cached.get(current) if current is not None else None
+        if manifest is None:
+            manifest = read_manifest(self._directory)
+        self._cached = {current: manifest} if current is not None and manifest is not None else {}
+        return manifest
 
     @property
     def is_cached(self) -> bool:
-        """Whether the file in place is one that was read or written here."""
+        """Whether the installed file is one that was read or written here."""
         return self._current_stat() in self._cached
 
-    def cache(self, manifest: Manifest, written: str) -> None:
-        """`manifest` is what lies at `written`, a file that may be put in place."""
-        found = self._directory.stat(written)
-        if found is not None:
-            self._cached[file_stat(found)] = manifest
+    def cache(self, manifest: Manifest, path: str) -> None:
+        """Cache `manifest` as the content of the staged file `path`, which may be installed."""
+        info = self._directory.stat(path)
+        if info is not None:
+            self._cached[file_stat(info)] = manifest
 
     def _current_stat(self) -> FileStat | None:
-        found = self._directory.stat(MANIFEST_PATH)
-        return file_stat(found) if found is not None else None
+        info = self._directory.stat(MANIFEST_PATH)
+        return file_stat(info) if info is not None else None
 
 
-def read_manifest(tree: DataDirectory, path: str = MANIFEST_PATH) -> Manifest | None:
+def read_manifest(directory: DataDirectory, path: str = MANIFEST_PATH) -> Manifest | None:
     """The manifest at `path`; None before the first sync."""
-    data = tree.read(path)
+    data = directory.read(path)
     if data is None:
         return None
     try:
@@ -206,9 +209,9 @@ def read_manifest(tree: DataDirectory, path: str = MANIFEST_PATH) -> Manifest | 
         raise damaged_document(path, str(error)) from error
 
 
-def file_stat(found: os.stat_result) -> FileStat:
-    """What a manifest remembers of a file's stat."""
-    return FileStat(found.st_size, found.st_mtime_ns, found.st_ino)
+def file_stat(info: os.stat_result) -> FileStat:
+    """The part of a stat that a manifest keeps."""
+    return FileStat(info.st_size, info.st_mtime_ns, info.st_ino)
 
 
 def with_stats(manifest: Manifest, stats: Mapping[str, FileStat | None]) -> Manifest:

@@ -1,4 +1,4 @@
-"""Surveys a data directory: stats of all files, contents only where they are asked for.
+"""Surveys a data directory: stats of all files, hashes only of those that are requested.
 
 A survey never follows a symlink and never enters a protected path; both are reported. It needs no
 lock and changes nothing, so it may run beside the gateway and beside a sync; a file that vanishes
@@ -21,26 +21,29 @@ from windlass.gateways.volume.state_directory import file_stat
 
 
 class DirectorySurvey:
-    """One look at a data directory, gathered folder by folder.
+    """One survey of a data directory, folder by folder.
 
-    `left` is what the last sync left. A file that still has that stat gets the very same
-    one, so that telling touched files from untouched ones costs next to nothing.
+    `manifest_files` are the files as the last sync left them. A file that still has its stat
+    there gets the very same object, so that finding touched files costs next to nothing.
     """
 
-    def __init__(self, tree: DataDirectory, left: Mapping[str, ManifestEntry]) -> None:
-        self._directory = tree
-        self._manifest_files = left
+    def __init__(
+        self, directory: DataDirectory, manifest_files: Mapping[str, ManifestEntry]
+    ) -> None:
+        self._directory = directory
+        self._manifest_files = manifest_files
+        # The result so far: plain files, directories, and paths that must not be touched.
         self._files: dict[str, FileStat] = {}
         self._directories: set[str] = set()
         self._others: dict[str, OtherKind] = {}
 
-    def run(self, lookups: SurveyScope) -> LiveTree:
-        """Everything below the directories to walk, and the paths to look at."""
-        for path in (*lookups.stat_only, *lookups.walk):
+    def run(self, scope: SurveyScope) -> LiveTree:
+        """Everything below the directories to walk, and the single paths to stat."""
+        for path in (*scope.stat_only, *scope.walk):
             self._inspect(path)
-        waiting = [path for path in lookups.walk if not path or path in self._directories]
-        while waiting:
-            waiting += self._list_directory(waiting.pop())
+        pending = [path for path in scope.walk if not path or path in self._directories]
+        while pending:
+            pending += self._list_directory(pending.pop())
         return LiveTree(self._files, frozenset(self._directories), self._others)
 
     def _inspect(self, path: str) -> None:
@@ -50,31 +53,31 @@ class DirectorySurvey:
             self._others[path] = "protected"
             return
         try:
-            found = self._directory.stat(path)
+            info = self._directory.stat(path)
         except UnsafePath:
-            # The link itself lies above; a look at it reports it.
+            # The symlink is a parent of this path and is reported where it is surveyed itself.
             return
-        if found is not None:
-            self._record(path, found)
+        if info is not None:
+            self._record(path, info)
 
     def _list_directory(self, folder: str) -> list[str]:
-        """Note what is in a directory; the directories in it are to be listed next."""
-        below: list[str] = []
-        above = f"{folder}/" if folder else ""
+        """Record the entries of a directory; return the directories among them."""
+        subdirectories: list[str] = []
+        prefix = f"{folder}/" if folder else ""
         with contextlib.suppress(FileNotFoundError, NotADirectoryError, UnsafePath):
-            for name, seen in self._directory.entries(folder):
-                path = above + name
+            for name, info in self._directory.entries(folder):
+                path = prefix + name
                 if path_rules.is_protected_entry(folder, name):
                     self._others[path] = "protected"
-                elif self._record(path, seen):
-                    below.append(path)
-        return below
+                elif self._record(path, info):
+                    subdirectories.append(path)
+        return subdirectories
 
-    def _record(self, path: str, found: os.stat_result) -> bool:
-        """Remember what is at `path`; True for a directory."""
-        kind = stat.S_IFMT(found.st_mode)
+    def _record(self, path: str, info: os.stat_result) -> bool:
+        """Record what is at `path`; True for a directory."""
+        kind = stat.S_IFMT(info.st_mode)
         if kind == stat.S_IFREG and _is_unicode(path):
-            self._files[path] = self._file_stat(path, found)
+            self._files[path] = self._file_stat(path, info)
         elif kind == stat.S_IFDIR and _is_unicode(path):
             self._directories.add(path)
             return True
@@ -83,59 +86,59 @@ class DirectorySurvey:
             self._others[shown] = "symlink" if kind == stat.S_IFLNK else "special"
         return False
 
-    def _file_stat(self, path: str, found: os.stat_result) -> FileStat:
+    def _file_stat(self, path: str, info: os.stat_result) -> FileStat:
         entry = self._manifest_files.get(path)
-        left = entry.stat if entry is not None else None
+        known = entry.stat if entry is not None else None
         if (
-            left is not None
-            and left.mtime_ns == found.st_mtime_ns
-            and left.inode == found.st_ino
-            and left.size == found.st_size
+            known is not None
+            and known.mtime_ns == info.st_mtime_ns
+            and known.inode == info.st_ino
+            and known.size == info.st_size
         ):
-            return left
-        return file_stat(found)
+            return known
+        return file_stat(info)
 
 
-def stat_files(tree: DataDirectory, wanted: Iterable[str]) -> dict[str, FileStat]:
-    """The stats of those among `wanted` that are plain files, wherever they lie."""
-    found: dict[str, FileStat] = {}
+def stat_files(directory: DataDirectory, paths: Iterable[str]) -> dict[str, FileStat]:
+    """The stats of those among `paths` that are plain files."""
+    stats: dict[str, FileStat] = {}
     by_folder: dict[str, list[str]] = {}
-    for path in wanted:
+    for path in paths:
         by_folder.setdefault(path_rules.parent(path), []).append(path)
     for folder, members in by_folder.items():
         try:
-            with tree.directory(folder) as descriptor:
-                found.update(_stat_members(descriptor, members))
+            with directory.directory(folder) as descriptor:
+                stats.update(_stat_members(descriptor, members))
         except (FileNotFoundError, NotADirectoryError, UnsafePath):
             continue
-    return found
+    return stats
 
 
-def hash_files(tree: DataDirectory, wanted: Iterable[str]) -> dict[str, str]:
-    """The sha256 of those among `wanted` that are plain files; they are read in parts."""
-    found = {}
-    for path in wanted:
+def hash_files(directory: DataDirectory, paths: Iterable[str]) -> dict[str, str]:
+    """The sha256 of those among `paths` that are plain files; they are read in parts."""
+    digests = {}
+    for path in paths:
         try:
-            found[path] = file_sha256(tree, path)
+            digests[path] = file_sha256(directory, path)
         except (FileNotFoundError, NotADirectoryError, UnsafePath):
             continue
-    return found
+    return digests
 
 
 def _stat_members(descriptor: int, members: Iterable[str]) -> dict[str, FileStat]:
-    found = {}
+    stats = {}
     for path in members:
         try:
-            seen = os.stat(path_rules.base_name(path), dir_fd=descriptor, follow_symlinks=False)
+            info = os.stat(path_rules.base_name(path), dir_fd=descriptor, follow_symlinks=False)
         except FileNotFoundError:
             continue
-        if stat.S_ISREG(seen.st_mode):
-            found[path] = file_stat(seen)
-    return found
+        if stat.S_ISREG(info.st_mode):
+            stats[path] = file_stat(info)
+    return stats
 
 
 def _is_unicode(path: str) -> bool:
-    """A name that is no Unicode can neither be planned nor written down; it is left alone."""
+    """Whether a path is valid Unicode; others can be neither planned nor put into a manifest."""
     if path.isascii():
         return True
     try:

@@ -1,4 +1,4 @@
-"""One apply: contents are staged one after the other, then a plan is committed as a whole.
+"""A transaction on a data volume: contents are staged, then a plan is committed as a whole.
 
     transaction = volume.begin()
     transaction.stage(path, content)          any number of times
@@ -6,7 +6,8 @@
 
 Nothing is written before the first content or a commit with something to do. Until the commit
 point the old tree is untouched and `interrupt`, from any thread, ends the transaction; after it
-the transaction is taken to its end, and `interrupt` does nothing.
+the transaction is taken to its end, and `interrupt` does nothing. `DataVolume.begin` is the only
+one who creates a transaction.
 """
 
 from __future__ import annotations
@@ -45,42 +46,49 @@ _NO_UNDO_WARNING = "UndoUnavailable: the replaced files are too large to be kept
 
 @dataclass(frozen=True, slots=True)
 class ApplyResult:
-    """What a commit did; `tx` is empty if there was nothing to do but to remember."""
+    """What a commit changed on the volume."""
 
-    tx: str
-    from_commit: str
-    to_commit: str
-    put: int = 0
-    deleted: int = 0
-    bytes_written: int = 0
-    touched: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+    tx: str  # id of the transaction; empty if no file had to change
+    from_commit: str  # commit of the old tree; empty before the first sync
+    to_commit: str  # commit of the new tree
+    put: int = 0  # files written
+    deleted: int = 0  # files deleted
+    bytes_written: int = 0  # in all files written
+    touched: tuple[str, ...] = ()  # written by another process before the transaction was over
+    warnings: tuple[str, ...] = ()  # for the report, starting with a reason
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeContext:
-    """A data volume and how we write to it."""
+    """The parts of a data volume that a transaction works with."""
 
-    directory: DataDirectory
-    lock: VolumeLock
-    modes: FileModes
-    reserve: DiskReserve
-    undo_cap: int
-    manifest: ManifestFile
+    directory: DataDirectory  # all reads and changes go through it
+    lock: VolumeLock  # held, with a heartbeat, while a transaction writes
+    modes: FileModes  # permissions of new files and directories
+    reserve: DiskReserve  # what must stay free
+    undo_cap: int  # bytes up to which replaced files are kept for a rollback
+    manifest: ManifestFile  # the installed manifest, cached
 
 
 class Transaction:
-    """From the first staged content to the end."""
+    """One transaction, from the first staged content to its end; used by one thread."""
 
     def __init__(self, volume: VolumeContext) -> None:
         self._volume = volume
         self._directory = volume.directory
+        # Destination path -> content that a plan may put there.
         self._staged: dict[str, StagedContent] = {}
+        # None until the first write; from then on the lock is held.
         self._staging: Staging | None = None
+        # Id of the transaction; empty until the first write.
         self._tx = ""
+        # Releases the lock and ends its heartbeat when the transaction is over.
         self._lock_stack = contextlib.ExitStack()
+        # Set by any thread; checked before the commit point only.
         self._interrupted = threading.Event()
+        # Committed or abandoned: nothing more can be done with it.
         self._is_over = False
+        # Past the commit point; read by the owner of the thread while it runs.
         self.is_committed = False
 
     def __enter__(self) -> Self:
@@ -97,7 +105,7 @@ class Transaction:
         return self._staged[path]
 
     def interrupt(self) -> None:
-        """Give up unless the commit point is passed; callable from any thread."""
+        """End the transaction unless its commit point is passed; callable from any thread."""
         self._interrupted.set()
 
     def abandon(self) -> None:
@@ -113,40 +121,42 @@ class Transaction:
                 self._staging.remove()
 
     def commit(self, plan: Plan, manifest: Manifest) -> ApplyResult:
-        """Carry out `plan`; afterwards the volume remembers `manifest`.
+        """Carry out `plan` and install `manifest`.
 
         Stats of written files in `manifest` are taken from what was written.
         """
         plans.check_guards(plan)
-        changes = [self._operation(op) for op in plan.ops]
-        written = {change.path: change.staged.stat for change in changes if change.staged}
+        operations = [self._operation(step) for step in plan.ops]
+        written = {
+            operation.path: operation.staged.stat for operation in operations if operation.staged
+        }
         remembered = state_directory.with_stats(manifest, written)
-        return self.apply(changes, remembered, plan.from_commit, plan.to_commit)
+        return self.apply(operations, remembered, plan.from_commit, plan.to_commit)
 
     def revert(self, record: TransactionRecord) -> ApplyResult:
         """Undo a transaction that succeeded, with the contents that it kept."""
         with data_directory.map_os_errors(_STAGING_ACTION):
-            kept = Undo(self._directory, record.tx)
-            before = (
-                state_directory.read_manifest(self._directory, kept.manifest_path)
+            undone = Undo(self._directory, record.tx)
+            old_manifest = (
+                state_directory.read_manifest(self._directory, undone.manifest_path)
                 if record.had_manifest
                 else None
             )
-            changes = list(undo.inverse_operations(self._directory, record, self.open_staging()))
-        return self.apply(changes, before, record.to_commit, record.from_commit)
+            operations = list(undo.inverse_operations(self._directory, record, self.open_staging()))
+        return self.apply(operations, old_manifest, record.to_commit, record.from_commit)
 
     def apply(
         self,
-        changes: Sequence[FileOperation],
+        operations: Sequence[FileOperation],
         manifest: Manifest | None,
         from_commit: str,
         to_commit: str,
     ) -> ApplyResult:
-        """Make all of `changes` or none; afterwards the volume remembers `manifest`."""
+        """Carry out all of `operations` or none, and install `manifest` (None removes it)."""
         try:
             with data_directory.map_os_errors(_STAGING_ACTION):
                 self._check()
-                steps = StepPreparation(self._directory).steps(changes)
+                steps = StepPreparation(self._directory).steps(operations)
                 if not steps:
                     self._replace_manifest(manifest)
                     return ApplyResult("", from_commit, to_commit)
@@ -174,13 +184,13 @@ class Transaction:
         if self._staging is not None:
             self._volume.lock.check()
 
-    def _operation(self, op: PlanStep) -> FileOperation:
-        if op.op != "put":
-            return FileOperation(op.op, op.path)
-        staged = self._staged.get(op.path)
-        if staged is None or (staged.sha256, staged.size) != (op.sha256, op.size):
-            raise ValueError(f"the content that the plan wants for {op.path} was not staged")
-        return FileOperation("put", op.path, staged)
+    def _operation(self, step: PlanStep) -> FileOperation:
+        if step.op != "put":
+            return FileOperation(step.op, step.path)
+        staged = self._staged.get(step.path)
+        if staged is None or (staged.sha256, staged.size) != (step.sha256, step.size):
+            raise ValueError(f"the content that the plan wants for {step.path} was not staged")
+        return FileOperation("put", step.path, staged)
 
     def _commit(
         self,
@@ -217,14 +227,14 @@ class Transaction:
         return record
 
     def _complete(self, record: TransactionRecord) -> TransactionEnd:
-        found = Journal(self._tx, "forward")
-        target = self._volume
+        entry = Journal(self._tx, "forward")
+        volume = self._volume
         return TransactionCompletion(
-            self._directory, found, target.modes, target.lock.check, record
+            self._directory, entry, volume.modes, volume.lock.check, record
         ).run()
 
     def _replace_manifest(self, manifest: Manifest | None) -> None:
-        """Keep a manifest that differs although no file does."""
+        """Install a manifest that differs although no file does."""
         if manifest is not None and manifest != self._volume.manifest.read():
             self.open_staging()
             state_directory.replace_document(
@@ -232,10 +242,10 @@ class Transaction:
             )
 
 
-def _apply_result(ended: TransactionEnd) -> ApplyResult:
-    if ended.cause is not None:
-        raise ended.cause
-    record = ended.record
+def _apply_result(end: TransactionEnd) -> ApplyResult:
+    if end.cause is not None:
+        raise end.cause
+    record = end.record
     warnings = () if record.keeps_undo else (_NO_UNDO_WARNING,)
     return ApplyResult(
         tx=record.tx,
@@ -244,14 +254,14 @@ def _apply_result(ended: TransactionEnd) -> ApplyResult:
         put=sum(step.op == "put" for step in record.steps),
         deleted=sum(step.op == "delete" for step in record.steps),
         bytes_written=sum(step.size for step in record.steps),
-        touched=ended.touched,
+        touched=end.touched,
         warnings=warnings,
     )
 
 
-def _new_transaction_id(tree: DataDirectory) -> str:
+def _new_transaction_id(directory: DataDirectory) -> str:
     """A name that sorts after those of all transactions of which something is left."""
-    left = (*staging.staged_transactions(tree), *undo.undo_transactions(tree))
-    numbers = (tx.partition("-")[0] for tx in left)
+    transactions = (*staging.staged_transactions(directory), *undo.undo_transactions(directory))
+    numbers = (tx.partition("-")[0] for tx in transactions)
     last = max((int(number) for number in numbers if number.isdecimal()), default=0)
     return f"{last + 1:08d}-{secrets.token_hex(4)}"

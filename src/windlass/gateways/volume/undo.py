@@ -1,4 +1,4 @@
-"""The undo directory: old contents that a transaction, or a person, can go back to (DRF-4).
+"""The undo directory: old contents to revert a transaction, or to roll back an apply (DRF-4).
 
 Before the commit point every file that a transaction replaces or deletes gets a second name in
 `undo/<tx>`, numbered by step; where the file system has no hard links it is copied. After the
@@ -27,28 +27,28 @@ MAX_UNDO_BYTES = 1 << 30
 
 
 class Undo:
-    """The old contents of the transaction `tx`."""
+    """The undo directory of the transaction `tx`."""
 
-    def __init__(self, tree: DataDirectory, tx: str) -> None:
-        self._directory = tree
+    def __init__(self, directory: DataDirectory, tx: str) -> None:
+        self._directory = directory
         self.folder = f"{UNDO_DIRECTORY}/{tx}"
 
     @property
     def manifest_path(self) -> str:
-        """Where the old manifest lies, if there was one."""
+        """The path of the old manifest, if there was one."""
         return f"{self.folder}/{journal.MANIFEST_NAME}"
 
     @property
     def record_path(self) -> str:
-        """Where the record lies once the transaction has succeeded."""
+        """The path of the record, which exists once the transaction has succeeded."""
         return f"{self.folder}/{RECORD_NAME}"
 
     def content_path(self, number: int) -> str:
-        """Where the old content of a step lies."""
+        """The path of the old content of a step."""
         return f"{self.folder}/{number}"
 
     def save(self, record: TransactionRecord, reserve: DiskReserve) -> None:
-        """Hold on to everything that the steps will replace or delete, durably."""
+        """Keep everything that the steps will replace or delete, durably."""
         state_directory.make_directory(self._directory, self.folder)
         for number, step in enumerate(record.steps):
             if step.was == "file":
@@ -61,12 +61,12 @@ class Undo:
         self._directory.sync(UNDO_DIRECTORY)
 
     def remove(self) -> None:
-        # The record goes first: half an undo must never look like a whole one.
+        # The record goes first: an incomplete undo must never count as complete.
         placement.remove_if_present(self._directory, self.record_path)
         state_directory.remove_directory(self._directory, self.folder)
 
     def remove_contents(self) -> None:
-        """Drop all but the record, which then only says what happened."""
+        """Remove all but the record, which then only documents the transaction."""
         for name in self._directory.names(self.folder):
             if name != RECORD_NAME:
                 placement.remove_if_present(self._directory, f"{self.folder}/{name}")
@@ -79,26 +79,26 @@ class Undo:
         failpoint.reach("gateways.undo.keep.after")
 
 
-def newest_transaction(tree: DataDirectory) -> str | None:
-    """The transaction that can be undone."""
+def newest_transaction(directory: DataDirectory) -> str | None:
+    """The newest transaction with a record; None before the first one."""
     recorded = (
         tx
-        for tx in undo_transactions(tree)
-        if tree.stat(f"{UNDO_DIRECTORY}/{tx}/{RECORD_NAME}") is not None
+        for tx in undo_transactions(directory)
+        if directory.stat(f"{UNDO_DIRECTORY}/{tx}/{RECORD_NAME}") is not None
     )
     return max(recorded, default=None)
 
 
-def undo_transactions(tree: DataDirectory) -> list[str]:
-    """The transactions that have an undo directory, whole or not."""
-    return tree.names(UNDO_DIRECTORY)
+def undo_transactions(directory: DataDirectory) -> list[str]:
+    """The transactions that have an undo directory, complete or not."""
+    return directory.names(UNDO_DIRECTORY)
 
 
 def inverse_operations(
-    tree: DataDirectory, record: TransactionRecord, staging: Staging
+    directory: DataDirectory, record: TransactionRecord, staging: Staging
 ) -> Iterator[FileOperation]:
-    """The changes that lead back; old contents are staged without being written again."""
-    undo = Undo(tree, record.tx)
+    """The operations that undo a record; old contents are staged by links."""
+    undo = Undo(directory, record.tx)
     for number, step in reversed(list(enumerate(record.steps))):
         if step.was == "file":
             staged = staging.add_linked(undo.content_path(number))
