@@ -40,7 +40,7 @@ _INTERVAL_JITTER = 0.1
 class PollQuery:
     """What is polled; a query that differs in any field is polled at once."""
 
-    remote: Remote
+    remote: Remote  # the repository of the spec
     fingerprint: str  # of the credentials, so that a new Secret is tried at once
     ref: str  # as in the spec: branch, tag, full ref or commit
     request: str  # newest reconcile request of a user; empty if there is none

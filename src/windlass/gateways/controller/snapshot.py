@@ -32,7 +32,7 @@ _UNREACHABLE_PREFIX = "CommitUnreachable:"
 class Snapshot:
     """One IgnitionSync with everything a reconcile reads from caches."""
 
-    key: Key
+    key: Key  # of the IgnitionSync
     raw: bytes  # the object as JSON, still to be validated by `IgnitionSync.decode`
     object: Object  # the same object, decoded without validation
     owner: ObjectOwner  # the object as owner of what we write for it

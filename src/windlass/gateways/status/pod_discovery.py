@@ -53,7 +53,7 @@ class ObservedPod:
     """An annotated pod, decoded from the bytes of its informer."""
 
     pod: GatewayPod  # name, namespace, annotations and labels
-    uid: str
+    uid: str  # names its status ConfigMap; a new pod of the same name has another
     service_account: str = "default"  # gets the rights of an agent
     phase: str = ""  # status.phase
     is_terminating: bool = False  # has a deletionTimestamp

@@ -19,7 +19,7 @@ Rules:
     back     | crash, lock lost, a step cannot be done   | back    | any; replay resumes
     back     | all steps reverted                        | none    | old
 
-Turning back writes nothing: the document that says so was staged before the commit point, because
+Turning back writes nothing: the `back` document was staged before the commit point, because
 the usual reason to turn back is a full disk.
 
 `StepPreparation` turns planned operations into steps, by what is on the disk at that moment: the
@@ -58,7 +58,7 @@ MANIFEST_NAME = "manifest"
 class JournalStep(msgspec.Struct, frozen=True):
     """One change to the tree; its number in the record also names its undo."""
 
-    op: StepName
+    op: StepName  # every one can be repeated and reverted
     path: str  # below the data directory
     was: PathKind  # what the path held before; empty for nothing
     staged: int | None = None  # number of the staged content; None unless op is put
@@ -77,7 +77,7 @@ class TransactionRecord(msgspec.Struct, frozen=True):
     has_manifest: bool  # the new tree has one; False only after undoing the first sync
     had_manifest: bool  # the old tree had one, kept in the undo
     keeps_undo: bool  # the old contents are kept after success, for a rollback
-    schema: int = state_directory.STATE_SCHEMA
+    schema: int = state_directory.STATE_SCHEMA  # a newer one is refused when it is read
 
 
 class Journal(msgspec.Struct, frozen=True):

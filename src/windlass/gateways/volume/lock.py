@@ -63,10 +63,10 @@ class VolumeLocked(Waiting):
 
     def __init__(self, record: LockRecord | None) -> None:
         self.record = record
-        who = "another process, which has not written its name yet"
+        holder = "another process, which has not written its name yet"
         if record is not None:
-            who = f"{record.pod_name} ({record.pod_uid}) on node {record.node or 'unknown'}"
-        message = f"the data volume is in use by {who}; it is taken over when that one ends"
+            holder = f"{record.pod_name} ({record.pod_uid}) on node {record.node or 'unknown'}"
+        message = f"the data volume is in use by {holder}; it is taken over when that one ends"
         super().__init__("VolumeLocked", message, after=HEARTBEAT_SECONDS)
 
 

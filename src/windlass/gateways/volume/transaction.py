@@ -6,8 +6,8 @@
 
 Nothing is written before the first content or a commit with something to do. Until the commit
 point the old tree is untouched and `interrupt`, from any thread, ends the transaction; after it
-the transaction is taken to its end, and `interrupt` does nothing. `DataVolume.begin` is the only
-one who creates a transaction.
+the transaction is taken to its end, and `interrupt` does nothing. Only `DataVolume.begin` creates
+transactions.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Transaction:
         self._interrupted = threading.Event()
         # Committed or abandoned: nothing more can be done with it.
         self._is_over = False
-        # Past the commit point; read by the owner of the thread while it runs.
+        # Past the commit point; the agent reads it to see whether `interrupt` came too late.
         self.is_committed = False
 
     def __enter__(self) -> Self:

@@ -63,7 +63,7 @@ class RoutingMapping(_RoutingStruct, frozen=True):
 class RoutingProfile(_RoutingStruct, frozen=True):
     """`spec.profiles.<name>`."""
 
-    mappings: tuple[RoutingMapping, ...]
+    mappings: tuple[RoutingMapping, ...]  # in the order of the spec
     exclude_patterns: tuple[str, ...] = ()  # globs, beside those of the routing
     vars: dict[str, str] = {}  # template variables `.Vars.<name>`
     sync_period: int | None = None  # seconds until agents check by themselves; None: default
