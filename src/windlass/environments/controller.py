@@ -1,8 +1,9 @@
-"""The environments capability, wired: informers, queues, reconcilers, and everything they use.
+"""Wires the environments capability: informers, work queues, reconcilers and their services.
 
-`EnvironmentsController.run` is what the leader runs. Everything is level-triggered: a
-change of an object adds the key of the Environment or Project it concerns, and the reconcile
-observes the current state. No reconcile begins before the operator policy is in force.
+`EnvironmentsController.run` is run by the leader (`app`). Everything is level-triggered: a
+change of an object enqueues the key of the Environment or Project it concerns, and the reconcile
+observes the current state. No reconcile begins before all informers are synced and the operator
+policy is in force.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ from windlass.kube.connection import Connection
 from windlass.kube.reflector import Scope
 from windlass.kube.reflector_state import ReflectorSettings
 from windlass.objects.names import GVR, Key, Object
-from windlass.runtime.controller import Controller, Reconcile, ReconcileResult
+from windlass.runtime.controller import Controller, Reconcile
 from windlass.runtime.events import EventRecorder, ObjectRef
 from windlass.runtime.informer import Informer
 from windlass.runtime.outcome import Outcome
@@ -68,31 +69,46 @@ from windlass.telemetry.environments import EnvironmentMetrics
 FIELD_MANAGER = "windlass-environments"
 STATUS_MANAGER = "windlass-environments-status"
 REVISION_ANNOTATION = "catalyst.dev/revision"
-"""The annotation of an event that says which revision it is about."""
+"""Annotation of an Event: the revision of the Environment at that time."""
 
 _WORKERS = 16
+"""Keys of one kind that are reconciled at the same time."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentsSettings:
-    """What can be set about environments."""
+    """Settings of the capability, put together by `app` from flags, environment and file."""
 
+    # Git stores, proofs that a commit is on its branch, and scratch space for charts.
     work_directory: Path
     git: GitSettings
+    # The operator's own user, which gets its rights in each namespace by a RoleBinding.
     operator: OperatorAccount
+    # Timeouts and backoff of all watches.
     reflector: ReflectorSettings = field(default_factory=ReflectorSettings)
+    # How namespaces of Environments are named.
     naming: NamingRules = field(default_factory=NamingRules)
+    # DNS, private ranges, egress ceiling, and whether policies are enforced at all.
     network: ClusterNetwork = field(default_factory=ClusterNetwork)
+    # What Environments with `trust: untrusted` get.
     untrusted: UntrustedPolicy = field(default_factory=UntrustedPolicy)
+    # What bundles may refer to outside their namespace; its StorageClasses are filled in later.
     cluster_access: ClusterAccess = field(default_factory=ClusterAccess)
+    # StorageClasses that claims may name; empty = every class with a provisioner.
     storage_classes: frozenset[str] = frozenset()
+    # Names of the installed ClusterRoles and of the operator policy.
     install: Installation = field(default_factory=Installation)
+    # How often the head of a branch is resolved again.
     poll_seconds: float = 60.0
+    # How long a rollout or a hook may take.
     rollout_seconds: float = rollout.DEADLINE_SECONDS
+    # How often orphaned namespaces are searched for.
     cleanup_seconds: float = 600.0
+    # Path or name of the helm program; empty = charts are refused.
     helm: str = "helm"
+    # Nothing in the cluster is changed; status is still reported.
     suspended: bool = False
 
 
@@ -101,7 +117,7 @@ def _unchanged(_: Object, outcome: Outcome) -> Outcome:
 
 
 class EnvironmentsController:
-    """All parts of the capability, wired."""
+    """Owns all parts of the capability and runs them."""
 
     def __init__(
         self,
@@ -110,14 +126,14 @@ class EnvironmentsController:
         *,
         clock: Clock,
         metrics: EnvironmentMetrics,
-        on_pass: Callable[[ReconcileResult], None] | None = None,
     ) -> None:
         self._connection = connection
         self._settings = settings
         self._clock = clock
-        self._on_pass = on_pass
         self._metrics = ReconcileMetrics(metrics)
+        # The Project that each Environment named last, so that a deleted one still leads to it.
         self._projects: dict[Key, Key] = {}
+        # The work queues by kind.
         self._queues: dict[str, KeyedQueue[Key]] = {
             "Environment": KeyedQueue(),
             "Project": KeyedQueue(),
@@ -130,7 +146,7 @@ class EnvironmentsController:
         self.owned_cache = OwnedCache(
             connection,
             self._queues["Environment"].add,
-            on_leave=self._namespace_gone,
+            on_namespace_gone=self._namespace_gone,
             settings=settings.reflector,
             clock=clock,
         )
@@ -181,11 +197,11 @@ class EnvironmentsController:
         applier = bundle_applier.BundleApplier(
             self._connection, self.owned_cache, owned, hook_runs, self._clock
         )
-        made = namespace_manager.NamespaceManager(
+        namespaces = namespace_manager.NamespaceManager(
             api, self.owned_cache, owned, self._settings.naming, field_manager=FIELD_MANAGER
         )
         return EnvironmentServices(
-            namespaces=made,
+            namespaces=namespaces,
             isolation=isolation_writer.IsolationWriter(
                 api,
                 self.owned_cache,
@@ -206,7 +222,7 @@ class EnvironmentsController:
             ),
             deletion=EnvironmentDeletion(
                 api,
-                made,
+                namespaces,
                 self._metrics,
                 self._recorder,
                 self._clock,
@@ -216,7 +232,7 @@ class EnvironmentsController:
         )
 
     def _cluster_access(self) -> ClusterAccess:
-        """What bundles may reach, with the StorageClasses of this moment."""
+        """What bundles may refer to, with the StorageClasses that exist now."""
         classes = cluster_access.classes(
             self.owned_cache.storage_classes(), self._settings.storage_classes
         )
@@ -238,8 +254,8 @@ class EnvironmentsController:
             self._services,
             self._metrics,
             self._clock,
-            terms=self._reconciler_settings(),
-            corrected=CorrectionEvents(self._recorder, self._metrics, self._clock).record,
+            settings=self._reconciler_settings(),
+            on_correction=CorrectionEvents(self._recorder, self._metrics, self._clock).record,
         )
         projects = ProjectReconciler(
             api,
@@ -281,20 +297,19 @@ class EnvironmentsController:
                 complete=status.complete_outcome if kind == "Environment" else _unchanged,
             ),
             workers=_WORKERS,
-            on_pass=self._on_pass,
         )
 
     def _event_annotations(self, ref: ObjectRef) -> dict[str, str]:
-        """The revision that an event about an Environment is about."""
-        place = next(iter(self.owned_cache.namespaces_of(ref.uid)), "")
-        number = self._services.applier.release_state(place).revision.number if place else 0
+        """The annotation with the current revision; none before the first revision."""
+        namespace = next(iter(self.owned_cache.namespaces_of(ref.uid)), "")
+        number = self._services.applier.release_state(namespace).revision.number if namespace else 0
         return {REVISION_ANNOTATION: str(number)} if number else {}
 
-    # ---- who must look again when something changed
+    # ---- change of an object -> keys to reconcile
 
     def _environment_changed(self, key: Key) -> None:
         self._queues["Environment"].add(key)
-        # One that is gone no longer says which Project waits for that.
+        # A deleted Environment no longer names its Project, which may wait for its deletion.
         before, now = self._projects.pop(key, None), self.cache.project_of(key)
         if now is not None:
             self._projects[key] = now
@@ -312,6 +327,7 @@ class EnvironmentsController:
             self._queues["Environment"].add(environment)
 
     def _namespace_gone(self, name: str) -> None:
+        """Drop what the services remember of a namespace: one of that name would be another."""
         self._services.isolation.forget(name)
         self._services.namespaces.forget(name)
         self._services.applier.forget(name)
@@ -321,7 +337,7 @@ class EnvironmentsController:
     # ---- running
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Watch and reconcile until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 informers = (*self.cache.informers, *self.owned_cache.informers.values())

@@ -1,11 +1,12 @@
-"""Reconciles one Environment: observe, decide, act, report. This is the story of the room.
+"""Reconciles one Environment: observe, decide, act, report. The story file of the capability.
 
     namespace ─▶ policies ─▶ source ─▶ render ─▶ prepare ─▶ workloads ─▶ rollout
 
-Hooks of a chart run before everything that is applied, and after the rollout. The first step
-that does not hold ends the run, and everything found so far is reported once. Before the first
-namespace is created the phase Initializing is published and the finalizer is set: no object
-is ever created that would not be removed again.
+Hooks of a chart run before anything else is applied (preDeploy) and after the rollout
+(postDeploy). The first step whose result does not continue ends the run, and the results of all
+steps up to it are written to the status at once. Before the namespace is created, the finalizer
+is set and the phase Initializing is published: no object is ever created that would not be
+removed again.
 
 Called by the `environment` controller, one key at a time, up to 16 keys at once.
 """
@@ -54,7 +55,11 @@ from windlass.runtime import finalizer, status
 from windlass.runtime.outcome import Outcome, Verdict
 
 _REQUEUE_SECONDS = 5.0
+"""When to reconcile again after a write of ours, should its watch event not arrive."""
+
 _SETTLING_SECONDS = 1.0
+"""When to reconcile again while a changed quota takes effect."""
+
 _NOT_ENFORCED = (
     "nothing here enforces the network policies (setting environments-network-enforcement is "
     "absent), so its pods can be reached and can reach others"
@@ -63,58 +68,60 @@ _NOT_ENFORCED = (
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentServices:
-    """Everything a pass acts with."""
+    """What a reconcile acts with; one instance of each serves all Environments."""
 
-    namespaces: NamespaceManager
-    isolation: IsolationWriter
-    commits: CommitResolver
-    renderer: BundleRenderer
-    applier: BundleApplier
-    rollouts: RolloutTracker
-    deletion: EnvironmentDeletion
-    cluster_access: Callable[[], ClusterAccess]
+    namespaces: NamespaceManager  # step namespace
+    isolation: IsolationWriter  # step policies
+    commits: CommitResolver  # step source
+    renderer: BundleRenderer  # step render
+    applier: BundleApplier  # steps preDeploy, prepare, workloads, postDeploy
+    rollouts: RolloutTracker  # step rollout
+    deletion: EnvironmentDeletion  # everything for an Environment with a deletionTimestamp
+    cluster_access: Callable[[], ClusterAccess]  # what bundles may refer to, as of now
 
 
 @dataclass(frozen=True, slots=True)
 class ReconcilerSettings:
-    """What holds for every Environment."""
+    """Settings of the operator that apply to every Environment."""
 
     network: ClusterNetwork
     untrusted: UntrustedPolicy
-    poll_seconds: float
+    poll_seconds: float  # how often branches are resolved again
     field_manager: str
-    suspended: bool
+    suspended: bool  # the operator changes nothing in the cluster
 
 
 class EnvironmentReconciler:
-    """Every Environment; `corrected` hears of each object that somebody had changed."""
+    """Reconciles all Environments; `on_correction` is called for each object with drift."""
 
     def __init__(
         self,
         api: Api,
         cache: ResourceCache,
-        hands: EnvironmentServices,
-        measures: ReconcileMetrics,
+        services: EnvironmentServices,
+        metrics: ReconcileMetrics,
         clock: Clock,
         *,
-        terms: ReconcilerSettings,
-        corrected: Callable[[Object, Correction], None],
+        settings: ReconcilerSettings,
+        on_correction: Callable[[Object, Correction], None],
     ) -> None:
         self._api = api
         self._cache = cache
-        self._services = hands
-        self._metrics = measures
+        self._services = services
+        self._metrics = metrics
         self._clock = clock
-        self._settings = terms
-        self._on_correction = corrected
+        self._settings = settings
+        self._on_correction = on_correction
+        # Shared by all Environments: bounds how many of them write at the same time.
         self._write_slots = WriteSlots()
-        self._desired_isolation = DesiredIsolation(terms.network, terms.untrusted)
+        # Remembers the computed isolation per Environment.
+        self._desired_isolation = DesiredIsolation(settings.network, settings.untrusted)
 
     async def reconcile(self, key: Key) -> Outcome:
-        """One pass."""
-        began, obj = self._clock.monotonic(), self._cache.stored_environment(key)
+        """Bring one Environment to its desired state, or as far as it gets; log and count it."""
+        started, obj = self._clock.monotonic(), self._cache.stored_environment(key)
         outcome = await self._reconcile_existing(key, obj) if obj is not None else Outcome.gone()
-        if outcome.is_gone and outcome.requeue_after is None:
+        if outcome.is_gone and outcome.requeue_after is None:  # gone, not merely postponed
             self._services.renderer.forget(key)
             self._services.commits.forget(key)
             self._desired_isolation.forget(key)
@@ -122,27 +129,28 @@ class EnvironmentReconciler:
         elif obj is not None and not outcome.is_gone:
             project = deletion.environment_identity(obj).project
             self._metrics.record_reconcile(key, project, obj.get("status") or {}, outcome)
-            audit_log.log_transition(obj, outcome, self._clock.monotonic() - began)
+            audit_log.log_transition(obj, outcome, self._clock.monotonic() - started)
         return outcome
 
     async def _reconcile_existing(self, key: Key, obj: Object) -> Outcome:
         if obj["metadata"].get("deletionTimestamp"):
             return await self._services.deletion.reconcile(obj)
-        subject = preconditions.check(self._cache, key, obj, suspended=self._settings.suspended)
-        if isinstance(subject, Outcome):
-            return subject
+        context = preconditions.check(self._cache, key, obj, suspended=self._settings.suspended)
+        if isinstance(context, Outcome):
+            return context
         if not finalizer.has_finalizer(obj, environment.FINALIZER):
             return await self._add_finalizer(obj)
-        if subject.is_new:
+        if context.is_new:
             return _initializing_outcome()
-        account = await self._run_steps(subject)
-        if account.is_settling and environment_status.is_isolated(subject.status):
-            # What was in force is being changed, for some milliseconds: not worth a report.
+        report = await self._run_steps(context)
+        if report.is_settling and environment_status.is_isolated(context.status):
+            # A changed quota takes some milliseconds to count. Reporting that would make
+            # PoliciesReady flap, so the status stays as it is.
             return Outcome.postponed(_SETTLING_SECONDS)
-        return environment_status.build_outcome(account, subject.status, self._clock.now())
+        return environment_status.build_outcome(report, context.status, self._clock.now())
 
     async def _add_finalizer(self, obj: Object) -> Outcome:
-        """The finalizer comes first; its own change leads back here."""
+        """Set the finalizer; the watch event of this write triggers the next reconcile."""
         await finalizer.add_finalizer(
             self._api,
             environment.KIND.gvr,
@@ -154,208 +162,224 @@ class EnvironmentReconciler:
 
     # ---- the steps
 
-    async def _run_steps(self, subject: EnvironmentContext) -> ReconcileReport:
-        generation = subject.object["metadata"].get("generation") or 0
-        begun = ReconcileReport(retry_at=_retry_request(subject), generation=generation)
-        serves = bool(subject.status.get("serving"))
+    async def _run_steps(self, context: EnvironmentContext) -> ReconcileReport:
+        """Run the steps in order until one ends the run; the results of all of them."""
+        generation = context.object["metadata"].get("generation") or 0
+        report = ReconcileReport(retry_at=_retry_request(context), generation=generation)
+        serves = bool(context.status.get("serving"))
+        # Two slots instead of one: resolving and rendering in between write nothing, and may
+        # take long.
         async with self._write_slots.acquire(
             SlotPriority.SERVING if serves else SlotPriority.BEGINNING
         ):
-            account, fence = await self._prepare_namespace(subject, begun)
-        if fence is None or _ends_run(account):
-            return account
-        account = await self._resolve_source(subject, account)
-        if _ends_run(account):
-            return account
-        known_at = self._clock.monotonic()
-        account, made = await self._render(subject, account, fence)
-        if made is None:
-            return account
+            report, isolation = await self._prepare_namespace(context, report)
+        if isolation is None or _ends_run(report):
+            return report
+        report = await self._resolve_source(context, report)
+        if _ends_run(report):
+            return report
+        resolved_at = self._clock.monotonic()
+        report, bundle = await self._render(context, report, isolation)
+        if bundle is None:
+            return report
         async with self._write_slots.acquire(
             SlotPriority.SERVING if serves else SlotPriority.APPLYING
         ):
-            return await self._apply(subject, account, made, known_at)
+            return await self._apply(context, report, bundle, resolved_at)
 
     async def _prepare_namespace(
-        self, subject: EnvironmentContext, account: ReconcileReport
+        self, context: EnvironmentContext, report: ReconcileReport
     ) -> tuple[ReconcileReport, IsolationSpec | None]:
-        """The namespace and the fence around it."""
-        finding, live = await self._services.namespaces.ensure(
-            deletion.environment_identity(subject.object),
-            subject.owner,
-            self._pod_security(subject),
+        """Steps namespace and policies; the isolation is None if the run ends here."""
+        result, live = await self._services.namespaces.ensure(
+            deletion.environment_identity(context.object),
+            context.owner,
+            self._pod_security(context),
             self._cache.used_namespaces(),
         )
-        account = _add_result(account, "namespace", finding)
+        report = _add_result(report, "namespace", result)
         if live is None:
-            return account, None
-        place = live["metadata"]["name"]
-        for correction in self._services.namespaces.take_corrections(place):
-            self._on_correction(subject.object, correction)
-        account = replace(account, namespace=place, namespace_uid=live["metadata"]["uid"])
-        account = _with_revision(
-            account, subject, self._services.applier.release_state(place).revision
+            return report, None
+        namespace = live["metadata"]["name"]
+        for correction in self._services.namespaces.take_corrections(namespace):
+            self._on_correction(context.object, correction)
+        report = replace(report, namespace=namespace, namespace_uid=live["metadata"]["uid"])
+        report = _with_revision(
+            report, context, self._services.applier.release_state(namespace).revision
         )
-        if finding.ends_run:
-            return account, None
-        return await self._isolate(subject, account)
+        if result.ends_run:
+            return report, None
+        return await self._isolate(context, report)
 
     async def _isolate(
-        self, subject: EnvironmentContext, account: ReconcileReport
+        self, context: EnvironmentContext, report: ReconcileReport
     ) -> tuple[ReconcileReport, IsolationSpec | None]:
+        """Step policies: everything that isolates, before anything runs inside."""
         try:
-            fence = self._desired_isolation.compute(subject)
+            isolation = self._desired_isolation.compute(context)
         except IsolationRefused as error:
             refused = step.failed(phase.POLICIES, error.reason, str(error))
-            return _add_result(account, "policies", refused), None
-        fenced = await self._services.isolation.ensure(account.namespace, subject.owner, fence)
-        for correction in fenced.corrections:
-            self._on_correction(subject.object, correction)
-        account = replace(account, is_settling=fenced.is_settling)
-        finding = fenced.result
-        if not finding.ends_run and not self._settings.network.is_enforced:
-            finding = step.with_warning(finding, _NOT_ENFORCED)
-        return _add_result(account, "policies", finding), fence
+            return _add_result(report, "policies", refused), None
+        isolated = await self._services.isolation.ensure(report.namespace, context.owner, isolation)
+        for correction in isolated.corrections:
+            self._on_correction(context.object, correction)
+        report = replace(report, is_settling=isolated.is_settling)
+        result = isolated.result
+        if not result.ends_run and not self._settings.network.is_enforced:
+            result = step.with_warning(result, _NOT_ENFORCED)
+        return _add_result(report, "policies", result), isolation
 
-    def _pod_security(self, subject: EnvironmentContext) -> PodSecurity:
-        return trust.pod_security(subject.project, subject.environment, self._settings.untrusted)
+    def _pod_security(self, context: EnvironmentContext) -> PodSecurity:
+        return trust.pod_security(context.project, context.environment, self._settings.untrusted)
 
     async def _resolve_source(
-        self, subject: EnvironmentContext, account: ReconcileReport
+        self, context: EnvironmentContext, report: ReconcileReport
     ) -> ReconcileReport:
-        """The commits that are meant."""
-        # What cannot be found now may be there at the next look.
-        account = replace(account, poll_seconds=self._settings.poll_seconds)
+        """Step source: the commit of each repository."""
+        # Set before resolving: a branch that is missing now may exist at the next poll.
+        report = replace(report, poll_seconds=self._settings.poll_seconds)
         try:
-            wishes = spec.desired_sources(subject.project, subject.environment)
-            settled = await self._services.commits.resolve(
-                subject.key,
-                subject.project.metadata.namespace,
-                wishes,
-                at_once=self._is_refresh_requested(subject),
+            desired = spec.desired_sources(context.project, context.environment)
+            resolved = await self._services.commits.resolve(
+                context.key,
+                context.project.metadata.namespace,
+                desired,
+                at_once=self._is_refresh_requested(context),
             )
         except SpecRefused as error:
-            return _add_result(account, "source", step.failed(error.kind, error.reason, str(error)))
+            return _add_result(report, "source", step.failed(error.kind, error.reason, str(error)))
         except WindlassError as error:
-            return _add_result(account, "source", step.from_source_error(error))
-        if not any(one.follows_branch for one in wishes):
-            account = replace(account, poll_seconds=None)
-        text, trouble = "images are taken as they are named; there is nothing to build", ""
-        if settled.error is not None:
-            trouble = f"newer commits cannot be looked for: {settled.error}"
-            text = f"{text}; {trouble}"
-        finding = step.success(phase.BUILD, "NoBuildNeeded", text)
+            return _add_result(report, "source", step.from_source_error(error))
+        if not any(source.follows_branch for source in desired):
+            report = replace(report, poll_seconds=None)
+        text, polling_error = "images are taken as they are named; there is nothing to build", ""
+        if resolved.error is not None:
+            polling_error = f"newer commits cannot be looked for: {resolved.error}"
+            text = f"{text}; {polling_error}"
+        result = step.success(phase.BUILD, "NoBuildNeeded", text)
         return _add_result(
-            replace(account, sources=settled.sources, polling_error=trouble), "source", finding
+            replace(report, sources=resolved.sources, polling_error=polling_error), "source", result
         )
 
-    def _is_refresh_requested(self, subject: EnvironmentContext) -> bool:
-        """Whether somebody wants a look at the repositories now."""
-        if _is_retried(subject):
-            self._services.commits.forget(subject.key)
-            self._services.renderer.forget(subject.key)
-        asked = status.pending_request(subject.status, status.object_annotations(subject.object))
-        return asked is not None or _is_retried(subject)
+    def _is_refresh_requested(self, context: EnvironmentContext) -> bool:
+        """Whether an annotation requests new commits at once; a retry also drops what is cached."""
+        if _is_retried(context):
+            self._services.commits.forget(context.key)
+            self._services.renderer.forget(context.key)
+        request = status.pending_request(context.status, status.object_annotations(context.object))
+        return request is not None or _is_retried(context)
 
     async def _render(
-        self, subject: EnvironmentContext, account: ReconcileReport, fence: IsolationSpec
+        self, context: EnvironmentContext, report: ReconcileReport, isolation: IsolationSpec
     ) -> tuple[ReconcileReport, Bundle | None]:
-        place = BundleTarget(
-            account.namespace,
-            subject.owner,
-            fence.container_limits["default"],
-            restricted=self._pod_security(subject) == "restricted",
-            trusted=trust.is_trusted(subject.environment),
-            placement=trust.pod_placement(subject.environment, self._settings.untrusted),
+        """Step render: the objects to apply; None if the manifests or the chart are refused."""
+        target = BundleTarget(
+            report.namespace,
+            context.owner,
+            isolation.container_limits["default"],
+            restricted=self._pod_security(context) == "restricted",
+            trusted=trust.is_trusted(context.environment),
+            placement=trust.pod_placement(context.environment, self._settings.untrusted),
             cluster_access=self._services.cluster_access(),
-            max_limits=fence.container_limits["max"],
+            max_limits=isolation.container_limits["max"],
         )
         try:
-            made = await self._services.renderer.render(subject, account.sources, place)
+            bundle = await self._services.renderer.render(context, report.sources, target)
         except REFUSALS as error:
             kind = error.kind if isinstance(error, SpecRefused) else phase.DEPLOYMENT
-            return _add_result(account, "render", step.failed(kind, error.reason, str(error))), None
+            return _add_result(report, "render", step.failed(kind, error.reason, str(error))), None
         except WindlassError as error:
-            return _add_result(account, "render", step.from_render_error(error)), None
-        text = f"{len(made.all_members)} objects"
-        account = _add_result(account, "render", step.success(phase.DEPLOYMENT, "Rendering", text))
-        left_out = tuple(f"{name} is not applied" for name in made.dropped)
-        account = replace(account, unsupported=(*left_out, *made.notes), routes=made.routes)
-        return account, made
+            return _add_result(report, "render", step.from_render_error(error)), None
+        text = f"{len(bundle.all_members)} objects"
+        report = _add_result(report, "render", step.success(phase.DEPLOYMENT, "Rendering", text))
+        dropped = tuple(f"{name} is not applied" for name in bundle.dropped)
+        report = replace(report, unsupported=(*dropped, *bundle.notes), routes=bundle.routes)
+        return report, bundle
 
     async def _apply(
-        self, subject: EnvironmentContext, account: ReconcileReport, made: Bundle, known_at: float
+        self,
+        context: EnvironmentContext,
+        report: ReconcileReport,
+        bundle: Bundle,
+        resolved_at: float,
     ) -> ReconcileReport:
-        """Apply, and look how far it is."""
-        place, before, is_retried = account.namespace, account.revision, _is_retried(subject)
-        if is_retried:
-            await self._services.applier.restart_revision(place, subject.owner)
-        applied = await self._services.applier.apply(
-            place,
-            subject.owner,
-            made,
-            is_retried=is_retried,
-            at_least=int(subject.status.get("revision") or 0),
-        )
-        account = _with_revision(
-            account, subject, self._services.applier.release_state(place).revision
-        )
-        account = replace(account, hooks=_hook_phases(account, made))
-        self._record_apply(subject, applied)
-        account = _add_apply_results(account, applied, made)
-        if applied.result is not None:
-            return account
-        if before.number != account.revision.number:
-            self._metrics.record_rollout(
-                self._clock.monotonic() - known_at, _template_type(subject)
-            )
-        return await self._check_rollout(subject, account, made)
+        """Steps preDeploy, prepare and workloads, then the rollout if they all succeeded.
 
-    def _record_apply(self, subject: EnvironmentContext, applied: ApplyResult) -> None:
+        `resolved_at` is the monotonic time at which the commits were known.
+        """
+        namespace, before, is_retried = report.namespace, report.revision, _is_retried(context)
+        if is_retried:
+            await self._services.applier.restart_revision(namespace, context.owner)
+        applied = await self._services.applier.apply(
+            namespace,
+            context.owner,
+            bundle,
+            is_retried=is_retried,
+            at_least=int(context.status.get("revision") or 0),
+        )
+        report = _with_revision(
+            report, context, self._services.applier.release_state(namespace).revision
+        )
+        report = replace(report, hooks=_hook_phases(report, bundle))
+        self._record_apply(context, applied)
+        report = _add_apply_results(report, applied, bundle)
+        if applied.result is not None:
+            return report
+        if before.number != report.revision.number:
+            self._metrics.record_rollout(
+                self._clock.monotonic() - resolved_at, _template_type(context)
+            )
+        return await self._check_rollout(context, report, bundle)
+
+    def _record_apply(self, context: EnvironmentContext, applied: ApplyResult) -> None:
         self._metrics.record_applied(applied.written)
         self._metrics.record_pruned(applied.pruned)
         for correction in applied.corrections:
-            self._on_correction(subject.object, correction)
+            self._on_correction(context.object, correction)
 
     async def _check_rollout(
-        self, subject: EnvironmentContext, account: ReconcileReport, made: Bundle
+        self, context: EnvironmentContext, report: ReconcileReport, bundle: Bundle
     ) -> ReconcileReport:
-        place, now = account.namespace, self._clock.now()
-        waited = (now - (account.revision.began or now)).total_seconds()
+        """Steps rollout and postDeploy; records in the release state what they found."""
+        namespace, now = report.namespace, self._clock.now()
+        waited_seconds = (now - (report.revision.began or now)).total_seconds()
         rollout = self._services.rollouts.check(
-            place, made, waited, was_ready=account.phase_context.was_ready
+            namespace, bundle, waited_seconds, was_ready=report.phase_context.was_ready
         )
-        account = _add_result(account, "rollout", rollout.result)
-        if not rollout.result.ends_run and "postDeploy" in (account.hooks or ()):
-            account = _add_result(
-                account, "postDeploy", await self._run_post_deploy_hooks(subject, account, made)
+        report = _add_result(report, "rollout", rollout.result)
+        if not rollout.result.ends_run and "postDeploy" in (report.hooks or ()):
+            report = _add_result(
+                report, "postDeploy", await self._run_post_deploy_hooks(context, report, bundle)
             )
-        last = account.results[-1][1]
-        ledger = await self._services.applier.record_rollout(
-            place, subject.owner, rollout.completed, is_ready=not last.ends_run
+        last = report.results[-1][1]
+        state = await self._services.applier.record_rollout(
+            namespace, context.owner, rollout.completed, is_ready=not last.ends_run
         )
         events = tuple(
-            environment_events.rollout_events(last, subject.status, ledger.revision.number)
+            environment_events.rollout_events(last, context.status, state.revision.number)
         )
-        if ledger.revision.ready is not None and not subject.status.get("serving"):
-            created = parse_time(subject.object["metadata"]["creationTimestamp"])
-            self._metrics.record_first_ready(created, now, _template_type(subject))
-        # Whether it *was* ready is the state before this look: that of `account`.
-        return replace(account, revision=ledger.revision, events=events)
+        if state.revision.ready is not None and not context.status.get("serving"):
+            created = parse_time(context.object["metadata"]["creationTimestamp"])
+            self._metrics.record_first_ready(created, now, _template_type(context))
+        # `phase_context` stays: whether the revision *was* ready is the state before this check.
+        return replace(report, revision=state.revision, events=events)
 
     async def _run_post_deploy_hooks(
-        self, subject: EnvironmentContext, account: ReconcileReport, made: Bundle
+        self, context: EnvironmentContext, report: ReconcileReport, bundle: Bundle
     ) -> StepResult:
-        """The hooks after the rollout."""
+        """Step postDeploy; once all hooks are complete, its result is that of the rollout."""
         applied = await self._services.applier.run_post_deploy_hooks(
-            account.namespace, subject.owner, made, is_retried=_is_retried(subject)
+            report.namespace, context.owner, bundle, is_retried=_is_retried(context)
         )
-        self._record_apply(subject, applied)
-        return applied.result or account.results[-1][1]
+        self._record_apply(context, applied)
+        return applied.result or report.results[-1][1]
 
 
 def _initializing_outcome() -> Outcome:
-    """A phase that people can see, before anything is made; its own change leads back here."""
+    """Phase Initializing, published before anything is created.
+
+    The watch event of this status write triggers the next reconcile.
+    """
     text = "its namespace is made"
     return Outcome(
         Verdict("False", "Progressing", text),
@@ -365,60 +389,59 @@ def _initializing_outcome() -> Outcome:
     )
 
 
-def _retry_request(subject: EnvironmentContext) -> str:
-    annotations = subject.object["metadata"].get("annotations") or {}
+def _retry_request(context: EnvironmentContext) -> str:
+    """The value of the retry annotation; empty if it is not set."""
+    annotations = context.object["metadata"].get("annotations") or {}
     return str(annotations.get(environment.RETRY_ANNOTATION) or "")
 
 
-def _is_retried(subject: EnvironmentContext) -> bool:
-    """Whether somebody asks to leave Failed."""
-    asked = _retry_request(subject)
-    return bool(asked) and asked != subject.status.get("lastHandledRetryAt")
+def _is_retried(context: EnvironmentContext) -> bool:
+    """Whether the retry annotation has a value that was not handled yet."""
+    request = _retry_request(context)
+    return bool(request) and request != context.status.get("lastHandledRetryAt")
 
 
-def _add_result(account: ReconcileReport, name: str, finding: StepResult) -> ReconcileReport:
-    return replace(account, results=(*account.results, (name, finding)))
+def _add_result(report: ReconcileReport, name: str, result: StepResult) -> ReconcileReport:
+    return replace(report, results=(*report.results, (name, result)))
 
 
 def _with_revision(
-    account: ReconcileReport, subject: EnvironmentContext, revision: ReleaseRevision
+    report: ReconcileReport, context: EnvironmentContext, revision: ReleaseRevision
 ) -> ReconcileReport:
-    was_degraded = subject.status.get("phase") == "Degraded"
-    around = PhaseContext(was_ready=revision.ready is not None, was_degraded=was_degraded)
-    return replace(account, revision=revision, phase_context=around)
+    was_degraded = context.status.get("phase") == "Degraded"
+    phase_context = PhaseContext(was_ready=revision.ready is not None, was_degraded=was_degraded)
+    return replace(report, revision=revision, phase_context=phase_context)
 
 
-def _ends_run(account: ReconcileReport) -> bool:
-    return account.results[-1][1].ends_run
+def _ends_run(report: ReconcileReport) -> bool:
+    return report.results[-1][1].ends_run
 
 
-def _template_type(subject: EnvironmentContext) -> str:
-    return spec.select_template(subject.project, subject.environment).type
+def _template_type(context: EnvironmentContext) -> str:
+    return spec.select_template(context.project, context.environment).type
 
 
-def _hook_phases(account: ReconcileReport, made: Bundle) -> frozenset[HookPhase]:
-    """At which moments the wished revision has hooks."""
-    is_upgrade = account.revision.is_upgrade
-    return frozenset(when for when in HOOK_STEPS if made.hooks_at(when, is_upgrade=is_upgrade))
+def _hook_phases(report: ReconcileReport, bundle: Bundle) -> frozenset[HookPhase]:
+    """The hook phases for which the desired revision has hooks."""
+    is_upgrade = report.revision.is_upgrade
+    return frozenset(when for when in HOOK_STEPS if bundle.hooks_at(when, is_upgrade=is_upgrade))
 
 
 def _add_apply_results(
-    account: ReconcileReport, applied: ApplyResult, made: Bundle
+    report: ReconcileReport, applied: ApplyResult, bundle: Bundle
 ) -> ReconcileReport:
-    """How far applying came: hooks, what workloads need, then they themselves."""
+    """Add the results of preDeploy, prepare and workloads, up to the step that stopped."""
     if applied.result is not None and applied.step == "preDeploy":
-        return _add_result(account, "preDeploy", applied.result)
-    if "preDeploy" in (account.hooks or ()):
-        number = len(made.hooks_at("preDeploy", is_upgrade=account.revision.is_upgrade))
+        return _add_result(report, "preDeploy", applied.result)
+    if "preDeploy" in (report.hooks or ()):
+        number = len(bundle.hooks_at("preDeploy", is_upgrade=report.revision.is_upgrade))
         text = f"{number} of {number} hooks complete"
-        account = _add_result(
-            account, "preDeploy", step.success(phase.DEPLOYMENT, "Applying", text)
-        )
+        report = _add_result(report, "preDeploy", step.success(phase.DEPLOYMENT, "Applying", text))
     if applied.result is not None and applied.step == "prepare":
-        return _add_result(account, "prepare", applied.result)
-    count = sum(member.stage < Stage.WORKLOADS for member in made.members)
+        return _add_result(report, "prepare", applied.result)
+    count = sum(member.stage < Stage.WORKLOADS for member in bundle.members)
     text = f"{count} objects that workloads need are applied"
-    account = _add_result(account, "prepare", step.success(phase.DEPLOYMENT, "Applying", text))
-    text = f"{len(made.members) - count} workloads and what scales them are applied"
+    report = _add_result(report, "prepare", step.success(phase.DEPLOYMENT, "Applying", text))
+    text = f"{len(bundle.members) - count} workloads and what scales them are applied"
     done = step.success(phase.DEPLOYMENT, "Applying", text)
-    return _add_result(account, "workloads", applied.result or done)
+    return _add_result(report, "workloads", applied.result or done)

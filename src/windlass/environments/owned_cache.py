@@ -1,12 +1,11 @@
-"""Cache of everything in the cluster that carries our ownership label, over all Environments.
+"""Cache of all objects in the cluster that carry our ownership label, over all Environments.
 
 One watch per kind, selected by label, so the cost follows what the operator created and not the
-size of the cluster; but all NetworkPolicies, because one that others add opens a namespace
-without our label. A change inside a namespace enqueues the Environment that the Namespace
+size of the cluster; but all NetworkPolicies, because a foreign one without our label opens a
+namespace as well. A change inside a namespace enqueues the Environment that the Namespace
 names; a Namespace whose uid annotation and label disagree belongs to none.
 
-What was written a moment ago is not in an informer yet; a reconcile right after a write still
-gets it from here (`runtime.owned`).
+Our own writes are visible at once, before the informer delivers them (`runtime.owned`).
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ SECRETS = GVR("", "v1", "secrets")
 STORAGE_CLASSES = GVR("storage.k8s.io", "v1", "storageclasses")
 
 _PARSED_OBJECTS = 256
-"""How many objects stay parsed: those of some passes, which look at each of them repeatedly."""
+"""How many objects stay parsed: those of a few reconciles, which read each of them repeatedly."""
 
 _BUNDLE_RESOURCES = frozenset(allowed.gvr for allowed in kinds.ALLOWED_KINDS.values())
 
@@ -49,7 +48,7 @@ WATCHED: tuple[GVR, ...] = (
     LIMIT_RANGES,
     NETWORK_POLICIES,
     ROLE_BINDINGS,
-    # Never Secrets: nobody here may list them.
+    # Never Secrets: no role of the operator may list them.
     *sorted(_BUNDLE_RESOURCES - {SECRETS}),
 )
 
@@ -59,9 +58,9 @@ def _selector(gvr: GVR) -> str:
 
 
 class OwnedCache:
-    """Everything with our mark, by kind; and all NetworkPolicies.
+    """Live objects with our ownership label, by kind, and all NetworkPolicies.
 
-    `on_change` gets the key of an Environment, `on_leave` the name of a namespace that is gone.
+    `on_change` gets the key of an Environment, `on_namespace_gone` the name of a namespace.
     """
 
     def __init__(
@@ -69,16 +68,20 @@ class OwnedCache:
         connection: Connection,
         on_change: Callable[[Key], None],
         *,
-        on_leave: Callable[[str], None],
+        on_namespace_gone: Callable[[str], None],
         settings: ReflectorSettings,
         clock: Clock,
     ) -> None:
         self._on_change = on_change
-        self._on_leave = on_leave
+        self._on_namespace_gone = on_namespace_gone
+        # Our newest writes, until the informer shows something newer.
         self._recent: RecentWrites[tuple[GVR, Key]] = RecentWrites(self._cached)
+        # Parsed objects, oldest first; None = looked up and absent. Dropped on each change.
         self._parsed: dict[tuple[GVR, Key], Object | None] = {}
+        # By namespace: the Environment that it belongs to, and the uid of that Environment.
         self._owners: dict[str, Key] = {}
         self._uids: dict[str, str] = {}
+        # Names of the objects of one kind in one namespace; no entry for none.
         self._names: defaultdict[tuple[GVR, str], set[str]] = defaultdict(set)
         self.informers = {
             gvr: Informer(
@@ -90,7 +93,7 @@ class OwnedCache:
             )
             for gvr in WATCHED
         }
-        # The administrator's, so they carry no mark of ours; there are few of them.
+        # The administrator's, so they do not carry our label; there are few of them.
         self.informers[STORAGE_CLASSES] = Informer(
             connection,
             Scope(STORAGE_CLASSES),
@@ -100,13 +103,13 @@ class OwnedCache:
         )
 
     def get(self, gvr: GVR, namespace: str, name: str) -> Object | None:
-        """A live object, our newest write included; nobody may change it."""
-        place = (gvr, Key(namespace, name))
-        if place not in self._parsed:
+        """A live object, our newest write included; shared, so callers must not modify it."""
+        ref = (gvr, Key(namespace, name))
+        if ref not in self._parsed:
             if len(self._parsed) >= _PARSED_OBJECTS:
                 self._parsed.pop(next(iter(self._parsed)))
-            self._parsed[place] = self._recent.newest(place)
-        return self._parsed[place]
+            self._parsed[ref] = self._recent.newest(ref)
+        return self._parsed[ref]
 
     def namespace(self, name: str) -> Object | None:
         return self.get(NAMESPACES, "", name)
@@ -114,59 +117,59 @@ class OwnedCache:
     def list_objects(self, gvr: GVR, namespace: str) -> Iterator[Object]:
         """All objects of a kind in one namespace."""
         for name in sorted(self._names.get((gvr, namespace), ())):
-            found = self.get(gvr, namespace, name)
-            if found is not None:
-                yield found
+            obj = self.get(gvr, namespace, name)
+            if obj is not None:
+                yield obj
 
     def bundle_objects(self, namespace: str) -> Iterator[Object]:
-        """All objects in one namespace of the kinds that projects bring."""
+        """All objects in one namespace of the kinds that bundles may contain, without Secrets."""
         for gvr in sorted(_BUNDLE_RESOURCES - {SECRETS}):
             yield from self.list_objects(gvr, namespace)
 
     def namespaces_of(self, uid: str) -> tuple[str, ...]:
-        """The namespaces that were made for an Environment."""
+        """The namespaces that were created for the Environment with this uid."""
         names = sorted(name for name, owner in self._uids.items() if owner == uid)
-        found = ((name, self.namespace(name)) for name in names)
-        return tuple(name for name, obj in found if obj and ownership.owner_uid(obj) == uid)
+        candidates = ((name, self.namespace(name)) for name in names)
+        return tuple(name for name, obj in candidates if obj and ownership.owner_uid(obj) == uid)
 
     def waits_for_a_pod(self, claim: Object) -> bool:
-        """Whether a claim gets its volume only when the first pod wants it."""
+        """Whether the StorageClass of a claim binds volumes only for the first pod that uses it."""
         name = (claim.get("spec") or {}).get("storageClassName") or ""
-        found = self.get(STORAGE_CLASSES, "", name) or {}
-        return bool(found.get("volumeBindingMode") == "WaitForFirstConsumer")
+        storage_class = self.get(STORAGE_CLASSES, "", name) or {}
+        return bool(storage_class.get("volumeBindingMode") == "WaitForFirstConsumer")
 
     def storage_classes(self) -> Iterator[Object]:
         """Every StorageClass of the cluster."""
         for key in self.informers[STORAGE_CLASSES].keys():  # noqa: SIM118 - it is no mapping
-            found = self.get(STORAGE_CLASSES, "", key.name)
-            if found is not None:
-                yield found
+            storage_class = self.get(STORAGE_CLASSES, "", key.name)
+            if storage_class is not None:
+                yield storage_class
 
     async def await_write(
         self, gvr: GVR, namespace: str, name: str, write: Awaitable[Object]
     ) -> Object:
-        """What `write` answers, remembered until the cache shows something else."""
-        place = (gvr, Key(namespace, name))
-        obj = await self._recent.written(place, write)
-        self._parsed.pop(place, None)
+        """Await `write`; its answer is what `get` returns until the informer shows a change."""
+        ref = (gvr, Key(namespace, name))
+        obj = await self._recent.written(ref, write)
+        self._parsed.pop(ref, None)
         self._names[gvr, namespace].add(name)
         return obj
 
     async def await_deletion(
         self, gvr: GVR, namespace: str, name: str, delete: Awaitable[None]
     ) -> None:
-        """Wait for `delete`; from then on the object is gone, whatever the cache says."""
-        place = (gvr, Key(namespace, name))
-        await self._recent.deleted(place, delete)
-        self._parsed.pop(place, None)
+        """Await `delete`; from then on `get` returns None until the informer shows a change."""
+        ref = (gvr, Key(namespace, name))
+        await self._recent.deleted(ref, delete)
+        self._parsed.pop(ref, None)
 
-    def _cached(self, place: tuple[GVR, Key]) -> bytes | None:
-        gvr, key = place
+    def _cached(self, ref: tuple[GVR, Key]) -> bytes | None:
+        gvr, key = ref
         return self.informers[gvr].get(key)
 
-    def _forget(self, place: tuple[GVR, Key]) -> None:
-        self._recent.forget(place)
-        self._parsed.pop(place, None)
+    def _forget(self, ref: tuple[GVR, Key]) -> None:
+        self._recent.forget(ref)
+        self._parsed.pop(ref, None)
 
     def _on_change_of(self, gvr: GVR) -> Callable[[Key], None]:
         if gvr == NAMESPACES:
@@ -184,14 +187,14 @@ class OwnedCache:
             self._owners[key.name] = owner
             self._uids[key.name] = ownership.owner_uid(namespace)
         if raw is None:
-            self._on_leave(key.name)
+            self._on_namespace_gone(key.name)
         for environment in {before, owner} - {None}:
             assert environment is not None
             self._on_change(environment)
 
     def _storage_changed(self, key: Key) -> None:
         self._forget((STORAGE_CLASSES, key))
-        # Also those without claims: theirs may have been refused for want of this class.
+        # Also Environments without claims: a claim may have been refused for want of this class.
         for environment in set(self._owners.values()):
             self._on_change(environment)
 
@@ -203,18 +206,18 @@ class OwnedCache:
             self._on_change(environment)
 
     def _index_name(self, gvr: GVR, key: Key) -> None:
-        """Know by name what is in a namespace; of an empty one nothing is kept."""
-        here = (gvr, key.namespace)
+        """Keep `_names` in step with the informer; a namespace that is empty has no entry."""
+        index = (gvr, key.namespace)
         if self.informers[gvr].get(key) is not None:
-            self._names[here].add(key.name)
-        elif here in self._names:
-            self._names[here].discard(key.name)
-            if not self._names[here]:
-                del self._names[here]
+            self._names[index].add(key.name)
+        elif index in self._names:
+            self._names[index].discard(key.name)
+            if not self._names[index]:
+                del self._names[index]
 
     @staticmethod
     def _owner(namespace: Object) -> Key | None:
         if not ownership.owner_uid(namespace):
             return None
-        there, name = ownership.owner_key(namespace)
-        return Key(there, name) if there and name else None
+        owner_namespace, name = ownership.owner_key(namespace)
+        return Key(owner_namespace, name) if owner_namespace and name else None
