@@ -1,12 +1,11 @@
-"""A priority semaphore for writes of many Environments at once.
+"""A priority semaphore that bounds how many Environments write at the same time.
 
-Twenty that write side by side are all finished late; one after the other, the first are
-finished soon and the last no later. So only a few write at a time. Those that serve go
-before those that are new, those that are further along before those that begin, and of equals
-the first to ask.
+Used by `environment_reconciler`. Twenty Environments that write side by side all finish late; one
+after the other, the first finish soon and the last no later. Those that serve go before new ones,
+new ones that are further along before those that begin, and equals in the order of their request.
 
-A slot is released by itself after some seconds, done or not: a slow server that delays one
-Environment delays no other.
+A slot is released after `MAX_HOLD_SECONDS` even if its holder is still writing: a slow request of
+one Environment does not delay the others.
 """
 
 from __future__ import annotations
@@ -23,62 +22,64 @@ MAX_HOLD_SECONDS = 2.0
 
 
 class SlotPriority(IntEnum):
-    """Who goes first."""
+    """Order in which waiting Environments get a slot, lowest first."""
 
-    SERVING = 0
-    APPLYING = 1
-    BEGINNING = 2
+    SERVING = 0  # a revision is running and in use
+    APPLYING = 1  # new, and its namespace is ready
+    BEGINNING = 2  # new, its namespace is still to be created
 
 
 class WriteSlots:
-    """`turns` at a time."""
+    """At most `slots` holders at a time, each for at most `max_hold_seconds`."""
 
-    def __init__(self, turns: int = SLOTS, *, longest_seconds: float = MAX_HOLD_SECONDS) -> None:
-        self._free = turns
-        self._longest_seconds = longest_seconds
+    def __init__(self, slots: int = SLOTS, *, max_hold_seconds: float = MAX_HOLD_SECONDS) -> None:
+        self._free = slots
+        self._max_hold_seconds = max_hold_seconds
+        # Heap of waiters: priority, then order of arrival; the Future is resolved with the slot.
         self._waiting: list[tuple[SlotPriority, int, asyncio.Future[None]]] = []
         self._numbers = itertools.count()
 
     @contextlib.asynccontextmanager
-    async def acquire(self, rank: SlotPriority) -> AsyncIterator[None]:
-        """Wait for a turn, and have it."""
-        await self._wait(rank)
-        turn = _Slot(self)
-        handle = asyncio.get_running_loop().call_later(self._longest_seconds, turn.end)
+    async def acquire(self, priority: SlotPriority) -> AsyncIterator[None]:
+        """Hold a slot for the duration of the block, waiting for one if none is free."""
+        await self._wait(priority)
+        slot = _Slot(self)
+        timer = asyncio.get_running_loop().call_later(self._max_hold_seconds, slot.end)
         try:
             yield
         finally:
-            handle.cancel()
-            turn.end()
+            timer.cancel()
+            slot.end()
 
-    async def _wait(self, rank: SlotPriority) -> None:
+    async def _wait(self, priority: SlotPriority) -> None:
         if self._free > 0:
             self._free -= 1
             return
-        called: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, (rank, next(self._numbers), called))
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (priority, next(self._numbers), granted))
         try:
-            await called
+            await granted
         except asyncio.CancelledError:
-            if called.done() and not called.cancelled():
+            # Granted and cancelled in the same moment: the slot would be lost.
+            if granted.done() and not granted.cancelled():
                 self.release()
             raise
 
     def release(self) -> None:
-        """One turn is free for the next."""
+        """Give a slot to the first waiter, or back to the free ones."""
         while self._waiting:
-            _, _, called = heapq.heappop(self._waiting)
-            if not called.done():
-                called.set_result(None)
+            _, _, granted = heapq.heappop(self._waiting)
+            if not granted.done():  # not cancelled while waiting
+                granted.set_result(None)
                 return
         self._free += 1
 
 
 class _Slot:
-    """A turn that ends once."""
+    """A held slot; released once, by its holder or by the timer."""
 
-    def __init__(self, turns: WriteSlots) -> None:
-        self._slots = turns
+    def __init__(self, slots: WriteSlots) -> None:
+        self._slots = slots
         self._has_ended = False
 
     def end(self) -> None:

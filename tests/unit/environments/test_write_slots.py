@@ -38,7 +38,7 @@ async def test_the_further_along_go_first() -> None:
 
 async def test_a_turn_ends_by_itself() -> None:
     """Whoever hangs holds up nobody for longer, and gives nothing back twice."""
-    turns, seen = WriteSlots(1, longest_seconds=2.0), []
+    turns, seen = WriteSlots(1, max_hold_seconds=2.0), []
     async with asyncio.TaskGroup() as group:
         group.create_task(_work(turns, SlotPriority.SERVING, "slow", seen, seconds=100.0))
         await asyncio.sleep(0)
