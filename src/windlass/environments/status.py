@@ -35,7 +35,7 @@ STEPS = (
     "postDeploy",
 )
 HOOK_STEPS: tuple[HookPhase, ...] = ("preDeploy", "postDeploy")
-"""Steps of revisions alone that have hooks for them."""
+"""Steps that are listed only for revisions with hooks for them."""
 
 _MOST_CHARS = 1024
 _MOST_CHARS_SERVING = 200
@@ -51,7 +51,7 @@ _RESYNC_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class SourceCommit:
-    """A commit that was settled on."""
+    """A resolved commit: `ref` is the one it was found by, `branch` is empty if none is set."""
 
     name: str
     branch: str
@@ -59,117 +59,125 @@ class SourceCommit:
     ref: str
 
     def as_object(self) -> Object:
-        found = {"name": self.name, "branch": self.branch, "commit": self.commit, "ref": self.ref}
-        return {name: value for name, value in found.items() if value}
+        fields = {"name": self.name, "branch": self.branch, "commit": self.commit, "ref": self.ref}
+        return {name: value for name, value in fields.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
 class ReconcileReport:
-    """Everything a pass found out, in the order in which it did.
+    """Everything one reconcile found out; filled step by step by `environment_reconciler`."""
 
-    `unsupported` is None as long as no bundle was looked at; `routes` are those in it that the
-    bundle asks for. `generation` is that of the
-    Environment; what was said about an older one is no longer a reason to have failed.
-    `unknown` says why nobody knows whether there are newer commits. `hooks` are the moments
-    at which the revision has some; None as long as nobody knows. `is_settling` says that the
-    isolation is written and takes effect in a moment.
-    """
-
+    # Name and result of each step that ran, in order; only the last one may end the run.
     results: tuple[tuple[str, StepResult], ...] = ()
+    # Whether the revision was ready or degraded before this reconcile.
     phase_context: PhaseContext = field(default_factory=PhaseContext)
+    # The namespace of the Environment and its uid; empty before it exists.
     namespace: str = ""
     namespace_uid: str = ""
+    # The resolved commits; empty = not resolved in this reconcile, the status keeps its own.
     sources: tuple[SourceCommit, ...] = ()
+    # The desired revision as the release state has it; number 0 before the first.
     revision: ReleaseRevision = field(default_factory=ReleaseRevision)
+    # Texts about what the bundle contains and is not applied; None before it is rendered.
     unsupported: tuple[str, ...] | None = None
+    # Routes of the bundle, which are not supported.
     routes: tuple[str, ...] = ()
+    # Value of the retry annotation that this reconcile handles; empty = none.
     retry_at: str = ""
+    # When to resolve branches again; None if no source follows a branch.
     poll_seconds: float | None = None
+    # Events of the rollout.
     events: tuple[OutcomeEvent, ...] = ()
+    # metadata.generation of the Environment; a condition of an older one no longer fails it.
     generation: int = 0
+    # Why newer commits cannot be resolved; empty if they can.
     polling_error: str = ""
+    # The hook phases for which the revision has hooks; None before that is known.
     hooks: frozenset[HookPhase] | None = None
+    # The isolation is written, and its quota takes effect within milliseconds.
     is_settling: bool = False
 
 
-def build_outcome(account: ReconcileReport, status: Object, now: datetime) -> Outcome:
-    """The outcome of a pass that started from `status`."""
-    conditions = _all_conditions(account, status)
-    standing = phase.derive_phase(conditions, account.phase_context)
-    steps = _step_rows(account, status, now)
+def build_outcome(report: ReconcileReport, status: Object, now: datetime) -> Outcome:
+    """The outcome of a reconcile that started from `status`."""
+    conditions = _all_conditions(report, status)
+    derived = phase.derive_phase(conditions, report.phase_context)
+    steps = _step_rows(report, status, now)
     ready = Verdict(
-        "True" if standing.phase == "Ready" else "False", standing.reason, standing.message
+        "True" if derived.phase == "Ready" else "False", derived.reason, derived.message
     )
-    last = account.results[-1][1] if account.results else None
+    last = report.results[-1][1] if report.results else None
     return Outcome(
         ready,
-        stalled=standing.stalled,
-        reconciling=standing.reconciling,
-        conditions=tuple(_observed_conditions(account).values()),
+        stalled=derived.stalled,
+        reconciling=derived.reconciling,
+        conditions=tuple(_observed_conditions(report).values()),
         fields={
-            "phase": standing.phase,
-            "message": _message(standing, account, status),
+            "phase": derived.phase,
+            "message": _message(derived, report, status),
             "progress": f"{sum(row['state'] == 'Succeeded' for row in steps)}/{len(steps)}",
             "steps": steps,
-            **_status_fields(account, status),
+            **_status_fields(report, status),
         },
-        requeue_after=_requeue_seconds(last, account.poll_seconds),
+        requeue_after=_requeue_seconds(last, report.poll_seconds),
         backoff=last is not None and last.retry,
         warns=last is not None and last.ends_run and phase.is_failure(last.condition),
         events=(
-            *events.namespace_events(account.results, account.namespace_uid, status),
-            *account.events,
+            *events.namespace_events(report.results, report.namespace_uid, status),
+            *report.events,
         ),
     )
 
 
-def complete_outcome(environment: Object, found: Outcome) -> Outcome:
-    """`found` with the phase that agrees with its Ready condition, also after a fault."""
+def complete_outcome(environment: Object, outcome: Outcome) -> Outcome:
+    """`outcome` with the phase that agrees with its Ready condition, also after an error."""
     status = environment.get("status") or {}
-    if found.ready is None:
-        return found
-    said = {row.type: row.status for row in status_conditions(status)}
-    known = str(found.fields.get("phase") or status.get("phase") or "")
+    if outcome.ready is None:
+        return outcome
+    reported = {row.type: row.status for row in status_conditions(status)}
+    previous = str(outcome.fields.get("phase") or status.get("phase") or "")
     agreed = phase.phase_for_ready(
-        known,
-        ready=found.ready.status or said.get(READY, "Unknown"),
-        stalled=found.stalled,
+        previous,
+        ready=outcome.ready.status or reported.get(READY, "Unknown"),
+        stalled=outcome.stalled,
         deleting=bool(environment["metadata"].get("deletionTimestamp")),
     )
-    if agreed == known:
-        return found
-    text = found.ready.message[:_MOST_CHARS]
-    return replace(found, fields={"message": text, **found.fields, "phase": agreed})
+    if agreed == previous:
+        return outcome
+    text = outcome.ready.message[:_MOST_CHARS]
+    return replace(outcome, fields={"message": text, **outcome.fields, "phase": agreed})
 
 
 def is_isolated(status: Object) -> bool:
-    """Whether a status says that the isolation is in force."""
+    """Whether PoliciesReady of a status is True."""
     return any(
         row.type == phase.POLICIES and row.status == "True" for row in status_conditions(status)
     )
 
 
-def _all_conditions(account: ReconcileReport, status: Object) -> dict[str, Condition]:
-    """Those that were said before, and over them those that this pass found."""
-    known = {row.type: _current_condition(row, account) for row in status_conditions(status)}
-    return {**known, **_observed_conditions(account)}
+def _all_conditions(report: ReconcileReport, status: Object) -> dict[str, Condition]:
+    """The conditions of the status, overridden by those of this reconcile."""
+    reported = {row.type: _current_condition(row, report) for row in status_conditions(status)}
+    return {**reported, **_observed_conditions(report)}
 
 
-def _current_condition(row: Condition, account: ReconcileReport) -> Condition:
-    if row.observed_generation >= account.generation or row.status == "True":
+def _current_condition(row: Condition, report: ReconcileReport) -> Condition:
+    if row.observed_generation >= report.generation or row.status == "True":
         return row
-    # Its inputs have changed since: it has to be looked at again before it counts.
+    # About an older spec: Unknown until the step has run with the new one.
     return replace(row, status="Unknown", reason="Progressing")
 
 
-def _observed_conditions(account: ReconcileReport) -> dict[str, Condition]:
-    """What this pass found, the last word on each condition."""
-    found = {finding.condition.type: finding.condition for _, finding in account.results}
-    said = {phase.SECRETS: _NO_SECRETS, **found}
-    if account.unsupported is not None:
-        # Without a bundle nobody knows whether it asks for a route.
-        said[phase.INGRESS] = _routes_condition(account.routes) if account.routes else _NOT_EXPOSED
-    return said
+def _observed_conditions(report: ReconcileReport) -> dict[str, Condition]:
+    """The conditions of this reconcile; of several results for one, the last."""
+    observed = {result.condition.type: result.condition for _, result in report.results}
+    conditions = {phase.SECRETS: _NO_SECRETS, **observed}
+    if report.unsupported is not None:
+        # Only a rendered bundle shows whether it contains routes.
+        conditions[phase.INGRESS] = (
+            _routes_condition(report.routes) if report.routes else _NOT_EXPOSED
+        )
+    return conditions
 
 
 def _routes_condition(routes: tuple[str, ...]) -> Condition:
@@ -179,17 +187,17 @@ def _routes_condition(routes: tuple[str, ...]) -> Condition:
     return Condition(phase.INGRESS, "False", phase.ROUTES_NOT_SUPPORTED, text)
 
 
-def _step_rows(account: ReconcileReport, status: Object, now: datetime) -> list[Object]:
+def _step_rows(report: ReconcileReport, status: Object, now: datetime) -> list[Object]:
     before = {row["name"]: row for row in status.get("steps") or []}
-    found = dict(account.results)
-    hooked: Collection[str] = before if account.hooks is None else account.hooks
-    names = [name for name in STEPS if name not in HOOK_STEPS or name in hooked]
-    return [_step_row(name, found.get(name), before.get(name, {}), now) for name in names]
+    results = dict(report.results)
+    hook_steps: Collection[str] = before if report.hooks is None else report.hooks
+    names = [name for name in STEPS if name not in HOOK_STEPS or name in hook_steps]
+    return [_step_row(name, results.get(name), before.get(name, {}), now) for name in names]
 
 
-def _step_row(name: str, finding: StepResult | None, before: Object, now: datetime) -> Object:
-    state = _step_state(finding)
-    message = finding.condition.message if finding is not None else ""
+def _step_row(name: str, result: StepResult | None, before: Object, now: datetime) -> Object:
+    state = _step_state(result)
+    message = result.condition.message if result is not None else ""
     row: Object = {"name": name, "state": state}
     if message:
         row["message"] = message[:_MOST_CHARS]
@@ -203,39 +211,39 @@ def _step_row(name: str, finding: StepResult | None, before: Object, now: dateti
 
 
 def _is_same_run(before: Object, state: str) -> bool:
-    """Whether a step is still the one that began earlier."""
+    """Whether a step continues the run that is in the status, so that its start time stays."""
     return before.get("state") == state or (
         before.get("state") == "Running" and state in ("Succeeded", "Failed")
     )
 
 
-def _step_state(finding: StepResult | None) -> str:
-    if finding is None:
+def _step_state(result: StepResult | None) -> str:
+    if result is None:
         return "Pending"
-    if not finding.ends_run:
+    if not result.ends_run:
         return "Succeeded"
-    return "Failed" if finding.failed else "Running"
+    return "Failed" if result.failed else "Running"
 
 
-def _status_fields(account: ReconcileReport, status: Object) -> dict[str, JSON]:
-    facts: dict[str, JSON] = {
-        "sources": [source.as_object() for source in account.sources] or status.get("sources"),
-        "lastHandledRetryAt": account.retry_at or status.get("lastHandledRetryAt"),
+def _status_fields(report: ReconcileReport, status: Object) -> dict[str, JSON]:
+    fields: dict[str, JSON] = {
+        "sources": [source.as_object() for source in report.sources] or status.get("sources"),
+        "lastHandledRetryAt": report.retry_at or status.get("lastHandledRetryAt"),
     }
-    if account.unsupported is not None:
-        facts["unsupported"] = _unsupported_field(account.unsupported) or None
-    if account.namespace:
-        facts |= {"namespace": account.namespace, "namespaceUID": account.namespace_uid}
-    if account.revision.number:
-        # It never falls: a ledger that lost count is numbered on, but not before it is written.
-        facts["revision"] = max(account.revision.number, int(status.get("revision") or 0))
-    if _is_complete(account):
-        facts["serving"] = _serving_field(account)
-    return facts
+    if report.unsupported is not None:
+        fields["unsupported"] = _unsupported_field(report.unsupported) or None
+    if report.namespace:
+        fields |= {"namespace": report.namespace, "namespaceUID": report.namespace_uid}
+    if report.revision.number:
+        # It never decreases: a lost release state is renumbered only when it is written again.
+        fields["revision"] = max(report.revision.number, int(status.get("revision") or 0))
+    if _is_complete(report):
+        fields["serving"] = _serving_field(report)
+    return fields
 
 
 def _unsupported_field(texts: tuple[str, ...]) -> list[str]:
-    """As many as the field may hold; the last one counts the others."""
+    """As many texts as the schema allows; the last one gives the number of the others."""
     shown = [text[:_MOST_UNSUPPORTED_CHARS] for text in texts]
     if len(shown) > _MOST_UNSUPPORTED:
         more = len(shown) - _MOST_UNSUPPORTED + 1
@@ -243,44 +251,42 @@ def _unsupported_field(texts: tuple[str, ...]) -> list[str]:
     return shown
 
 
-def _is_complete(account: ReconcileReport) -> bool:
-    """Whether this pass saw the wished revision run; only then commits and revision match."""
-    last = "postDeploy" if "postDeploy" in (account.hooks or ()) else "rollout"
-    finding = dict(account.results).get(last)
-    return finding is not None and not finding.ends_run
+def _is_complete(report: ReconcileReport) -> bool:
+    """Whether the last step succeeded; only then do commits and revision belong together."""
+    last = "postDeploy" if "postDeploy" in (report.hooks or ()) else "rollout"
+    result = dict(report.results).get(last)
+    return result is not None and not result.ends_run
 
 
-def _serving_field(account: ReconcileReport) -> Object:
-    ready = account.revision.ready
+def _serving_field(report: ReconcileReport) -> Object:
+    ready = report.revision.ready
     return {
-        "revision": account.revision.number,
-        "commits": {source.name: source.commit for source in account.sources},
+        "revision": report.revision.number,
+        "commits": {source.name: source.commit for source in report.sources},
         **({"since": timestamp(ready)} if ready is not None else {}),
     }
 
 
-def _message(standing: DerivedPhase, account: ReconcileReport, status: Object) -> str:
-    sentence = _sentence(standing, account, status)
-    return (
-        f"{sentence}; {account.polling_error}"[:_MOST_CHARS] if account.polling_error else sentence
-    )
+def _message(derived: DerivedPhase, report: ReconcileReport, status: Object) -> str:
+    sentence = _sentence(derived, report, status)
+    return f"{sentence}; {report.polling_error}"[:_MOST_CHARS] if report.polling_error else sentence
 
 
-def _sentence(standing: DerivedPhase, account: ReconcileReport, status: Object) -> str:
-    """Cause and fix; and what still runs, while something else is wished."""
-    serving, found = status.get("serving") or {}, dict(account.results)
-    grounds = found.get("namespace")
+def _sentence(derived: DerivedPhase, report: ReconcileReport, status: Object) -> str:
+    """The message of the phase, with the revision that still serves while another is desired."""
+    serving, results = status.get("serving") or {}, dict(report.results)
+    namespace = results.get("namespace")
     if (
-        standing.phase not in ("Failed", "Building", "Deploying")
+        derived.phase not in ("Failed", "Building", "Deploying")
         or not serving.get("revision")
-        # Behind a whole rollout it is the new revision that serves.
-        or "postDeploy" in found
-        or (grounds is not None and grounds.ends_run)
+        # After a complete rollout it is the new revision that serves.
+        or "postDeploy" in results
+        or (namespace is not None and namespace.ends_run)
     ):
-        return standing.message[:_MOST_CHARS]
+        return derived.message[:_MOST_CHARS]
     commits = (str(commit)[:8] for commit in (serving.get("commits") or {}).values())
-    what = ", ".join((*commits, f"revision {serving['revision']}"))[:_MOST_CHARS_SERVING]
-    return f"{standing.message[: _MOST_CHARS - len(what) - 16]}; still serving {what}"
+    revision = ", ".join((*commits, f"revision {serving['revision']}"))[:_MOST_CHARS_SERVING]
+    return f"{derived.message[: _MOST_CHARS - len(revision) - 16]}; still serving {revision}"
 
 
 def _requeue_seconds(last: StepResult | None, poll_seconds: float | None) -> float:
