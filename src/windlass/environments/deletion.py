@@ -2,21 +2,21 @@
 
 `EnvironmentDeletion` reconciles an Environment that is being deleted:
 
-    found                                     does
+    observed                                  does
     ----------------------------------------  ------------------------------------------
     a namespace with our uid                  delete it, naming its own uid
     such a namespace, still there             report what blocks it, requeue
     none                                      remove the finalizer
 
-Neither the Project nor the spec is needed: the one may be gone, the other broken. What the
-status reports of a namespace is believed only where the namespace confirms it. Finalizers of
-others are theirs to remove.
+Neither the Project nor the spec is needed: the one may be gone, the other invalid. The namespace
+in the status is used only if its own uid annotation confirms it. Finalizers of others are left
+to them.
 
-`OrphanCleanup` removes namespaces whose Environment is gone, which happens only if our finalizer
-was removed by hand. A namespace goes after it was found without its Environment in two runs, each
-time by asking the API server itself. A failed request is not an answer, and neither is one about
-a kind that is not served at the moment. What does not carry our labels is never considered. A
-suspended operator does not clean up (`controller`).
+`OrphanCleanup` deletes namespaces whose Environment is gone, which happens only if our finalizer
+was removed by hand. A namespace is deleted after two runs in a row found it without its
+Environment, each time by a request to the API server. A failed request proves nothing, and neither
+does one for a kind that is not served at the moment. Namespaces without our labels are never
+considered. A suspended operator does not clean up (`controller`).
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ _BLOCKED = "DeletionBlocked"
 
 
 class EnvironmentDeletion:
-    """Environments on their way out."""
+    """Reconciles Environments with a deletionTimestamp."""
 
     def __init__(
         self,
         api: Api,
-        spaces: NamespaceManager,
-        measures: ReconcileMetrics,
+        namespaces: NamespaceManager,
+        metrics: ReconcileMetrics,
         recorder: EventRecorder,
         clock: Clock,
         *,
@@ -60,26 +60,26 @@ class EnvironmentDeletion:
     ) -> None:
         self._api = api
         self._recorder = recorder
-        self._namespaces = spaces
-        self._metrics = measures
+        self._namespaces = namespaces
+        self._metrics = metrics
         self._clock = clock
         self._field_manager = field_manager
 
     async def reconcile(self, obj: Object) -> Outcome:
-        """One pass over an Environment that is being deleted."""
+        """Delete the namespaces of an Environment, and its finalizer once they are gone."""
         if not finalizer.has_finalizer(obj, environment.FINALIZER):
             return Outcome.gone()
-        uid, known = obj["metadata"]["uid"], (obj.get("status") or {}).get("namespace") or ""
-        left = [
+        uid, reported = obj["metadata"]["uid"], (obj.get("status") or {}).get("namespace") or ""
+        remaining = [
             live
             for name in await self._namespaces.find_namespaces(
-                environment_identity(obj), uid, known
+                environment_identity(obj), uid, reported
             )
             if (live := await self._namespaces.remove(name, uid)) is not None
         ]
-        if left:
-            return self._waiting_outcome(left, obj)
-        if known:
+        if remaining:
+            return self._waiting_outcome(remaining, obj)
+        if reported:
             self._metrics.record_namespace_deleted(_object_key(obj), self._seconds_deleting(obj))
             text = "everything that was made for it is gone"
             await self._recorder.record(
@@ -94,38 +94,39 @@ class EnvironmentDeletion:
         )
         return Outcome.gone()
 
-    def _waiting_outcome(self, left: list[Object], obj: Object) -> Outcome:
-        names = " ".join(live["metadata"]["name"] for live in left)
-        blocked = [text for live in left for text in deletion_blockers(live)][:5]
-        self._metrics.record_deletion(_object_key(obj), is_blocked=bool(blocked))
+    def _waiting_outcome(self, remaining: list[Object], obj: Object) -> Outcome:
+        names = " ".join(live["metadata"]["name"] for live in remaining)
+        blockers = [text for live in remaining for text in deletion_blockers(live)][:5]
+        self._metrics.record_deletion(_object_key(obj), is_blocked=bool(blockers))
         text = f"namespace {names} is being deleted"
-        if blocked:
-            text += f"; blocked by {blocked[0]} (kubectl get namespace {names} -o yaml)"
+        if blockers:
+            text += f"; blocked by {blockers[0]} (kubectl get namespace {names} -o yaml)"
         return Outcome(
             Verdict("False", "Deleting", text),
             reconciling=True,
-            because=_BLOCKED if blocked else "",
+            because=_BLOCKED if blockers else "",
             fields={
                 "phase": "Deleting",
                 "message": text[:1024],
                 "deletion": {
                     "startedAt": obj["metadata"]["deletionTimestamp"],
-                    "blockedBy": blocked or None,
+                    "blockedBy": blockers or None,
                 },
             },
             requeue_after=min(
                 _MAX_REQUEUE_SECONDS, max(_FIRST_REQUEUE_SECONDS, self._seconds_deleting(obj) / 4)
             ),
-            events=(OutcomeEvent("Warning", _BLOCKED, text),) if blocked else (),
+            events=(OutcomeEvent("Warning", _BLOCKED, text),) if blockers else (),
         )
 
     def _seconds_deleting(self, obj: Object) -> float:
+        """How long ago the deletion was requested."""
         since = parse_time(obj["metadata"]["deletionTimestamp"])
         return max(0.0, (self._clock.now() - since).total_seconds())
 
 
 def environment_identity(obj: Object) -> EnvironmentIdentity:
-    """Which Environment this is."""
+    """The identity of a stored Environment, by which its namespace is named."""
     metadata = obj["metadata"]
     project = str(project_ref(obj).get("name") or "")
     return EnvironmentIdentity(metadata["namespace"], project, metadata["name"])
@@ -141,28 +142,29 @@ _log = structlog.get_logger(__name__)
 
 
 class OrphanCleanup:
-    """Looks for orphans every `interval_seconds`."""
+    """Searches for orphaned namespaces every `interval_seconds` and deletes confirmed ones."""
 
     def __init__(
         self,
         api: Api,
-        holdings: OwnedCache,
-        spaces: NamespaceManager,
-        measures: ReconcileMetrics,
+        cache: OwnedCache,
+        namespaces: NamespaceManager,
+        metrics: ReconcileMetrics,
         recorder: EventRecorder,
         *,
         interval_seconds: float = CLEANUP_INTERVAL_SECONDS,
     ) -> None:
         self._api = api
-        self._cache = holdings
-        self._namespaces = spaces
-        self._metrics = measures
+        self._cache = cache
+        self._namespaces = namespaces
+        self._metrics = metrics
         self._recorder = recorder
         self._interval_seconds = interval_seconds
+        # Uids of the namespaces that the previous run found orphaned.
         self._suspects: frozenset[str] = frozenset()
 
     async def run(self) -> None:
-        """Sweep until cancelled."""
+        """Clean up at each interval until cancelled; a failed run is logged and repeated."""
         while True:
             await asyncio.sleep(self._interval_seconds)
             try:
@@ -171,7 +173,7 @@ class OrphanCleanup:
                 _log.warning("sweep put off", reason=error.reason, message=error.message)
 
     async def run_once(self) -> tuple[str, ...]:
-        """One sweep; the namespaces that were removed."""
+        """One run; the names of the namespaces that were deleted."""
         present = {obj["metadata"]["uid"] for obj in await self._api.list(environment.KIND.gvr)}
         orphans = {
             live["metadata"]["uid"]: live
@@ -180,9 +182,9 @@ class OrphanCleanup:
             and ownership.owner_uid(live) not in present
             and await self._is_orphan(live)
         }
-        condemned = [live for uid, live in orphans.items() if uid in self._suspects]
+        confirmed = [live for uid, live in orphans.items() if uid in self._suspects]
         self._suspects = frozenset(orphans)
-        for live in condemned:
+        for live in confirmed:
             name = live["metadata"]["name"]
             _log.warning(
                 "removing an orphan", namespace=name, environment=ownership.owner_key(live)
@@ -190,7 +192,7 @@ class OrphanCleanup:
             await self._namespaces.remove(name, ownership.owner_uid(live))
             self._metrics.record_orphan_deleted()
             await self._record_event(live)
-        return tuple(live["metadata"]["name"] for live in condemned)
+        return tuple(live["metadata"]["name"] for live in confirmed)
 
     async def _record_event(self, live: Object) -> None:
         uid, (namespace, name) = ownership.owner_uid(live), ownership.owner_key(live)
@@ -206,7 +208,7 @@ class OrphanCleanup:
         if not uid or not name or kind != ownership.ENVIRONMENT_TYPE:
             return False
         try:
-            found = await self._api.get(environment.KIND.gvr, name, namespace)
+            namesake = await self._api.get(environment.KIND.gvr, name, namespace)
         except NotFound:
             return True
-        return bool(found["metadata"]["uid"] != uid)
+        return bool(namesake["metadata"]["uid"] != uid)

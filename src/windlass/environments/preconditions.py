@@ -1,8 +1,8 @@
 """Decides whether an Environment may be reconciled, and what is reported if not.
 
-| Found | Ready | Phase |
+| Observed | Ready | Phase |
 |---|---|---|
-| its object breaks a rule | False ConfigInvalid, Stalled | Failed |
+| its object violates the schema | False ConfigInvalid, Stalled | Failed |
 | no Project, or one that is not shared with it | False ProjectNotFound | Pending |
 | the same, and it serves | as before, ProjectNotFound | as before |
 | the operator is suspended | as before, Suspended | as before; Pending if it never began |
@@ -10,9 +10,11 @@
 | its Project is suspended | as before, ProjectSuspended | as before; Pending until it serves |
 | its Project is being deleted, and it has no namespace yet | False ProjectTerminating | Pending |
 
-What already serves keeps phase and Ready: it continues to serve. An Environment that is held
-back is not modified. One that has a namespace is maintained until it is deleted itself, also
-while its Project is being deleted: its isolation has to stand as long as it runs.
+What already serves keeps phase and Ready: it continues to serve. An Environment that is blocked
+or suspended is not modified. One that has a namespace is maintained until it is deleted itself,
+also while its Project is being deleted: its isolation must hold as long as it runs.
+
+Called by `environment_reconciler` at the start of each reconcile.
 """
 
 from __future__ import annotations
@@ -36,12 +38,12 @@ OPERATOR_SUSPENDED = (
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentContext:
-    """What one pass is about."""
+    """The inputs of one reconcile; they do not change while it runs."""
 
     environment: Environment
-    object: Object
+    object: Object  # the same Environment as it is stored, status included
     project: Project
-    owner: Ownership
+    owner: Ownership  # the labels and annotations for everything created for it
 
     @property
     def key(self) -> Key:
@@ -54,73 +56,79 @@ class EnvironmentContext:
 
     @property
     def is_new(self) -> bool:
-        """Whether no pass has begun with it, nor said that one will."""
+        """Whether no reconcile has reported a step or the phase Initializing yet."""
         return not self.status.get("steps") and self.status.get("phase") != "Initializing"
 
 
 def check(
     cache: ResourceCache, key: Key, obj: Object, *, suspended: bool
 ) -> EnvironmentContext | Outcome:
-    """The Environment with its Project, or what holds it back; `suspended` is the operator."""
+    """The context to reconcile, or the outcome that blocks it; `suspended` is the operator's."""
     try:
-        found = cache.environment(key)
+        environment = cache.environment(key)
     except Stalled as error:
         return _invalid_outcome(error)
-    assert found is not None, "nothing waits between looking and reading"
-    ref = found.spec.project_ref
-    there = Key(ref.namespace_from(key.namespace), ref.name)
-    project = cache.readable_project(there)
-    if project is None or not spec.may_use_project(project, found):
-        # One answer for both, so that nobody learns which Projects others have.
-        text = f"there is no Project {there} that this Environment may use; create it or share it"
-        return _blocked_outcome(found, Verdict("False", "ProjectNotFound", text))
+    assert environment is not None, "there is no await between the lookup and this"
+    ref = environment.spec.project_ref
+    project_key = Key(ref.namespace_from(key.namespace), ref.name)
+    project = cache.readable_project(project_key)
+    if project is None or not spec.may_use_project(project, environment):
+        # The same text for both cases, so that it does not reveal which Projects others have.
+        text = (
+            f"there is no Project {project_key} that this Environment may use; create it or "
+            "share it"
+        )
+        return _blocked_outcome(environment, Verdict("False", "ProjectNotFound", text))
     if suspended:
-        return _suspended_outcome(found, "Suspended", OPERATOR_SUSPENDED)
-    if found.spec.suspend:
+        return _suspended_outcome(environment, "Suspended", OPERATOR_SUSPENDED)
+    if environment.spec.suspend:
         text = "this Environment is suspended; nothing is changed until its spec.suspend is false"
-        return _suspended_outcome(found, "Suspended", text)
+        return _suspended_outcome(environment, "Suspended", text)
     if project.spec.suspend:
-        text = f"Project {there} is suspended; nothing is changed until its spec.suspend is false"
-        return _suspended_outcome(found, "ProjectSuspended", text)
-    if project.metadata.deletion_timestamp and not found.status.namespace:
-        text = f"Project {there} is being deleted"
-        return _blocked_outcome(found, Verdict("False", "ProjectTerminating", text))
+        text = (
+            f"Project {project_key} is suspended; nothing is changed until its spec.suspend is "
+            "false"
+        )
+        return _suspended_outcome(environment, "ProjectSuspended", text)
+    if project.metadata.deletion_timestamp and not environment.status.namespace:
+        text = f"Project {project_key} is being deleted"
+        return _blocked_outcome(environment, Verdict("False", "ProjectTerminating", text))
     return EnvironmentContext(
-        found, obj, project, _ownership(found, project, cache.team(key.namespace))
+        environment, obj, project, _ownership(environment, project, cache.team(key.namespace))
     )
 
 
-def _ownership(found: Environment, project: Project, team: str) -> Ownership:
-    sources = found.spec.sources or ()
+def _ownership(environment: Environment, project: Project, team: str) -> Ownership:
+    sources = environment.spec.sources or ()
     branch = sources[0].branch if sources else ""
     if not branch and project.spec.sources:
         branch = project.spec.sources[0].branch
     return Ownership(
-        uid=found.metadata.uid,
-        namespace=found.metadata.namespace,
-        name=found.metadata.name,
+        uid=environment.metadata.uid,
+        namespace=environment.metadata.namespace,
+        name=environment.metadata.name,
         project=project.metadata.name,
         branch=branch,
         team=team,
     )
 
 
-def _blocked_outcome(found: Environment, verdict: Verdict) -> Outcome:
+def _blocked_outcome(environment: Environment, verdict: Verdict) -> Outcome:
     fields: Object = {"message": verdict.message[:1024]}
-    # A Project that leaves is on its way; one that is not there needs somebody.
-    missing = verdict.reason == "ProjectNotFound"
-    if found.status.serving is not None:
-        told = (OutcomeEvent("Warning", verdict.reason, verdict.message),) if missing else ()
-        kept = Verdict(None, verdict.reason, verdict.message)
-        return Outcome(kept, fields=fields, events=told)
+    # A missing Project needs a user to act, one that is being deleted does not: no warning.
+    is_missing = verdict.reason == "ProjectNotFound"
+    if environment.status.serving is not None:
+        events = (OutcomeEvent("Warning", verdict.reason, verdict.message),) if is_missing else ()
+        unchanged = Verdict(None, verdict.reason, verdict.message)
+        return Outcome(unchanged, fields=fields, events=events)
     fields["phase"] = "Pending"
-    return Outcome(verdict, reconciling=True, fields=fields, warns=missing)
+    return Outcome(verdict, reconciling=True, fields=fields, warns=is_missing)
 
 
-def _suspended_outcome(found: Environment, reason: str, text: str) -> Outcome:
+def _suspended_outcome(environment: Environment, reason: str, text: str) -> Outcome:
     fields: Object = {"message": text[:1024]}
-    waits = found.status.serving is None and reason == "ProjectSuspended"
-    if waits or found.status.phase is None:
+    waits = environment.status.serving is None and reason == "ProjectSuspended"
+    if waits or environment.status.phase is None:
         fields["phase"] = "Pending"
     return Outcome(Verdict(None, reason, text), fields=fields)
 

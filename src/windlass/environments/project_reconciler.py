@@ -1,15 +1,17 @@
-"""Reconciles one Project: are its repositories reachable, and how are its Environments?
+"""Reconciles one Project: checks its repositories, counts its Environments, orders its deletion.
 
 A Project that is being deleted waits for the Environments that use it:
 
 | `deletionPolicy` | Environments | Does |
 |---|---|---|
-| Block | there are some | names them in DeletionBlocked |
-| Cascade | there are some | deletes them, each by its uid, and names those that are left |
+| Block | some | lists them in DeletionBlocked |
+| Cascade | some | deletes them, each by its uid, and lists those that remain |
 | either | none | removes the finalizer |
 
-Only Environments that the Project is shared with count: others cannot hold it, and are
+Only Environments that the Project is shared with count: others cannot block it, and are
 never deleted with it.
+
+Called by the `project` controller, one key at a time, up to 16 keys at once.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ _MOST_NAMED = 10
 
 
 class ProjectReconciler:
-    """Every Project."""
+    """Reconciles all Projects; `suspended` is the setting of the operator."""
 
     def __init__(
         self,
@@ -61,47 +63,48 @@ class ProjectReconciler:
         self._suspended = suspended
 
     async def reconcile(self, key: Key) -> Outcome:
-        """One pass."""
+        """Check the sources of one Project, or continue its deletion."""
         obj = self._cache.stored_project(key)
         if obj is None:
             return Outcome.gone()
         if obj["metadata"].get("deletionTimestamp"):
             return await self._delete(key, obj)
-        found = self._cache.project(key)
-        assert found is not None, "nothing waits between looking and reading"
-        tally: Object = {"environments": self._count_environments(key)}
-        if self._suspended or found.spec.suspend:
-            own = "it is suspended; nothing is changed until spec.suspend is false"
-            text = OPERATOR_SUSPENDED if self._suspended else own
-            return Outcome(Verdict(None, "Suspended", text), fields=tally)
+        decoded = self._cache.project(key)
+        assert decoded is not None, "there is no await between the lookup and this"
+        counts: Object = {"environments": self._count_environments(key)}
+        if self._suspended or decoded.spec.suspend:
+            own_text = "it is suspended; nothing is changed until spec.suspend is false"
+            text = OPERATOR_SUSPENDED if self._suspended else own_text
+            return Outcome(Verdict(None, "Suspended", text), fields=counts)
         if not finalizer.has_finalizer(obj, project.FINALIZER):
             return await self._add_finalizer(obj)
-        return await self._check_sources(key, found, tally)
+        return await self._check_sources(key, decoded, counts)
 
-    async def _check_sources(self, key: Key, found: Project, tally: Object) -> Outcome:
+    async def _check_sources(self, key: Key, decoded: Project, counts: Object) -> Outcome:
+        """Resolve the branch of each source; the first that fails decides the outcome."""
         heads: list[Object] = []
-        for source in found.spec.sources or ():
+        for source in decoded.spec.sources or ():
             secret = source.secret_ref.name if source.secret_ref is not None else ""
-            wanted = DesiredSource(source.name, source.repository_url, secret, source.branch, "")
+            desired = DesiredSource(source.name, source.repository_url, secret, source.branch, "")
             try:
-                settled = await self._sources.resolve(
-                    key.namespace, wanted, max_age_seconds=self._poll_seconds
+                resolved = await self._sources.resolve(
+                    key.namespace, desired, max_age_seconds=self._poll_seconds
                 )
             except WindlassError as error:
-                return _unreachable_outcome(source.name, error, tally)
-            heads.append({"name": source.name, "head": settled.commit})
+                return _unreachable_outcome(source.name, error, counts)
+            heads.append({"name": source.name, "head": resolved.commit})
         text = f"{len(heads)} repositories can be read"
         return Outcome(
             Verdict("True", "Succeeded", text),
             conditions=(Condition(SOURCES_READY, "True", "SourcesReady", text),),
-            fields={**tally, "sources": heads},
+            fields={**counts, "sources": heads},
             requeue_after=self._poll_seconds,
         )
 
     # ---- deletion
 
     async def _add_finalizer(self, obj: Object) -> Outcome:
-        """Its own change leads back here."""
+        """Set the finalizer; the watch event of this write triggers the next reconcile."""
         await finalizer.add_finalizer(
             self._api,
             project.KIND.gvr,
@@ -112,11 +115,11 @@ class ProjectReconciler:
         return Outcome.postponed(_REQUEUE_SECONDS)
 
     async def _delete(self, key: Key, obj: Object) -> Outcome:
-        """One pass over a Project that is being deleted, readable or not."""
+        """Delete or report the Environments of a Project, valid or not; then its finalizer."""
         if not finalizer.has_finalizer(obj, project.FINALIZER):
             return Outcome.gone()
-        users = list(self._dependent_environments(key, obj))
-        if not users:
+        environments = list(self._dependent_environments(key, obj))
+        if not environments:
             await finalizer.remove_finalizer(
                 self._api,
                 project.KIND.gvr,
@@ -127,16 +130,16 @@ class ProjectReconciler:
             return Outcome.gone()
         cascades = _raw_spec(obj).get("deletionPolicy") == "Cascade"
         if cascades:
-            for user in users:
-                await self._delete_environment(user)
-        return _deletion_outcome(users, cascades=cascades)
+            for stored in environments:
+                await self._delete_environment(stored)
+        return _deletion_outcome(environments, cascades=cascades)
 
     def _dependent_environments(self, key: Key, obj: Object) -> Iterator[Object]:
-        """The Environments that may use a Project, as they are stored."""
-        granted = {key.namespace, *(_raw_spec(obj).get("environmentNamespaces") or ())}
-        for name in sorted(self._cache.environments_of(key)):
-            stored = self._cache.stored_environment(name)
-            if stored is not None and name.namespace in granted:
+        """The stored Environments that name a Project and may use it."""
+        shared_with = {key.namespace, *(_raw_spec(obj).get("environmentNamespaces") or ())}
+        for environment_key in sorted(self._cache.environments_of(key)):
+            stored = self._cache.stored_environment(environment_key)
+            if stored is not None and environment_key.namespace in shared_with:
                 yield stored
 
     async def _delete_environment(self, stored: Object) -> None:
@@ -162,10 +165,12 @@ class ProjectReconciler:
         }
 
 
-def _deletion_outcome(users: list[Object], *, cascades: bool) -> Outcome:
-    """What is reported while Environments are left."""
-    count = len(users)
-    names = [f"{user['metadata']['namespace']}/{user['metadata']['name']}" for user in users]
+def _deletion_outcome(environments: list[Object], *, cascades: bool) -> Outcome:
+    """The outcome of a deletion that waits for Environments."""
+    count = len(environments)
+    names = [
+        f"{stored['metadata']['namespace']}/{stored['metadata']['name']}" for stored in environments
+    ]
     listed = ", ".join(names[:_MOST_NAMED]) + (", …" if count > _MOST_NAMED else "")
     noun = "Environment" if count == 1 else "Environments"
     if cascades:
@@ -191,8 +196,8 @@ def _deletion_outcome(users: list[Object], *, cascades: bool) -> Outcome:
 
 
 def _raw_spec(obj: Object) -> Object:
-    found = obj.get("spec")
-    return found if isinstance(found, dict) else {}
+    spec = obj.get("spec")
+    return spec if isinstance(spec, dict) else {}
 
 
 def _unreachable_outcome(name: str, error: WindlassError, fields: Object) -> Outcome:

@@ -1,7 +1,7 @@
-"""Cache of Projects and Environments as stored, and of which depends on which.
+"""Cache of Projects and Environments as stored, and of which Environment names which Project.
 
-Filled by three informers; decoding is remembered by the bytes of the object. `stored_…` answers
-also for objects that break a rule, the decoded forms raise for those.
+Filled by three informers; decoding is cached by the bytes of the object. The `stored_…` methods
+also return objects that violate the schema, the decoding ones raise for those.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from windlass.runtime.informer import Informer
 
 @dataclass(frozen=True, slots=True)
 class ResourceCache:
-    """Our two kinds, and the namespaces for which the administrator names a team."""
+    """Informers of our two kinds, and of the namespaces with the administrator's team label."""
 
     projects: Informer
     environments: Informer
@@ -34,17 +34,17 @@ class ResourceCache:
 
     @property
     def is_synced(self) -> bool:
-        """Whether everything stored has been read."""
+        """Whether each informer has completed its first list."""
         return all(informer.synced.is_set() for informer in self.informers)
 
     def team(self, namespace: str) -> str:
-        """The team that the administrator names for a namespace; empty where none is named."""
+        """The team label that the administrator set on a namespace; empty if there is none."""
         raw = self.teams.get(Key("", namespace))
         labels = orjson.loads(raw)["metadata"].get("labels") if raw is not None else None
         return str((labels or {}).get(ownership.TEAM) or "")
 
     def environments_in(self, namespace: str) -> Iterator[Key]:
-        """The Environments that live in a namespace, readable or not."""
+        """The keys of the Environments in a namespace, valid or not."""
         return (key for key in tuple(self.environments.keys()) if key.namespace == namespace)
 
     def project(self, key: Key) -> Project | None:
@@ -56,23 +56,23 @@ class ResourceCache:
         return _decode_environment(raw) if raw is not None else None
 
     def stored_environment(self, key: Key) -> Object | None:
-        """An Environment as the object it is stored as, whether it can be understood or not."""
+        """An Environment as it is stored, valid or not."""
         raw = self.environments.get(key)
         return orjson.loads(raw) if raw is not None else None
 
     def stored_project(self, key: Key) -> Object | None:
-        """A Project as the object it is stored as, whether it can be understood or not."""
+        """A Project as it is stored, valid or not."""
         raw = self.projects.get(key)
         return orjson.loads(raw) if raw is not None else None
 
     def environments_of(self, project: Key) -> Iterator[Key]:
-        """The Environments that name a Project, readable or not."""
+        """The keys of the Environments that name a Project, valid or not."""
         for key in tuple(self.environments.keys()):
             if self.project_of(key) == project:
                 yield key
 
     def project_of(self, environment: Key) -> Key | None:
-        """The Project that an Environment names, readable or not."""
+        """The key of the Project that an Environment names; None if the Environment is gone."""
         stored = self.stored_environment(environment)
         if stored is None:
             return None
@@ -80,24 +80,24 @@ class ResourceCache:
         return Key(ref.get("namespace") or environment.namespace, ref.get("name") or "")
 
     def phases_of(self, project: Key) -> list[str]:
-        """The phases of a Project's Environments, as they were last said."""
-        found = (self.stored_environment(key) or {} for key in self.environments_of(project))
-        return [(stored.get("status") or {}).get("phase") or "" for stored in found]
+        """The phase in the status of each Environment of a Project; empty before its first."""
+        environments = (self.stored_environment(key) or {} for key in self.environments_of(project))
+        return [(stored.get("status") or {}).get("phase") or "" for stored in environments]
 
     def used_namespaces(self) -> frozenset[str]:
-        """Namespaces that hold objects of ours; none of them is ever a preview."""
+        """Namespaces that hold Projects or Environments; none of them may become a preview."""
         keys = (*self.projects.keys(), *self.environments.keys())
         return frozenset(key.namespace for key in keys)
 
     def readable_project(self, key: Key) -> Project | None:
-        """A Project that can be understood; None also for one that is stored broken."""
+        """A decoded Project; None also for one that violates the schema."""
         try:
             return self.project(key)
         except WindlassError:
             return None
 
 
-# The same bytes mean the same; a Project is looked at in every pass over its Environments.
+# By the bytes of the object: a Project is needed in every reconcile of its Environments.
 @functools.lru_cache(maxsize=128)
 def _decode_project(raw: bytes) -> Project:
     return Project.decode(raw)
@@ -109,7 +109,7 @@ def _decode_environment(raw: bytes) -> Environment:
 
 
 def project_ref(stored: Object) -> Object:
-    """The `projectRef` of an Environment as it is stored; empty where there is none."""
+    """The `projectRef` of a stored Environment; empty if it has none, or none that is a map."""
     spec = stored.get("spec")
-    found = spec.get("projectRef") if isinstance(spec, dict) else None
-    return found if isinstance(found, dict) else {}
+    ref = spec.get("projectRef") if isinstance(spec, dict) else None
+    return ref if isinstance(ref, dict) else {}
