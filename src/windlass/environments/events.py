@@ -2,15 +2,15 @@
 
 | Event | When |
 |---|---|
-| NamespaceCreated | the namespace is another than the status knows |
-| PoliciesApplied | its isolation is in force, and was not |
-| EnforcementAbsent | it is warned that its policies are not enforced, and was not |
-| Deployed | a revision is ready that never was; one of its own, as no condition need change |
+| NamespaceCreated | the namespace is not the one in the status |
+| PoliciesApplied | its isolation is in force, and was not before |
+| EnforcementAbsent | its policies are not enforced, and the status does not warn of that yet |
+| Deployed | a revision is ready for the first time; stands alone, as no condition need change |
 | Recovered | a revision is ready again |
 | Degraded | a revision that was ready no longer is, and is not just being replaced |
 | RolloutStuck | a revision will not become ready by itself |
 
-All follow from observed state and reported state, so a repeated reconcile yields the same.
+All are derived from observed and reported state, so a repeated reconcile yields the same ones.
 
 Pure.
 """
@@ -27,32 +27,38 @@ from windlass.runtime.status import status_conditions
 
 
 def namespace_events(
-    findings: Sequence[tuple[str, StepResult]], namespace_uid: str, status: Object
+    results: Sequence[tuple[str, StepResult]], namespace_uid: str, status: Object
 ) -> Iterator[OutcomeEvent]:
-    """What happened to the namespace and its fence."""
-    found = dict(findings)
+    """Events of the steps namespace and policies."""
+    by_step = dict(results)
     if namespace_uid and namespace_uid != status.get("namespaceUID"):
-        message = found["namespace"].condition.message
+        message = by_step["namespace"].condition.message
         yield OutcomeEvent("Normal", "NamespaceCreated", message, stands_alone=True)
-    fence = found.get("policies")
-    if fence is not None and not fence.ends_run and not _was_isolated(status):
-        yield OutcomeEvent("Normal", "PoliciesApplied", fence.condition.message)
-    if fence is not None and fence.warning and fence.warning not in _policies_message(status):
-        yield OutcomeEvent("Warning", "EnforcementAbsent", fence.warning, stands_alone=True)
+    policies = by_step.get("policies")
+    if policies is not None and not policies.ends_run and not _was_isolated(status):
+        yield OutcomeEvent("Normal", "PoliciesApplied", policies.condition.message)
+    if (
+        policies is not None
+        and policies.warning
+        and policies.warning not in _policies_message(status)
+    ):
+        yield OutcomeEvent("Warning", "EnforcementAbsent", policies.warning, stands_alone=True)
 
 
-def rollout_events(finding: StepResult, status: Object, number: int) -> Iterator[OutcomeEvent]:
-    """What happened to revision `number`."""
-    served = (status.get("serving") or {}).get("revision") == number
-    if not finding.ends_run and not served:
+def rollout_events(result: StepResult, status: Object, number: int) -> Iterator[OutcomeEvent]:
+    """Events of the rollout of revision `number`."""
+    was_serving = (status.get("serving") or {}).get("revision") == number
+    if not result.ends_run and not was_serving:
         text = f"revision {number} is ready"
         yield OutcomeEvent("Normal", "Deployed", text, stands_alone=True)
-    elif not finding.ends_run and status.get("phase") == "Degraded":
+    elif not result.ends_run and status.get("phase") == "Degraded":
         yield OutcomeEvent("Normal", "Recovered", f"revision {number} is ready again")
-    elif finding.condition.status == "False" and served and status.get("phase") != "Degraded":
-        yield OutcomeEvent("Warning", "Degraded", finding.condition.message)
-    elif finding.ends_run and not served and phase.is_terminal(finding.condition, was_ready=False):
-        yield OutcomeEvent("Warning", "RolloutStuck", finding.condition.message)
+    elif result.condition.status == "False" and was_serving and status.get("phase") != "Degraded":
+        yield OutcomeEvent("Warning", "Degraded", result.condition.message)
+    elif (
+        result.ends_run and not was_serving and phase.is_terminal(result.condition, was_ready=False)
+    ):
+        yield OutcomeEvent("Warning", "RolloutStuck", result.condition.message)
 
 
 def _policies_message(status: Object) -> str:

@@ -2,16 +2,18 @@
 
 Kept in the ConfigMap `windlass-inventory` inside its namespace, so it comes and goes with it.
 
-The inventory is widened before anything is applied and narrowed after everything stale was
-deleted. So a crash at any point leaves an object listed that may be missing, never an object
-that is not listed. An object is deleted only if it is listed, carries our labels, is not desired
-any more, and is the very one that was applied: by the uid that was recorded, or, if a crash came
-before the recording, by its managedFields. Volume claims go only if an annotation asks for it.
+Entries are added before anything is applied and removed after everything stale was deleted. So a
+crash at any point may leave an entry without an object, never an object without an entry. An
+object is deleted only if it is listed, carries our labels, is no longer desired, and is the very
+one that was applied: by the uid that was recorded, or, if a crash came before the recording, by
+its managedFields. Volume claims are deleted only if an annotation allows it.
 
 The revision has a number, and the times at which it began and first was ready. Text that cannot
-be read counts as an empty state. Then revisions are counted on from the one that was last
-reported, and the inventory is recovered from the cluster; only a Secret that is no longer
-desired can be missed, because no role lists Secrets, and it goes with the namespace.
+be decoded counts as an empty state. Then revisions are numbered on from the one in the status,
+and the inventory is recovered from the cluster; only a Secret that is no longer desired can be
+missed, because no role lists Secrets, and it is deleted with the namespace.
+
+Called by `apply.bundle_applier`, which alone writes the ConfigMap.
 
 Pure.
 """
@@ -32,22 +34,23 @@ from windlass.environments.bundle.labeling import PRUNE
 from windlass.objects.names import GVR, Object
 
 FIELD_MANAGER = "windlass-bundle"
-"""As whom objects of a bundle are applied."""
+"""The field manager of all objects of a bundle."""
 
 _RETAINED_KINDS = frozenset({"PersistentVolumeClaim"})
 _EARLIER_REVISION = "earlier"
+"""Value of `InventoryEntry.done` for a hook that ran for an earlier revision only; no hash."""
 
 
 ObjectIdentity = tuple[str, str, str]
-"""Group, kind and name of an object in the namespace."""
+"""Group, kind and name of an object in the namespace of the Environment."""
 
 
 class InventoryEntry(msgspec.Struct, frozen=True, order=True):
     """One object that we applied.
 
-    Its uid is empty until the server gave it one. `done` is the hash under which a Job or
-    Pod ran to its end: then it is finished for good, also when somebody cleans it up. A
-    hook that only ran for a revision before has a word there that is no hash.
+    `uid` is empty until the object exists. `done` is the applied hash with which a Job or Pod ran
+    to completion: it is then finished for good, also if it is deleted later. A hook that ran for
+    an earlier revision only has `_EARLIER_REVISION` there.
     """
 
     group: str
@@ -65,25 +68,25 @@ Inventory = tuple[InventoryEntry, ...]
 
 
 def add_bundle(inventory: Inventory, bundle: Bundle) -> Inventory:
-    """With everything that is about to be applied."""
-    known = {entry.identity: entry for entry in inventory}
+    """The inventory with an entry for each member of `bundle`, which is about to be applied."""
+    entries = {entry.identity: entry for entry in inventory}
     for member in bundle.all_members:
         entry = InventoryEntry(member.gvr.group, member.kind, member.name)
-        known.setdefault(entry.identity, entry)
-    return tuple(sorted(known.values()))
+        entries.setdefault(entry.identity, entry)
+    return tuple(sorted(entries.values()))
 
 
-def recover_inventory(present: Iterable[Object], owner_uid: str) -> Inventory:
-    """An inventory that was lost, from the objects that say themselves that we applied them.
+def recover_inventory(live_objects: Iterable[Object], owner_uid: str) -> Inventory:
+    """A lost inventory, rebuilt from the live objects with our owner uid and applied hash.
 
-    What a controller made from one of them carries our labels, but never this annotation.
+    Objects that a controller created for one of them carry our labels, but never that annotation.
     """
     return tuple(
         sorted(
             InventoryEntry(
                 *kinds.group_kind(obj), str(obj["metadata"]["name"]), str(obj["metadata"]["uid"])
             )
-            for obj in present
+            for obj in live_objects
             if ownership.owner_uid(obj) == owner_uid
             and APPLIED_HASH in (obj["metadata"].get("annotations") or {})
             and kinds.allowed_kind(obj) is not None
@@ -92,7 +95,7 @@ def recover_inventory(present: Iterable[Object], owner_uid: str) -> Inventory:
 
 
 def with_uids(inventory: Inventory, applied: Iterable[Object]) -> Inventory:
-    """With the uids that the server gave."""
+    """The inventory with the uids of the applied objects."""
     uids = {
         (*kinds.group_kind(obj), str(obj["metadata"]["name"])): str(obj["metadata"]["uid"])
         for obj in applied
@@ -103,27 +106,27 @@ def with_uids(inventory: Inventory, applied: Iterable[Object]) -> Inventory:
     )
 
 
-def mark_finished(inventory: Inventory, ended: Mapping[ObjectIdentity, str]) -> Inventory:
-    """With the Jobs and Pods that ran to their end, by the hash under which they did."""
+def mark_finished(inventory: Inventory, finished: Mapping[ObjectIdentity, str]) -> Inventory:
+    """The inventory with completed Jobs and Pods, given by the applied hash they ran with."""
     return tuple(
-        msgspec.structs.replace(entry, done=ended.get(entry.identity, entry.done))
+        msgspec.structs.replace(entry, done=finished.get(entry.identity, entry.done))
         for entry in inventory
     )
 
 
 def reset_hooks(inventory: Inventory, hooks: Iterable[Member]) -> Inventory:
-    """With all hooks before them again: a revision runs its own, whatever ran for others."""
-    names = {(member.gvr.group, member.kind, member.name) for member in hooks}
+    """The inventory with `hooks` due again: each revision runs its hooks, whatever ran before."""
+    identities = {(member.gvr.group, member.kind, member.name) for member in hooks}
     return tuple(
         msgspec.structs.replace(entry, done=_EARLIER_REVISION)
-        if entry.done and entry.identity in names
+        if entry.done and entry.identity in identities
         else entry
         for entry in inventory
     )
 
 
 def ran_for_earlier_revision(inventory: Inventory, live: Object) -> bool:
-    """Whether a live hook ran to its end for a revision before, so that it is not this one's."""
+    """Whether a live hook completed for an earlier revision, so it must run again for this one."""
     identity, uid = (*kinds.group_kind(live), live["metadata"]["name"]), live["metadata"]["uid"]
     return any(
         entry.done == _EARLIER_REVISION and entry.uid == uid
@@ -133,7 +136,7 @@ def ran_for_earlier_revision(inventory: Inventory, live: Object) -> bool:
 
 
 def is_finished(inventory: Inventory, member: Member) -> bool:
-    """Whether this very Job or Pod has already run to its end."""
+    """Whether a Job or Pod has already completed with exactly this content."""
     identity = (member.gvr.group, member.kind, member.name)
     return any(
         entry.done == member.applied_hash for entry in inventory if entry.identity == identity
@@ -141,22 +144,23 @@ def is_finished(inventory: Inventory, member: Member) -> bool:
 
 
 def remove_entries(inventory: Inventory, gone: Iterable[InventoryEntry]) -> Inventory:
-    """Without what need no longer be listed."""
+    """The inventory without the entries `gone`."""
     identities = {entry.identity for entry in gone}
     return tuple(entry for entry in inventory if entry.identity not in identities)
 
 
 def stale_entries(inventory: Inventory, bundle: Bundle) -> Inventory:
-    """What is listed and no longer wanted."""
-    wanted = {(member.gvr.group, member.kind, member.name) for member in bundle.all_members}
-    return tuple(entry for entry in inventory if entry.identity not in wanted)
+    """The entries that `bundle` no longer contains."""
+    desired = {(member.gvr.group, member.kind, member.name) for member in bundle.all_members}
+    return tuple(entry for entry in inventory if entry.identity not in desired)
 
 
 def may_delete(entry: InventoryEntry, live: Object, owner_uid: str) -> bool:
-    """Whether a live object is the one that was listed, and ours to delete."""
+    """Whether a live object is the listed one, is ours, and is not retained."""
     metadata = live["metadata"]
     if ownership.owner_uid(live) != owner_uid:
         return False
+    # Another uid is fine if we applied it: a crash may have come before the uid was recorded.
     if metadata["uid"] != entry.uid and not _applied_by_us(live):
         return False
     if entry.kind not in _RETAINED_KINDS:
@@ -172,9 +176,9 @@ def _applied_by_us(live: Object) -> bool:
 
 
 def entry_gvr(entry: InventoryEntry) -> GVR | None:
-    """Where a listed object lives; None for a kind that is no longer allowed."""
-    found = kinds.ALLOWED_KINDS.get((entry.group, entry.kind))
-    return found.gvr if found is not None else None
+    """The resource of a listed object; None for a kind that is no longer allowed."""
+    allowed = kinds.ALLOWED_KINDS.get((entry.group, entry.kind))
+    return allowed.gvr if allowed is not None else None
 
 
 CONFIG_MAP_NAME = "windlass-inventory"
@@ -186,9 +190,10 @@ _REVISION_KEY = "revision"
 
 
 class ReleaseRevision(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One wished state; `digest` is that of its bundle.
+    """One desired state.
 
-    It is an upgrade if a revision before it was ready, and stays so.
+    `digest` is that of its bundle; `began` and `ready` are wall-clock times in whole seconds,
+    `ready` is None until it was ready once. It is an upgrade if any earlier revision was ready.
     """
 
     number: int = 0
@@ -199,90 +204,92 @@ class ReleaseRevision(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ReleaseState(msgspec.Struct, frozen=True):
-    """Everything remembered of one Environment."""
+    """Everything that is stored about the releases of one Environment."""
 
     inventory: Inventory = ()
     revision: ReleaseRevision = ReleaseRevision()
 
 
 def decode_state(config_map: Object | None) -> ReleaseState:
-    """The ledger in its ConfigMap."""
+    """The release state in a ConfigMap; empty if there is none or it cannot be decoded."""
     data = (config_map or {}).get("data") or {}
     return _decode_texts(str(data.get(_INVENTORY_KEY) or ""), str(data.get(_REVISION_KEY) or ""))
 
 
 @functools.lru_cache(maxsize=256)
 def _decode_texts(entries: str, revision: str) -> ReleaseState:
-    """A pass looks at its ledger again and again."""
+    """Cached, as one reconcile reads the same state many times."""
     return ReleaseState(
         tuple(_decode_json(entries, list[InventoryEntry]) or ()),
         _decode_json(revision, ReleaseRevision) or ReleaseRevision(),
     )
 
 
-def encode_state(ledger: ReleaseState) -> dict[str, str]:
-    """The data of its ConfigMap."""
+def encode_state(state: ReleaseState) -> dict[str, str]:
+    """The data of the ConfigMap that holds `state`."""
     return {
-        _INVENTORY_KEY: msgspec.json.encode(sorted(ledger.inventory)).decode(),
-        _REVISION_KEY: msgspec.json.encode(ledger.revision).decode(),
+        _INVENTORY_KEY: msgspec.json.encode(sorted(state.inventory)).decode(),
+        _REVISION_KEY: msgspec.json.encode(state.revision).decode(),
     }
 
 
-def recover_state(ledger: ReleaseState, present: Iterable[Object], owner_uid: str) -> ReleaseState:
-    """A ledger without inventory, with the one that the cluster shows."""
-    if ledger.inventory:
-        return ledger
-    return ReleaseState(recover_inventory(present, owner_uid), ledger.revision)
+def recover_state(
+    state: ReleaseState, live_objects: Iterable[Object], owner_uid: str
+) -> ReleaseState:
+    """`state`, with the inventory rebuilt from `live_objects` if it has none."""
+    if state.inventory:
+        return state
+    return ReleaseState(recover_inventory(live_objects, owner_uid), state.revision)
 
 
 def begin_revision(
-    ledger: ReleaseState, bundle: Bundle, now: datetime, *, at_least: int = 0
+    state: ReleaseState, bundle: Bundle, now: datetime, *, at_least: int = 0
 ) -> ReleaseState:
-    """Before anything of `bundle` is applied: all of it listed, its revision numbered.
+    """The state before `bundle` is applied: all members listed, a new revision if it differs.
 
-    `at_least` is the newest number that was reported; a ledger that lost count goes on there.
+    `at_least` is the revision in the status; a state that was lost is numbered on from there.
     """
-    revision, listed = ledger.revision, ledger.inventory
+    revision, entries = state.revision, state.inventory
     if revision.digest != bundle.digest or revision.number < at_least:
-        listed = reset_hooks(listed, bundle.hooks)
+        entries = reset_hooks(entries, bundle.hooks)
         is_upgrade = revision.is_upgrade or revision.ready is not None
         number = max(revision.number, at_least) + 1
         revision = ReleaseRevision(
             number, bundle.digest, _whole_seconds(now), is_upgrade=is_upgrade
         )
-    return ReleaseState(add_bundle(listed, bundle), revision)
+    return ReleaseState(add_bundle(entries, bundle), revision)
 
 
-def restart_revision(ledger: ReleaseState, now: datetime) -> ReleaseState:
-    """The same revision with all of its time before it."""
-    revision = msgspec.structs.replace(ledger.revision, began=_whole_seconds(now))
-    return ReleaseState(ledger.inventory, revision)
+def restart_revision(state: ReleaseState, now: datetime) -> ReleaseState:
+    """The same revision with its full deadline again."""
+    revision = msgspec.structs.replace(state.revision, began=_whole_seconds(now))
+    return ReleaseState(state.inventory, revision)
 
 
 def record_hook_end(
-    ledger: ReleaseState, live: Object, ended: Mapping[ObjectIdentity, str]
+    state: ReleaseState, live: Object, finished: Mapping[ObjectIdentity, str]
 ) -> ReleaseState:
-    """After a hook ran to its end: it is done for good in this revision."""
-    named = with_uids(ledger.inventory, (live,))
-    return ReleaseState(mark_finished(named, ended), ledger.revision)
+    """The state after a hook completed: it does not run again in this revision."""
+    with_live_uids = with_uids(state.inventory, (live,))
+    return ReleaseState(mark_finished(with_live_uids, finished), state.revision)
 
 
 def record_applied(
-    ledger: ReleaseState, present: Iterable[Object], gone: Iterable[InventoryEntry]
+    state: ReleaseState, live_objects: Iterable[Object], gone: Iterable[InventoryEntry]
 ) -> ReleaseState:
-    """After everything was applied and what was stale is gone."""
-    named = with_uids(ledger.inventory, present)
-    return ReleaseState(remove_entries(named, gone), ledger.revision)
+    """The state after all members were applied and stale objects deleted."""
+    with_live_uids = with_uids(state.inventory, live_objects)
+    return ReleaseState(remove_entries(with_live_uids, gone), state.revision)
 
 
 def record_rollout(
-    ledger: ReleaseState, ended: Mapping[ObjectIdentity, str], *, is_ready: bool, now: datetime
+    state: ReleaseState, finished: Mapping[ObjectIdentity, str], *, is_ready: bool, now: datetime
 ) -> ReleaseState:
-    """After a look: Jobs that ended are done for good, a first readiness is noted."""
-    revision = ledger.revision
+    """The state after a check of the rollout: completed Jobs, and the first time it was ready."""
+    revision = state.revision
     if is_ready and revision.ready is None:
         revision = msgspec.structs.replace(revision, ready=_whole_seconds(now))
-    return ReleaseState(mark_finished(ledger.inventory, ended), revision)
+    return ReleaseState(mark_finished(state.inventory, finished), revision)
 
 
 def _decode_json(text: str, kind: type[_T]) -> _T | None:
@@ -292,5 +299,5 @@ def _decode_json(text: str, kind: type[_T]) -> _T | None:
         return None
 
 
-def _whole_seconds(moment: datetime) -> datetime:
-    return moment.replace(microsecond=0)
+def _whole_seconds(time: datetime) -> datetime:
+    return time.replace(microsecond=0)

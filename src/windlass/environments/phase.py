@@ -4,19 +4,19 @@ First match wins:
 
 | # | Phase | When | Ready | Also True |
 |---|---|---|---|---|
-| 1 | Deleting | it is being deleted | False Deleting | Reconciling |
+| 1 | Deleting | it is being deleted (`deletion`) | False Deleting | Reconciling |
 | 2 | Failed | a condition carries a terminal reason | False, that reason | Stalled |
-| 3 | Pending | nothing serves, its Project is missing or blocks it | False | Reconciling |
+| 3 | Pending | nothing serves, its Project blocks it (`preconditions`) | False | Reconciling |
 | 4 | Initializing | namespace, policies or secrets are not ready | False | Reconciling |
 | 5 | Building | BuildReady is not True | False | Reconciling |
 | 6 | Degraded | the desired revision was Ready, and what runs no longer is | False | - |
 | 7 | Deploying | DeploymentReady or IngressReady is not True | False | Reconciling |
 | 8 | Ready | all are True | True Succeeded | - |
 
-A condition that is Unknown is under way and not worse: what was Ready and is being replaced is
+A condition that is Unknown is in progress and not worse: what was Ready and is being replaced is
 Deploying. What is Degraded stays so until it is Ready again: a program that crashes in a loop
-is under way between two crashes. A reason is terminal until inputs change. Reasons of workloads
-and routes are terminal only while the desired revision has never been Ready: later they may heal
+is in progress between two crashes. A terminal reason holds until inputs change. Reasons of
+workloads are terminal only while the desired revision has never been Ready: later they may heal
 by themselves, and the phase is Degraded.
 
 Pure.
@@ -48,11 +48,12 @@ BUILD = "BuildReady"
 DEPLOYMENT = "DeploymentReady"
 INGRESS = "IngressReady"
 ROUTES_NOT_SUPPORTED = "RoutesNotSupported"
-"""Why IngressReady is False where a bundle brings a route; it keeps nothing from being Ready."""
+"""Reason of IngressReady if a bundle contains a route; the only one that does not prevent Ready."""
 
 CONDITIONS = (NAMESPACE, POLICIES, SECRETS, BUILD, DEPLOYMENT, INGRESS)
 
 _FOUNDATIONS = (NAMESPACE, POLICIES, SECRETS)
+"""Conditions that must be True before anything is resolved, rendered or applied."""
 
 TERMINAL_REASONS: Mapping[str, frozenset[str]] = {
     NAMESPACE: frozenset({"NamespaceNotOwned", "NamespaceReserved"}),
@@ -112,14 +113,14 @@ _WORKLOAD_REASONS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class PhaseContext:
-    """What decides beside the conditions."""
+    """What the phase depends on beside the conditions."""
 
-    deleting: bool = False
-    blocked_reason: str = ""
+    deleting: bool = False  # row 1
+    blocked_reason: str = ""  # row 3; empty = not blocked
     blocked_message: str = ""
-    is_serving: bool = False
-    was_ready: bool = False
-    was_degraded: bool = False
+    is_serving: bool = False  # a revision is running and in use
+    was_ready: bool = False  # the desired revision has been Ready before
+    was_degraded: bool = False  # the phase in the status is Degraded
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,27 +140,27 @@ class DerivedPhase:
         return self.phase not in {"Failed", "Degraded", "Ready"}
 
 
-def derive_phase(conditions: Mapping[str, Condition], around: PhaseContext) -> DerivedPhase:
-    """Where an Environment stands, by the table above."""
-    if around.deleting:
+def derive_phase(conditions: Mapping[str, Condition], context: PhaseContext) -> DerivedPhase:
+    """The phase by the table above."""
+    if context.deleting:
         return DerivedPhase("Deleting", "Deleting", "everything that was made for it is removed")
     for kind in CONDITIONS:
         row = conditions.get(kind)
-        if row is not None and is_terminal(row, was_ready=around.was_ready):
+        if row is not None and is_terminal(row, was_ready=context.was_ready):
             return DerivedPhase("Failed", row.reason, row.message)
-    if around.blocked_reason and not around.is_serving:
-        return DerivedPhase("Pending", around.blocked_reason, around.blocked_message)
+    if context.blocked_reason and not context.is_serving:
+        return DerivedPhase("Pending", context.blocked_reason, context.blocked_message)
     first = _first_not_true(conditions)
     if first is None:
         return DerivedPhase("Ready", "Succeeded", "the wished revision runs")
-    return DerivedPhase(_unfinished_phase(conditions, around), first.reason, first.message)
+    return DerivedPhase(_unfinished_phase(conditions, context), first.reason, first.message)
 
 
 def phase_for_ready(phase: str, *, ready: str, stalled: bool, deleting: bool) -> str:
-    """The phase that goes with a Ready condition, where a pass ended before it found one.
+    """The phase that agrees with a Ready condition, for a reconcile that ended without a phase.
 
-    `phase` is what was said last. Whoever reads PHASE and READY side by side must never see
-    one of them say that it runs and the other that it does not.
+    `phase` is the last reported one. PHASE and READY are columns side by side and must never
+    contradict each other.
     """
     if (phase == "Ready") is (ready == "True") and phase:
         return phase
@@ -173,20 +174,20 @@ def phase_for_ready(phase: str, *, ready: str, stalled: bool, deleting: bool) ->
 
 
 def is_terminal(row: Condition, *, was_ready: bool) -> bool:
-    """Whether nothing happens until inputs change."""
+    """Whether a condition carries a reason that only a change of inputs can resolve."""
     if row.status == "True" or row.reason not in TERMINAL_REASONS.get(row.type, frozenset()):
         return False
     return not (was_ready and row.reason in _WORKLOAD_REASONS)
 
 
 def is_failure(row: Condition) -> bool:
-    """Whether something went wrong, also where it may heal by itself: that is no progress."""
+    """Whether a condition reports an error rather than progress, also one that may heal."""
     if row.status != "False":
         return False
     return row.type == BUILD or row.reason in TERMINAL_REASONS.get(row.type, frozenset())
 
 
-def _unfinished_phase(conditions: Mapping[str, Condition], around: PhaseContext) -> Phase:
+def _unfinished_phase(conditions: Mapping[str, Condition], context: PhaseContext) -> Phase:
     if not _all_true(conditions, _FOUNDATIONS):
         return "Initializing"
     if not _all_true(conditions, (BUILD,)):
@@ -196,7 +197,7 @@ def _unfinished_phase(conditions: Mapping[str, Condition], around: PhaseContext)
         row is not None and row.status == "False" and row.reason != ROUTES_NOT_SUPPORTED
         for row in rows
     )
-    is_degraded = around.was_ready and (is_worse or around.was_degraded)
+    is_degraded = context.was_ready and (is_worse or context.was_degraded)
     return "Degraded" if is_degraded else "Deploying"
 
 
@@ -210,6 +211,6 @@ def _first_not_true(conditions: Mapping[str, Condition]) -> Condition | None:
     return None
 
 
-def _all_true(conditions: Mapping[str, Condition], wanted: tuple[str, ...]) -> bool:
-    rows = (conditions.get(kind) for kind in wanted)
+def _all_true(conditions: Mapping[str, Condition], required: tuple[str, ...]) -> bool:
+    rows = (conditions.get(kind) for kind in required)
     return all(row is not None and row.status == "True" for row in rows)

@@ -19,50 +19,47 @@ from windlass.objects.condition import Condition
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The result of one step; `ends` stops the pass here, `failed` until inputs change.
-
-    A `warning` is part of the condition's message, and worth an event.
-    """
+    """The result of one step, made by the constructors below."""
 
     condition: Condition
-    ends_run: bool = False
-    requeue_after: float | None = None
-    retry: bool = False
-    failed: bool = False
-    warning: str = ""
+    ends_run: bool = False  # later steps do not run in this reconcile
+    requeue_after: float | None = None  # seconds; None = a watch event or the resync
+    retry: bool = False  # reconcile again with backoff
+    failed: bool = False  # until inputs change
+    warning: str = ""  # part of the condition's message, and worth an Event
 
 
 def success(kind: str, reason: str, message: str) -> StepResult:
-    """The step holds; the next one may be looked at."""
+    """Continue with the next step; the condition is True."""
     return StepResult(Condition(kind, "True", reason, message))
 
 
-def with_warning(finding: StepResult, warning: str) -> StepResult:
-    """The same, with something that somebody should know."""
-    row = finding.condition
+def with_warning(result: StepResult, warning: str) -> StepResult:
+    """`result` with `warning` added to its message."""
+    row = result.condition
     text = f"{row.message}; {warning}"
-    return replace(finding, condition=replace(row, message=text), warning=warning)
+    return replace(result, condition=replace(row, message=text), warning=warning)
 
 
 def waiting(kind: str, reason: str, message: str, *, after: float | None = None) -> StepResult:
-    """Something else must happen first; a watch or `after` seconds lead back here."""
+    """Wait for a watch event or `after` seconds; the condition is False."""
     return StepResult(Condition(kind, "False", reason, message), ends_run=True, requeue_after=after)
 
 
 def pending(kind: str, reason: str, message: str, *, after: float | None = None) -> StepResult:
-    """The same for something that is under way: nothing is known to be wrong."""
+    """Wait for something in progress without an error; the condition is Unknown."""
     return StepResult(
         Condition(kind, "Unknown", reason, message), ends_run=True, requeue_after=after
     )
 
 
 def failed(kind: str, reason: str, message: str) -> StepResult:
-    """Inputs must change."""
+    """Stop until inputs change; the condition is False."""
     return StepResult(Condition(kind, "False", reason, message), ends_run=True, failed=True)
 
 
 def retrying(kind: str, reason: str, message: str) -> StepResult:
-    """A fault that may pass; the next look comes with backoff."""
+    """Reconcile again with backoff after an error that may pass; the condition is False."""
     return StepResult(Condition(kind, "False", reason, message), ends_run=True, retry=True)
 
 
@@ -82,22 +79,22 @@ _SOURCE_REASONS = {
 
 
 def from_render_error(error: WindlassError) -> StepResult:
-    """What keeps the files or the render from us, as a condition says it."""
+    """The result of the step render for an error while reading files or rendering."""
     if error.reason not in _RENDER_REASONS and not isinstance(error, ApiError):
         return from_source_error(error)
     text = f"{error.reason}: {error.message}"
     if isinstance(error, Stalled):
         return failed(phase.DEPLOYMENT, error.reason, error.message)
     if isinstance(error, Waiting):
-        finding = waiting(phase.DEPLOYMENT, "Rendering", text, after=error.after)
+        result = waiting(phase.DEPLOYMENT, "Rendering", text, after=error.after)
     else:
-        finding = retrying(phase.DEPLOYMENT, "Rendering", text)
-    # Nothing got worse: what ran before runs on.
-    return replace(finding, condition=replace(finding.condition, status="Unknown"))
+        result = retrying(phase.DEPLOYMENT, "Rendering", text)
+    # Unknown, not False: what was applied before keeps running, so nothing is degraded.
+    return replace(result, condition=replace(result.condition, status="Unknown"))
 
 
 def from_source_error(error: WindlassError) -> StepResult:
-    """What keeps the commits from us, as a condition says it."""
+    """The result of the step source for an error while resolving commits."""
     reason = _SOURCE_REASONS.get(error.reason, "GitUnavailable")
     text = f"{error.reason}: {error.message}"
     after = error.after if isinstance(error, Stalled | Waiting) else None
