@@ -1,9 +1,9 @@
-"""What became of an Environment, for logs and Events.
+"""Audit log of Environments: log lines for transitions, Events for corrected drift.
 
-`log_transition` writes one log line per change of phase or revision, none for a quiet reconcile.
-`CorrectionEvents` publishes an Event for each object that others had changed and that was
-restored: one per object and minute, because two writers may be fighting. Every correction counts
-in the metrics.
+`log_transition` writes one log line per change of phase or revision, none for a reconcile without
+one. `CorrectionEvents` publishes an Event for each object that others changed and that was
+restored: at most one per object and minute, because two writers may be fighting. Every correction
+counts in the metrics.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _FAILED_PHASES = frozenset({"Failed", "Degraded"})
 
 
 def log_transition(obj: Object, outcome: Outcome, seconds: float) -> None:
-    """What a pass over `obj` found, if that is another phase or revision than was said before."""
+    """Log the outcome of a reconcile of `obj` if it changes the phase or the revision."""
     before, fields = obj.get("status") or {}, outcome.fields
     phase = fields.get("phase") or before.get("phase")
     revision = fields.get("revision") or before.get("revision")
     if (phase, revision) == (before.get("phase"), before.get("revision")):
         return
     metadata, verdict = obj["metadata"], outcome.ready
-    say = _log.warning if phase in _FAILED_PHASES else _log.info
-    say(
+    log = _log.warning if phase in _FAILED_PHASES else _log.info
+    log(
         "environment",
         capability="environments",
         kind="Environment",
@@ -51,9 +51,9 @@ def log_transition(obj: Object, outcome: Outcome, seconds: float) -> None:
 
 
 def _last_step(fields: Mapping[str, JSON]) -> str:
-    """The step that a pass ended with."""
-    looked_at = [row["name"] for row in fields.get("steps") or [] if row["state"] != "Pending"]
-    return looked_at[-1] if looked_at else ""
+    """The name of the last step that ran; empty if none did."""
+    names = [row["name"] for row in fields.get("steps") or [] if row["state"] != "Pending"]
+    return names[-1] if names else ""
 
 
 def _commit(fields: Mapping[str, JSON]) -> str:
@@ -66,11 +66,11 @@ _EVENT_INTERVAL_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """One object that was not as desired.
+    """One object with drift that was corrected.
 
-    kind, name: which one
-    writer:     the field manager that had changed it, where one signed
-    is_removed: it was somebody else's NetworkPolicy, and is deleted
+    kind, name: of the object
+    writer:     the field manager that changed it; empty if unknown, as after a deletion
+    is_removed: it was a foreign NetworkPolicy, and was deleted instead of restored
     """
 
     kind: str
@@ -90,31 +90,33 @@ class Correction:
 
 
 class CorrectionEvents:
-    """What was corrected lately."""
+    """Publishes an Event per corrected object, at most one per minute."""
 
-    def __init__(self, recorder: EventRecorder, measures: ReconcileMetrics, clock: Clock) -> None:
+    def __init__(self, recorder: EventRecorder, metrics: ReconcileMetrics, clock: Clock) -> None:
         self._recorder = recorder
-        self._metrics = measures
+        self._metrics = metrics
         self._clock = clock
+        # Monotonic time of the last Event, by uid of the Environment, kind and name of the object.
         self._recorded: dict[tuple[str, str, str], float] = {}
+        # Events being written: the event loop itself keeps only weak references to tasks.
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def record(self, environment: Object, found: Correction) -> None:
-        """Something in the namespace of `environment` was corrected."""
-        self._metrics.record_correction(found.kind)
+    def record(self, environment: Object, correction: Correction) -> None:
+        """Count a correction in the namespace of `environment`, and publish its Event."""
+        self._metrics.record_correction(correction.kind)
         now = self._clock.monotonic()
         self._recorded = {
             key: at for key, at in self._recorded.items() if now - at < _EVENT_INTERVAL_SECONDS
         }
-        key = (environment["metadata"]["uid"], found.kind, found.name)
+        key = (environment["metadata"]["uid"], correction.kind, correction.name)
         if key in self._recorded:
             return
         self._recorded[key] = now
         record = self._recorder.record(
             ObjectRef.of(environment),
-            "Warning" if found.is_removed else "Normal",
-            "PolicyRemoved" if found.is_removed else "DriftCorrected",
-            found.text,
+            "Warning" if correction.is_removed else "Normal",
+            "PolicyRemoved" if correction.is_removed else "DriftCorrected",
+            correction.text,
             transition=str(now),
         )
         task = asyncio.ensure_future(record)

@@ -16,28 +16,30 @@ _FINAL_STATES = frozenset({"Succeeded", "Failed"})
 
 
 class ReconcileMetrics:
-    """The capability's side of the metrics table."""
+    """Records observations of reconciles in the metrics table."""
 
     def __init__(self, metrics: EnvironmentMetrics) -> None:
         self.metrics = metrics
+        # Environments whose deletion is blocked now; the gauge is their number.
         self._blocked: set[Key] = set()
+        # The phase that is exported for each Environment.
         self._phases: dict[Key, str] = {}
-        # Left by an earlier leadership, of objects that may be gone by now.
+        # Series of an earlier leadership, of objects that may be gone by now.
         metrics.phase.forget({})
         metrics.namespace_delete_blocked.set(0)
 
     def record_reconcile(self, key: Key, project: str, status: Object, outcome: Outcome) -> None:
-        """What a pass that started from `status` found."""
+        """Export the phase after a reconcile that started from `status`, and finished steps."""
         fields = outcome.fields
         phase = fields.get("phase") or status.get("phase")
         if phase and self._phases.get(key) != phase:
             self._phases[key] = str(phase)
             self.metrics.phase.forget({"env_namespace": key.namespace, "environment": key.name})
             self.metrics.phase.set(1, key.namespace, key.name, project, str(phase))
-        self._steps(status.get("steps") or [], fields.get("steps") or [])
+        self._observe_steps(status.get("steps") or [], fields.get("steps") or [])
 
     def record_first_ready(self, created: datetime, ready: datetime, mode: str) -> None:
-        """An Environment is ready for the first time."""
+        """Observe the time from creation to the first readiness of an Environment."""
         self.metrics.time_to_ready.observe(max(0.0, (ready - created).total_seconds()), mode)
 
     def record_render(self, seconds: float, mode: str) -> None:
@@ -47,7 +49,7 @@ class ReconcileMetrics:
         self.metrics.render_rejected.inc(reason)
 
     def record_rollout(self, seconds: float, mode: str) -> None:
-        """All objects of a new revision are applied, so long after its commit was known."""
+        """Observe the time from a resolved commit to all objects of its revision applied."""
         self.metrics.overhead_seconds.observe(seconds, mode)
 
     def record_applied(self, kinds: Iterable[str]) -> None:
@@ -55,21 +57,21 @@ class ReconcileMetrics:
             self.metrics.applied_objects.inc(kind)
 
     def record_pruned(self, names: Iterable[str]) -> None:
-        """`names` are written as Kind/name."""
+        """Count deleted objects; `names` have the form Kind/name."""
         for name in names:
             self.metrics.pruned_objects.inc(name.partition("/")[0])
 
     def record_correction(self, kind: str) -> None:
-        """An object of `kind` was restored."""
+        """Count a restored object of `kind`."""
         self.metrics.drift_corrections.inc(kind)
 
     def record_deletion(self, key: Key, *, is_blocked: bool) -> None:
-        """An Environment is on its way out."""
+        """Export whether the deletion of an Environment is blocked."""
         (self._blocked.add if is_blocked else self._blocked.discard)(key)
         self.metrics.namespace_delete_blocked.set(len(self._blocked))
 
     def record_namespace_deleted(self, key: Key, seconds: float) -> None:
-        """The namespaces of an Environment are gone."""
+        """Observe how long the namespaces of an Environment took to go away."""
         self.record_deletion(key, is_blocked=False)
         self.metrics.namespace_delete_seconds.observe(seconds)
 
@@ -77,20 +79,20 @@ class ReconcileMetrics:
         self.metrics.orphans_deleted.inc()
 
     def forget(self, key: Key) -> None:
-        """The object is no longer there."""
+        """Drop all series of an Environment that is gone."""
         self.record_deletion(key, is_blocked=False)
         self._phases.pop(key, None)
         self.metrics.forget_environment(key.namespace, key.name)
 
-    def _steps(self, before: Iterable[Object], now: Iterable[Object]) -> None:
+    def _observe_steps(self, before: Iterable[Object], now: Iterable[Object]) -> None:
         states = {row["name"]: row["state"] for row in before}
         for row in now:
             if row["state"] in _FINAL_STATES and row["state"] != states.get(row["name"]):
-                began, ended = parse_time(row["startedAt"]), parse_time(row["finishedAt"])
-                seconds = max(0.0, (ended - began).total_seconds())
+                started, finished = parse_time(row["startedAt"]), parse_time(row["finishedAt"])
+                seconds = max(0.0, (finished - started).total_seconds())
                 self.metrics.step_seconds.observe(seconds, row["name"], row["state"])
 
 
 def parse_time(text: str) -> datetime:
-    """A time as the API writes it."""
+    """A time in the format of the Kubernetes API, in UTC."""
     return datetime.fromisoformat(text).astimezone(UTC)

@@ -1,4 +1,4 @@
-"""Every object that the operator itself keeps in an Environment's namespace.
+"""Builds every object that the operator itself keeps in an Environment's namespace.
 
     Namespace                labels with its owner and its Pod Security level
     RoleBinding              windlass-manager, windlass-applier
@@ -9,7 +9,7 @@
     ConfigMap                windlass-inventory
     Secret                   windlass-release-chart, the output of helm
 
-The names are the operator's for ever; a project that brings one of them is refused.
+The names are reserved for the operator; a bundle that contains one of them is refused.
 
 Pure.
 """
@@ -36,11 +36,12 @@ _LEVELS = ("enforce", "warn", "audit")
 
 @dataclass(frozen=True, slots=True)
 class OperatorAccount:
-    """Who the operator is, as the API server knows it."""
+    """The user name of the operator at the API server."""
 
     username: str
 
     def as_object(self) -> Object:
+        """The subject of a RoleBinding."""
         parts = self.username.split(":")
         if self.username.startswith("system:serviceaccount:") and len(parts) == 4:
             return {"kind": "ServiceAccount", "namespace": parts[2], "name": parts[3]}
@@ -48,7 +49,7 @@ class OperatorAccount:
 
 
 def namespace(name: str, owner: Ownership, pod_security: str) -> Object:
-    """The Namespace, complete in its very first write."""
+    """The Namespace, created with all labels by its first write, so it is never unprotected."""
     levels = {
         f"{_POD_SECURITY}{level}{suffix}": value
         for level in _LEVELS
@@ -65,78 +66,82 @@ def pod_security_labels(namespace: Object) -> dict[str, str]:
     return {name: value for name, value in labels.items() if name.startswith(_POD_SECURITY)}
 
 
-def manager_binding(place: str, owner: Ownership, role: str, operator: OperatorAccount) -> Object:
-    """Gives the operator its rights in this one namespace, by the name of a ClusterRole."""
-    return _binding(MANAGER_NAME, place, owner, role, operator.as_object())
+def manager_binding(
+    namespace: str, owner: Ownership, role: str, operator: OperatorAccount
+) -> Object:
+    """The RoleBinding of the operator in this one namespace, to the ClusterRole `role`."""
+    return _binding(MANAGER_NAME, namespace, owner, role, operator.as_object())
 
 
-def applier_binding(place: str, owner: Ownership, role: str) -> Object:
-    """Gives the account that bundles are applied as its rights in this one namespace."""
-    account = {"kind": "ServiceAccount", "namespace": place, "name": APPLIER_NAME}
-    return _binding(APPLIER_NAME, place, owner, role, account)
+def applier_binding(namespace: str, owner: Ownership, role: str) -> Object:
+    """The RoleBinding of the account that bundles are applied as, in this one namespace."""
+    account = {"kind": "ServiceAccount", "namespace": namespace, "name": APPLIER_NAME}
+    return _binding(APPLIER_NAME, namespace, owner, role, account)
 
 
-def applier_user(place: str) -> str:
-    """The account as the API server knows it; it exists in bindings only."""
-    return f"system:serviceaccount:{place}:{APPLIER_NAME}"
+def applier_user(namespace: str) -> str:
+    """The user name that is impersonated to apply bundles; there is no such ServiceAccount."""
+    return f"system:serviceaccount:{namespace}:{APPLIER_NAME}"
 
 
-def default_service_account(place: str, owner: Ownership) -> Object:
-    """The account that pods run as; it has no rights and no token."""
-    account = _object("v1", "ServiceAccount", "default", place, owner)
+def default_service_account(namespace: str, owner: Ownership) -> Object:
+    """The ServiceAccount that pods run as; it has no rights and no token."""
+    account = _object("v1", "ServiceAccount", "default", namespace, owner)
     return {**account, "automountServiceAccountToken": False}
 
 
-def limit_range(place: str, owner: Ownership, container: Mapping[str, Mapping[str, str]]) -> Object:
-    """Defaults for containers that say nothing."""
+def limit_range(
+    namespace: str, owner: Ownership, container: Mapping[str, Mapping[str, str]]
+) -> Object:
+    """The LimitRange with defaults and maxima for containers."""
     row = {"type": "Container", **{name: dict(values) for name, values in container.items()}}
-    limits = _object("v1", "LimitRange", LIMIT_RANGE_NAME, place, owner)
+    limits = _object("v1", "LimitRange", LIMIT_RANGE_NAME, namespace, owner)
     return {**limits, "spec": {"limits": [row]}}
 
 
-def resource_quota(place: str, owner: Ownership, hard: Mapping[str, str]) -> Object:
-    """What all pods and objects together may use."""
+def resource_quota(namespace: str, owner: Ownership, hard: Mapping[str, str]) -> Object:
+    """The ResourceQuota of all pods and objects together."""
     return {
-        **_object("v1", "ResourceQuota", QUOTA_NAME, place, owner),
+        **_object("v1", "ResourceQuota", QUOTA_NAME, namespace, owner),
         "spec": {"hard": dict(hard)},
     }
 
 
-def network_policy(place: str, owner: Ownership, name: str, spec: Object) -> Object:
-    """One door, or the wall."""
-    policy = _object("networking.k8s.io/v1", "NetworkPolicy", name, place, owner)
+def network_policy(namespace: str, owner: Ownership, name: str, spec: Object) -> Object:
+    """A NetworkPolicy: one that denies everything, or one that allows one kind of traffic."""
+    policy = _object("networking.k8s.io/v1", "NetworkPolicy", name, namespace, owner)
     return {**policy, "spec": spec}
 
 
-def config_map(place: str, owner: Ownership, name: str, data: Mapping[str, str]) -> Object:
-    """Something to remember."""
-    return {**_object("v1", "ConfigMap", name, place, owner), "data": dict(data)}
+def config_map(namespace: str, owner: Ownership, name: str, data: Mapping[str, str]) -> Object:
+    """A ConfigMap for state of the operator."""
+    return {**_object("v1", "ConfigMap", name, namespace, owner), "data": dict(data)}
 
 
-def release_secret(place: str, owner: Ownership, name: str, data: Mapping[str, str]) -> Object:
-    """What was rendered, for as long as it is wished; `data` is in base64."""
+def release_secret(namespace: str, owner: Ownership, name: str, data: Mapping[str, str]) -> Object:
+    """The Secret with the rendered chart of the desired revision; `data` is in base64."""
     return {
-        **_object("v1", "Secret", name, place, owner),
+        **_object("v1", "Secret", name, namespace, owner),
         "type": RELEASE_TYPE,
         "data": dict(data),
     }
 
 
-def _binding(name: str, place: str, owner: Ownership, role: str, subject: Object) -> Object:
+def _binding(name: str, namespace: str, owner: Ownership, role: str, subject: Object) -> Object:
     return {
-        **_object(f"{_RBAC}/v1", "RoleBinding", name, place, owner),
+        **_object(f"{_RBAC}/v1", "RoleBinding", name, namespace, owner),
         "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role},
         "subjects": [subject],
     }
 
 
-def _object(api_version: str, kind: str, name: str, place: str, owner: Ownership) -> Object:
+def _object(api_version: str, kind: str, name: str, namespace: str, owner: Ownership) -> Object:
     return {
         "apiVersion": api_version,
         "kind": kind,
         "metadata": {
             "name": name,
-            "namespace": place,
+            "namespace": namespace,
             "labels": owner.labels,
             "annotations": owner.annotations,
         },

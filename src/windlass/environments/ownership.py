@@ -1,9 +1,8 @@
 """Ownership labels and annotations: which Environment an object belongs to.
 
-Ownership is the uid of the Environment, as an annotation and, for selecting, as a label;
-both must agree. The other labels are for people and never read back as authority. A value
-that a label cannot hold is sanitized, and cut with a hash, so that two branches never get
-the same label.
+The owner is the uid of the Environment, as an annotation and, for selecting, as a label; both
+must agree. The other labels are for people and never decide anything. A value that is not valid
+in a label is sanitized, and cut with a hash, so that two branches never get the same label.
 
 Pure.
 """
@@ -26,12 +25,12 @@ TEAM = "catalyst.dev/team"
 ENVIRONMENT_TYPE = "environment"
 
 OPERATOR_PREFIXES = ("catalyst.dev/", "windlass.dev/", "pod-security.")
-"""How labels and annotations begin that only the operator sets."""
+"""Prefixes of labels and annotations that only the operator sets."""
 
 MANAGED_SELECTOR = f"{MANAGED_BY}=windlass"
 
 TEAM_SELECTOR = f"{TEAM},!{UID}"
-"""Namespaces for which the administrator names a team: those that we made carry one too."""
+"""Namespaces with the administrator's team label, without those that the operator created."""
 
 POD_LABELS = frozenset(
     {
@@ -41,7 +40,7 @@ POD_LABELS = frozenset(
         "catalyst.dev/project",
     }
 )
-"""The labels of `Marks.selecting`, by which pods can be told apart."""
+"""The keys of `Ownership.pod_labels`."""
 
 _MOST_CHARS = 63
 _HASH_CHARS = 8
@@ -49,17 +48,14 @@ _HASH_CHARS = 8
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """What everything made for one Environment carries.
+    """The labels and annotations of everything that is created for one Environment."""
 
-    Its team is its namespace, unless the administrator names another.
-    """
-
-    uid: str
+    uid: str  # of the Environment, as namespace and name
     namespace: str
     name: str
     project: str
-    branch: str = ""
-    team: str = ""
+    branch: str = ""  # of its first source; empty = no label
+    team: str = ""  # set by the administrator; empty = the namespace of the Environment
 
     @property
     def annotations(self) -> dict[str, str]:
@@ -67,7 +63,7 @@ class Ownership:
 
     @property
     def pod_labels(self) -> dict[str, str]:
-        """The labels that belong on pods too: they never change while the Environment lives."""
+        """The labels that pods carry too: they never change during the life of the Environment."""
         return {
             MANAGED_BY: "windlass",
             UID: self.uid,
@@ -87,20 +83,20 @@ class Ownership:
 
 @functools.lru_cache(maxsize=1024)
 def label_value(text: str) -> str:
-    """`text` as a label may hold it; cleaning leaves a hash where something was lost."""
-    kept = "".join(
+    """`text` as a valid label value; with a hash at the end if sanitizing lost anything."""
+    sanitized = "".join(
         char if char.isascii() and (char.isalnum() or char in "-_.") else "-" for char in text
     )
-    kept = kept.strip("-_.")
-    if kept == text and len(kept) <= _MOST_CHARS:
-        return kept
+    sanitized = sanitized.strip("-_.")
+    if sanitized == text and len(sanitized) <= _MOST_CHARS:
+        return sanitized
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_CHARS]
-    readable = kept[: _MOST_CHARS - _HASH_CHARS - 1].rstrip("-_.")
+    readable = sanitized[: _MOST_CHARS - _HASH_CHARS - 1].rstrip("-_.")
     return f"{readable}-{digest}" if readable else digest
 
 
 def owner_uid(obj: Mapping[str, JSON]) -> str:
-    """The Environment an object was made for; empty unless annotation and label agree."""
+    """The uid of the owning Environment; empty unless annotation and label agree."""
     metadata: Object = obj.get("metadata") or {}
     by_annotation = (metadata.get("annotations") or {}).get(UID) or ""
     by_label = (metadata.get("labels") or {}).get(UID) or ""
@@ -108,6 +104,6 @@ def owner_uid(obj: Mapping[str, JSON]) -> str:
 
 
 def owner_key(obj: Mapping[str, JSON]) -> tuple[str, str]:
-    """Namespace and name of the Environment an object was made for, as it says itself."""
+    """Namespace and name of the owning Environment by the annotations; may be empty."""
     annotations: Object = (obj.get("metadata") or {}).get("annotations") or {}
     return annotations.get(NAMESPACE) or "", annotations.get(NAME) or ""

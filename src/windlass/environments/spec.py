@@ -1,7 +1,7 @@
 """The desired state that an Environment and its Project describe together.
 
-Everything later steps need is worked out here, once, from two objects: which template,
-which commits of which repositories, which amounts, which egress rules.
+Everything that later steps need is computed here from the two objects: which template, which
+commits of which repositories, which quota amounts, which egress rules.
 
 Pure.
 """
@@ -26,10 +26,11 @@ from windlass.environments.isolation.network_policies import EgressRule
 from windlass.environments.isolation.quota import ContainerBounds
 
 HEAD = "HEAD"
+"""A commitSha that means the newest commit of the branch."""
 
 
 class SpecRefused(ValueError):
-    """The two objects do not fit together; `kind` is the condition that says so."""
+    """Environment and Project do not fit together; `kind` is the condition that becomes False."""
 
     def __init__(self, kind: str, reason: str, message: str) -> None:
         super().__init__(message)
@@ -39,7 +40,11 @@ class SpecRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class DesiredSource:
-    """One repository and the commit that is wanted of it."""
+    """One repository and its desired commit.
+
+    `branch` is empty for the default branch, `commit` for the newest of the branch, and
+    `secret_name` for anonymous access.
+    """
 
     name: str
     repository_url: str
@@ -54,49 +59,51 @@ class DesiredSource:
 
 
 def may_use_project(project: Project, environment: Environment) -> bool:
-    """Whether the Environment may name this Project."""
-    own = environment.metadata.namespace
-    return own == project.metadata.namespace or own in project.spec.environment_namespaces
+    """Whether the Project is shared with the namespace of the Environment."""
+    namespace = environment.metadata.namespace
+    return (
+        namespace == project.metadata.namespace or namespace in project.spec.environment_namespaces
+    )
 
 
 def select_template(project: Project, environment: Environment) -> Template:
-    """How this Environment is made; WishRefused if the Project does not say."""
+    """The template of the Environment's type, or the default one; SpecRefused if neither exists."""
     templates = project.spec.templates or {}
-    wanted = environment.spec.type
-    found = templates.get(wanted) or templates.get(DEFAULT_TEMPLATE)
-    if found is None:
-        known = ", ".join(sorted(templates)) or "none"
+    template_type = environment.spec.type
+    template = templates.get(template_type) or templates.get(DEFAULT_TEMPLATE)
+    if template is None:
+        available = ", ".join(sorted(templates)) or "none"
         raise SpecRefused(
             "DeploymentReady",
             "TemplateMissing",
-            f"Project {project.metadata.name} has no template {wanted} and none named "
-            f"{DEFAULT_TEMPLATE} (it has: {known}); add one to spec.templates",
+            f"Project {project.metadata.name} has no template {template_type} and none named "
+            f"{DEFAULT_TEMPLATE} (it has: {available}); add one to spec.templates",
         )
     mode = environment.spec.deployment_mode
-    if mode is not None and mode != found.type:
+    if mode is not None and mode != template.type:
         raise SpecRefused(
             "DeploymentReady",
             "ModeMismatch",
-            f"spec.deploymentMode is {mode}, the template {wanted} is of type {found.type}; "
-            "leave deploymentMode out",
+            f"spec.deploymentMode is {mode}, the template {template_type} is of type "
+            f"{template.type}; leave deploymentMode out",
         )
-    return found
+    return template
 
 
 def desired_sources(project: Project, environment: Environment) -> tuple[DesiredSource, ...]:
-    """Which commit is wanted of each repository, in the order of the Project."""
-    offered = project.spec.sources or ()
-    asked = _requested_sources(offered, environment.spec.sources or ())
-    return tuple(_desired_source(source, asked.get(source.name)) for source in offered)
+    """The desired commit of each repository, in the order of the Project."""
+    sources = project.spec.sources or ()
+    requested = _requested_sources(sources, environment.spec.sources or ())
+    return tuple(_desired_source(source, requested.get(source.name)) for source in sources)
 
 
-def template_source_name(project: Project, wanted: Template) -> str:
+def template_source_name(project: Project, template: Template) -> str:
     """The name of the source that a template is read from."""
-    return wanted.source_ref or (project.spec.sources or ())[0].name
+    return template.source_ref or (project.spec.sources or ())[0].name
 
 
 def named_amounts(spec: msgspec.Struct | None) -> dict[str, str]:
-    """Amounts as they were named, without those that were not."""
+    """The amounts that are set in a spec, by their names in JSON."""
     if spec is None:
         return {}
     named: Mapping[str, object] = msgspec.to_builtins(spec)
@@ -104,7 +111,7 @@ def named_amounts(spec: msgspec.Struct | None) -> dict[str, str]:
 
 
 def container_bounds(project: Project) -> ContainerBounds:
-    """Defaults and bounds of a container."""
+    """Default requests, default limits and maxima of a container, as the Project sets them."""
     bounds = project.spec.resources.limit_range
     if bounds is None:
         return ContainerBounds()
@@ -116,7 +123,7 @@ def container_bounds(project: Project) -> ContainerBounds:
 
 
 def egress_rules(project: Project, *, trusted: bool) -> tuple[EgressRule, ...]:
-    """The ways out that the Project asks for, for those it trusts or for all."""
+    """The egress rules of the Project; for untrusted Environments those marked for them."""
     return tuple(
         EgressRule(row.name, row.cidrs, tuple((port.port, port.protocol) for port in row.ports))
         for row in project.spec.network.egress
@@ -125,34 +132,33 @@ def egress_rules(project: Project, *, trusted: bool) -> tuple[EgressRule, ...]:
 
 
 def _requested_sources(
-    offered: tuple[ProjectSource, ...], asked: tuple[EnvironmentSource, ...]
+    sources: tuple[ProjectSource, ...], requested: tuple[EnvironmentSource, ...]
 ) -> dict[str, EnvironmentSource]:
-    # Where there is but one of each, they mean each other, whatever they are called.
-    if len(offered) == 1 and len(asked) == 1:
-        return {offered[0].name: asked[0]}
-    known = {source.name for source in offered}
-    strangers = sorted(source.name for source in asked if source.name not in known)
-    if strangers:
+    # With one source on either side the name does not matter.
+    if len(sources) == 1 and len(requested) == 1:
+        return {sources[0].name: requested[0]}
+    names = {source.name for source in sources}
+    unknown = sorted(source.name for source in requested if source.name not in names)
+    if unknown:
         raise SpecRefused(
             "BuildReady",
             "SourceUnknown",
-            f"spec.sources names {', '.join(strangers)}; the Project has "
-            f"{', '.join(sorted(known))}",
+            f"spec.sources names {', '.join(unknown)}; the Project has {', '.join(sorted(names))}",
         )
-    return {source.name: source for source in asked}
+    return {source.name: source for source in requested}
 
 
-def _desired_source(offered: ProjectSource, asked: EnvironmentSource | None) -> DesiredSource:
-    commit = asked.commit_sha if asked is not None else ""
+def _desired_source(source: ProjectSource, requested: EnvironmentSource | None) -> DesiredSource:
+    commit = requested.commit_sha if requested is not None else ""
     return DesiredSource(
-        name=offered.name,
-        repository_url=offered.repository_url,
-        secret_name=offered.secret_ref.name if offered.secret_ref is not None else "",
-        branch=(asked.branch if asked is not None else "") or offered.branch,
+        name=source.name,
+        repository_url=source.repository_url,
+        secret_name=source.secret_ref.name if source.secret_ref is not None else "",
+        branch=(requested.branch if requested is not None else "") or source.branch,
         commit="" if commit == HEAD else commit,
     )
 
 
-def _per_container(found: ContainerResources | None) -> dict[str, str]:
+def _per_container(resources: ContainerResources | None) -> dict[str, str]:
     renamed = {"ephemeralStorage": "ephemeral-storage"}
-    return {renamed.get(name, name): value for name, value in named_amounts(found).items()}
+    return {renamed.get(name, name): value for name, value in named_amounts(resources).items()}
