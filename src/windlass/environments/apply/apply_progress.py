@@ -1,6 +1,6 @@
 """State of one apply run: its inputs, the result of each object, of each stage, and of the run.
 
-Plain values that `bundle_applier` passes from stage to stage and the reconciler reports.
+Plain values that `bundle_applier` passes from stage to stage and `environment_reconciler` reports.
 """
 
 from __future__ import annotations
@@ -23,44 +23,41 @@ ApplyStep = Literal["preDeploy", "prepare", "workloads", "postDeploy"]
 
 @dataclass(frozen=True, slots=True)
 class ApplyResult:
-    """What came of applying: the kinds that were written, who was put right, who went.
+    """The result of an apply run."""
 
-    `step` is how far it came.
-    """
-
-    result: StepResult | None
-    written: tuple[str, ...] = ()
-    corrections: tuple[Correction, ...] = ()
-    pruned: tuple[str, ...] = ()
-    step: ApplyStep = "workloads"
+    result: StepResult | None  # why it stopped; None = everything is applied
+    written: tuple[str, ...] = ()  # the kind of each object that was written
+    corrections: tuple[Correction, ...] = ()  # objects with drift
+    pruned: tuple[str, ...] = ()  # deleted objects, as Kind/name
+    step: ApplyStep = "workloads"  # the step that `result` belongs to
 
 
 @dataclass(frozen=True, slots=True)
 class MemberResult:
-    """One object of a stage: there, or refused."""
+    """The result for one object of a stage: applied or refused."""
 
     member: Member
-    live: Object | None = None
-    refusal: ApplyRefusal | None = None
-    is_written: bool = False
-    is_drift: bool = False
+    live: Object | None = None  # as the API server has it now; None = refused
+    refusal: ApplyRefusal | None = None  # None = applied
+    is_written: bool = False  # the object changed by this run
+    is_drift: bool = False  # it was written because others had changed or deleted it
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyRun:
-    """One bundle on its way into one namespace; `known` is the ledger before it."""
+    """The inputs of applying one bundle to one namespace; they do not change during the run."""
 
-    client: NamespaceClient
+    client: NamespaceClient  # writes as the applier of the namespace
     owner: Ownership
     bundle: Bundle
-    digest: str
-    previous_state: ReleaseState
-    state: ReleaseState
-    autoscaled: frozenset[tuple[str, str]]
-    is_retried: bool
+    digest: str  # of the bundle
+    previous_state: ReleaseState  # before this run
+    state: ReleaseState  # with all members of the bundle listed, as it is stored now
+    autoscaled: frozenset[tuple[str, str]]  # kind and name of workloads with an autoscaler
+    is_retried: bool  # a retry was requested: failed hooks run again
 
     def was_applied(self, member: Member) -> bool:
-        """Whether this very wish had been applied in this revision before."""
+        """Whether the member has been applied in this revision before."""
         identity = (member.gvr.group, member.kind, member.name)
         is_listed = any(
             row.uid and row.identity == identity for row in self.previous_state.inventory
@@ -70,26 +67,26 @@ class ApplyRun:
 
 @dataclass(frozen=True, slots=True)
 class StageResult:
-    """How far stages or hooks came; a hook may be what `held` them."""
+    """The result of some stages or hooks."""
 
-    state: ReleaseState
+    state: ReleaseState  # with the hooks that completed
     results: tuple[MemberResult, ...] = ()
-    blocked_by: StepResult | None = None
+    blocked_by: StepResult | None = None  # a hook that runs or failed; None = none
 
     @property
     def refused_members(self) -> list[MemberResult]:
-        return [one for one in self.results if one.refusal is not None]
+        return [result for result in self.results if result.refusal is not None]
 
     @property
     def ends_run(self) -> bool:
         return self.blocked_by is not None or bool(self.refused_members)
 
 
-def step(reached: StageResult) -> ApplyStep:
-    """Where stages that did not come to their end stopped."""
-    if reached.blocked_by is not None or any(
-        one.member.hook is not None for one in reached.refused_members
+def stopped_step(stages: StageResult) -> ApplyStep:
+    """The step at which stages ended early."""
+    if stages.blocked_by is not None or any(
+        result.member.hook is not None for result in stages.refused_members
     ):
         return "preDeploy"
-    is_prepared = all(one.member.stage >= Stage.WORKLOADS for one in reached.refused_members)
+    is_prepared = all(result.member.stage >= Stage.WORKLOADS for result in stages.refused_members)
     return "workloads" if is_prepared else "prepare"

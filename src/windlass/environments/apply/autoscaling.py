@@ -1,8 +1,8 @@
 """Replicas of workloads that an autoscaler of the bundle controls.
 
-Once the autoscaler has set the number, setting it here would fight with it. Before that, leaving
-out the number that was applied would make it one; so the live number is applied again. A number
-that was never applied is not applied later either.
+Once the autoscaler has set `spec.replicas`, applying it here would fight with it. Before that,
+omitting a number that we applied would reset it to one, so the live number is applied again. A
+number that we do not own is never applied.
 
 Pure.
 """
@@ -14,7 +14,7 @@ from windlass.objects.names import Object
 
 
 def autoscaled_workloads(bundle: Bundle) -> frozenset[tuple[str, str]]:
-    """Kind and name of every workload that an autoscaler of the bundle drives."""
+    """Kind and name of every workload that an autoscaler of the bundle controls."""
     targets = (
         (member.object.get("spec") or {}).get("scaleTargetRef") or {}
         for member in bundle.members
@@ -24,32 +24,34 @@ def autoscaled_workloads(bundle: Bundle) -> frozenset[tuple[str, str]]:
 
 
 def desired_object(
-    member: Member, live: Object | None, driven: frozenset[tuple[str, str]], us: str
+    member: Member, live: Object | None, autoscaled: frozenset[tuple[str, str]], field_manager: str
 ) -> Object:
-    """The object to apply as `us`."""
-    if live is None or (member.kind, member.name) not in driven:
+    """The object to apply as `field_manager`: without replicas that the autoscaler controls."""
+    if live is None or (member.kind, member.name) not in autoscaled:
         return member.object
     spec = {name: value for name, value in member.object["spec"].items() if name != "replicas"}
-    if _owns_replicas(live, by_us=True, us=us) and not _owns_replicas(live, by_us=False, us=us):
+    if _owns_replicas(live, ours=True, field_manager=field_manager) and not _owns_replicas(
+        live, ours=False, field_manager=field_manager
+    ):
         spec["replicas"] = (live.get("spec") or {}).get("replicas", 1)
     return {**member.object, "spec": spec}
 
 
-def with_live_replicas(wanted: Object, live: Object) -> Object:
-    """`desired_object` as it was sent before the autoscaler took the number over.
+def with_live_replicas(desired: Object, live: Object) -> Object:
+    """`desired` as it was applied before the autoscaler took over the number of replicas.
 
-    Who differs from `desired_object` and not from this has been changed by nobody: only the number
-    of replicas passes from us to the autoscaler.
+    A live object that differs from `desired` but not from this has no drift: only the ownership of
+    the number passes from us to the autoscaler.
     """
     replicas = (live.get("spec") or {}).get("replicas", 1)
-    return {**wanted, "spec": {**(wanted.get("spec") or {}), "replicas": replicas}}
+    return {**desired, "spec": {**(desired.get("spec") or {}), "replicas": replicas}}
 
 
-def _owns_replicas(live: Object, *, by_us: bool, us: str) -> bool:
-    """Whether the number is owned by us, or by somebody else."""
+def _owns_replicas(live: Object, *, ours: bool, field_manager: str) -> bool:
+    """Whether `field_manager` owns spec.replicas, or, if not `ours`, any other manager does."""
     rows = live["metadata"].get("managedFields") or []
     return any(
         "f:replicas" in ((row.get("fieldsV1") or {}).get("f:spec") or {})
         for row in rows
-        if (row.get("manager") == us) is by_us
+        if (row.get("manager") == field_manager) is ours
     )

@@ -1,14 +1,14 @@
-"""Applies a bundle, stage by stage, as an account that may do nothing else.
+"""Applies a bundle stage by stage, as an account that may only write bundles.
 
-    widen the inventory ─▶ hooks ─▶ what workloads need ─▶ workloads and what scales them
-                                                                      │
-    hooks ◀─ once it is ready ◀─ narrow the inventory ◀─ delete what is stale ◀─┘
+    add to the inventory ─▶ preDeploy hooks ─▶ what workloads need ─▶ workloads and autoscalers
+                                                                               │
+    postDeploy hooks ◀─ once ready ◀─ remove from the inventory ◀─ delete stale ◀─┘
 
-A failed object ends the run after its stage, and then nothing is deleted. Hooks run one
-after the other, and what comes later waits for them, so one that fails leaves everything of
-the revision before as it was; one that is complete is recorded before anything else happens,
-and then it is done for good in its revision. An object that is as desired is not written, so
-a converged reconcile writes nothing.
+A refused object ends the run after its stage, and then nothing is deleted. Hooks run one after
+the other and later stages wait for them, so a hook that fails leaves everything of the previous
+revision as it was. A hook that completes is recorded before anything else happens, and does not
+run again in its revision. An object that is as desired is not written, so a converged reconcile
+writes nothing.
 """
 
 from __future__ import annotations
@@ -54,13 +54,21 @@ from windlass.objects.names import Object
 from windlass.runtime.owned import OwnedObjects
 
 _MAX_WRITES = 8
+"""Objects of one stage that are written at the same time."""
+
 _SECRET_TTL_SECONDS = 600.0
+"""How long a Secret is assumed to be as we wrote it; then it is applied again."""
+
 _RIGHTS_GRACE_SECONDS = 10.0
+"""How long a 403 may be the RoleBinding that has not taken effect yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class _WrittenSecret:
-    """A Secret as the server answered when we wrote it, for one revision."""
+    """The answer of the API server to our write of a Secret.
+
+    `at` is its monotonic time, `digest` that of the bundle it was written for.
+    """
 
     object: Object
     at: float
@@ -68,326 +76,358 @@ class _WrittenSecret:
 
 
 class BundleApplier:
-    """Bundles of all Environments on their way into the cluster."""
+    """Applies the bundles of all Environments, and keeps their release states."""
 
     def __init__(
         self,
         connection: Connection,
-        holdings: OwnedCache,
+        cache: OwnedCache,
         owned: OwnedObjects,
         hook_runs: HookRuns,
         clock: Clock,
     ) -> None:
         self._connection = connection
-        self._cache = holdings
+        self._cache = cache
         self._owned = owned
         self._hook_runs = hook_runs
         self._clock = clock
+        # By namespace; created on first use.
         self._clients: dict[str, NamespaceClient] = {}
+        # By namespace and name: Secrets are not watched, so our own writes are remembered.
         self._secrets: dict[tuple[str, str], _WrittenSecret] = {}
+        # By namespace: monotonic time of the first 403 in a row; no entry = not denied.
         self._denied_since: dict[str, float] = {}
 
-    def release_state(self, place: str) -> ReleaseState:
-        """What is remembered of the Environment in `place`."""
+    def release_state(self, namespace: str) -> ReleaseState:
+        """The release state that is stored in `namespace`; empty before the first revision."""
         return inventory.decode_state(
-            self._cache.get(CONFIG_MAPS, place, inventory.CONFIG_MAP_NAME)
+            self._cache.get(CONFIG_MAPS, namespace, inventory.CONFIG_MAP_NAME)
         )
 
     async def apply(
         self,
-        place: str,
+        namespace: str,
         owner: Ownership,
         bundle: Bundle,
         *,
         is_retried: bool = False,
         at_least: int = 0,
     ) -> ApplyResult:
-        """Bring `place` to what the bundle says; a finding says why it did not get there.
+        """Apply `bundle` to `namespace` and delete what it no longer contains.
 
-        `is_retried` lets hooks that failed run once more. `at_least` is the newest revision
-        that was reported: the namespace, and what it remembers, may have been made anew since.
+        Its result is None if everything is applied. `is_retried` lets failed hooks run once more.
+        `at_least` is the revision in the status: the namespace, and the state in it, may have been
+        recreated since.
         """
-        known = inventory.recover_state(
-            self.release_state(place), self._cache.bundle_objects(place), owner.uid
+        previous = inventory.recover_state(
+            self.release_state(namespace), self._cache.bundle_objects(namespace), owner.uid
         )
-        begun = inventory.begin_revision(known, bundle, self._clock.now(), at_least=at_least)
-        await self._write_state(place, owner, begun)
-        work = self._make_run(place, owner, bundle, known, begun, is_retried=is_retried)
-        reached = await self._apply_stages(work)
-        applied = self._result(place, reached)
+        state = inventory.begin_revision(previous, bundle, self._clock.now(), at_least=at_least)
+        await self._write_state(namespace, owner, state)
+        run = self._make_run(namespace, owner, bundle, previous, state, is_retried=is_retried)
+        stages = await self._apply_stages(run)
+        applied = self._result(namespace, stages)
         if applied.result is not None:
-            return replace(applied, step=apply_progress.step(reached))
+            return replace(applied, step=apply_progress.stopped_step(stages))
         try:
-            gone, pruned = await self._prune(work, owner)
+            gone, pruned = await self._prune(run, owner)
         except ApiError as error:
             text = f"what the source no longer has could not be deleted: {error.reason}"
             return replace(applied, result=step.retrying(phase.DEPLOYMENT, "PruneFailed", text))
-        present = [one.live for one in reached.results if one.live is not None]
+        live_objects = [result.live for result in stages.results if result.live is not None]
         await self._write_state(
-            place, owner, inventory.record_applied(reached.state, present, gone)
+            namespace, owner, inventory.record_applied(stages.state, live_objects, gone)
         )
         return replace(applied, pruned=pruned)
 
     async def run_post_deploy_hooks(
-        self, place: str, owner: Ownership, bundle: Bundle, *, is_retried: bool = False
+        self, namespace: str, owner: Ownership, bundle: Bundle, *, is_retried: bool = False
     ) -> ApplyResult:
-        """Run the hooks that come after the rollout; without a finding all are complete."""
-        known = self.release_state(place)
-        work = self._make_run(place, owner, bundle, known, known, is_retried=is_retried)
-        applied = self._result(place, await self._run_hooks(work, "postDeploy"))
+        """Run the hooks that come after the rollout; the result is None once all are complete."""
+        state = self.release_state(namespace)
+        run = self._make_run(namespace, owner, bundle, state, state, is_retried=is_retried)
+        applied = self._result(namespace, await self._run_hooks(run, "postDeploy"))
         return replace(applied, step="postDeploy")
 
-    async def restart_revision(self, place: str, owner: Ownership) -> None:
-        """Give the wished revision all of its time again."""
-        self._denied_since.pop(place, None)
+    async def restart_revision(self, namespace: str, owner: Ownership) -> None:
+        """Give the desired revision its full deadline again."""
+        self._denied_since.pop(namespace, None)
         await self._write_state(
-            place, owner, inventory.restart_revision(self.release_state(place), self._clock.now())
+            namespace,
+            owner,
+            inventory.restart_revision(self.release_state(namespace), self._clock.now()),
         )
 
     async def record_rollout(
-        self, place: str, owner: Ownership, ended: Mapping[ObjectIdentity, str], *, is_ready: bool
+        self,
+        namespace: str,
+        owner: Ownership,
+        finished: Mapping[ObjectIdentity, str],
+        *,
+        is_ready: bool,
     ) -> ReleaseState:
-        """Remember what a look at the rollout found."""
+        """Store completed Jobs and the first readiness; the new state."""
         now = self._clock.now()
-        looked = inventory.record_rollout(
-            self.release_state(place), ended, is_ready=is_ready, now=now
+        state = inventory.record_rollout(
+            self.release_state(namespace), finished, is_ready=is_ready, now=now
         )
-        await self._write_state(place, owner, looked)
-        return looked
+        await self._write_state(namespace, owner, state)
+        return state
 
-    def forget(self, place: str) -> None:
-        """The namespace is gone."""
-        self._clients.pop(place, None)
-        self._denied_since.pop(place, None)
-        for key in [key for key in self._secrets if key[0] == place]:
+    def forget(self, namespace: str) -> None:
+        """Drop what is remembered of a namespace that is gone."""
+        self._clients.pop(namespace, None)
+        self._denied_since.pop(namespace, None)
+        for key in [key for key in self._secrets if key[0] == namespace]:
             del self._secrets[key]
 
-    def _client(self, place: str) -> NamespaceClient:
-        if place not in self._clients:
-            self._clients[place] = NamespaceClient(self._connection, place)
-        return self._clients[place]
+    def _client(self, namespace: str) -> NamespaceClient:
+        if namespace not in self._clients:
+            self._clients[namespace] = NamespaceClient(self._connection, namespace)
+        return self._clients[namespace]
 
-    async def _write_state(self, place: str, owner: Ownership, ledger: ReleaseState) -> None:
-        live = self._cache.get(CONFIG_MAPS, place, inventory.CONFIG_MAP_NAME)
-        if live is not None and inventory.decode_state(live) == ledger and _has_labels(live, owner):
+    async def _write_state(self, namespace: str, owner: Ownership, state: ReleaseState) -> None:
+        live = self._cache.get(CONFIG_MAPS, namespace, inventory.CONFIG_MAP_NAME)
+        if live is not None and inventory.decode_state(live) == state and _has_labels(live, owner):
             return
         obj = owned_objects.config_map(
-            place, owner, inventory.CONFIG_MAP_NAME, inventory.encode_state(ledger)
+            namespace, owner, inventory.CONFIG_MAP_NAME, inventory.encode_state(state)
         )
         failpoint.reach("environments.ledger.before")
         ensure = self._owned.ensure(CONFIG_MAPS, obj, live)
-        await self._cache.await_write(CONFIG_MAPS, place, inventory.CONFIG_MAP_NAME, ensure)
+        await self._cache.await_write(CONFIG_MAPS, namespace, inventory.CONFIG_MAP_NAME, ensure)
         failpoint.reach("environments.ledger.after")
 
     def _make_run(
         self,
-        place: str,
+        namespace: str,
         owner: Ownership,
         bundle: Bundle,
-        known: ReleaseState,
-        begun: ReleaseState,
+        previous: ReleaseState,
+        state: ReleaseState,
         *,
         is_retried: bool,
     ) -> ApplyRun:
         return ApplyRun(
-            self._client(place),
+            self._client(namespace),
             owner,
             bundle,
-            begun.revision.digest,
-            known,
-            begun,
+            state.revision.digest,
+            previous,
+            state,
             autoscaling.autoscaled_workloads(bundle),
             is_retried,
         )
 
-    def _result(self, place: str, reached: StageResult) -> ApplyResult:
-        refusals_of = [one.refusal for one in reached.refused_members if one.refusal is not None]
+    def _result(self, namespace: str, stages: StageResult) -> ApplyResult:
+        refused = [
+            result.refusal for result in stages.refused_members if result.refusal is not None
+        ]
         return ApplyResult(
-            self._stage_failure(place, refusals_of) or reached.blocked_by,
-            tuple(one.member.kind for one in reached.results if one.is_written),
+            self._stage_failure(namespace, refused) or stages.blocked_by,
+            tuple(result.member.kind for result in stages.results if result.is_written),
             tuple(
-                Correction(one.member.kind, one.member.name)
-                for one in reached.results
-                if one.is_drift
+                Correction(result.member.kind, result.member.name)
+                for result in stages.results
+                if result.is_drift
             ),
         )
 
-    async def _apply_stages(self, work: ApplyRun) -> StageResult:
-        hooked = await self._run_hooks(work, "preDeploy")
-        if hooked.ends_run:
-            return hooked
-        brought = await self._apply_members(work, work.bundle.members)
-        return StageResult(hooked.state, (*hooked.results, *brought.results))
+    async def _apply_stages(self, run: ApplyRun) -> StageResult:
+        """The preDeploy hooks, then all members, as far as nothing blocks or is refused."""
+        hook_stage = await self._run_hooks(run, "preDeploy")
+        if hook_stage.ends_run:
+            return hook_stage
+        member_stages = await self._apply_members(run, run.bundle.members)
+        return StageResult(hook_stage.state, (*hook_stage.results, *member_stages.results))
 
-    async def _apply_members(self, work: ApplyRun, members: Iterable[Member]) -> StageResult:
-        done: list[MemberResult] = []
+    async def _apply_members(self, run: ApplyRun, members: Iterable[Member]) -> StageResult:
+        """Apply members stage by stage, up to the first stage with a refusal."""
+        results: list[MemberResult] = []
         for _, stage in groupby(members, key=lambda member: member.stage):
-            due = [one for one in stage if not inventory.is_finished(work.state.inventory, one)]
-            results = await self._apply_stage(work, due)
-            done += results
-            if any(one.refusal is not None for one in results):
+            due = [
+                member for member in stage if not inventory.is_finished(run.state.inventory, member)
+            ]
+            stage_results = await self._apply_stage(run, due)
+            results += stage_results
+            if any(result.refusal is not None for result in stage_results):
                 break
-        return StageResult(work.state, tuple(done))
+        return StageResult(run.state, tuple(results))
 
-    async def _run_hooks(self, work: ApplyRun, when: HookPhase) -> StageResult:
-        """Run the hooks of a moment one after the other, as far as they are complete."""
-        ledger, place = work.state, work.client.namespace
-        done: list[MemberResult] = []
-        for hook in work.bundle.hooks_at(when, is_upgrade=ledger.revision.is_upgrade):
-            if inventory.is_finished(ledger.inventory, hook):
+    async def _run_hooks(self, run: ApplyRun, when: HookPhase) -> StageResult:
+        """Run the hooks of one phase in order, up to the first that is not complete."""
+        state, namespace = run.state, run.client.namespace
+        results: list[MemberResult] = []
+        for hook in run.bundle.hooks_at(when, is_upgrade=state.revision.is_upgrade):
+            if inventory.is_finished(state.inventory, hook):
                 continue
-            run = await self._run_hook(work, hook)
-            done.append(run)
-            if run.live is None:
+            result = await self._run_hook(run, hook)
+            results.append(result)
+            if result.live is None:
                 break
-            held = self._hook_runs.blocking_result(place, hook, run.live)
-            if held is not None:
-                return StageResult(ledger, tuple(done), held)
-            ended = {(hook.gvr.group, hook.kind, hook.name): hook.applied_hash}
-            ledger = inventory.record_hook_end(ledger, run.live, ended)
+            blocking = self._hook_runs.blocking_result(namespace, hook, result.live)
+            if blocking is not None:
+                return StageResult(state, tuple(results), blocking)
+            finished = {(hook.gvr.group, hook.kind, hook.name): hook.applied_hash}
+            state = inventory.record_hook_end(state, result.live, finished)
             if hooks.runs_to_completion(hook.object):
                 if when == "preDeploy":
-                    # What they took is not taken from the rollout's time.
-                    ledger = inventory.restart_revision(ledger, self._clock.now())
-                await self._write_state(place, work.owner, ledger)
-        # Applying the others once more would do no harm, so one write notes all of them.
-        await self._write_state(place, work.owner, ledger)
-        return StageResult(ledger, tuple(done))
+                    # The time that hooks take does not count against the rollout deadline.
+                    state = inventory.restart_revision(state, self._clock.now())
+                await self._write_state(namespace, run.owner, state)
+        # Hooks that do not run to completion may be applied again, so one write records them all.
+        await self._write_state(namespace, run.owner, state)
+        return StageResult(state, tuple(results))
 
-    async def _run_hook(self, work: ApplyRun, hook: Member) -> MemberResult:
-        """A hook on the server; one that runs to an end does so for this revision alone."""
-        live = self._live(work.client.namespace, hook, work.digest)
+    async def _run_hook(self, run: ApplyRun, hook: Member) -> MemberResult:
+        """Apply one hook; a Job or Pod that ran for an earlier revision is recreated."""
+        live = self._live(run.client.namespace, hook, run.digest)
         if (
             live is not None
             and hooks.runs_to_completion(hook.object)
-            and self._is_obsolete(work, hook, live)
+            and self._is_obsolete(run, hook, live)
         ):
-            removal = work.client.remove(hook.gvr, live)
-            await self._cache.await_deletion(hook.gvr, work.client.namespace, hook.name, removal)
-            left = await work.client.read(hook.gvr, hook.name)
-            if left is not None and left["metadata"]["uid"] == live["metadata"]["uid"]:
-                # A Pod takes its time to end; applied now, the new one would end with it.
+            removal = run.client.remove(hook.gvr, live)
+            await self._cache.await_deletion(hook.gvr, run.client.namespace, hook.name, removal)
+            remaining = await run.client.read(hook.gvr, hook.name)
+            if remaining is not None and remaining["metadata"]["uid"] == live["metadata"]["uid"]:
+                # Still terminating: applying now would change the old Pod, which then ends.
                 return MemberResult(hook, refusal=refusals.terminating_refusal(hook))
-        (done,) = await self._apply_stage(work, [hook])
-        return done
+        (result,) = await self._apply_stage(run, [hook])
+        return result
 
-    def _is_obsolete(self, work: ApplyRun, hook: Member, live: Object) -> bool:
-        """Whether it is an earlier revision's, or failed and somebody asks for it again."""
+    def _is_obsolete(self, run: ApplyRun, hook: Member, live: Object) -> bool:
+        """Whether a live hook is of an earlier revision, or failed and a retry is requested."""
         if not _has_applied_hash(live, hook) or inventory.ran_for_earlier_revision(
-            work.state.inventory, live
+            run.state.inventory, live
         ):
             return True
-        held = (
-            self._hook_runs.blocking_result(work.client.namespace, hook, live)
-            if work.is_retried
+        blocking = (
+            self._hook_runs.blocking_result(run.client.namespace, hook, live)
+            if run.is_retried
             else None
         )
-        return held is not None and held.failed
+        return blocking is not None and blocking.failed
 
-    async def _apply_stage(self, work: ApplyRun, members: Sequence[Member]) -> list[MemberResult]:
-        gate = asyncio.Semaphore(_MAX_WRITES)
+    async def _apply_stage(self, run: ApplyRun, members: Sequence[Member]) -> list[MemberResult]:
+        """Write those members of a stage that are not as desired, some at the same time."""
+        semaphore = asyncio.Semaphore(_MAX_WRITES)
 
-        async def one(member: Member, live: Object | None, wanted: Object) -> MemberResult:
-            async with gate:
-                return await self._apply_member(work, member, live, wanted)
+        async def apply_bounded(
+            member: Member, live: Object | None, desired: Object
+        ) -> MemberResult:
+            async with semaphore:
+                return await self._apply_member(run, member, live, desired)
 
-        done: list[MemberResult] = []
+        unchanged: list[MemberResult] = []
         due = []
         for member in members:
-            live = self._live(work.client.namespace, member, work.digest)
-            wanted = autoscaling.desired_object(member, live, work.autoscaled, FIELD_MANAGER)
-            if live is not None and work.client.owned.is_as_wanted(wanted, live):
-                done.append(MemberResult(member, live))
+            live = self._live(run.client.namespace, member, run.digest)
+            desired = autoscaling.desired_object(member, live, run.autoscaled, FIELD_MANAGER)
+            if live is not None and run.client.owned.is_as_wanted(desired, live):
+                unchanged.append(MemberResult(member, live))
             else:
-                due.append((member, live, wanted))
-        return [*done, *await asyncio.gather(*(one(*task) for task in due))]
+                due.append((member, live, desired))
+        return [*unchanged, *await asyncio.gather(*(apply_bounded(*task) for task in due))]
 
     async def _apply_member(
-        self, work: ApplyRun, member: Member, live: Object | None, wanted: Object
+        self, run: ApplyRun, member: Member, live: Object | None, desired: Object
     ) -> MemberResult:
-        """One object on the server, and whether it had to be written."""
-        place = work.client.namespace
+        """Write one object that is not as desired; refusals become part of the result."""
+        namespace = run.client.namespace
         try:
-            write = work.client.write(member, wanted, live)
-            applied = await self._remember_write(place, member, work.digest, write)
+            write = run.client.write(member, desired, live)
+            applied = await self._remember_write(namespace, member, run.digest, write)
         except ObjectTerminating:
             return MemberResult(member, refusal=refusals.terminating_refusal(member))
         except ImmutableObject as error:
             return MemberResult(member, refusal=refusals.immutable_refusal(member, error.fields))
         except ApiError as error:
             return MemberResult(member, refusal=refusals.classify_error(member, error))
+        # A write without effect does not change the version and does not count.
         is_written = live is None or _version(live) != _version(applied)
-        is_drift = is_written and _is_drift(member, live, work)
-        if is_drift and live is not None and (member.kind, member.name) in work.autoscaled:
-            before = autoscaling.with_live_replicas(wanted, live)
-            is_drift = not work.client.owned.is_as_wanted(before, live)
+        is_drift = is_written and _is_drift(member, live, run)
+        # The autoscaler taking over the number of replicas is no drift.
+        if is_drift and live is not None and (member.kind, member.name) in run.autoscaled:
+            before = autoscaling.with_live_replicas(desired, live)
+            is_drift = not run.client.owned.is_as_wanted(before, live)
         return MemberResult(member, applied, is_written=is_written, is_drift=is_drift)
 
-    def _live(self, place: str, member: Member, digest: str) -> Object | None:
+    def _live(self, namespace: str, member: Member, digest: str) -> Object | None:
         if member.gvr == SECRETS:
-            return self._known_secret(place, member.name, digest)
-        return self._cache.get(member.gvr, place, member.name)
+            return self._known_secret(namespace, member.name, digest)
+        return self._cache.get(member.gvr, namespace, member.name)
 
     async def _remember_write(
-        self, place: str, member: Member, digest: str, write: Awaitable[Object]
+        self, namespace: str, member: Member, digest: str, write: Awaitable[Object]
     ) -> Object:
         if member.gvr != SECRETS:
-            return await self._cache.await_write(member.gvr, place, member.name, write)
+            return await self._cache.await_write(member.gvr, namespace, member.name, write)
         applied = await write
-        self._secrets[place, member.name] = _WrittenSecret(applied, self._clock.monotonic(), digest)
+        self._secrets[namespace, member.name] = _WrittenSecret(
+            applied, self._clock.monotonic(), digest
+        )
         return applied
 
-    def _known_secret(self, place: str, name: str, digest: str) -> Object | None:
-        """Nobody watches Secrets; what we wrote is believed for a while, in one revision."""
-        seen = self._secrets.get((place, name))
-        if seen is None or seen.digest != digest:
+    def _known_secret(self, namespace: str, name: str, digest: str) -> Object | None:
+        """Our last write of a Secret, while it is fresh and of this revision; else None."""
+        written = self._secrets.get((namespace, name))
+        if written is None or written.digest != digest:
             return None
-        return None if self._clock.monotonic() - seen.at > _SECRET_TTL_SECONDS else seen.object
+        return (
+            None if self._clock.monotonic() - written.at > _SECRET_TTL_SECONDS else written.object
+        )
 
-    def _stage_failure(self, place: str, refused: Sequence[ApplyRefusal]) -> StepResult | None:
-        """What keeps a stage from being done; a new binding takes a moment to count."""
-        if not any(one.reason == refusals.DENIED for one in refused):
-            self._denied_since.pop(place, None)
+    def _stage_failure(self, namespace: str, refused: Sequence[ApplyRefusal]) -> StepResult | None:
+        """The refusals of a stage as one result; None without any."""
+        if not any(refusal.reason == refusals.DENIED for refusal in refused):
+            self._denied_since.pop(namespace, None)
         if not refused:
             return None
         now = self._clock.monotonic()
-        since = self._denied_since.setdefault(place, now)
+        since = self._denied_since.setdefault(namespace, now)
         return refusals.stage_failure(refused, is_new=now - since < _RIGHTS_GRACE_SECONDS)
 
     async def _prune(
-        self, work: ApplyRun, owner: Ownership
+        self, run: ApplyRun, owner: Ownership
     ) -> tuple[tuple[InventoryEntry, ...], tuple[str, ...]]:
-        """Delete what is stale; the entries to list no longer, and what really went."""
-        stale = inventory.stale_entries(work.state.inventory, work.bundle)
+        """Delete stale objects; the entries to drop, and the names of what was deleted.
+
+        Entries whose object is gone or not ours are dropped as well.
+        """
+        stale = inventory.stale_entries(run.state.inventory, run.bundle)
         pruned: list[str] = []
         for entry in stale:
             gvr = inventory.entry_gvr(entry)
-            live = await work.client.read(gvr, entry.name) if gvr is not None else None
+            live = await run.client.read(gvr, entry.name) if gvr is not None else None
             if gvr is None or live is None or not inventory.may_delete(entry, live, owner.uid):
                 continue
-            await work.client.remove(gvr, live)
-            self._secrets.pop((work.client.namespace, entry.name), None)
+            await run.client.remove(gvr, live)
+            self._secrets.pop((run.client.namespace, entry.name), None)
             pruned.append(f"{entry.kind}/{entry.name}")
         return stale, tuple(pruned)
 
 
-def _is_drift(member: Member, live: Object | None, work: ApplyRun) -> bool:
-    """Whether somebody changed or deleted what had been as wished."""
+def _is_drift(member: Member, live: Object | None, run: ApplyRun) -> bool:
+    """Whether an object that had been as desired was changed or deleted by others."""
+    # Secrets are not watched: written again after their TTL, which is no drift.
     if member.gvr == SECRETS:
         return False
     if live is None:
-        return work.was_applied(member)
-    found, wished = live["metadata"], member.object["metadata"]
-    if (found.get("labels") or {}).get(ownership.TEAM) != wished["labels"][ownership.TEAM]:
-        # The administrator may have named another team; the hash does not tell.
+        return run.was_applied(member)
+    live_metadata, desired_metadata = live["metadata"], member.object["metadata"]
+    if (live_metadata.get("labels") or {}).get(ownership.TEAM) != desired_metadata["labels"][
+        ownership.TEAM
+    ]:
+        # The administrator may have changed the team, which the hash does not cover.
         return False
     return _has_applied_hash(live, member)
 
 
 def _has_applied_hash(live: Object, member: Member) -> bool:
-    """Whether a live object is that of this very wish."""
-    said = live["metadata"].get("annotations") or {}
-    return bool(said.get(APPLIED_HASH) == member.applied_hash)
+    """Whether a live object was applied from exactly this content."""
+    annotations = live["metadata"].get("annotations") or {}
+    return bool(annotations.get(APPLIED_HASH) == member.applied_hash)
 
 
 def _has_labels(live: Object, owner: Ownership) -> bool:

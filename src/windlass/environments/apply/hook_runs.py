@@ -1,14 +1,16 @@
-"""Decides whether what comes after a hook may continue.
+"""Decides whether the steps after a hook may continue.
 
 | The hook | Result |
 |---|---|
 | is neither a Job nor a Pod | none: continue |
 | is complete, or has succeeded | none: continue |
 | failed | HookFailed |
-| runs longer than it may | HookFailed, though the run continues if it completes after all |
+| is past its deadline | HookFailed, though the run continues if it completes after all |
 | runs | HookRunning |
 
-It may run as long as a rollout, or as its own activeDeadlineSeconds allow if that is longer.
+Its deadline is that of a rollout, or its own activeDeadlineSeconds if that is longer.
+
+Called by `bundle_applier` for each hook of a run.
 """
 
 from __future__ import annotations
@@ -29,52 +31,52 @@ _MOST_CHARS = 400
 
 
 class HookRuns:
-    """The hooks of all Environments."""
+    """Checks hooks of all Environments, with the pods in the cache as the cause of delays."""
 
-    def __init__(self, holdings: OwnedCache, clock: Clock, *, deadline_seconds: float) -> None:
-        self._cache = holdings
+    def __init__(self, cache: OwnedCache, clock: Clock, *, deadline_seconds: float) -> None:
+        self._cache = cache
         self._clock = clock
         self._deadline_seconds = deadline_seconds
 
-    def blocking_result(self, place: str, hook: Member, live: Object) -> StepResult | None:
-        """Why nothing after `hook` may happen yet; None once it is complete."""
+    def blocking_result(self, namespace: str, hook: Member, live: Object) -> StepResult | None:
+        """Why the steps after `hook` have to wait; None once it is complete."""
         state = _hook_readiness(hook, live)
         if state.state == "ready":
             return None
-        cause = self._cause(place, hook)
+        cause = self._cause(namespace, hook)
         if state.state == "failed":
             return _hook_failure(f"{hook}, a hook, failed: {state.message[:_MOST_CHARS]}{cause}")
-        left = self._seconds_left(live)
-        if left <= 0:
+        seconds_left = self._seconds_left(live)
+        if seconds_left <= 0:
             return _hook_failure(
                 f"{hook}, a hook, still runs past its time{cause}; if it needs longer, say so in "
                 "its activeDeadlineSeconds"
             )
         text = process.clean(f"{hook}, a hook, runs{cause}")
-        return step.waiting(phase.DEPLOYMENT, "HookRunning", text, after=max(1.0, left))
+        return step.waiting(phase.DEPLOYMENT, "HookRunning", text, after=max(1.0, seconds_left))
 
-    def _cause(self, place: str, hook: Member) -> str:
+    def _cause(self, namespace: str, hook: Member) -> str:
         pods = readiness.pods_of_workloads(
-            self._cache.list_objects(PODS, place), {(hook.kind, hook.name)}
+            self._cache.list_objects(PODS, namespace), {(hook.kind, hook.name)}
         )
-        trouble = readiness.worst_pod_problem(pods)
-        return f"; {trouble.message}" if trouble is not None else ""
+        problem = readiness.worst_pod_problem(pods)
+        return f"; {problem.message}" if problem is not None else ""
 
     def _seconds_left(self, live: Object) -> float:
         since = parse_time(live["metadata"]["creationTimestamp"])
         own = float((live.get("spec") or {}).get("activeDeadlineSeconds") or 0)
-        may = max(self._deadline_seconds, own)
-        return may - (self._clock.now() - since).total_seconds()
+        allowed = max(self._deadline_seconds, own)
+        return allowed - (self._clock.now() - since).total_seconds()
 
 
 def _hook_readiness(hook: Member, live: Object) -> Readiness:
     if not hooks.runs_to_completion(hook.object):
         return readiness.READY
-    found = readiness.object_readiness(live)
+    result = readiness.object_readiness(live)
     if hook.kind == "Pod" and (live.get("status") or {}).get("phase") == "Running":
-        # One that serves is ready; one that is a hook has to end.
+        # A workload Pod is ready while it runs; a hook has to complete.
         return Readiness("progressing")
-    return found
+    return result
 
 
 def _hook_failure(text: str) -> StepResult:

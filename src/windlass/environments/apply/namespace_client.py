@@ -1,11 +1,13 @@
 """Client that writes the objects of a bundle into one namespace.
 
-Every write is made as the namespace's own `windlass-applier`, whose role covers exactly the
-kinds a project may bring, in this one namespace. Objects that cannot be changed in place
-are recreated where nothing that counts is lost by it, or where an annotation allows it.
+Every write impersonates the namespace's own `windlass-applier`, whose role covers exactly the
+kinds that a bundle may contain, in this one namespace. Objects that cannot be changed in place
+are recreated if they hold no data of their own, or if an annotation allows it.
 
 Whether a refused change would be valid as a new object is not read from the text of the refusal,
 which differs from kind to kind: it is tried as a dry run, under a name that is not in use.
+
+Created and called by `bundle_applier`.
 """
 
 from __future__ import annotations
@@ -23,15 +25,17 @@ from windlass.objects.names import GVR, Object
 from windlass.runtime.owned import OwnedObjects
 
 _RECREATED_KINDS = frozenset({"Deployment", "Job", "Pod", "ReplicationController"})
+"""Kinds that may be deleted and created again: nothing but their pods is lost."""
+
 _DRY_RUN_NAME = "windlass-would-this-do"
 
 
 class ObjectTerminating(Exception):
-    """An object has to be gone before it can be made anew."""
+    """An object is terminating and can be created again only once it is gone."""
 
 
 class ImmutableObject(Exception):
-    """An object is sound, but what is there cannot become it; `fields` are in the way."""
+    """An object is valid, but the live one cannot become it: `fields` are immutable."""
 
     def __init__(self, fields: tuple[str, ...]) -> None:
         super().__init__("the object cannot be changed in place")
@@ -39,30 +43,34 @@ class ImmutableObject(Exception):
 
 
 class NamespaceClient:
-    """The applier of `place`."""
+    """Reads and writes as the applier of `namespace`."""
 
-    def __init__(self, connection: Connection, place: str) -> None:
-        self.namespace = place
-        self._api = Api(connection, acting_as=owned_objects.applier_user(place))
+    def __init__(self, connection: Connection, namespace: str) -> None:
+        self.namespace = namespace
+        self._api = Api(connection, acting_as=owned_objects.applier_user(namespace))
         self.owned = OwnedObjects(self._api, FIELD_MANAGER)
 
-    async def write(self, member: Member, wanted: Object, live: Object | None) -> Object:
-        """`wanted` on the server; Leaving if the old one has to go, Unchangeable if it may not."""
+    async def write(self, member: Member, desired: Object, live: Object | None) -> Object:
+        """Apply `desired`; recreate it where it cannot be changed in place.
+
+        Raises ObjectTerminating while the old object goes away, ImmutableObject if it may not be
+        deleted.
+        """
         if live is not None and live["metadata"].get("deletionTimestamp"):
             raise ObjectTerminating
         failpoint.reach("environments.apply.before")
         try:
-            if live is not None and bundles.replaces_pods(wanted, live):
-                applied = await self._recreate(member, wanted, live)
+            if live is not None and bundles.replaces_pods(desired, live):
+                applied = await self._recreate(member, desired, live)
             else:
-                applied = await self.owned.ensure(member.gvr, wanted, live)
+                applied = await self.owned.ensure(member.gvr, desired, live)
         except Invalid as error:
-            old = live or await self.read(member.gvr, member.name)
-            if old is None or not await self._is_valid_as_new(member, wanted):
+            existing = live or await self.read(member.gvr, member.name)
+            if existing is None or not await self._is_valid_as_new(member, desired):
                 raise
             if not _may_recreate(member):
                 raise ImmutableObject(error.fields) from error
-            applied = await self._recreate(member, wanted, old)
+            applied = await self._recreate(member, desired, existing)
         failpoint.reach("environments.apply.after")
         return applied
 
@@ -73,7 +81,7 @@ class NamespaceClient:
             return None
 
     async def remove(self, gvr: GVR, live: Object) -> None:
-        """Delete this very object; a namesake made in between survives."""
+        """Delete exactly this object, by its uid; one recreated under its name survives."""
         metadata = live["metadata"]
         failpoint.reach("environments.prune.before")
         try:
@@ -84,27 +92,27 @@ class NamespaceClient:
             return
         failpoint.reach("environments.prune.after")
 
-    async def _is_valid_as_new(self, member: Member, wanted: Object) -> bool:
-        """Whether the API server would take `wanted` if nothing were there yet."""
-        stranger = {**wanted, "metadata": {**wanted["metadata"], "name": _DRY_RUN_NAME}}
+    async def _is_valid_as_new(self, member: Member, desired: Object) -> bool:
+        """Whether the API server would accept `desired` as a new object."""
+        renamed = {**desired, "metadata": {**desired["metadata"], "name": _DRY_RUN_NAME}}
         try:
-            await self._api.create(member.gvr, stranger, field_manager=FIELD_MANAGER, dry_run=True)
+            await self._api.create(member.gvr, renamed, field_manager=FIELD_MANAGER, dry_run=True)
         except Invalid:
             return False
         except Forbidden:
-            # Quota and Pod Security are asked last, after the object was found sound.
+            # Quota and Pod Security are checked last, after validation of the object.
             return True
         return True
 
-    async def _recreate(self, member: Member, wanted: Object, live: Object) -> Object:
+    async def _recreate(self, member: Member, desired: Object, live: Object) -> Object:
         await self.remove(member.gvr, live)
-        left = await self.read(member.gvr, member.name)
-        if left is not None and left["metadata"]["uid"] == live["metadata"]["uid"]:
+        remaining = await self.read(member.gvr, member.name)
+        if remaining is not None and remaining["metadata"]["uid"] == live["metadata"]["uid"]:
             raise ObjectTerminating
-        return await self.owned.ensure(member.gvr, wanted, None)
+        return await self.owned.ensure(member.gvr, desired, None)
 
 
 def _may_recreate(member: Member) -> bool:
-    """Whether deleting loses nothing that counts, or somebody said that it may be lost."""
+    """Whether deleting the object loses no data, or an annotation allows it."""
     annotations = member.object["metadata"]["annotations"]
     return member.kind in _RECREATED_KINDS or annotations.get(RECREATE) == "true"

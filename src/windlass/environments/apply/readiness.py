@@ -8,24 +8,26 @@
 | DaemonSet | all desired pods updated and available | - |
 | Job | complete | failed |
 | PersistentVolumeClaim | bound, or pending where its class waits for the first pod | lost |
-| Pod | ready, or ended well | failed |
+| Pod | ready, or succeeded | failed |
 | others | they exist | - |
 
-A state is believed only once its controller has observed the desired generation. Pods that
-quota or Pod Security refuse fail a Deployment at once if not one of its revision exists;
-else, and for any other refusal, the deadline decides, for it may pass. The API server's own
-text is shown for those and for a LimitRange alone: others may repeat parts of the pod.
+A state counts only once its controller has observed the desired generation. Pods that quota or
+Pod Security refuse fail a Deployment at once if no pod of its revision exists; else, and for any
+other refusal, the deadline decides, because it may pass. The API server's own text is shown only
+for those two and for a LimitRange: other texts may repeat parts of the pod.
 
 | Pod reports | Reason | Waits |
 |---|---|---|
 | image cannot be pulled | ImagePullFailed | until the deadline |
-| container ends again and again | CrashLooping | until the deadline |
-| container was killed for its memory | OutOfMemory | until the deadline |
+| container crashes repeatedly | CrashLooping | until the deadline |
+| container was OOM killed | OutOfMemory | until the deadline |
 | container cannot be created | RolloutStuck | until the deadline |
-| no node takes the pod | Unschedulable | for ever; a node may come |
+| no node accepts the pod | Unschedulable | for ever; a node may be added |
 
 The worst problem of all pods is reported, so that one sentence names one cause. Terminating
 pods do not count, nor do containers that are ready now, whatever happened to them before.
+
+Called by `rollout` and `hook_runs`.
 
 Pure.
 """
@@ -44,7 +46,7 @@ State = Literal["ready", "progressing", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """How far one object is; `reason` is that of a condition where it failed."""
+    """The state of one object; `reason` is set if it failed, as the reason of a condition."""
 
     state: State
     message: str = ""
@@ -55,33 +57,33 @@ READY = Readiness("ready")
 
 _NOT_OBSERVED = "its controller has not looked at it yet"
 _ABOVE_LIMIT_RANGE = re.compile(r"maximum [a-z-]+ usage per (Container|Pod) is")
-"""How the API server says that a pod exceeds a LimitRange."""
+"""Text of the API server for a pod that exceeds a LimitRange; there is no code for it."""
 
 _UNKNOWN_REFUSAL = "the API server refuses its pods; the events of its ReplicaSet say why"
 
 
 def object_readiness(obj: Object, *, waits_for_a_pod: bool = False) -> Readiness:
-    """The readiness of a live object; `waits_for_a_pod` is said of a claim's storage class."""
+    """The readiness of a live object; `waits_for_a_pod` if the class of a claim binds late."""
     if not _is_observed(obj):
         return Readiness("progressing", _NOT_OBSERVED)
     if obj.get("kind") == "PersistentVolumeClaim":
         return _claim(obj, waits_for_a_pod=waits_for_a_pod)
-    judge = _JUDGES.get(str(obj.get("kind")))
-    return judge(obj) if judge is not None else READY
+    check = _CHECKS.get(str(obj.get("kind")))
+    return check(obj) if check is not None else READY
 
 
 def _is_observed(obj: Object) -> bool:
-    seen = (obj.get("status") or {}).get("observedGeneration")
-    return seen is None or int(seen) >= int(obj["metadata"].get("generation") or 0)
+    observed = (obj.get("status") or {}).get("observedGeneration")
+    return observed is None or int(observed) >= int(obj["metadata"].get("generation") or 0)
 
 
 def _deployment(obj: Object) -> Readiness:
-    status, wanted = obj.get("status") or {}, _replicas(obj)
+    status, desired = obj.get("status") or {}, _replicas(obj)
     if "observedGeneration" not in status:
         return Readiness("progressing", _NOT_OBSERVED)
     updated = _count(status, "updatedReplicas")
-    behind = _deployment_lag(status, wanted, updated)
-    if not behind:
+    lag = _deployment_lag(status, desired, updated)
+    if not lag:
         return READY
     is_late = _condition(obj, "Progressing").get("status") == "False"
     refusal = _condition(obj, "ReplicaFailure")
@@ -90,32 +92,32 @@ def _deployment(obj: Object) -> Readiness:
             str(refusal.get("message", "")), is_first=updated == 0, is_late=is_late
         )
     if is_late:
-        return Readiness("failed", f"{behind}, past its own deadline", "RolloutStuck")
-    return Readiness("progressing", behind)
+        return Readiness("failed", f"{lag}, past its own deadline", "RolloutStuck")
+    return Readiness("progressing", lag)
 
 
-def _deployment_lag(status: Object, wanted: int, updated: int) -> str:
-    """What a Deployment still lacks; empty if nothing."""
-    everything, available = _count(status, "replicas"), _count(status, "availableReplicas")
-    if updated < wanted:
-        return f"{updated} of {wanted} pods are of this revision"
-    if everything > updated:
-        return f"{everything - updated} pods of the revision before still end"
-    return f"{available} of {wanted} pods are available" if available < wanted else ""
+def _deployment_lag(status: Object, desired: int, updated: int) -> str:
+    """What a Deployment still lacks, as text; empty if nothing."""
+    total, available = _count(status, "replicas"), _count(status, "availableReplicas")
+    if updated < desired:
+        return f"{updated} of {desired} pods are of this revision"
+    if total > updated:
+        return f"{total - updated} pods of the revision before still end"
+    return f"{available} of {desired} pods are available" if available < desired else ""
 
 
 def _stateful_set(obj: Object) -> Readiness:
-    status, wanted = obj.get("status") or {}, _replicas(obj)
+    status, desired = obj.get("status") or {}, _replicas(obj)
     if "observedGeneration" not in status:
         return Readiness("progressing", _NOT_OBSERVED)
     ready = _count(status, "readyReplicas")
-    if ready < wanted:
-        return Readiness("progressing", f"{ready} of {wanted} pods are ready")
-    if _count(status, "replicas") > wanted:
-        over = _count(status, "replicas") - wanted
+    if ready < desired:
+        return Readiness("progressing", f"{ready} of {desired} pods are ready")
+    if _count(status, "replicas") > desired:
+        over = _count(status, "replicas") - desired
         return Readiness("progressing", f"{over} pods too many still end")
     rolling = ((obj.get("spec") or {}).get("updateStrategy") or {}).get("rollingUpdate") or {}
-    due = wanted - int(rolling.get("partition") or 0)
+    due = desired - int(rolling.get("partition") or 0)
     updated = _count(status, "updatedReplicas")
     if status.get("currentRevision") != status.get("updateRevision") and updated < due:
         return Readiness("progressing", f"{updated} of {due} pods are of this revision")
@@ -123,27 +125,27 @@ def _stateful_set(obj: Object) -> Readiness:
 
 
 def _replication_controller(obj: Object) -> Readiness:
-    """Its pods are all of one revision: with another template it is made anew."""
-    status, wanted = obj.get("status") or {}, _replicas(obj)
+    """All its pods are of one revision, because it is recreated for another template."""
+    status, desired = obj.get("status") or {}, _replicas(obj)
     if "observedGeneration" not in status:
         return Readiness("progressing", _NOT_OBSERVED)
-    ready, there = _count(status, "readyReplicas"), _count(status, "replicas")
-    if ready == there == wanted:
+    ready, existing = _count(status, "readyReplicas"), _count(status, "replicas")
+    if ready == existing == desired:
         return READY
     refusal = _condition(obj, "ReplicaFailure")
     if refusal.get("status") == "True":
-        return _pods_refused(str(refusal.get("message", "")), is_first=there == 0, is_late=False)
-    return Readiness("progressing", f"{ready} of {wanted} pods ready")
+        return _pods_refused(str(refusal.get("message", "")), is_first=existing == 0, is_late=False)
+    return Readiness("progressing", f"{ready} of {desired} pods ready")
 
 
 def _daemon_set(obj: Object) -> Readiness:
     status = obj.get("status") or {}
     if "observedGeneration" not in status:
         return Readiness("progressing", _NOT_OBSERVED)
-    wanted = _count(status, "desiredNumberScheduled")
+    desired = _count(status, "desiredNumberScheduled")
     done = min(_count(status, "updatedNumberScheduled"), _count(status, "numberAvailable"))
-    if done < wanted:
-        return Readiness("progressing", f"{done} of {wanted} pods are available")
+    if done < desired:
+        return Readiness("progressing", f"{done} of {desired} pods are available")
     return READY
 
 
@@ -174,7 +176,7 @@ def _pod(obj: Object) -> Readiness:
     return Readiness("progressing", "it is not ready yet")
 
 
-_JUDGES = {
+_CHECKS = {
     "Deployment": _deployment,
     "StatefulSet": _stateful_set,
     "ReplicationController": _replication_controller,
@@ -185,14 +187,14 @@ _JUDGES = {
 
 
 def _pods_refused(text: str, *, is_first: bool, is_late: bool) -> Readiness:
-    """That pods could not be made."""
+    """The readiness of a workload whose pods the API server refuses to create."""
     reason = _reason_of(text)
     state: State = "failed" if is_late or (is_first and reason) else "progressing"
     return Readiness(state, text if reason else _UNKNOWN_REFUSAL, reason or "RolloutStuck")
 
 
 def _reason_of(text: str) -> str:
-    """Why no pod could be made: the API server says it in words only."""
+    """The reason for a refusal of pods, by the text of the API server; empty if unknown."""
     if "exceeded quota" in text or "failed quota" in text:
         return "QuotaExceeded"
     if "violates PodSecurity" in text:
@@ -206,8 +208,8 @@ def exceeds_limit_range(text: str) -> bool:
 
 
 def _replicas(obj: Object) -> int:
-    wanted = (obj.get("spec") or {}).get("replicas")
-    return 1 if wanted is None else int(wanted)
+    replicas = (obj.get("spec") or {}).get("replicas")
+    return 1 if replicas is None else int(replicas)
 
 
 def _count(status: Object, name: str) -> int:
@@ -237,7 +239,7 @@ _USER_REMEDIES = {
     "image will run as root": "set securityContext.runAsUser to a user that the image can run as, "
     f"{_BASELINE}",
 }
-"""What a kubelet says of an image whose user it may not run, and what helps."""
+"""Texts of the kubelet about an image whose user is not allowed, and the remedy for each."""
 
 _PULL_REMEDY = "check the name and tag of the image, and that the registry serves it to everybody"
 _MOST_CHARS = 400
@@ -255,7 +257,7 @@ _ORDER = (
 
 @dataclass(frozen=True, slots=True)
 class PodProblem:
-    """One cause, with the words of whoever knows it."""
+    """One cause why a pod is not ready, with the text of the kubelet or the scheduler."""
 
     reason: str
     message: str
@@ -267,17 +269,17 @@ class PodProblem:
 
 
 def worst_pod_problem(pods: Iterable[Object]) -> PodProblem | None:
-    """The worst trouble of some pods."""
-    found = [trouble for pod in pods for trouble in _pod_problems(pod)]
-    return min(found, key=lambda trouble: _ORDER.index(trouble.reason), default=None)
+    """The worst problem of some pods by `_ORDER`; None without any."""
+    problems = [problem for pod in pods for problem in _pod_problems(pod)]
+    return min(problems, key=lambda problem: _ORDER.index(problem.reason), default=None)
 
 
 def pods_of_workloads(
-    pods: Iterable[Object], owners: Container[tuple[str, str]]
+    pods: Iterable[Object], workloads: Container[tuple[str, str]]
 ) -> Iterator[Object]:
-    """The pods of some workloads, which are named by kind and name, and those named so."""
+    """The pods that belong to some workloads, given by kind and name; also Pods themselves."""
     for pod in pods:
-        if _workload_of(pod) in owners:
+        if _workload_of(pod) in workloads:
             yield pod
 
 
@@ -289,7 +291,7 @@ def _workload_of(pod: Object) -> tuple[str, str]:
         return "Pod", metadata["name"]
     if row["kind"] != "ReplicaSet":
         return row["kind"], row["name"]
-    # A Deployment names its ReplicaSets after itself and the hash on their pods.
+    # The name of a ReplicaSet is that of its Deployment and the hash in the label of its pods.
     suffix = (metadata.get("labels") or {}).get("pod-template-hash", "")
     return "Deployment", row["name"].removesuffix(f"-{suffix}")
 
@@ -328,8 +330,8 @@ def _container_problems(where: str, container: Object) -> Iterator[PodProblem]:
 
 
 def _remedy(text: str) -> str:
-    """What to do about an image that the level restricted does not let run."""
-    return next((f"; {told}" for said, told in _USER_REMEDIES.items() if said in text), "")
+    """The remedy for an image that the Pod Security level restricted does not allow."""
+    return next((f"; {remedy}" for phrase, remedy in _USER_REMEDIES.items() if phrase in text), "")
 
 
 def _cut(text: str) -> str:

@@ -5,24 +5,24 @@
 | 403, exceeded quota | QuotaExceeded | inputs must change |
 | 403, violates PodSecurity | PodSecurityDenied | inputs must change |
 | 403, maximum usage per Container | LimitAboveMaximum | inputs must change |
-| 403, anything else | ApplyForbidden | tried again while the binding is new: it takes a moment |
-| 422, but the same object would do as a new one | ImmutableField | inputs must change |
+| 403, anything else | ApplyForbidden | retried while the RoleBinding may not have taken effect |
+| 422, but valid as a new object | ImmutableField | inputs must change |
 | 422, 400, 413 | ConfigInvalid | inputs must change |
 | 500 about the schema (see below) | ConfigInvalid | inputs must change |
-| others | ApplyFailed | tried again |
+| others | ApplyFailed | retried |
 | none, the object is being deleted | Applying | recreated once it is gone |
 
 The server's own text may repeat parts of the object, plain variables among them. So the
 messages here name the file, the object, the fields and the rule, and quote nothing.
 
 Server-side apply answers an object that does not fit its schema with 500, as if the server had
-failed, and with a text that names the place and then quotes its value:
+failed, and with a text that names the field and then quotes its value:
 
     failed to create typed patch object (ns/web; apps/v1, Kind=Deployment): .spec.replicas:
     expected numeric (int or float), got string
     failed to convert new object (ns/web; ...) to proper version: unable to convert ...
 
-The first names fields, one to a line where they are many, the second none. Only the place
+The first names fields, one to a line where there are several, the second none. Only the field
 and the rule are taken over.
 
 Pure.
@@ -59,19 +59,21 @@ _ORDER = (
     "ApplyFailed",
     TERMINATING,
 )
+"""Reasons by severity: those that need a change of inputs first."""
+
 _NAMED_AT_MOST = 5
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyRefusal:
-    """One object that was not applied."""
+    """Why one object was not applied; `reason` is one of `_ORDER`."""
 
     reason: str
     message: str
 
 
 def classify_error(member: Member, error: ApiError) -> ApplyRefusal:
-    """Why `member` was refused, by the table above."""
+    """The refusal of `member` for an error of the API server, by the table above."""
     if isinstance(error, Forbidden):
         return _forbidden_refusal(member, error)
     if isinstance(error, Invalid):
@@ -87,7 +89,7 @@ def classify_error(member: Member, error: ApiError) -> ApplyRefusal:
 
 
 def immutable_refusal(member: Member, fields: Sequence[str]) -> ApplyRefusal:
-    """That `member` is sound, but cannot become this in place."""
+    """The refusal of a `member` whose `fields` cannot be changed in place."""
     return ApplyRefusal(
         "ImmutableField",
         f"{_label(member)}: {_fields(fields)} cannot be changed in place; delete the object, or "
@@ -96,19 +98,19 @@ def immutable_refusal(member: Member, fields: Sequence[str]) -> ApplyRefusal:
 
 
 def terminating_refusal(member: Member) -> ApplyRefusal:
-    """That `member` can be made only when the old one is gone."""
+    """The refusal of a `member` that can be created only once the old object is gone."""
     return ApplyRefusal(
         TERMINATING, f"{_label(member)} is being deleted; it is made anew afterwards"
     )
 
 
 def stage_failure(refused: Sequence[ApplyRefusal], *, is_new: bool) -> StepResult:
-    """All refusals of a stage as one finding; what must be changed speaks first.
+    """All refusals of a stage as one result, the most severe first.
 
-    `is_new` says that the rights to apply were given only a moment ago.
+    `is_new` means that the RoleBinding of the applier may not have taken effect yet.
     """
-    ranked = sorted(refused, key=lambda one: _ORDER.index(one.reason))
-    text = "; ".join(one.message for one in ranked[:_NAMED_AT_MOST])
+    ranked = sorted(refused, key=lambda refusal: _ORDER.index(refusal.reason))
+    text = "; ".join(refusal.message for refusal in ranked[:_NAMED_AT_MOST])
     if len(ranked) > _NAMED_AT_MOST:
         text += f"; and {len(ranked) - _NAMED_AT_MOST} more"
     reason = ranked[0].reason
@@ -147,7 +149,7 @@ def _invalid_refusal(member: Member, what: str) -> ApplyRefusal:
 
 
 def _fields(names: Sequence[str]) -> str:
-    # The server calls the whole object [].
+    # The API server writes [] for the whole object.
     return ", ".join("the whole object" if name == "[]" else name for name in names) or "a field"
 
 
@@ -172,12 +174,12 @@ _MOST_CHARS = 253
 
 
 def describe_schema_fault(message: str, obj: Object) -> str | None:
-    """Field and rule, where `message` refuses `obj` for its schema; None where it does not."""
+    """Fields and rules that `obj` violates by `message`; None if it is not about the schema."""
     if not message.startswith(_BEGINNINGS):
         return None
-    named = list(_named_faults(message))
-    if named:
-        return "; ".join(named[:_NAMED_AT_MOST])
+    faults = list(_named_faults(message))
+    if faults:
+        return "; ".join(faults[:_NAMED_AT_MOST])
     fractions = ", ".join(list(_fractions(obj, ""))[:3])
     if "cannot convert float64" in message and fractions:
         return f"{fractions}: it must be a whole number"
@@ -187,24 +189,29 @@ def describe_schema_fault(message: str, obj: Object) -> str | None:
 
 
 def _named_faults(message: str) -> Iterator[str]:
-    """Each field that a message names, with its rule; there is one to a line."""
+    """Each field that a message names, with its rule; the message has one per line."""
     head = _HEAD.match(message)
     for line in message[head.end() :].splitlines() if head is not None else ():
         fault = _FAULT.match(line)
         if fault is not None:
             rule = next(
-                (told for said, told in _RULES if fault["rule"].startswith(said)), _WRONG_FORM
+                (
+                    rule_text
+                    for server_text, rule_text in _RULES
+                    if fault["rule"].startswith(server_text)
+                ),
+                _WRONG_FORM,
             )
             yield f"{fault['path'].removeprefix('.')[:_MOST_CHARS]}: {rule}"
 
 
 def _fractions(value: JSON, path: str) -> Iterator[str]:
-    """Where numbers stand that are not whole."""
+    """The paths of numbers that are not integers."""
     if isinstance(value, float) and not value.is_integer():
         yield path[:_MOST_CHARS]
     elif isinstance(value, dict):
-        for name, below in value.items():
-            yield from _fractions(below, f"{path}.{name}" if path else name)
+        for name, item in value.items():
+            yield from _fractions(item, f"{path}.{name}" if path else name)
     elif isinstance(value, list):
-        for index, below in enumerate(value):
-            yield from _fractions(below, f"{path}[{index}]")
+        for index, item in enumerate(value):
+            yield from _fractions(item, f"{path}[{index}]")

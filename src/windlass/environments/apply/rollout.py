@@ -1,12 +1,13 @@
 """Checks whether the applied objects of a revision have become ready.
 
-Everything is read from the caches: a converged reconcile sends no request. What is
-not ready is explained by its pods, in one sentence with one cause.
+Everything is read from the caches: a converged reconcile sends no request. An object that is not
+ready is explained by its pods, in one sentence with one cause.
 
-The deadline of a revision that was never ready counts from its beginning. Once it was ready,
-what is not ready any more (a pod or a workload that was deleted, a node that left) has the
-whole deadline again, and for half a minute without a named cause it counts as being replaced
-rather than as worse.
+The deadline of a revision that was never ready counts from its beginning. Once it was ready, an
+object that no longer is (a pod or a workload was deleted, a node left) has the whole deadline
+again, and for half a minute without a known cause it counts as being replaced, not as degraded.
+
+Called by `environment_reconciler` for step rollout.
 """
 
 from __future__ import annotations
@@ -27,81 +28,85 @@ from windlass.environments.step import StepResult
 from windlass.objects.names import Object
 
 DEADLINE_SECONDS = 600.0
+"""How long a revision may take to become ready."""
+
 REPLACING_SECONDS = 30.0
-"""How long what was ready may be replaced before that is worth an alarm."""
+"""How long an object that was ready may be replaced before the Environment is Degraded."""
 
 _COMPLETING_KINDS = frozenset({"Job", "Pod"})
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutStatus:
-    """How far a revision is; `ended` are Jobs and Pods that ran to their end."""
+    """The result of the rollout, and the applied hash of each Job and Pod that completed."""
 
     result: StepResult
     completed: dict[ObjectIdentity, str]
 
 
 class RolloutTracker:
-    """The revisions of all Environments on their way to being ready."""
+    """Checks the rollouts of all Environments."""
 
     def __init__(
         self,
-        holdings: OwnedCache,
-        applying: BundleApplier,
+        cache: OwnedCache,
+        applier: BundleApplier,
         clock: Clock,
         *,
         deadline_seconds: float = DEADLINE_SECONDS,
     ) -> None:
-        self._cache = holdings
-        self._applier = applying
+        self._cache = cache
+        self._applier = applier
         self._clock = clock
         self._deadline_seconds = deadline_seconds
+        # By namespace: monotonic time since when a revision that was ready no longer is.
         self._unready_since: dict[str, float] = {}
 
-    def forget(self, place: str) -> None:
-        """The namespace is gone."""
-        self._unready_since.pop(place, None)
+    def forget(self, namespace: str) -> None:
+        """Drop what is remembered of a namespace that is gone."""
+        self._unready_since.pop(namespace, None)
 
     def check(
-        self, place: str, bundle: Bundle, waited_seconds: float, *, was_ready: bool = False
+        self, namespace: str, bundle: Bundle, waited_seconds: float, *, was_ready: bool = False
     ) -> RolloutStatus:
-        """How far `bundle` is in `place`, since it began `waited_seconds` ago."""
-        states = list(self._states(place, bundle))
-        ended = {
+        """Whether `bundle` is ready in `namespace`; its revision began `waited_seconds` ago."""
+        states = list(self._states(namespace, bundle))
+        completed = {
             (member.gvr.group, member.kind, member.name): member.applied_hash
             for member, state in states
-            if state.state == "ready" and self._has_completed(place, member)
+            if state.state == "ready" and self._has_completed(namespace, member)
         }
         unready = [(member, state) for member, state in states if state.state != "ready"]
         if not unready:
-            self._unready_since.pop(place, None)
+            self._unready_since.pop(namespace, None)
             count = len(bundle.members)
             return RolloutStatus(
                 step.success(phase.DEPLOYMENT, "RolloutComplete", f"{count} objects are as wished"),
-                ended,
+                completed,
             )
         waited_for = {(member.kind, member.name) for member, _ in unready}
-        pods = readiness.pods_of_workloads(self._cache.list_objects(PODS, place), waited_for)
-        trouble = readiness.worst_pod_problem(pods)
+        pods = readiness.pods_of_workloads(self._cache.list_objects(PODS, namespace), waited_for)
+        problem = readiness.worst_pod_problem(pods)
         if was_ready:
-            waited_seconds = self._unready_seconds(place)
-        finding = _unfinished_result(unready, trouble, self._deadline_seconds - waited_seconds)
-        if was_ready and trouble is None and not finding.failed:
-            finding = _as_replacing(finding, REPLACING_SECONDS - waited_seconds)
-        return RolloutStatus(_redacted(finding), ended)
+            waited_seconds = self._unready_seconds(namespace)
+        result = _unfinished_result(unready, problem, self._deadline_seconds - waited_seconds)
+        if was_ready and problem is None and not result.failed:
+            result = _as_replacing(result, REPLACING_SECONDS - waited_seconds)
+        return RolloutStatus(_redacted(result), completed)
 
-    def _unready_seconds(self, place: str) -> float:
-        """How long it has not been ready; a new process counts anew."""
+    def _unready_seconds(self, namespace: str) -> float:
+        """How long it has not been ready; counted from the start of the process at most."""
         now = self._clock.monotonic()
-        return now - self._unready_since.setdefault(place, now)
+        return now - self._unready_since.setdefault(namespace, now)
 
-    def _states(self, place: str, bundle: Bundle) -> Iterator[tuple[Member, Readiness]]:
-        known = self._applier.release_state(place).inventory
+    def _states(self, namespace: str, bundle: Bundle) -> Iterator[tuple[Member, Readiness]]:
+        entries = self._applier.release_state(namespace).inventory
         for member in bundle.members:
-            if member.gvr == SECRETS or inventory.is_finished(known, member):
+            # Secrets are not watched, and ready once they are applied.
+            if member.gvr == SECRETS or inventory.is_finished(entries, member):
                 yield member, readiness.READY
                 continue
-            live = self._cache.get(member.gvr, place, member.name)
+            live = self._cache.get(member.gvr, namespace, member.name)
             missing = Readiness("progressing", "it is not there yet")
             yield member, self._readiness(live) if live is not None else missing
 
@@ -110,15 +115,15 @@ class RolloutTracker:
         waits = is_claim and self._cache.waits_for_a_pod(live)
         return readiness.object_readiness(live, waits_for_a_pod=waits)
 
-    def _has_completed(self, place: str, member: Member) -> bool:
+    def _has_completed(self, namespace: str, member: Member) -> bool:
         if member.kind not in _COMPLETING_KINDS:
             return False
-        live = self._cache.get(member.gvr, place, member.name) or {}
+        live = self._cache.get(member.gvr, namespace, member.name) or {}
         return member.kind == "Job" or (live.get("status") or {}).get("phase") == "Succeeded"
 
 
 def _unfinished_result(
-    unready: list[tuple[Member, Readiness]], trouble: PodProblem | None, seconds_left: float
+    unready: list[tuple[Member, Readiness]], problem: PodProblem | None, seconds_left: float
 ) -> StepResult:
     refused = [(member, state) for member, state in unready if state.state == "failed"]
     for member, state in refused:
@@ -127,14 +132,14 @@ def _unfinished_result(
                 phase.DEPLOYMENT, state.reason, f"{member}: {_shorten(state.message)}"
             )
     is_late = seconds_left <= 0 or bool(refused)
-    if trouble is not None:
-        if is_late and not trouble.may_heal:
-            return step.failed(phase.DEPLOYMENT, trouble.reason, trouble.message)
+    if problem is not None:
+        if is_late and not problem.may_heal:
+            return step.failed(phase.DEPLOYMENT, problem.reason, problem.message)
         return step.waiting(
             phase.DEPLOYMENT,
-            trouble.reason if trouble.may_heal else "RolloutProgressing",
-            trouble.message,
-            # Past the deadline a watch leads back here; there is nothing to count down.
+            problem.reason if problem.may_heal else "RolloutProgressing",
+            problem.message,
+            # Past the deadline only a watch event can change the result.
             after=max(1.0, seconds_left) if seconds_left > 0 else None,
         )
     member, state = (refused or unready)[0]
@@ -144,18 +149,18 @@ def _unfinished_result(
     return step.waiting(phase.DEPLOYMENT, "RolloutProgressing", text, after=max(1.0, seconds_left))
 
 
-def _as_replacing(finding: StepResult, seconds_left: float) -> StepResult:
-    """The same, as something under way for as long as nobody need be alarmed."""
+def _as_replacing(result: StepResult, seconds_left: float) -> StepResult:
+    """`result` with status Unknown for `seconds_left`, so that the phase is not Degraded."""
     if seconds_left <= 0:
-        return finding
-    pending = replace(finding.condition, status="Unknown")
-    return replace(finding, condition=pending, requeue_after=max(1.0, seconds_left))
+        return result
+    condition = replace(result.condition, status="Unknown")
+    return replace(result, condition=condition, requeue_after=max(1.0, seconds_left))
 
 
-def _redacted(finding: StepResult) -> StepResult:
-    """Without what nodes and registries may have let slip into their words."""
-    message = process.clean(finding.condition.message)
-    return replace(finding, condition=replace(finding.condition, message=message))
+def _redacted(result: StepResult) -> StepResult:
+    """`result` without credentials that texts of nodes and registries may contain."""
+    message = process.clean(result.condition.message)
+    return replace(result, condition=replace(result.condition, message=message))
 
 
 def _shorten(text: str) -> str:

@@ -5,10 +5,12 @@ Rules
    they are set by the very call that creates it. Nothing else is ever adopted.
 2. Names come from the API server's current state, not from a cache: a cache that has not
    observed a namespace yet would offer a name that is taken.
-3. An Environment that has a namespace keeps it, also when the naming rules have changed since.
-   A namespace of an older Environment of the same name is waited for.
+3. An Environment that has a namespace keeps it, also if the naming rules have changed since.
+   A namespace of an older Environment of the same name must be gone first.
 4. A namespace whose uid was removed by others is no longer ours: it is left alone.
-5. Deletion names the uid of the namespace, so a namesake created in between survives.
+5. Deletion names the uid of the namespace, so one recreated under its name survives.
+
+Called by `environment_reconciler` (step namespace) and `deletion`.
 """
 
 from __future__ import annotations
@@ -32,24 +34,25 @@ _REQUEUE_SECONDS = 5.0
 
 
 class NamespaceManager:
-    """The namespaces of all Environments."""
+    """Manages the namespaces of all Environments."""
 
     def __init__(
         self,
         api: Api,
-        holdings: OwnedCache,
+        cache: OwnedCache,
         owned: OwnedObjects,
         naming: NamingRules,
         *,
         field_manager: str,
     ) -> None:
         self._api = api
-        self._cache = holdings
+        self._cache = cache
         self._owned = owned
         self._naming = naming
         self._field_manager = field_manager
-        # The Pod Security labels that each namespace was given, and those that were restored.
+        # By namespace: the Pod Security labels that we applied last.
         self._pod_security: dict[str, dict[str, str]] = {}
+        # Namespaces whose labels were restored and not yet reported (`take_corrections`).
         self._corrected: set[str] = set()
 
     async def ensure(
@@ -59,7 +62,10 @@ class NamespaceManager:
         pod_security: str,
         used: Iterable[str],
     ) -> tuple[StepResult, Object | None]:
-        """The namespace of an Environment, made if it is missing."""
+        """Create or restore the namespace of an Environment; it is None if there is none yet.
+
+        `used` are namespaces that must not become one.
+        """
         try:
             return await self._ensure(identity, owner, pod_security, used)
         except Forbidden as error:
@@ -73,13 +79,13 @@ class NamespaceManager:
         pod_security: str,
         used: Iterable[str],
     ) -> tuple[StepResult, Object | None]:
-        own = self._existing_name(identity, owner.uid)
-        if own:
-            wanted = owned_objects.namespace(own, owner, pod_security)
-            if self._has_pod_security_drift(wanted):
-                self._corrected.add(own)
-            live = await self._restore(wanted)
-            self._pod_security[own] = owned_objects.pod_security_labels(wanted)
+        existing = self._existing_name(identity, owner.uid)
+        if existing:
+            desired = owned_objects.namespace(existing, owner, pod_security)
+            if self._has_pod_security_drift(desired):
+                self._corrected.add(existing)
+            live = await self._restore(desired)
+            self._pod_security[existing] = owned_objects.pod_security_labels(desired)
             return _namespace_result(live), live
         claims = await self._claims(identity)
         choice = naming.choose_namespace(identity, owner.uid, claims, self._naming, used=used)
@@ -88,36 +94,36 @@ class NamespaceManager:
         claim = claims.get(choice.name)
         if claim is not None and claim.uid != owner.uid:
             return _predecessor_result(choice.name), None
-        wanted = owned_objects.namespace(choice.name, owner, pod_security)
-        made = await self._create(wanted) if claim is None else await self._restore(wanted)
+        desired = owned_objects.namespace(choice.name, owner, pod_security)
+        created = await self._create(desired) if claim is None else await self._restore(desired)
         return (
-            (_namespace_result(made), made)
-            if made is not None
+            (_namespace_result(created), created)
+            if created is not None
             else (_name_conflict_result(choice.name), None)
         )
 
     def take_corrections(self, name: str) -> tuple[Correction, ...]:
-        """What somebody had changed of a namespace and was restored, told once."""
+        """The corrections of a namespace since the last call."""
         if name not in self._corrected:
             return ()
         self._corrected.discard(name)
         return (Correction("Namespace", name),)
 
     def forget(self, name: str) -> None:
-        """The namespace is gone."""
+        """Drop what is remembered of a namespace that is gone."""
         self._corrected.discard(name)
         self._pod_security.pop(name, None)
 
-    def _has_pod_security_drift(self, wanted: Object) -> bool:
-        """Whether somebody changed its Pod Security, which is part of what isolates."""
-        name, levels = wanted["metadata"]["name"], owned_objects.pod_security_labels(wanted)
-        live = self._cache.namespace(name) or wanted
+    def _has_pod_security_drift(self, desired: Object) -> bool:
+        """Whether others changed the Pod Security labels that we applied."""
+        name, levels = desired["metadata"]["name"], owned_objects.pod_security_labels(desired)
+        live = self._cache.namespace(name) or desired
         return self._pod_security.get(name) == levels and not (
             levels.items() <= owned_objects.pod_security_labels(live).items()
         )
 
     async def remove(self, name: str, owner_uid: str) -> Object | None:
-        """Delete the namespace; what is left of it, or None once it is gone."""
+        """Delete the namespace if `owner_uid` owns it; the terminating one, or None if gone."""
         live = await self._read(name)
         if live is None or ownership.owner_uid(live) != owner_uid:
             return None
@@ -126,19 +132,19 @@ class NamespaceManager:
         return live
 
     async def find_namespaces(
-        self, identity: EnvironmentIdentity, owner_uid: str, known: str
+        self, identity: EnvironmentIdentity, owner_uid: str, reported: str
     ) -> tuple[str, ...]:
-        """The namespaces of an Environment, wherever a trace of one leads."""
-        traces = {*naming.candidate_names(identity, self._naming), *filter(None, (known,))}
-        found = set(self._cache.namespaces_of(owner_uid))
-        for name in traces - found:
+        """The namespaces of an Environment: cached, by candidate name, or `reported` in status."""
+        candidates = {*naming.candidate_names(identity, self._naming), *filter(None, (reported,))}
+        names = set(self._cache.namespaces_of(owner_uid))
+        for name in candidates - names:
             live = await self._read(name)
             if live is not None and ownership.owner_uid(live) == owner_uid:
-                found.add(name)
-        return tuple(sorted(found))
+                names.add(name)
+        return tuple(sorted(names))
 
     def _existing_name(self, identity: EnvironmentIdentity, uid: str) -> str:
-        """The namespace that is there already, also one that was named by other rules."""
+        """The name of the namespace that exists already, also one named by older rules."""
         for name in naming.candidate_names(identity, self._naming):
             live = self._cache.namespace(name)
             if live is not None and ownership.owner_uid(live) == uid:
@@ -146,18 +152,18 @@ class NamespaceManager:
         return next(iter(self._cache.namespaces_of(uid)), "")
 
     async def _claims(self, identity: EnvironmentIdentity) -> dict[str, NamespaceClaim]:
-        found: dict[str, NamespaceClaim] = {}
+        claims: dict[str, NamespaceClaim] = {}
         for name in naming.candidate_names(identity, self._naming):
             live = await self._read(name)
             if live is not None:
-                found[name] = NamespaceClaim(
+                claims[name] = NamespaceClaim(
                     ownership.owner_uid(live),
                     ownership.owner_key(live),
-                    bool(live["metadata"].get("deletionTimestamp")),
                 )
-        return found
+        return claims
 
     async def _read(self, name: str) -> Object | None:
+        """The namespace; from the cache only if it is owned, else by a request (rule 2)."""
         cached = self._cache.namespace(name)
         if cached is not None and ownership.owner_uid(cached):
             return cached
@@ -166,24 +172,24 @@ class NamespaceManager:
         except NotFound:
             return None
 
-    async def _create(self, wanted: Object) -> Object | None:
+    async def _create(self, desired: Object) -> Object | None:
         failpoint.reach("environments.namespace.before")
-        name = wanted["metadata"]["name"]
-        create = self._api.create(NAMESPACES, wanted, field_manager=self._field_manager)
+        name = desired["metadata"]["name"]
+        create = self._api.create(NAMESPACES, desired, field_manager=self._field_manager)
         try:
             await self._cache.await_write(NAMESPACES, "", name, create)
         except AlreadyExists:
             return None
         failpoint.reach("environments.namespace.after")
-        return await self._restore(wanted)
+        return await self._restore(desired)
 
-    async def _restore(self, wanted: Object) -> Object:
-        """Labels that somebody edited are put right; their own labels stay."""
-        name = wanted["metadata"]["name"]
+    async def _restore(self, desired: Object) -> Object:
+        """Apply our labels and annotations if they differ; those of others stay."""
+        name = desired["metadata"]["name"]
         live = self._cache.namespace(name)
-        if live is not None and self._owned.is_as_wanted(wanted, live):
+        if live is not None and self._owned.is_as_wanted(desired, live):
             return live
-        ensure = self._owned.ensure(NAMESPACES, wanted, live)
+        ensure = self._owned.ensure(NAMESPACES, desired, live)
         return await self._cache.await_write(NAMESPACES, "", name, ensure)
 
     async def _delete(self, live: Object) -> None:
@@ -198,21 +204,21 @@ class NamespaceManager:
 
 
 def deletion_blockers(live: Object) -> tuple[str, ...]:
-    """Why a namespace does not go: finalizers first, then its own conditions.
+    """What blocks the deletion of a namespace: its finalizers first, then its conditions.
 
-    Finalizers of the namespace itself are in no condition, and hold it all the same.
+    Finalizers of the Namespace object itself appear in no condition, and block it all the same.
     """
-    own = live["metadata"].get("finalizers") or []
+    finalizers = live["metadata"].get("finalizers") or []
     rows = (live.get("status") or {}).get("conditions") or []
-    said = [
+    reported = [
         f"{row.get('type')}: {row.get('message', '')}"[:256]
         for row in rows
         if row.get("status") == "True" and str(row.get("type", "")).startswith("Namespace")
     ]
-    # They name what somebody has to remove; that content remains only follows from it.
-    said.sort(key=lambda text: not text.startswith("NamespaceFinalizersRemaining"))
-    texts = [f"finalizer {name} on namespace {live['metadata']['name']}" for name in own]
-    return tuple([*texts, *said][:5])
+    # Finalizers first: they name what has to be removed, remaining content only follows from it.
+    reported.sort(key=lambda text: not text.startswith("NamespaceFinalizersRemaining"))
+    texts = [f"finalizer {name} on namespace {live['metadata']['name']}" for name in finalizers]
+    return tuple([*texts, *reported][:5])
 
 
 def _namespace_result(live: Object) -> StepResult:

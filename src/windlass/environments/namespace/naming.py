@@ -7,9 +7,11 @@ one of two names, in this order:
     hashed   env-<project-id, cut>-<12 hex>       always possible, never shared
 
 `id` is the name without a leading `<project>-`. The plain name is offered only to objects
-in the namespaces that the administrator named, only if both parts need no sanitizing and
+in the namespaces that the administrator configured, only if both parts need no sanitizing and
 only if it does not itself have the form of a hashed one; so no plain name can occupy the hashed
-name of another Environment. Who has a name is decided by the API server, which creates it once.
+name of another Environment. Who gets a name is decided by the API server, which creates it once.
+
+Called by `namespace_manager`.
 
 Pure.
 """
@@ -23,7 +25,7 @@ from dataclasses import dataclass
 PREFIX = "env-"
 
 _MOST_CHARS = 63
-_READABLE_CHARS = 46
+_READABLE_CHARS = 46  # 63 without the prefix and the hash
 _HASH_CHARS = 12
 _HEX = frozenset("0123456789abcdef")
 _CLUSTER_NAMESPACES = ("default",)
@@ -32,7 +34,7 @@ _CLUSTER_PREFIXES = ("kube-", "openshift")
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentIdentity:
-    """Which Environment: the namespace of its object, its project, its name."""
+    """What identifies an Environment: the namespace of its object, its project, its name."""
 
     namespace: str
     project: str
@@ -40,19 +42,22 @@ class EnvironmentIdentity:
 
     @property
     def id(self) -> str:
-        """The name without the project in front."""
+        """The name without the prefix `<project>-`."""
         return self.name.removeprefix(f"{self.project}-") or self.name
 
     @property
     def hash(self) -> str:
-        """48 bits that differ between any two identities."""
+        """48 bits of a hash of the identity, in hex."""
         text = "\0".join(("windlass.env.v1", self.namespace, self.project, self.name))
         return hashlib.sha256(text.encode()).hexdigest()[:_HASH_CHARS]
 
 
 @dataclass(frozen=True, slots=True)
 class NamingRules:
-    """What the administrator says about names."""
+    """The administrator's settings for names.
+
+    Plain names are offered in `plain_namespaces` only; `reserved` names are never used.
+    """
 
     prefix: str = PREFIX
     plain_namespaces: frozenset[str] = frozenset({"default"})
@@ -64,16 +69,18 @@ DEFAULT_RULES = NamingRules()
 
 @dataclass(frozen=True, slots=True)
 class NamespaceClaim:
-    """Who owns an existing namespace; an empty uid is somebody who is no Environment."""
+    """The owner of an existing namespace; an empty uid means that no Environment owns it.
+
+    `identity` is namespace and name of the owning Environment.
+    """
 
     uid: str = ""
     identity: tuple[str, str] = ("", "")
-    terminating: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class NamespaceChoice:
-    """The namespace to use, or why there is none."""
+    """The namespace to use; `refusal` is the reason if it must not be used."""
 
     name: str
     refusal: str = ""
@@ -81,53 +88,53 @@ class NamespaceChoice:
 
 
 def sanitize(text: str) -> str:
-    """Lower case, with one `-` for every run of other characters, none at the edges."""
-    mapped = "".join(char if char.isascii() and char.isalnum() else "-" for char in text.lower())
-    return "-".join(filter(None, mapped.split("-")))
+    """`text` in lower case, with one `-` for each run of other characters, none at the ends."""
+    replaced = "".join(char if char.isascii() and char.isalnum() else "-" for char in text.lower())
+    return "-".join(filter(None, replaced.split("-")))
 
 
-def hashed_name(identity: EnvironmentIdentity, naming: NamingRules = DEFAULT_RULES) -> str:
-    """The name that no other identity can have."""
+def hashed_name(identity: EnvironmentIdentity, rules: NamingRules = DEFAULT_RULES) -> str:
+    """The name that is always possible and not shared with another identity."""
     readable = "-".join(filter(None, map(sanitize, (identity.project, identity.id))))
-    cut = readable[:_READABLE_CHARS].rstrip("-")
-    return f"{naming.prefix}{cut}-{identity.hash}"
+    readable_part = readable[:_READABLE_CHARS].rstrip("-")
+    return f"{rules.prefix}{readable_part}-{identity.hash}"
 
 
-def plain_name(identity: EnvironmentIdentity, naming: NamingRules = DEFAULT_RULES) -> str | None:
-    """The short name, where it is offered."""
-    if identity.namespace not in naming.plain_namespaces:
+def plain_name(identity: EnvironmentIdentity, rules: NamingRules = DEFAULT_RULES) -> str | None:
+    """The short name; None if it is not offered."""
+    if identity.namespace not in rules.plain_namespaces:
         return None
     if any(sanitize(part) != part or not part for part in (identity.project, identity.id)):
         return None
-    name = f"{naming.prefix}{identity.project}-{identity.id}"
+    name = f"{rules.prefix}{identity.project}-{identity.id}"
     return None if len(name) > _MOST_CHARS or _has_hash_form(name) else name
 
 
 def candidate_names(
-    identity: EnvironmentIdentity, naming: NamingRules = DEFAULT_RULES
+    identity: EnvironmentIdentity, rules: NamingRules = DEFAULT_RULES
 ) -> tuple[str, ...]:
-    """The names to try, best first."""
-    return tuple(filter(None, (plain_name(identity, naming), hashed_name(identity, naming))))
+    """The possible names, in order of preference."""
+    return tuple(filter(None, (plain_name(identity, rules), hashed_name(identity, rules))))
 
 
 def choose_namespace(
     identity: EnvironmentIdentity,
     uid: str,
     claims: Mapping[str, NamespaceClaim],
-    naming: NamingRules = DEFAULT_RULES,
+    rules: NamingRules = DEFAULT_RULES,
     *,
     used: Iterable[str] = (),
 ) -> NamespaceChoice:
-    """The namespace of the Environment `uid`; `claims` says who owns which candidate.
+    """The namespace of the Environment `uid`; `claims` are the owners of existing candidates.
 
-    `used` are namespaces that hold objects of ours or of the operator.
+    `used` are namespaces that hold Projects, Environments or the operator.
     """
-    offered = candidate_names(identity, naming)
-    for name in offered:
+    candidates = candidate_names(identity, rules)
+    for name in candidates:
         if name in claims and claims[name].uid == uid:
             return NamespaceChoice(name)
-    for name in offered:
-        if reason := _reserved_reason(name, naming, frozenset(used)):
+    for name in candidates:
+        if reason := _reserved_reason(name, rules, frozenset(used)):
             return NamespaceChoice(name, "NamespaceReserved", reason)
         claim = claims.get(name)
         if claim is None:
@@ -136,7 +143,7 @@ def choose_namespace(
             return NamespaceChoice(name, "NamespaceNotOwned", _not_owned_message(name))
         if claim.identity == (identity.namespace, identity.name):
             return NamespaceChoice(name)
-    return NamespaceChoice(offered[-1], "NamespaceNotOwned", _not_owned_message(offered[-1]))
+    return NamespaceChoice(candidates[-1], "NamespaceNotOwned", _not_owned_message(candidates[-1]))
 
 
 def _has_hash_form(name: str) -> bool:
@@ -144,10 +151,10 @@ def _has_hash_form(name: str) -> bool:
     return len(tail) == _HASH_CHARS and _HEX.issuperset(tail)
 
 
-def _reserved_reason(name: str, naming: NamingRules, used: frozenset[str]) -> str:
+def _reserved_reason(name: str, rules: NamingRules, used: frozenset[str]) -> str:
     if name in _CLUSTER_NAMESPACES or name.startswith(_CLUSTER_PREFIXES):
         return f"namespace {name} belongs to the cluster; rename the project or the environment"
-    if name in naming.reserved or name in used:
+    if name in rules.reserved or name in used:
         return f"namespace {name} is reserved; rename the project or the environment"
     return ""
 

@@ -69,7 +69,7 @@ def test_a_foreign_namespace_is_refused_by_name() -> None:
 
 def test_the_predecessor_of_the_same_name_is_waited_for() -> None:
     """An older Environment of this very name still has it."""
-    older = NamespaceClaim("u0", ("default", "pr-12"), terminating=True)
+    older = NamespaceClaim("u0", ("default", "pr-12"))
     choice = namespace_naming.choose_namespace(
         EnvironmentIdentity("default", "shop", "pr-12"), "u1", {"env-shop-pr-12": older}
     )
