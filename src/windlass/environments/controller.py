@@ -83,6 +83,7 @@ class EnvironmentsSettings:
 
     # Git stores, proofs that a commit is on its branch, and scratch space for charts.
     work_directory: Path
+    # The git and ssh programs, and the hosts that remotes may be at.
     git: GitSettings
     # The operator's own user, which gets its rights in each namespace by a RoleBinding.
     operator: OperatorAccount
@@ -327,7 +328,7 @@ class EnvironmentsController:
             self._queues["Environment"].add(environment)
 
     def _namespace_gone(self, name: str) -> None:
-        """Drop what the services remember of a namespace: one of that name would be another."""
+        """Drop what the services remember of a namespace; a recreated one starts afresh."""
         self._services.isolation.forget(name)
         self._services.namespaces.forget(name)
         self._services.applier.forget(name)

@@ -50,10 +50,10 @@ _HASH_CHARS = 8
 class Ownership:
     """The labels and annotations of everything that is created for one Environment."""
 
-    uid: str  # of the Environment, as namespace and name
-    namespace: str
-    name: str
-    project: str
+    uid: str  # of the Environment
+    namespace: str  # of the Environment's object, not the one created for it
+    name: str  # of the Environment
+    project: str  # name of its Project
     branch: str = ""  # of its first source; empty = no label
     team: str = ""  # set by the administrator; empty = the namespace of the Environment
 

@@ -117,7 +117,7 @@ class PhaseContext:
 
     deleting: bool = False  # row 1
     blocked_reason: str = ""  # row 3; empty = not blocked
-    blocked_message: str = ""
+    blocked_message: str = ""  # for the status
     is_serving: bool = False  # a revision is running and in use
     was_ready: bool = False  # the desired revision has been Ready before
     was_degraded: bool = False  # the phase in the status is Degraded

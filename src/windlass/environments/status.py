@@ -51,7 +51,7 @@ _RESYNC_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class SourceCommit:
-    """A resolved commit: `ref` is the one it was found by, `branch` is empty if none is set."""
+    """A resolved commit of one source; `ref` is the Git ref that it was resolved from."""
 
     name: str
     branch: str
@@ -65,14 +65,15 @@ class SourceCommit:
 
 @dataclass(frozen=True, slots=True)
 class ReconcileReport:
-    """Everything one reconcile found out; filled step by step by `environment_reconciler`."""
+    """What one reconcile observed and did; filled step by step by `environment_reconciler`."""
 
     # Name and result of each step that ran, in order; only the last one may end the run.
     results: tuple[tuple[str, StepResult], ...] = ()
     # Whether the revision was ready or degraded before this reconcile.
     phase_context: PhaseContext = field(default_factory=PhaseContext)
-    # The namespace of the Environment and its uid; empty before it exists.
+    # The namespace created for the Environment; empty before it exists.
     namespace: str = ""
+    # Its uid; another than in the status means that it was created again.
     namespace_uid: str = ""
     # The resolved commits; empty = not resolved in this reconcile, the status keeps its own.
     sources: tuple[SourceCommit, ...] = ()
@@ -202,11 +203,11 @@ def _step_row(name: str, result: StepResult | None, before: Object, now: datetim
     if message:
         row["message"] = message[:_MOST_CHARS]
     if state != "Pending":
-        began = before.get("startedAt") if _is_same_run(before, state) else None
-        row["startedAt"] = began or timestamp(now)
+        started = before.get("startedAt") if _is_same_run(before, state) else None
+        row["startedAt"] = started or timestamp(now)
     if state in ("Succeeded", "Failed"):
-        ended = before.get("finishedAt") if before.get("state") == state else None
-        row["finishedAt"] = ended or timestamp(now)
+        finished = before.get("finishedAt") if before.get("state") == state else None
+        row["finishedAt"] = finished or timestamp(now)
     return row
 
 

@@ -1,8 +1,8 @@
-"""The result of one step of a reconcile: continue, wait, or stop; and how errors become one.
+"""The result of one step of a reconcile: continue, wait, or stop.
 
 The first step whose result does not continue ends the run. Its result becomes a condition, a row
 of `status.steps`, and the time of the next reconcile. Errors of git and of rendering are mapped
-to condition and reason by the two tables below.
+to condition and reason by the two tables below. A result is made by the constructors here.
 
 Pure.
 """
@@ -19,9 +19,9 @@ from windlass.objects.condition import Condition
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The result of one step, made by the constructors below."""
+    """The result of one step; use the constructors below."""
 
-    condition: Condition
+    condition: Condition  # what the status reports; its message is that of the step, too
     ends_run: bool = False  # later steps do not run in this reconcile
     requeue_after: float | None = None  # seconds; None = a watch event or the resync
     retry: bool = False  # reconcile again with backoff
@@ -59,7 +59,7 @@ def failed(kind: str, reason: str, message: str) -> StepResult:
 
 
 def retrying(kind: str, reason: str, message: str) -> StepResult:
-    """Reconcile again with backoff after an error that may pass; the condition is False."""
+    """Reconcile again with backoff after a temporary error; the condition is False."""
     return StepResult(Condition(kind, "False", reason, message), ends_run=True, retry=True)
 
 

@@ -48,8 +48,8 @@ class ApplyRun:
     """The inputs of applying one bundle to one namespace; they do not change during the run."""
 
     client: NamespaceClient  # writes as the applier of the namespace
-    owner: Ownership
-    bundle: Bundle
+    owner: Ownership  # the Environment that everything is applied for
+    bundle: Bundle  # what to apply
     digest: str  # of the bundle
     previous_state: ReleaseState  # before this run
     state: ReleaseState  # with all members of the bundle listed, as it is stored now

@@ -314,7 +314,7 @@ def _pod_problems(pod: Object) -> Iterator[PodProblem]:
 
 def _container_problems(where: str, container: Object) -> Iterator[PodProblem]:
     waiting = (container.get("state") or {}).get("waiting") or {}
-    ended = (container.get("lastState") or {}).get("terminated") or (
+    terminated = (container.get("lastState") or {}).get("terminated") or (
         container.get("state") or {}
     ).get("terminated")
     reason, text = waiting.get("reason") or "", waiting.get("message") or ""
@@ -322,10 +322,10 @@ def _container_problems(where: str, container: Object) -> Iterator[PodProblem]:
         yield PodProblem("ImagePullFailed", f"{where}: {_cut(text or reason)}; {_PULL_REMEDY}")
     if reason in _CREATE_ERRORS:
         yield PodProblem("RolloutStuck", f"{where}: {_cut(text or reason)}{_remedy(text)}")
-    if ended and ended.get("reason") == "OOMKilled":
+    if terminated and terminated.get("reason") == "OOMKilled":
         yield PodProblem("OutOfMemory", f"{where} was killed for its memory; raise its limit")
-    elif reason == "CrashLoopBackOff" or (ended and ended.get("exitCode")):
-        code = (ended or {}).get("exitCode", "unknown")
+    elif reason == "CrashLoopBackOff" or (terminated and terminated.get("exitCode")):
+        code = (terminated or {}).get("exitCode", "unknown")
         yield PodProblem("CrashLooping", f"{where} ends again and again, last with code {code}")
 
 

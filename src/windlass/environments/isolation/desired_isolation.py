@@ -1,7 +1,9 @@
-"""Computes the isolation that an Environment should have, from it and its Project.
+"""Computes the desired isolation of an Environment, from it and its Project.
 
-The same Project, quota and trust give the same isolation, so it is computed once and then
-known by its identity. What is not allowed is refused before anything is written.
+The same Project, quota and trust give the same isolation, so it is computed once and the same
+instance is returned from then on. What is not allowed is refused before anything is written.
+
+Called by `environment_reconciler` for step policies.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from windlass.objects.names import Key
 
 
 class IsolationRefused(ValueError):
-    """No such fence is put up; `reason` says why in one word."""
+    """The Project or the Environment requests what is not allowed; `reason` is the condition's."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -30,44 +32,46 @@ class IsolationRefused(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class _KnownIsolation:
-    """A fence, and what it was worked out from."""
+class _ComputedIsolation:
+    """A computed isolation, and the inputs it was computed from."""
 
     project: Project
     quota: Quota | None
     trust: Trust
     spec: IsolationSpec
 
-    def is_for(self, subject: EnvironmentContext) -> bool:
-        spec = subject.environment.spec
+    def is_for(self, context: EnvironmentContext) -> bool:
+        """Whether the inputs are still the same; decoded Projects are cached by their bytes."""
+        spec = context.environment.spec
         same = (self.quota, self.trust) == (spec.quota, spec.trust)
-        return same and self.project is subject.project
+        return same and self.project is context.project
 
 
 class DesiredIsolation:
-    """The wished fences of all Environments."""
+    """Computes and remembers the desired isolation of all Environments."""
 
-    def __init__(self, surroundings: ClusterNetwork, untrusted: UntrustedPolicy) -> None:
-        self._network = surroundings
+    def __init__(self, network: ClusterNetwork, untrusted: UntrustedPolicy) -> None:
+        self._network = network
         self._untrusted = untrusted
-        self._known: dict[Key, _KnownIsolation] = {}
+        # The isolation computed last, by Environment.
+        self._computed: dict[Key, _ComputedIsolation] = {}
 
-    def compute(self, subject: EnvironmentContext) -> IsolationSpec:
-        """The fence of one Environment; FenceRefused says why there is none."""
-        known = self._known.get(subject.key)
-        if known is None or not known.is_for(subject):
-            spec = subject.environment.spec
-            fence = self._check(subject)
-            known = _KnownIsolation(subject.project, spec.quota, spec.trust, fence)
-            self._known[subject.key] = known
-        return known.spec
+    def compute(self, context: EnvironmentContext) -> IsolationSpec:
+        """The isolation of one Environment; raises IsolationRefused."""
+        computed = self._computed.get(context.key)
+        if computed is None or not computed.is_for(context):
+            spec = context.environment.spec
+            isolation = self._check(context)
+            computed = _ComputedIsolation(context.project, spec.quota, spec.trust, isolation)
+            self._computed[context.key] = computed
+        return computed.spec
 
     def forget(self, key: Key) -> None:
-        """The Environment is gone."""
-        self._known.pop(key, None)
+        """Drop what is remembered of an Environment that is gone."""
+        self._computed.pop(key, None)
 
-    def _check(self, subject: EnvironmentContext) -> IsolationSpec:
-        if not self._network.is_enforced and not trust.is_trusted(subject.environment):
+    def _check(self, context: EnvironmentContext) -> IsolationSpec:
+        if not self._network.is_enforced and not trust.is_trusted(context.environment):
             raise IsolationRefused(
                 "EnforcementAbsent",
                 "nothing here enforces network policies (setting environments-network-enforcement "
@@ -75,14 +79,14 @@ class DesiredIsolation:
                 "network enforces them",
             )
         try:
-            return self._build(subject)
+            return self._build(context)
         except QuotaAboveMaximum as error:
             raise IsolationRefused("QuotaAboveMaximum", str(error)) from error
         except EgressRefused as error:
             raise IsolationRefused("EgressNotAllowed", str(error)) from error
 
-    def _build(self, subject: EnvironmentContext) -> IsolationSpec:
-        project, environment = subject.project, subject.environment
+    def _build(self, context: EnvironmentContext) -> IsolationSpec:
+        project, environment = context.project, context.environment
         hard = quota.hard_limits(trust.quota_amounts(project, environment, self._untrusted))
         policies = network_policies.desired_policies(
             spec.egress_rules(project, trusted=trust.is_trusted(environment)),

@@ -1,17 +1,19 @@
 """Drift of the objects that isolate an Environment: network policies, quota, limits, bindings.
 
 They are the operator's as a whole. Equality of managedFields does not cover a field that
-another manager adds, and one added field opens a NetworkPolicy; so everything of such an
-object but its metadata is compared, and any difference is drift.
+another manager adds, and one added field opens a NetworkPolicy; so the whole content of such an
+object except its metadata is compared, and any difference is drift.
 
 | Observed | Decision |
 |---|---|
 | content equal, amounts by value | nothing to do |
 | content differs | restore it at once |
 | restored five times in a row | Contested; restore at most every five seconds |
-| a foreign NetworkPolicy | name it; where code is untrusted, remove it if it allows traffic |
+| a foreign NetworkPolicy | report it; if untrusted, delete it if it allows traffic |
 
 Restorations are in a row as long as less than a minute lies between them.
+
+Called by `isolation_writer`.
 
 Pure.
 """
@@ -25,11 +27,13 @@ from windlass.objects import quantity
 from windlass.objects.names import JSON, Object
 
 CONTESTED_AFTER = 5
+"""Restorations in a row after which an object is contested."""
+
 QUIET_SECONDS = 60.0
 """An object that stays as restored for so long is no longer contested."""
 
 SLOWEST_SECONDS = 5.0
-"""However long somebody keeps on, drift lasts no longer than this."""
+"""The longest pause between restorations, and so the longest that drift lasts."""
 
 _SHARED_FIELDS = frozenset({"apiVersion", "kind", "metadata", "status"})
 _QUANTITY_KINDS = frozenset({"ResourceQuota", "LimitRange"})
@@ -46,9 +50,9 @@ _REMEDIES = {
 class Contest:
     """Restorations of one object in a row.
 
-    count:  how many there were
+    count:  number of restorations
     last:   monotonic time of the last one
-    writer: who made the last one necessary; empty where nobody signs a change
+    writer: field manager that made the last one necessary; empty if unknown
     """
 
     count: int = 0
@@ -61,11 +65,11 @@ class Contest:
         return replace(self, count=count, last=now, writer=writer)
 
     def is_open(self, now: float) -> bool:
-        """Whether somebody keeps changing the object."""
+        """Whether others keep changing the object."""
         return self.count >= CONTESTED_AFTER and now - self.last < QUIET_SECONDS
 
     def wait(self, now: float) -> float:
-        """Seconds until the next restoration; the first ones come at once."""
+        """Seconds until the next restoration is due; 0 unless the object is contested."""
         if not self.is_open(now):
             return 0.0
         pause = min(SLOWEST_SECONDS, 2.0 ** (self.count - CONTESTED_AFTER))
@@ -73,14 +77,14 @@ class Contest:
 
 
 def exclusive_content(obj: Object) -> Object:
-    """What an object says beside its metadata and status, as the API server stores it."""
-    found = {name: value for name, value in obj.items() if name not in _SHARED_FIELDS}
-    stored: Object = _as_stored(found)
+    """The content of an object without metadata and status, as the API server stores it."""
+    content = {name: value for name, value in obj.items() if name not in _SHARED_FIELDS}
+    stored: Object = _as_stored(content)
     return stored
 
 
 def has_exact_content(desired: Object, live: Object) -> bool:
-    """Whether `live` says what `desired` says, and nothing more."""
+    """Whether `live` has exactly the content of `desired`, nothing added."""
     amounts = desired["kind"] in _QUANTITY_KINDS
     return _is_equal(exclusive_content(desired), exclusive_content(live), amounts=amounts)
 
@@ -91,26 +95,26 @@ def needs_replacement(desired: Object, live: Object) -> bool:
         return bool(desired["roleRef"] != live.get("roleRef"))
     if desired["kind"] != "ResourceQuota":
         return False
-    spec, there = desired["spec"], live.get("spec") or {}
-    return any(spec.get(name) != there.get(name) for name in ("scopes", "scopeSelector"))
+    spec, live_spec = desired["spec"], live.get("spec") or {}
+    return any(spec.get(name) != live_spec.get(name) for name in ("scopes", "scopeSelector"))
 
 
-def other_writers(live: Object | None, us: str) -> tuple[str, ...]:
-    """Managers beside `us` that own content of `live`, the latest first."""
+def other_writers(live: Object | None, field_manager: str) -> tuple[str, ...]:
+    """Field managers other than `field_manager` that own content of `live`, latest first."""
     rows = ((live or {}).get("metadata") or {}).get("managedFields") or []
-    ours = [row for row in rows if row.get("manager") != us and _owns_content(row)]
-    ours.sort(key=lambda row: str(row.get("time") or ""), reverse=True)
-    return tuple(dict.fromkeys(str(row.get("manager")) for row in ours))
+    foreign = [row for row in rows if row.get("manager") != field_manager and _owns_content(row)]
+    foreign.sort(key=lambda row: str(row.get("time") or ""), reverse=True)
+    return tuple(dict.fromkeys(str(row.get("manager")) for row in foreign))
 
 
 def allows_traffic(policy: Object) -> bool:
-    """Whether a NetworkPolicy opens anything; those without rules only deny."""
+    """Whether a NetworkPolicy allows any traffic; one without rules only denies."""
     spec = policy.get("spec") or {}
     return bool(spec.get("ingress") or spec.get("egress"))
 
 
 def contest_message(kind: str, name: str, contest: Contest) -> str:
-    """What a condition says about a contested object."""
+    """The message of the condition for a contested object."""
     writer = f"field manager {contest.writer}" if contest.writer else "somebody who deletes it"
     remedy = _REMEDIES.get(kind)
     return (
@@ -119,17 +123,17 @@ def contest_message(kind: str, name: str, contest: Contest) -> str:
     )
 
 
-def unmanaged_policies_message(policies: Sequence[Object], us: str) -> str:
-    """Names the NetworkPolicies of somebody else that hold beside ours; empty if none do."""
+def unmanaged_policies_message(policies: Sequence[Object], field_manager: str) -> str:
+    """A text that lists foreign NetworkPolicies with their field managers; empty without any."""
     if not policies:
         return ""
     noun = "NetworkPolicy" if len(policies) == 1 else "NetworkPolicies"
-    return f"{noun} not managed by windlass: {', '.join(_policy_names(policies, us))}"
+    return f"{noun} not managed by windlass: {', '.join(_policy_names(policies, field_manager))}"
 
 
-def _policy_names(policies: Sequence[Object], us: str) -> Iterator[str]:
+def _policy_names(policies: Sequence[Object], field_manager: str) -> Iterator[str]:
     for policy in policies:
-        names = other_writers(policy, us)
+        names = other_writers(policy, field_manager)
         by = f" (by {names[0]})" if names else ""
         yield f"{policy['metadata']['name']}{by}"
 
@@ -141,10 +145,10 @@ def _owns_content(row: Object) -> bool:
 
 
 def _as_stored(value: JSON) -> JSON:
-    """Without nulls, empty lists and labels, which the API server leaves out of what it stores."""
+    """`value` without nulls, empty lists and empty labels, which the API server does not store."""
     if isinstance(value, dict):
-        pairs = ((name, _as_stored(below)) for name, below in value.items())
-        return {name: below for name, below in pairs if not _is_omitted(name, below)}
+        pairs = ((name, _as_stored(item)) for name, item in value.items())
+        return {name: item for name, item in pairs if not _is_omitted(name, item)}
     if isinstance(value, list):
         return [_as_stored(item) for item in value]
     return value
@@ -155,16 +159,21 @@ def _is_omitted(name: str, value: JSON) -> bool:
     return value is None or value == [] or (name == "matchLabels" and value == {})
 
 
-def _is_equal(one: JSON, other: JSON, *, amounts: bool) -> bool:
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(
-            _is_equal(one[name], other[name], amounts=amounts) for name in one
+def _is_equal(desired: JSON, live: JSON, *, amounts: bool) -> bool:
+    if isinstance(desired, dict) and isinstance(live, dict):
+        return desired.keys() == live.keys() and all(
+            _is_equal(desired[name], live[name], amounts=amounts) for name in desired
         )
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(
-            _is_equal(mine, theirs, amounts=amounts)
-            for mine, theirs in zip(one, other, strict=True)
+    if isinstance(desired, list) and isinstance(live, list):
+        return len(desired) == len(live) and all(
+            _is_equal(first, second, amounts=amounts)
+            for first, second in zip(desired, live, strict=True)
         )
-    if one == other:
-        return isinstance(one, bool) is isinstance(other, bool)
-    return amounts and isinstance(one, str) and isinstance(other, str) and quantity.same(one, other)
+    if desired == live:
+        return isinstance(desired, bool) is isinstance(live, bool)
+    return (
+        amounts
+        and isinstance(desired, str)
+        and isinstance(live, str)
+        and quantity.same(desired, live)
+    )

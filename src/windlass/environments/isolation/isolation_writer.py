@@ -1,16 +1,18 @@
 """Writes the objects that isolate an Environment, before anything runs inside it.
 
-Order: rights, account, LimitRange, ResourceQuota, NetworkPolicies. The quota counts as in
-force only once its status confirms it; until then pods would pass it uncounted.
+Order: RoleBindings, ServiceAccount, LimitRange, ResourceQuota, NetworkPolicies. The quota counts
+as in force only once its status confirms it; until then pods would be admitted uncounted.
 
-What isolates is ours as a whole (`drift_rules`): whatever others edit, add to it or delete is
-restored when its watch reports it. Server-side apply leaves the fields of others in place, so
-where they remain the content is replaced at the version that was read. Labels and annotations
-of others stay.
+These objects are ours as a whole (`drift_rules`): whatever others edit, add or delete is restored
+when its watch reports it. Server-side apply leaves the fields of others in place, so where such
+fields remain the content is replaced at the version that was read. Labels and annotations of
+others stay.
 
-Drift is recognized by our own memory: the object was as desired, and is not any more although the
+Drift is recognized by our own memory: the object was as desired, and no longer is although the
 desired state is the same. After a restart, when the memory is empty, by the field manager of the
 change.
+
+Called by `environment_reconciler` for step policies, in every reconcile.
 """
 
 from __future__ import annotations
@@ -45,23 +47,27 @@ from windlass.runtime.owned import OwnedObjects
 
 _RIGHTS_REQUEUE_SECONDS = 1.0
 _RIGHTS_GRACE_SECONDS = 10.0
+"""How long a 403 may be the RoleBinding that has not taken effect yet."""
+
 _QUOTA_REQUEUE_SECONDS = 1.0
 _SETTLING_SECONDS = 5.0
-"""How long a changed quota may take to count before anybody hears of it; it takes 10 ms."""
+"""How long a changed quota may take to count before it is reported; usually it takes 10 ms."""
 
 _ATTEMPTS = 3
+"""How often a replacement is tried when others write at the same time."""
 
 _EXCLUSIVE_RESOURCES = frozenset({LIMIT_RANGES, NETWORK_POLICIES, RESOURCE_QUOTAS, ROLE_BINDINGS})
-"""What isolates; on the `default` account others may list pull secrets."""
+"""Resources that are ours as a whole; to the `default` account others may add pull secrets."""
 
 
 @dataclass(frozen=True, slots=True)
 class IsolationSpec:
-    """Everything that holds an Environment in; `is_trusted` says whether its code is vouched for.
+    """The desired isolation of one Environment.
 
-    hard:       the quota
-    container:  defaults and bounds for one container
-    policies:   the spec of each NetworkPolicy by its name
+    hard:             the amounts of the ResourceQuota
+    container_limits: defaults and maxima of the LimitRange for one container
+    policies:         the spec of each NetworkPolicy by its name
+    is_trusted:       if False, foreign NetworkPolicies that allow traffic are deleted
     """
 
     hard: Mapping[str, str]
@@ -72,10 +78,10 @@ class IsolationSpec:
 
 @dataclass(frozen=True, slots=True)
 class IsolationResult:
-    """What was put right on the way.
+    """The result of step policies.
 
-    corrected:   objects that somebody had changed
-    is_settling: all is written, and the API server needs a moment to count by it
+    corrections: objects with drift that were restored or removed
+    is_settling: all is written, and the quota takes effect within milliseconds
     """
 
     result: StepResult
@@ -85,34 +91,33 @@ class IsolationResult:
 
 @dataclass(slots=True)
 class _IsolationMemory:
-    """What is known of one fence.
+    """What is remembered of the isolation of one namespace, from one reconcile to the next."""
 
-    fence, owner:  what `wanted` was put together from
-    wanted:        its objects
-    stood:         the desired objects that were observed as such
-    stored:        what the API server made of a desired object that it stores in another form
-    contests:      restorations in a row, by kind and name
-    refused_since: since when we are forbidden to write
-    unsettled_since: since when the quota is written and does not count
-    """
-
+    # What `desired` was built from; None before the first reconcile.
     spec: IsolationSpec | None = None
+    # The owner that `desired` was built for.
     owner: Ownership | None = None
-    wanted: tuple[tuple[GVR, Object], ...] = ()
+    # The objects to write, in order.
+    desired: tuple[tuple[GVR, Object], ...] = ()
+    # Desired objects that the cluster had in exactly that form: a difference later is drift.
     observed: dict[tuple[GVR, str], Object] = field(default_factory=dict)
+    # Desired object and the content that the API server stores for it, where the two differ.
     stored: dict[tuple[GVR, str], tuple[Object, Object]] = field(default_factory=dict)
+    # Restorations in a row, by kind and name.
     contests: dict[tuple[str, str], Contest] = field(default_factory=dict)
+    # Monotonic time of the first 403 in a row; None = writes are allowed.
     refused_since: float | None = None
+    # Monotonic time since when the quota is written and not in force; None = in force.
     unsettled_since: float | None = None
 
 
 class IsolationWriter:
-    """The fences of all Environments."""
+    """Writes the isolation of all Environments."""
 
     def __init__(
         self,
         api: Api,
-        holdings: OwnedCache,
+        cache: OwnedCache,
         owned: OwnedObjects,
         clock: Clock,
         *,
@@ -121,150 +126,170 @@ class IsolationWriter:
         field_manager: str,
     ) -> None:
         self._api = api
-        self._cache = holdings
+        self._cache = cache
         self._owned = owned
         self._clock = clock
         self._operator = operator
         self._install = install
         self._field_manager = field_manager
+        # By namespace; empty after a restart.
         self._memories: dict[str, _IsolationMemory] = {}
 
-    async def ensure(self, place: str, owner: Ownership, fence: IsolationSpec) -> IsolationResult:
-        """Bring the fence of one namespace to what is wished."""
-        corrected: list[Correction] = []
-        memory = self._memories.setdefault(place, _IsolationMemory())
+    async def ensure(
+        self, namespace: str, owner: Ownership, isolation: IsolationSpec
+    ) -> IsolationResult:
+        """Write the isolation of one namespace where it is not as desired, and check the quota."""
+        corrections: list[Correction] = []
+        memory = self._memories.setdefault(namespace, _IsolationMemory())
         try:
-            refused = None
-            for gvr, wanted in self._desired_objects(place, owner, fence, memory):
+            failure = None
+            for gvr, desired in self._desired_objects(namespace, owner, isolation, memory):
                 try:
-                    corrected += await self._ensure(gvr, wanted, place, memory)
+                    corrections += await self._ensure(gvr, desired, namespace, memory)
                 except (Invalid, Conflict) as error:
-                    # One object that cannot be written leaves no other one open.
-                    refused = refused or error
-            await self._remove_stale_policies(place, owner, fence, memory)
-            if not fence.is_trusted:
-                corrected += await self._remove_foreign_policies(place, fence, memory)
+                    # The other objects are still written: each of them isolates on its own.
+                    failure = failure or error
+            await self._remove_stale_policies(namespace, owner, isolation, memory)
+            if not isolation.is_trusted:
+                corrections += await self._remove_foreign_policies(namespace, isolation, memory)
         except Forbidden as error:
-            return IsolationResult(self._forbidden_result(place, memory, error), tuple(corrected))
+            return IsolationResult(
+                self._forbidden_result(namespace, memory, error), tuple(corrections)
+            )
         memory.refused_since = None
-        if refused is not None:
-            return IsolationResult(_write_failure(refused), tuple(corrected))
-        found = self._contest_result(memory) or self._quota_result(place, fence)
-        return IsolationResult(found, tuple(corrected), self._is_settling(memory, found))
+        if failure is not None:
+            return IsolationResult(_write_failure(failure), tuple(corrections))
+        result = self._contest_result(memory) or self._quota_result(namespace, isolation)
+        return IsolationResult(result, tuple(corrections), self._is_settling(memory, result))
 
-    def forget(self, place: str) -> None:
-        """The namespace is gone."""
-        self._memories.pop(place, None)
+    def forget(self, namespace: str) -> None:
+        """Drop what is remembered of a namespace that is gone."""
+        self._memories.pop(namespace, None)
 
     def _desired_objects(
-        self, place: str, owner: Ownership, fence: IsolationSpec, memory: _IsolationMemory
+        self, namespace: str, owner: Ownership, isolation: IsolationSpec, memory: _IsolationMemory
     ) -> tuple[tuple[GVR, Object], ...]:
-        """The objects of a fence, put together once."""
-        if memory.spec is not fence or memory.owner != owner:
-            memory.spec, memory.owner = fence, owner
-            memory.wanted = tuple(self._build_objects(place, owner, fence))
-        return memory.wanted
+        """The objects of an isolation, built once for the same spec and owner."""
+        if memory.spec is not isolation or memory.owner != owner:
+            memory.spec, memory.owner = isolation, owner
+            memory.desired = tuple(self._build_objects(namespace, owner, isolation))
+        return memory.desired
 
     def _build_objects(
-        self, place: str, owner: Ownership, fence: IsolationSpec
+        self, namespace: str, owner: Ownership, isolation: IsolationSpec
     ) -> Iterator[tuple[GVR, Object]]:
         manager, applier = (
             self._install.environment_manager_role,
             self._install.environment_applier_role,
         )
-        yield ROLE_BINDINGS, owned_objects.manager_binding(place, owner, manager, self._operator)
-        yield ROLE_BINDINGS, owned_objects.applier_binding(place, owner, applier)
-        yield SERVICE_ACCOUNTS, owned_objects.default_service_account(place, owner)
-        yield LIMIT_RANGES, owned_objects.limit_range(place, owner, fence.container_limits)
-        yield RESOURCE_QUOTAS, owned_objects.resource_quota(place, owner, fence.hard)
-        for name, spec in sorted(fence.policies.items()):
-            yield NETWORK_POLICIES, owned_objects.network_policy(place, owner, name, spec)
+        yield (
+            ROLE_BINDINGS,
+            owned_objects.manager_binding(namespace, owner, manager, self._operator),
+        )
+        yield ROLE_BINDINGS, owned_objects.applier_binding(namespace, owner, applier)
+        yield SERVICE_ACCOUNTS, owned_objects.default_service_account(namespace, owner)
+        yield LIMIT_RANGES, owned_objects.limit_range(namespace, owner, isolation.container_limits)
+        yield RESOURCE_QUOTAS, owned_objects.resource_quota(namespace, owner, isolation.hard)
+        for name, spec in sorted(isolation.policies.items()):
+            yield NETWORK_POLICIES, owned_objects.network_policy(namespace, owner, name, spec)
 
     # ---- one object
 
     async def _ensure(
-        self, gvr: GVR, wanted: Object, place: str, memory: _IsolationMemory
+        self, gvr: GVR, desired: Object, namespace: str, memory: _IsolationMemory
     ) -> tuple[Correction, ...]:
-        """Write one object unless it is as desired; the correction if somebody had changed it."""
-        kind, name = wanted["kind"], wanted["metadata"]["name"]
-        live = self._cache.get(gvr, place, name)
-        if live is not None and self._is_as_desired(gvr, wanted, live, memory):
-            memory.observed[gvr, name] = wanted
+        """Write one object unless it is as desired; the correction if others had changed it."""
+        kind, name = desired["kind"], desired["metadata"]["name"]
+        live = self._cache.get(gvr, namespace, name)
+        if live is not None and self._is_as_desired(gvr, desired, live, memory):
+            memory.observed[gvr, name] = desired
             return ()
         writer = next(iter(drift_rules.other_writers(live, self._field_manager)), "")
-        stood = memory.observed.get((gvr, name))
+        observed = memory.observed.get((gvr, name))
         is_drift = (
-            stood == wanted if stood is not None else bool(writer) and gvr in _EXCLUSIVE_RESOURCES
+            observed == desired
+            if observed is not None
+            else bool(writer) and gvr in _EXCLUSIVE_RESOURCES
         )
         if is_drift and self._is_throttled(kind, name, memory):
             return ()
-        await self._write(gvr, wanted, place, live, memory)
-        memory.observed[gvr, name] = wanted
+        await self._write(gvr, desired, namespace, live, memory)
+        memory.observed[gvr, name] = desired
         return (self._record_correction(kind, name, writer, memory),) if is_drift else ()
 
     def _is_as_desired(
-        self, gvr: GVR, wanted: Object, live: Object, memory: _IsolationMemory
+        self, gvr: GVR, desired: Object, live: Object, memory: _IsolationMemory
     ) -> bool:
-        if not self._owned.is_as_wanted(wanted, live):
+        if not self._owned.is_as_wanted(desired, live):
             return False
-        if gvr not in _EXCLUSIVE_RESOURCES or drift_rules.has_exact_content(wanted, live):
+        if gvr not in _EXCLUSIVE_RESOURCES or drift_rules.has_exact_content(desired, live):
             return True
-        known = memory.stored.get((gvr, wanted["metadata"]["name"]))
-        return known == (wanted, drift_rules.exclusive_content(live))
+        stored = memory.stored.get((gvr, desired["metadata"]["name"]))
+        return stored == (desired, drift_rules.exclusive_content(live))
 
     async def _write(
-        self, gvr: GVR, wanted: Object, place: str, live: Object | None, memory: _IsolationMemory
+        self,
+        gvr: GVR,
+        desired: Object,
+        namespace: str,
+        live: Object | None,
+        memory: _IsolationMemory,
     ) -> None:
-        name = wanted["metadata"]["name"]
+        name = desired["metadata"]["name"]
         try:
-            applied = await self._apply(gvr, wanted, place, live)
+            applied = await self._apply(gvr, desired, namespace, live)
         except Invalid:
-            # Read, not looked up: one without our labels is in no cache.
-            found = await self._read(gvr, name, place)
-            if found is None or not drift_rules.needs_replacement(wanted, found):
+            # By a request: an object that lost our labels is not in the cache.
+            existing = await self._read(gvr, name, namespace)
+            if existing is None or not drift_rules.needs_replacement(desired, existing):
                 raise
-            await self._delete(gvr, found, place)
-            applied = await self._apply(gvr, wanted, place, None)
-        if gvr in _EXCLUSIVE_RESOURCES and not drift_rules.has_exact_content(wanted, applied):
-            replaced = await self._replace_with_retries(gvr, wanted, place, applied)
-            if not drift_rules.has_exact_content(wanted, replaced):
+            await self._delete(gvr, existing, namespace)
+            applied = await self._apply(gvr, desired, namespace, None)
+        if gvr in _EXCLUSIVE_RESOURCES and not drift_rules.has_exact_content(desired, applied):
+            replaced = await self._replace_with_retries(gvr, desired, namespace, applied)
+            if not drift_rules.has_exact_content(desired, replaced):
                 # The server completes exactly this content, so its answer is what to expect.
                 # Replacing took the fields from our applied set; applying takes them back.
-                replaced = await self._apply(gvr, wanted, place, None)
-                memory.stored[gvr, name] = (wanted, drift_rules.exclusive_content(replaced))
+                replaced = await self._apply(gvr, desired, namespace, None)
+                memory.stored[gvr, name] = (desired, drift_rules.exclusive_content(replaced))
 
-    async def _apply(self, gvr: GVR, wanted: Object, place: str, live: Object | None) -> Object:
-        ensure = self._owned.ensure(gvr, wanted, live)
-        return await self._cache.await_write(gvr, place, wanted["metadata"]["name"], ensure)
+    async def _apply(
+        self, gvr: GVR, desired: Object, namespace: str, live: Object | None
+    ) -> Object:
+        ensure = self._owned.ensure(gvr, desired, live)
+        return await self._cache.await_write(gvr, namespace, desired["metadata"]["name"], ensure)
 
-    async def _read(self, gvr: GVR, name: str, place: str) -> Object | None:
+    async def _read(self, gvr: GVR, name: str, namespace: str) -> Object | None:
         try:
-            return await self._api.get(gvr, name, place)
+            return await self._api.get(gvr, name, namespace)
         except NotFound:
             return None
 
     async def _replace_with_retries(
-        self, gvr: GVR, wanted: Object, place: str, live: Object
+        self, gvr: GVR, desired: Object, namespace: str, live: Object
     ) -> Object:
-        """The object with our content alone; whoever writes in between is read again."""
-        name = wanted["metadata"]["name"]
+        """Replace the content by ours alone; after a conflict with the version that is new."""
+        name = desired["metadata"]["name"]
         for _ in range(_ATTEMPTS - 1):
             with contextlib.suppress(Conflict):
-                return await self._replace(gvr, wanted, place, live)
-            live = await self._api.get(gvr, name, place)
-        return await self._replace(gvr, wanted, place, live)
+                return await self._replace(gvr, desired, namespace, live)
+            live = await self._api.get(gvr, name, namespace)
+        return await self._replace(gvr, desired, namespace, live)
 
-    async def _replace(self, gvr: GVR, wanted: Object, place: str, live: Object) -> Object:
-        name, version = wanted["metadata"]["name"], live["metadata"]["resourceVersion"]
-        content, there = drift_rules.exclusive_content(wanted), drift_rules.exclusive_content(live)
+    async def _replace(self, gvr: GVR, desired: Object, namespace: str, live: Object) -> Object:
+        name, version = desired["metadata"]["name"], live["metadata"]["resourceVersion"]
+        content, live_content = (
+            drift_rules.exclusive_content(desired),
+            drift_rules.exclusive_content(live),
+        )
         patch: list[Object] = [
             {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
             *({"op": "add", "path": f"/{key}", "value": value} for key, value in content.items()),
-            *({"op": "remove", "path": f"/{key}"} for key in there if key not in content),
+            *({"op": "remove", "path": f"/{key}"} for key in live_content if key not in content),
         ]
         failpoint.reach("environments.policy.replace.before")
-        write = self._api.json_patch(gvr, name, patch, place, field_manager=self._field_manager)
-        replaced = await self._cache.await_write(gvr, place, name, write)
+        write = self._api.json_patch(gvr, name, patch, namespace, field_manager=self._field_manager)
+        replaced = await self._cache.await_write(gvr, namespace, name, write)
         failpoint.reach("environments.policy.replace.after")
         return replaced
 
@@ -279,56 +304,56 @@ class IsolationWriter:
         memory.contests[kind, name] = contest.after_restoration(self._clock.monotonic(), writer)
         return Correction(kind, name, writer)
 
-    # ---- NetworkPolicies that are not part of the fence
+    # ---- NetworkPolicies that are not part of the isolation
 
     async def _remove_stale_policies(
-        self, place: str, owner: Ownership, fence: IsolationSpec, memory: _IsolationMemory
+        self, namespace: str, owner: Ownership, isolation: IsolationSpec, memory: _IsolationMemory
     ) -> None:
-        """Doors that are no longer wished are closed."""
-        for live in list(self._cache.list_objects(NETWORK_POLICIES, place)):
+        """Delete NetworkPolicies of ours that are no longer desired."""
+        for live in list(self._cache.list_objects(NETWORK_POLICIES, namespace)):
             name = live["metadata"]["name"]
-            if name not in fence.policies and ownership.owner_uid(live) == owner.uid:
-                await self._delete(NETWORK_POLICIES, live, place)
+            if name not in isolation.policies and ownership.owner_uid(live) == owner.uid:
+                await self._delete(NETWORK_POLICIES, live, namespace)
                 memory.observed.pop((NETWORK_POLICIES, name), None)
 
     async def _remove_foreign_policies(
-        self, place: str, fence: IsolationSpec, memory: _IsolationMemory
+        self, namespace: str, isolation: IsolationSpec, memory: _IsolationMemory
     ) -> tuple[Correction, ...]:
-        """Delete what others added and what lets traffic through; policies add up."""
+        """Delete foreign NetworkPolicies that allow traffic: policies add up, so they open ours."""
         removed = []
-        for live in self._foreign_policies(place, fence):
+        for live in self._foreign_policies(namespace, isolation):
             name = live["metadata"]["name"]
             if not drift_rules.allows_traffic(live) or self._is_throttled(
                 "NetworkPolicy", name, memory
             ):
                 continue
             writer = next(iter(drift_rules.other_writers(live, self._field_manager)), "")
-            await self._delete(NETWORK_POLICIES, live, place)
-            found = self._record_correction("NetworkPolicy", name, writer, memory)
-            removed.append(replace(found, is_removed=True))
+            await self._delete(NETWORK_POLICIES, live, namespace)
+            correction = self._record_correction("NetworkPolicy", name, writer, memory)
+            removed.append(replace(correction, is_removed=True))
         return tuple(removed)
 
-    def _foreign_policies(self, place: str, fence: IsolationSpec) -> list[Object]:
+    def _foreign_policies(self, namespace: str, isolation: IsolationSpec) -> list[Object]:
         return [
             live
-            for live in self._cache.list_objects(NETWORK_POLICIES, place)
-            if live["metadata"]["name"] not in fence.policies
+            for live in self._cache.list_objects(NETWORK_POLICIES, namespace)
+            if live["metadata"]["name"] not in isolation.policies
         ]
 
-    async def _delete(self, gvr: GVR, live: Object, place: str) -> None:
+    async def _delete(self, gvr: GVR, live: Object, namespace: str) -> None:
         name = live["metadata"]["name"]
         failpoint.reach("environments.policy.delete.before")
-        delete = self._api.delete(gvr, name, place, uid=live["metadata"]["uid"])
+        delete = self._api.delete(gvr, name, namespace, uid=live["metadata"]["uid"])
         with contextlib.suppress(NotFound, Conflict):
-            await self._cache.await_deletion(gvr, place, name, delete)
+            await self._cache.await_deletion(gvr, namespace, name, delete)
         failpoint.reach("environments.policy.delete.after")
 
     # ---- what is reported
 
     def _forbidden_result(
-        self, place: str, memory: _IsolationMemory, error: Forbidden
+        self, namespace: str, memory: _IsolationMemory, error: Forbidden
     ) -> StepResult:
-        """Right after the binding was made the API server does not know it yet."""
+        """The result for a 403; a new RoleBinding takes some seconds to take effect."""
         now = self._clock.monotonic()
         since = memory.refused_since = memory.refused_since or now
         if now - since < _RIGHTS_GRACE_SECONDS:
@@ -336,11 +361,11 @@ class IsolationWriter:
             return step.pending(
                 phase.POLICIES, "RightsPending", text, after=_RIGHTS_REQUEUE_SECONDS
             )
-        text = f"the operator may not write in {place}: {error.message}"
+        text = f"the operator may not write in {namespace}: {error.message}"
         return step.retrying(phase.POLICIES, "PolicyApplyFailed", text)
 
     def _contest_result(self, memory: _IsolationMemory) -> StepResult | None:
-        """That somebody changes an object after each restoration."""
+        """Contested, if others change an object again after each restoration; else None."""
         now = self._clock.monotonic()
         memory.contests = {
             key: contest
@@ -354,23 +379,23 @@ class IsolationWriter:
                 return step.waiting(phase.POLICIES, "Contested", text, after=after)
         return None
 
-    def _quota_result(self, place: str, fence: IsolationSpec) -> StepResult:
-        live = self._cache.get(RESOURCE_QUOTAS, place, owned_objects.QUOTA_NAME) or {}
+    def _quota_result(self, namespace: str, isolation: IsolationSpec) -> StepResult:
+        live = self._cache.get(RESOURCE_QUOTAS, namespace, owned_objects.QUOTA_NAME) or {}
         status = (live.get("status") or {}).get("hard") or {}
-        if not _amounts_equal(fence.hard, status):
+        if not _amounts_equal(isolation.hard, status):
             text = "waiting for the quota to take effect"
             return step.pending(phase.POLICIES, "QuotaPending", text, after=_QUOTA_REQUEUE_SECONDS)
         text = _over_quota_message(live) or "quota, limits and network policies are in force"
         others = drift_rules.unmanaged_policies_message(
-            self._foreign_policies(place, fence), self._field_manager
+            self._foreign_policies(namespace, isolation), self._field_manager
         )
         return step.success(
             phase.POLICIES, "PoliciesApplied", f"{text}; {others}" if others else text
         )
 
-    def _is_settling(self, memory: _IsolationMemory, found: StepResult) -> bool:
-        """Whether the quota has not counted for a moment only."""
-        if found.condition.reason != "QuotaPending":
+    def _is_settling(self, memory: _IsolationMemory, result: StepResult) -> bool:
+        """Whether the quota is not in force yet, and for less than `_SETTLING_SECONDS`."""
+        if result.condition.reason != "QuotaPending":
             memory.unsettled_since = None
             return False
         now = self._clock.monotonic()
@@ -387,14 +412,14 @@ def _write_failure(error: Invalid | Conflict) -> StepResult:
     return step.retrying(phase.POLICIES, "PolicyApplyFailed", text)
 
 
-def _amounts_equal(wanted: Mapping[str, str], counted: Mapping[str, str]) -> bool:
-    return wanted.keys() == counted.keys() and all(
-        quantity.same(wanted[name], counted[name]) for name in wanted
+def _amounts_equal(desired: Mapping[str, str], counted: Mapping[str, str]) -> bool:
+    return desired.keys() == counted.keys() and all(
+        quantity.same(desired[name], counted[name]) for name in desired
     )
 
 
 def _over_quota_message(live: Object) -> str:
-    """A quota below what is in use holds for new pods only; that is worth a sentence."""
+    """A text if more is used than the quota allows, which then holds for new pods only."""
     status = live.get("status") or {}
     hard, used = status.get("hard") or {}, status.get("used") or {}
     over = sorted(

@@ -2,7 +2,9 @@
 
 NetworkPolicies add up, so each rule is an object of its own: one denies everything, each of
 the others allows one kind of traffic. A Project may add egress rules; those into private address
-space only where the administrator's ceiling allows it.
+space only as far as the administrator's ceiling covers them.
+
+Called by `desired_isolation` and by the network probe.
 
 Pure.
 """
@@ -31,7 +33,7 @@ _NOT_PUBLIC_4 = (
     "240.0.0.0/4",
 )
 _NOT_PUBLIC_6 = ("::1/128", "64:ff9b::/96", "fc00::/7", "fe80::/10", "ff00::/8")
-# Never on the wire; but who writes a private IPv4 address this way must not pass.
+# Never on the wire, but a rule that writes a private IPv4 address this way must be refused too.
 _MAPPED_4 = "::ffff:0:0/96"
 _WEB_PORTS = (80, 443)
 _DNS_PORT = 53
@@ -45,12 +47,12 @@ _NODE_DNS: Object = {"ipBlock": {"cidr": "169.254.20.10/32"}}
 
 
 class EgressRefused(ValueError):
-    """A Project wants to reach an address that the administrator does not grant."""
+    """A Project requests egress to an address that the administrator does not allow."""
 
 
 @dataclass(frozen=True, slots=True)
 class EgressRule:
-    """A way out that a Project asks for."""
+    """An egress rule of a Project; without ports it allows all of them."""
 
     name: str
     cidrs: tuple[str, ...]
@@ -59,57 +61,57 @@ class EgressRule:
 
 @dataclass(frozen=True, slots=True)
 class ClusterNetwork:
-    """What the administrator says about the cluster's network."""
+    """The administrator's settings for the cluster network."""
 
-    dns_peers: tuple[Object, ...] = (_CLUSTER_DNS, _NODE_DNS)
-    cluster_cidrs: tuple[str, ...] = ()
-    extra_except: tuple[str, ...] = ()
-    egress_ceiling: tuple[str, ...] = ()
-    is_enforced: bool = True
+    dns_peers: tuple[Object, ...] = (_CLUSTER_DNS, _NODE_DNS)  # peers that answer DNS queries
+    cluster_cidrs: tuple[str, ...] = ()  # addresses of the cluster itself; closed
+    extra_except: tuple[str, ...] = ()  # further closed ranges
+    egress_ceiling: tuple[str, ...] = ()  # private ranges that Projects may open
+    is_enforced: bool = True  # the network plugin enforces NetworkPolicies
 
 
 def desired_policies(
-    doors: Iterable[EgressRule], surroundings: ClusterNetwork, *, web_egress: bool
+    egress: Iterable[EgressRule], network: ClusterNetwork, *, web_egress: bool
 ) -> dict[str, Object]:
-    """The spec of every NetworkPolicy by its name; EgressRefused names the door."""
-    found: dict[str, Object] = {
+    """The spec of every NetworkPolicy by its name; raises EgressRefused for a rule of `egress`."""
+    policies: dict[str, Object] = {
         "default-policy": _policy("Ingress", "Egress"),
         "allow-same-namespace": _same_namespace(),
-        "allow-dns": _policy("Egress", egress=[_rule(surroundings.dns_peers, _dns_ports())]),
+        "allow-dns": _policy("Egress", egress=[_rule(network.dns_peers, _dns_ports())]),
     }
     if web_egress:
-        found["allow-web-egress"] = _web_egress(surroundings)
-    for door in doors:
-        _check_egress(door, surroundings)
-        found[f"allow-egress-{door.name}"] = _policy("Egress", egress=[_egress_rule(door)])
-    return found
+        policies["allow-web-egress"] = _web_egress(network)
+    for rule in egress:
+        _check_egress(rule, network)
+        policies[f"allow-egress-{rule.name}"] = _policy("Egress", egress=[_egress_rule(rule)])
+    return policies
 
 
-def _check_egress(door: EgressRule, surroundings: ClusterNetwork) -> None:
-    inside = (
+def _check_egress(rule: EgressRule, network: ClusterNetwork) -> None:
+    private = (
         *_NOT_PUBLIC_4,
         *_NOT_PUBLIC_6,
         _MAPPED_4,
-        *surroundings.cluster_cidrs,
-        *surroundings.extra_except,
+        *network.cluster_cidrs,
+        *network.extra_except,
     )
-    for text in door.cidrs:
-        wanted = _network(door, text)
-        if any(_overlap(wanted, other) for other in inside) and not any(
-            _covers(ceiling, wanted) for ceiling in surroundings.egress_ceiling
+    for text in rule.cidrs:
+        cidr = _network(rule, text)
+        if any(_overlap(cidr, other) for other in private) and not any(
+            _covers(ceiling, cidr) for ceiling in network.egress_ceiling
         ):
             raise EgressRefused(
-                f"spec.network.egress {door.name}: {text} is not public, and the operator's "
+                f"spec.network.egress {rule.name}: {text} is not public, and the operator's "
                 "egress ceiling does not cover it; ask the administrator to add it there"
             )
 
 
-def _network(door: EgressRule, text: str) -> _Network:
+def _network(rule: EgressRule, text: str) -> _Network:
     try:
         return ipaddress.ip_network(text)
     except ValueError as error:
         raise EgressRefused(
-            f"spec.network.egress {door.name}: {text} is not a CIDR such as 10.1.0.0/16, "
+            f"spec.network.egress {rule.name}: {text} is not a CIDR such as 10.1.0.0/16, "
             "with no bits set behind the prefix"
         ) from error
 
@@ -117,16 +119,16 @@ def _network(door: EgressRule, text: str) -> _Network:
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
-def _overlap(wanted: _Network, other: str) -> bool:
-    there = ipaddress.ip_network(other)
-    return wanted.version == there.version and wanted.overlaps(there)
+def _overlap(cidr: _Network, other: str) -> bool:
+    other_cidr = ipaddress.ip_network(other)
+    return cidr.version == other_cidr.version and cidr.overlaps(other_cidr)
 
 
-def _covers(ceiling: str, wanted: _Network) -> bool:
+def _covers(ceiling: str, cidr: _Network) -> bool:
     bound = ipaddress.ip_network(ceiling)
     if isinstance(bound, ipaddress.IPv4Network):
-        return isinstance(wanted, ipaddress.IPv4Network) and wanted.subnet_of(bound)
-    return isinstance(wanted, ipaddress.IPv6Network) and wanted.subnet_of(bound)
+        return isinstance(cidr, ipaddress.IPv4Network) and cidr.subnet_of(bound)
+    return isinstance(cidr, ipaddress.IPv6Network) and cidr.subnet_of(bound)
 
 
 def _policy(*types: str, **rules: list[Object]) -> Object:
@@ -147,15 +149,15 @@ def _dns_ports() -> list[Object]:
 
 
 def _port(number: int, protocol: str) -> Object:
-    # Said in full: the server would fill it in, and then the rule would not look like ours.
+    # With the protocol: the API server would default it, and the content would differ from ours.
     return {"port": number, "protocol": protocol}
 
 
-def _web_egress(surroundings: ClusterNetwork) -> Object:
-    more = (*surroundings.cluster_cidrs, *surroundings.extra_except)
+def _web_egress(network: ClusterNetwork) -> Object:
+    excluded = (*network.cluster_cidrs, *network.extra_except)
     blocks = (
-        _block(_ANYWHERE_4, (*_NOT_PUBLIC_4, *_of_version(more, 4))),
-        _block(_ANYWHERE_6, (*_NOT_PUBLIC_6, *_of_version(more, 6))),
+        _block(_ANYWHERE_4, (*_NOT_PUBLIC_4, *_of_version(excluded, 4))),
+        _block(_ANYWHERE_6, (*_NOT_PUBLIC_6, *_of_version(excluded, 6))),
     )
     return _policy("Egress", egress=[_rule(blocks, [_port(port, "TCP") for port in _WEB_PORTS])])
 
@@ -168,7 +170,7 @@ def _block(cidr: str, exceptions: tuple[str, ...]) -> Object:
     return {"ipBlock": {"cidr": cidr, "except": list(dict.fromkeys(exceptions))}}
 
 
-def _egress_rule(door: EgressRule) -> Object:
-    peers: list[Object] = [{"ipBlock": {"cidr": str(_network(door, cidr))}} for cidr in door.cidrs]
-    ports = [_port(number, protocol) for number, protocol in door.ports]
+def _egress_rule(rule: EgressRule) -> Object:
+    peers: list[Object] = [{"ipBlock": {"cidr": str(_network(rule, cidr))}} for cidr in rule.cidrs]
+    ports = [_port(number, protocol) for number, protocol in rule.ports]
     return {"to": peers, **({"ports": ports} if ports else {})}

@@ -1,10 +1,12 @@
 """Checks that the operator policy (ValidatingAdmissionPolicy) is in force before any write.
 
 The roles of the operator allow more than it may do: that it grants rights only in namespaces it
-created is what the admission policy enforces. A policy counts some moments after it was
-written, and not at all where it was never installed. So the operator tries, as a dry run,
-something that the policy must refuse, and works only once it was refused *by the policy*. A
-refusal by the roles proves nothing.
+created is enforced by the admission policy. A policy takes effect some moments after it was
+written, and never if it was not installed. So the operator tries, as a dry run, a write that the
+policy must refuse, and starts only once it was refused *by the policy*. A refusal by the roles
+proves nothing.
+
+Called by `controller` before the first reconcile.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ _log = structlog.get_logger(__name__)
 
 
 class OperatorPolicyCheck:
-    """The one who looks whether the fence stands."""
+    """Waits until the operator policy refuses what it must; `is_in_force` from then on."""
 
     def __init__(
         self, api: Api, *, operator: OperatorAccount, install: Installation, field_manager: str
@@ -42,14 +44,14 @@ class OperatorPolicyCheck:
 
     @property
     def pending_message(self) -> str:
-        """What to tell while the fence does not stand."""
+        """The message for the readiness endpoint while the policy is not in force."""
         return (
             "the fence is not in force yet; is the ValidatingAdmissionPolicy "
             f"{self._install.operator_policy} installed, with its binding?"
         )
 
     async def wait(self) -> None:
-        """Until the fence is in force."""
+        """Return once the policy is in force; tries with backoff, for ever."""
         seconds = _FIRST_RETRY_SECONDS
         while not await self._is_refused():
             _log.warning("waiting for the fence", policy=self._install.operator_policy)
@@ -58,14 +60,17 @@ class OperatorPolicyCheck:
         self.is_in_force = True
 
     async def _is_refused(self) -> bool:
-        """Whether the fence keeps the operator from giving itself rights where it made nothing."""
-        nobody = Ownership(uid="", namespace="", name="", project="")
+        """Whether the policy refuses a RoleBinding of the operator in a foreign namespace."""
+        no_owner = Ownership(uid="", namespace="", name="", project="")
         role = self._install.environment_manager_role
-        trial = owned_objects.manager_binding(_FOREIGN_NAMESPACE, nobody, role, self._operator)
-        del trial["metadata"]["labels"], trial["metadata"]["annotations"]
+        forbidden = owned_objects.manager_binding(
+            _FOREIGN_NAMESPACE, no_owner, role, self._operator
+        )
+        # It belongs to no Environment, so it carries no ownership labels.
+        del forbidden["metadata"]["labels"], forbidden["metadata"]["annotations"]
         try:
             await self._api.create(
-                ROLE_BINDINGS, trial, field_manager=self._field_manager, dry_run=True
+                ROLE_BINDINGS, forbidden, field_manager=self._field_manager, dry_run=True
             )
         except Forbidden as error:
             return f"'{self._install.operator_policy}'" in error.message

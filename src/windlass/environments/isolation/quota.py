@@ -1,10 +1,12 @@
 """ResourceQuota and LimitRange of an Environment.
 
 The quota is set by the Project (or by the Environment, within the Project's maximum); the
-LimitRange gives pods without resources defaults that the quota then counts. Objects that
-the operator itself keeps in the namespace come on top of what was requested, so that a full
-namespace never stops its own housekeeping. A quota is not exact: where pods go and come, the
-API server now and then admits one too many (`docs/decisions/0017`).
+LimitRange gives containers without resources defaults that the quota then counts. Objects that
+the operator itself keeps in the namespace are added to the requested amounts, so that a full
+namespace never blocks the operator. A quota is not exact: while pods come and go, the API server
+sometimes admits one too many (`docs/decisions/0017`).
+
+Amounts are Kubernetes quantities by the names of the CRD (`memory`, `limitsMemory`).
 
 Pure.
 """
@@ -17,6 +19,7 @@ from dataclasses import dataclass, field
 
 from windlass.objects import quantity
 
+# Objects of the operator itself, on top of the requested amounts.
 OWN_SECRETS = 6
 OWN_CONFIG_MAPS = 4
 OWN_JOBS = 8
@@ -55,12 +58,12 @@ _LIMIT = {"cpu": "500m", "memory": "400Mi", "ephemeral-storage": "1Gi"}
 
 
 class QuotaAboveMaximum(ValueError):
-    """An Environment asks for more than its Project allows."""
+    """An Environment requests more than its Project allows."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerBounds:
-    """Defaults and bounds for one container; what is left out follows the quota."""
+    """Defaults and maxima for one container, by resource; what is omitted follows the quota."""
 
     default_request: Mapping[str, str] = field(default_factory=dict)
     default: Mapping[str, str] = field(default_factory=dict)
@@ -70,7 +73,7 @@ class ContainerBounds:
 def trusted_amounts(
     project: Mapping[str, str], environment: Mapping[str, str], maximum: Mapping[str, str]
 ) -> dict[str, str]:
-    """What an Environment may use, by the Project's words; AboveMaximum names the field."""
+    """The amounts of a trusted Environment; raises QuotaAboveMaximum with the field."""
     bounds = _with_memory_limit({**_DEFAULTS, **project, **maximum})
     for name in _names_above(environment, bounds):
         raise QuotaAboveMaximum(
@@ -83,42 +86,43 @@ def trusted_amounts(
 def untrusted_amounts(
     project: Mapping[str, str], environment: Mapping[str, str], granted: Mapping[str, str]
 ) -> dict[str, str]:
-    """What an Environment may use that nobody vouches for; AboveMaximum names the field.
+    """The amounts of an untrusted Environment; raises QuotaAboveMaximum with the field.
 
-    Half of what the Project gives to others, or what is `granted`, and never more than they get.
+    Half of the Project's default quota, or what the administrator has `granted`; never more than
+    a trusted Environment gets by default.
     """
-    given = {**_DEFAULTS, **project}
-    halves = {name: _half(name, amount) for name, amount in given.items()}
-    most = _clamp({**halves, **granted}, _with_memory_limit({**given}))
-    bounds = _with_memory_limit({**most})
+    trusted = {**_DEFAULTS, **project}
+    halves = {name: _half(name, amount) for name, amount in trusted.items()}
+    maximum = _clamp({**halves, **granted}, _with_memory_limit({**trusted}))
+    bounds = _with_memory_limit({**maximum})
     for name in _names_above(environment, bounds):
         raise QuotaAboveMaximum(
             f"spec.quota.{name} is {environment[name]}, an untrusted Environment of this Project "
             f"may use {bounds[name]}; lower it"
         )
-    return _with_memory_limit({**most, **environment})
+    return _with_memory_limit({**maximum, **environment})
 
 
-def _names_above(asked: Mapping[str, str], bounds: Mapping[str, str]) -> Iterator[str]:
-    for name in sorted(asked.keys() & bounds.keys()):
-        if quantity.parse(asked[name]) > quantity.parse(bounds[name]):
+def _names_above(requested: Mapping[str, str], bounds: Mapping[str, str]) -> Iterator[str]:
+    for name in sorted(requested.keys() & bounds.keys()):
+        if quantity.parse(requested[name]) > quantity.parse(bounds[name]):
             yield name
 
 
-def _with_memory_limit(named: dict[str, str]) -> dict[str, str]:
-    # Twice the requests, as long as nobody says otherwise. Not for the CPU: a limit there
-    # only slows pods down, and one quota key more makes every pod name a limit.
-    named.setdefault("limitsMemory", _twice(named["memory"]))
-    return named
+def _with_memory_limit(amounts: dict[str, str]) -> dict[str, str]:
+    # Twice the requests unless it is set. Not for the CPU: a limit only throttles pods there,
+    # and with that quota key every pod would need a CPU limit.
+    amounts.setdefault("limitsMemory", _twice(amounts["memory"]))
+    return amounts
 
 
-def hard_limits(wanted: Mapping[str, str]) -> dict[str, str]:
-    """The keys of the ResourceQuota."""
-    keys = {_KEYS[name]: value for name, value in wanted.items()}
+def hard_limits(amounts: Mapping[str, str]) -> dict[str, str]:
+    """The `spec.hard` of the ResourceQuota for some amounts."""
+    keys = {_KEYS[name]: value for name, value in amounts.items()}
     for name, own in _RESERVED.items():
-        keys[_KEYS[name]] = str(int(quantity.parse(wanted[name])) + own)
-    keys["limits.ephemeral-storage"] = _twice(wanted["ephemeralStorage"])
-    # Nothing in a preview may open a door to the outside by itself.
+        keys[_KEYS[name]] = str(int(quantity.parse(amounts[name])) + own)
+    keys["limits.ephemeral-storage"] = _twice(amounts["ephemeralStorage"])
+    # Both would expose pods outside the cluster, past the isolation.
     keys["services.loadbalancers"] = "0"
     keys["services.nodeports"] = "0"
     return keys
@@ -129,21 +133,21 @@ def container_limit_range(
 ) -> dict[str, dict[str, str]]:
     """The LimitRange's row for containers; request <= limit <= max, and all fit the quota.
 
-    The quota may be smaller than what the Project says about containers, because an
-    Environment may ask for less; the API server would refuse a row that contradicts itself.
+    The quota may be smaller than the Project's defaults for containers, because an Environment
+    may request less; the API server would refuse a row that contradicts itself.
     """
-    most = {**_bounds(quota, "limits"), **limits.max}
-    default = _clamp({**_LIMIT, **limits.default}, most, _bounds(quota, "limits"))
+    maximum = {**_bounds(quota, "limits"), **limits.max}
+    default = _clamp({**_LIMIT, **limits.default}, maximum, _bounds(quota, "limits"))
     request = _clamp(
-        {**_REQUEST, **limits.default_request}, default, most, _bounds(quota, "requests")
+        {**_REQUEST, **limits.default_request}, default, maximum, _bounds(quota, "requests")
     )
-    return {"default": default, "defaultRequest": request, "max": most}
+    return {"default": default, "defaultRequest": request, "max": maximum}
 
 
-def _bounds(quota: Mapping[str, str], of: str) -> dict[str, str]:
-    """What the quota says about each resource of a container."""
-    named = {name: quota.get(f"{of}.{name}") for name in _LIMIT}
-    return {name: value for name, value in named.items() if value is not None}
+def _bounds(quota: Mapping[str, str], kind: str) -> dict[str, str]:
+    """The amounts of the quota for the resources of a container; `kind` is requests or limits."""
+    amounts = {name: quota.get(f"{kind}.{name}") for name in _LIMIT}
+    return {name: value for name, value in amounts.items() if value is not None}
 
 
 def _clamp(values: Mapping[str, str], *bounds: Mapping[str, str]) -> dict[str, str]:

@@ -1,16 +1,16 @@
-"""What the trust in an Environment decides.
+"""Decides what an Environment gets by its trust, `spec.trust`.
 
 | | trusted | untrusted |
 |---|---|---|
 | Pod Security level | the Project's | the administrator's |
 | quota | the Project's, or up to its maximum | half of it, or the administrator's; never more |
-| egress | all rules of the Project | those it marks as untrusted |
+| egress | all rules of the Project | those with `untrusted: true` |
 | manifests | what the rules allow | neither DaemonSets nor a choice of nodes |
 | pods | as they are written | on the administrator's nodes, in its runtime class |
 | policies that are not enforced | reported | refused |
 
-Trust only falls, and the isolation is changed before anything new is applied inside it: what
-still runs then was trusted when it came.
+Trust can only be lowered, and the isolation is changed before anything new is applied inside it:
+what still runs then was applied while it was trusted.
 
 Pure.
 """
@@ -30,7 +30,7 @@ from windlass.objects.names import Object
 
 @dataclass(frozen=True, slots=True)
 class UntrustedPolicy:
-    """What the administrator says about Environments that nobody vouches for."""
+    """The administrator's settings for untrusted Environments; empty = not set."""
 
     pod_security: PodSecurity = "restricted"
     runtime_class_name: str = ""
@@ -39,14 +39,14 @@ class UntrustedPolicy:
 
 
 def is_trusted(environment: Environment) -> bool:
-    """Whether somebody vouches for what runs in it."""
+    """Whether `spec.trust` vouches for the code that runs in the Environment."""
     return environment.spec.trust == "trusted"
 
 
 def pod_security(
     project: Project, environment: Environment, untrusted: UntrustedPolicy
 ) -> PodSecurity:
-    """The Pod Security level of its namespace."""
+    """The Pod Security level of the Environment's namespace."""
     if is_trusted(environment):
         return project.spec.security.pod_security
     return untrusted.pod_security
@@ -55,24 +55,24 @@ def pod_security(
 def quota_amounts(
     project: Project, environment: Environment, untrusted: UntrustedPolicy
 ) -> dict[str, str]:
-    """How much it may use; AboveMaximum if it asks for more."""
+    """The quota amounts of the Environment; raises QuotaAboveMaximum."""
     resources = project.spec.resources
-    given, asked = (
+    default, requested = (
         spec.named_amounts(resources.default_quota),
         spec.named_amounts(environment.spec.quota),
     )
     if is_trusted(environment):
-        return quota.trusted_amounts(given, asked, spec.named_amounts(resources.max_quota))
-    return quota.untrusted_amounts(given, asked, untrusted.quota)
+        return quota.trusted_amounts(default, requested, spec.named_amounts(resources.max_quota))
+    return quota.untrusted_amounts(default, requested, untrusted.quota)
 
 
 def pod_placement(environment: Environment, untrusted: UntrustedPolicy) -> Object:
-    """What each of its pods must say, whatever its manifest does."""
+    """Fields that are set in the spec of each pod, over those of its manifest."""
     if is_trusted(environment):
         return {}
-    found: Object = {}
+    placement: Object = {}
     if untrusted.runtime_class_name:
-        found["runtimeClassName"] = untrusted.runtime_class_name
+        placement["runtimeClassName"] = untrusted.runtime_class_name
     if untrusted.node_selector:
-        found["nodeSelector"] = dict(untrusted.node_selector)
-    return found
+        placement["nodeSelector"] = dict(untrusted.node_selector)
+    return placement
