@@ -62,6 +62,7 @@ def _commit(fields: Mapping[str, JSON]) -> str:
 
 
 _EVENT_INTERVAL_SECONDS = 60.0
+"""Shortest time between two Events about the same object."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,6 +191,7 @@ class EnvironmentsController:
         )
 
     def _make_services(self, api: Api, sources: SourceRepositories) -> EnvironmentServices:
+        """What an Environment reconcile acts with."""
         owned = OwnedObjects(api, FIELD_MANAGER)
         hook_runs = HookRuns(
             self.owned_cache, self._clock, deadline_seconds=self._settings.rollout_seconds
@@ -249,6 +250,7 @@ class EnvironmentsController:
     def _make_controllers(
         self, api: Api, sources: SourceRepositories
     ) -> tuple[Controller[Key], ...]:
+        """One controller for each of our two kinds."""
         environments = EnvironmentReconciler(
             api,
             self.cache,

@@ -40,6 +40,7 @@ from windlass.runtime import finalizer
 from windlass.runtime.events import EventRecorder, ObjectRef
 from windlass.runtime.outcome import Outcome, OutcomeEvent, Verdict
 
+# A namespace that terminates is checked after a quarter of the time it has taken so far.
 _FIRST_REQUEUE_SECONDS = 5.0
 _MAX_REQUEUE_SECONDS = 60.0
 _BLOCKED = "DeletionBlocked"
@@ -95,6 +96,7 @@ class EnvironmentDeletion:
         return Outcome.gone()
 
     def _waiting_outcome(self, remaining: list[Object], obj: Object) -> Outcome:
+        """The outcome while namespaces terminate, with what blocks them."""
         names = " ".join(live["metadata"]["name"] for live in remaining)
         blockers = [text for live in remaining for text in deletion_blockers(live)][:5]
         self._metrics.record_deletion(_object_key(obj), is_blocked=bool(blockers))
@@ -137,6 +139,7 @@ def _object_key(obj: Object) -> Key:
 
 
 CLEANUP_INTERVAL_SECONDS = 600.0
+"""How often orphaned namespaces are searched for."""
 
 _log = structlog.get_logger(__name__)
 

@@ -133,6 +133,7 @@ class EnvironmentReconciler:
         return outcome
 
     async def _reconcile_existing(self, key: Key, obj: Object) -> Outcome:
+        """Delete, block, initialize, or run the steps, in this order of precedence."""
         if obj["metadata"].get("deletionTimestamp"):
             return await self._services.deletion.reconcile(obj)
         context = preconditions.check(self._cache, key, obj, suspended=self._settings.suspended)

@@ -76,10 +76,11 @@ class OwnedCache:
         self._on_namespace_gone = on_namespace_gone
         # Our newest writes, until the informer shows something newer.
         self._recent: RecentWrites[tuple[GVR, Key]] = RecentWrites(self._cached)
-        # Parsed objects, oldest first; None = looked up and absent. Dropped on each change.
+        # Parsed objects, oldest first; None = absent. Dropped on each change.
         self._parsed: dict[tuple[GVR, Key], Object | None] = {}
-        # By namespace: the Environment that it belongs to, and the uid of that Environment.
+        # By namespace: the Environment that it belongs to.
         self._owners: dict[str, Key] = {}
+        # By namespace: the uid of that Environment.
         self._uids: dict[str, str] = {}
         # Names of the objects of one kind in one namespace; no entry for none.
         self._names: defaultdict[tuple[GVR, str], set[str]] = defaultdict(set)
@@ -177,6 +178,7 @@ class OwnedCache:
         return lambda key: self._changed(gvr, key)
 
     def _namespace_changed(self, key: Key) -> None:
+        """Index the owner of a namespace, and enqueue both the previous and the new one."""
         self._forget((NAMESPACES, key))
         raw = self.informers[NAMESPACES].get(key)
         namespace: Object = orjson.loads(raw) if raw is not None else {}

@@ -42,7 +42,7 @@ POD_LABELS = frozenset(
 )
 """The keys of `Ownership.pod_labels`."""
 
-_MOST_CHARS = 63
+_MAX_CHARS = 63
 _HASH_CHARS = 8
 
 
@@ -88,10 +88,10 @@ def label_value(text: str) -> str:
         char if char.isascii() and (char.isalnum() or char in "-_.") else "-" for char in text
     )
     sanitized = sanitized.strip("-_.")
-    if sanitized == text and len(sanitized) <= _MOST_CHARS:
+    if sanitized == text and len(sanitized) <= _MAX_CHARS:
         return sanitized
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_CHARS]
-    readable = sanitized[: _MOST_CHARS - _HASH_CHARS - 1].rstrip("-_.")
+    readable = sanitized[: _MAX_CHARS - _HASH_CHARS - 1].rstrip("-_.")
     return f"{readable}-{digest}" if readable else digest
 
 

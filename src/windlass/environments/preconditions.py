@@ -99,6 +99,7 @@ def check(
 
 
 def _ownership(environment: Environment, project: Project, team: str) -> Ownership:
+    """Ownership labels of the Environment; the branch is that of its first source."""
     sources = environment.spec.sources or ()
     branch = sources[0].branch if sources else ""
     if not branch and project.spec.sources:

@@ -38,8 +38,13 @@ SOURCES_READY = "SourcesReady"
 DELETION_BLOCKED = "DeletionBlocked"
 
 _REQUEUE_SECONDS = 5.0
+"""When to reconcile again after a write of ours, should its watch event not arrive."""
+
 _DELETION_SECONDS = 30.0
-_MOST_NAMED = 10
+"""How often a deletion checks the remaining Environments, beside their watch events."""
+
+_MAX_NAMED = 10
+"""Environments that a message lists by name."""
 
 
 class ProjectReconciler:
@@ -143,6 +148,7 @@ class ProjectReconciler:
                 yield stored
 
     async def _delete_environment(self, stored: Object) -> None:
+        """Delete an Environment by its uid, so that one recreated under its name survives."""
         metadata = stored["metadata"]
         if metadata.get("deletionTimestamp"):
             return
@@ -171,7 +177,7 @@ def _deletion_outcome(environments: list[Object], *, cascades: bool) -> Outcome:
     names = [
         f"{stored['metadata']['namespace']}/{stored['metadata']['name']}" for stored in environments
     ]
-    listed = ", ".join(names[:_MOST_NAMED]) + (", …" if count > _MOST_NAMED else "")
+    listed = ", ".join(names[:_MAX_NAMED]) + (", …" if count > _MAX_NAMED else "")
     noun = "Environment" if count == 1 else "Environments"
     if cascades:
         return Outcome(
@@ -201,6 +207,7 @@ def _raw_spec(obj: Object) -> Object:
 
 
 def _unreachable_outcome(name: str, error: WindlassError, fields: Object) -> Outcome:
+    """The outcome for a source that cannot be resolved, and when to try it again."""
     text = f"source {name}: {error.reason}: {error.message}"
     after = error.after if isinstance(error, Stalled | Waiting) else None
     return Outcome(

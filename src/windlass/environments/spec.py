@@ -134,6 +134,7 @@ def egress_rules(project: Project, *, trusted: bool) -> tuple[EgressRule, ...]:
 def _requested_sources(
     sources: tuple[ProjectSource, ...], requested: tuple[EnvironmentSource, ...]
 ) -> dict[str, EnvironmentSource]:
+    """The sources of an Environment by the name of the Project's source they refer to."""
     # With one source on either side the name does not matter.
     if len(sources) == 1 and len(requested) == 1:
         return {sources[0].name: requested[0]}

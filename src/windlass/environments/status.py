@@ -37,16 +37,18 @@ STEPS = (
 HOOK_STEPS: tuple[HookPhase, ...] = ("preDeploy", "postDeploy")
 """Steps that are listed only for revisions with hooks for them."""
 
-_MOST_CHARS = 1024
-_MOST_CHARS_SERVING = 200
-_MOST_UNSUPPORTED = 50
-_NAMED_ROUTES = 5
-_MOST_UNSUPPORTED_CHARS = 512
+# Bounds of the CRD schema (message, unsupported) and of texts inside a message.
+_MAX_CHARS = 1024
+_MAX_CHARS_SERVING = 200
+_MAX_UNSUPPORTED = 50
+_MAX_NAMED_ROUTES = 5
+_MAX_UNSUPPORTED_CHARS = 512
 _NO_SECRETS = Condition(phase.SECRETS, "True", "NoSecrets", "its Project names no secrets")
 _NOT_EXPOSED = Condition(
     phase.INGRESS, "True", "NotExposed", "it has no address outside the cluster"
 )
 _RESYNC_SECONDS = 600.0
+"""The longest time until the next reconcile, also if no watch event arrives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ def complete_outcome(environment: Object, outcome: Outcome) -> Outcome:
     )
     if agreed == previous:
         return outcome
-    text = outcome.ready.message[:_MOST_CHARS]
+    text = outcome.ready.message[:_MAX_CHARS]
     return replace(outcome, fields={"message": text, **outcome.fields, "phase": agreed})
 
 
@@ -182,8 +184,8 @@ def _observed_conditions(report: ReconcileReport) -> dict[str, Condition]:
 
 
 def _routes_condition(routes: tuple[str, ...]) -> Condition:
-    named = ", ".join(routes[:_NAMED_ROUTES])
-    more = f" and {len(routes) - _NAMED_ROUTES} more" if len(routes) > _NAMED_ROUTES else ""
+    named = ", ".join(routes[:_MAX_NAMED_ROUTES])
+    more = f" and {len(routes) - _MAX_NAMED_ROUTES} more" if len(routes) > _MAX_NAMED_ROUTES else ""
     text = f"{named}{more} not applied: routes are not supported yet; use kubectl port-forward"
     return Condition(phase.INGRESS, "False", phase.ROUTES_NOT_SUPPORTED, text)
 
@@ -197,11 +199,12 @@ def _step_rows(report: ReconcileReport, status: Object, now: datetime) -> list[O
 
 
 def _step_row(name: str, result: StepResult | None, before: Object, now: datetime) -> Object:
+    """One row of `status.steps`; times change only with the state."""
     state = _step_state(result)
     message = result.condition.message if result is not None else ""
     row: Object = {"name": name, "state": state}
     if message:
-        row["message"] = message[:_MOST_CHARS]
+        row["message"] = message[:_MAX_CHARS]
     if state != "Pending":
         started = before.get("startedAt") if _is_same_run(before, state) else None
         row["startedAt"] = started or timestamp(now)
@@ -227,6 +230,10 @@ def _step_state(result: StepResult | None) -> str:
 
 
 def _status_fields(report: ReconcileReport, status: Object) -> dict[str, JSON]:
+    """The fields of the status beside phase, message, progress and steps.
+
+    What this reconcile did not get to stays as it is in `status`.
+    """
     fields: dict[str, JSON] = {
         "sources": [source.as_object() for source in report.sources] or status.get("sources"),
         "lastHandledRetryAt": report.retry_at or status.get("lastHandledRetryAt"),
@@ -245,10 +252,10 @@ def _status_fields(report: ReconcileReport, status: Object) -> dict[str, JSON]:
 
 def _unsupported_field(texts: tuple[str, ...]) -> list[str]:
     """As many texts as the schema allows; the last one gives the number of the others."""
-    shown = [text[:_MOST_UNSUPPORTED_CHARS] for text in texts]
-    if len(shown) > _MOST_UNSUPPORTED:
-        more = len(shown) - _MOST_UNSUPPORTED + 1
-        return [*shown[: _MOST_UNSUPPORTED - 1], f"and {more} more"]
+    shown = [text[:_MAX_UNSUPPORTED_CHARS] for text in texts]
+    if len(shown) > _MAX_UNSUPPORTED:
+        more = len(shown) - _MAX_UNSUPPORTED + 1
+        return [*shown[: _MAX_UNSUPPORTED - 1], f"and {more} more"]
     return shown
 
 
@@ -270,7 +277,7 @@ def _serving_field(report: ReconcileReport) -> Object:
 
 def _message(derived: DerivedPhase, report: ReconcileReport, status: Object) -> str:
     sentence = _sentence(derived, report, status)
-    return f"{sentence}; {report.polling_error}"[:_MOST_CHARS] if report.polling_error else sentence
+    return f"{sentence}; {report.polling_error}"[:_MAX_CHARS] if report.polling_error else sentence
 
 
 def _sentence(derived: DerivedPhase, report: ReconcileReport, status: Object) -> str:
@@ -284,10 +291,10 @@ def _sentence(derived: DerivedPhase, report: ReconcileReport, status: Object) ->
         or "postDeploy" in results
         or (namespace is not None and namespace.ends_run)
     ):
-        return derived.message[:_MOST_CHARS]
+        return derived.message[:_MAX_CHARS]
     commits = (str(commit)[:8] for commit in (serving.get("commits") or {}).values())
-    revision = ", ".join((*commits, f"revision {serving['revision']}"))[:_MOST_CHARS_SERVING]
-    return f"{derived.message[: _MOST_CHARS - len(revision) - 16]}; still serving {revision}"
+    revision = ", ".join((*commits, f"revision {serving['revision']}"))[:_MAX_CHARS_SERVING]
+    return f"{derived.message[: _MAX_CHARS - len(revision) - 16]}; still serving {revision}"
 
 
 def _requeue_seconds(last: StepResult | None, poll_seconds: float | None) -> float:

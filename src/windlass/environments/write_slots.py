@@ -18,7 +18,10 @@ from collections.abc import AsyncIterator
 from enum import IntEnum
 
 SLOTS = 2
+"""Environments that write at the same time."""
+
 MAX_HOLD_SECONDS = 2.0
+"""After this time a slot is free for others, even if its holder still writes."""
 
 
 class SlotPriority(IntEnum):

@@ -187,6 +187,7 @@ class BundleApplier:
         return self._clients[namespace]
 
     async def _write_state(self, namespace: str, owner: Ownership, state: ReleaseState) -> None:
+        """Write the ConfigMap with the release state, unless it has that state already."""
         live = self._cache.get(CONFIG_MAPS, namespace, inventory.CONFIG_MAP_NAME)
         if live is not None and inventory.decode_state(live) == state and _has_labels(live, owner):
             return
@@ -220,6 +221,7 @@ class BundleApplier:
         )
 
     def _result(self, namespace: str, stages: StageResult) -> ApplyResult:
+        """The result of the run for its stages; refusals come before a hook that blocks."""
         refused = [
             result.refusal for result in stages.refused_members if result.refusal is not None
         ]

@@ -27,7 +27,7 @@ from windlass.environments.owned_cache import PODS, OwnedCache
 from windlass.environments.step import StepResult
 from windlass.objects.names import Object
 
-_MOST_CHARS = 400
+_MAX_CHARS = 400
 
 
 class HookRuns:
@@ -45,7 +45,7 @@ class HookRuns:
             return None
         cause = self._cause(namespace, hook)
         if state.state == "failed":
-            return _hook_failure(f"{hook}, a hook, failed: {state.message[:_MOST_CHARS]}{cause}")
+            return _hook_failure(f"{hook}, a hook, failed: {state.message[:_MAX_CHARS]}{cause}")
         seconds_left = self._seconds_left(live)
         if seconds_left <= 0:
             return _hook_failure(

@@ -85,6 +85,7 @@ def _deployment(obj: Object) -> Readiness:
     lag = _deployment_lag(status, desired, updated)
     if not lag:
         return READY
+    # Its own progressDeadlineSeconds has passed.
     is_late = _condition(obj, "Progressing").get("status") == "False"
     refusal = _condition(obj, "ReplicaFailure")
     if refusal.get("status") == "True":
@@ -117,6 +118,7 @@ def _stateful_set(obj: Object) -> Readiness:
         over = _count(status, "replicas") - desired
         return Readiness("progressing", f"{over} pods too many still end")
     rolling = ((obj.get("spec") or {}).get("updateStrategy") or {}).get("rollingUpdate") or {}
+    # Pods below the partition keep the old revision on purpose.
     due = desired - int(rolling.get("partition") or 0)
     updated = _count(status, "updatedReplicas")
     if status.get("currentRevision") != status.get("updateRevision") and updated < due:
@@ -242,7 +244,7 @@ _USER_REMEDIES = {
 """Texts of the kubelet about an image whose user is not allowed, and the remedy for each."""
 
 _PULL_REMEDY = "check the name and tag of the image, and that the registry serves it to everybody"
-_MOST_CHARS = 400
+_MAX_CHARS = 400
 _CREATE_ERRORS = frozenset(
     {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 )
@@ -297,6 +299,7 @@ def _workload_of(pod: Object) -> tuple[str, str]:
 
 
 def _pod_problems(pod: Object) -> Iterator[PodProblem]:
+    """The problems of one pod, unless it is terminating."""
     name = pod["metadata"]["name"]
     if pod["metadata"].get("deletionTimestamp"):
         return
@@ -313,6 +316,7 @@ def _pod_problems(pod: Object) -> Iterator[PodProblem]:
 
 
 def _container_problems(where: str, container: Object) -> Iterator[PodProblem]:
+    """The problems of one container that is not ready; `where` names pod and container."""
     waiting = (container.get("state") or {}).get("waiting") or {}
     terminated = (container.get("lastState") or {}).get("terminated") or (
         container.get("state") or {}
@@ -335,4 +339,4 @@ def _remedy(text: str) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _MOST_CHARS else f"{text[:_MOST_CHARS]}…"
+    return text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}…"

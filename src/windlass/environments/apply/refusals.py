@@ -47,6 +47,7 @@ TERMINATING = "Applying"
 
 _BAD_REQUEST = 400
 _TOO_LARGE = 413
+# When to reconcile again: RoleBindings take effect soon, terminating objects take longer.
 _RIGHTS_REQUEUE_SECONDS = 1.0
 _TERMINATING_REQUEUE_SECONDS = 5.0
 _ORDER = (
@@ -61,7 +62,7 @@ _ORDER = (
 )
 """Reasons by severity: those that need a change of inputs first."""
 
-_NAMED_AT_MOST = 5
+_MAX_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +111,9 @@ def stage_failure(refused: Sequence[ApplyRefusal], *, is_new: bool) -> StepResul
     `is_new` means that the RoleBinding of the applier may not have taken effect yet.
     """
     ranked = sorted(refused, key=lambda refusal: _ORDER.index(refusal.reason))
-    text = "; ".join(refusal.message for refusal in ranked[:_NAMED_AT_MOST])
-    if len(ranked) > _NAMED_AT_MOST:
-        text += f"; and {len(ranked) - _NAMED_AT_MOST} more"
+    text = "; ".join(refusal.message for refusal in ranked[:_MAX_NAMED])
+    if len(ranked) > _MAX_NAMED:
+        text += f"; and {len(ranked) - _MAX_NAMED} more"
     reason = ranked[0].reason
     if reason == DENIED and is_new:
         return step.waiting(phase.DEPLOYMENT, "Applying", text, after=_RIGHTS_REQUEUE_SECONDS)
@@ -124,6 +125,7 @@ def stage_failure(refused: Sequence[ApplyRefusal], *, is_new: bool) -> StepResul
 
 
 def _forbidden_refusal(member: Member, error: Forbidden) -> ApplyRefusal:
+    """The refusal for a 403; the API server gives its cause in the text only."""
     if "exceeded quota" in error.message or "failed quota" in error.message:
         return ApplyRefusal(
             "QuotaExceeded",
@@ -170,7 +172,7 @@ _RULES = (
     ("duplicate entries for key", "two entries of the list have the same key"),
 )
 _WRONG_FORM = "it has the wrong form"
-_MOST_CHARS = 253
+_MAX_CHARS = 253
 
 
 def describe_schema_fault(message: str, obj: Object) -> str | None:
@@ -179,7 +181,7 @@ def describe_schema_fault(message: str, obj: Object) -> str | None:
         return None
     faults = list(_named_faults(message))
     if faults:
-        return "; ".join(faults[:_NAMED_AT_MOST])
+        return "; ".join(faults[:_MAX_NAMED])
     fractions = ", ".join(list(_fractions(obj, ""))[:3])
     if "cannot convert float64" in message and fractions:
         return f"{fractions}: it must be a whole number"
@@ -202,13 +204,13 @@ def _named_faults(message: str) -> Iterator[str]:
                 ),
                 _WRONG_FORM,
             )
-            yield f"{fault['path'].removeprefix('.')[:_MOST_CHARS]}: {rule}"
+            yield f"{fault['path'].removeprefix('.')[:_MAX_CHARS]}: {rule}"
 
 
 def _fractions(value: JSON, path: str) -> Iterator[str]:
     """The paths of numbers that are not integers."""
     if isinstance(value, float) and not value.is_integer():
-        yield path[:_MOST_CHARS]
+        yield path[:_MAX_CHARS]
     elif isinstance(value, dict):
         for name, item in value.items():
             yield from _fractions(item, f"{path}.{name}" if path else name)

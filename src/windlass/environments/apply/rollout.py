@@ -125,8 +125,10 @@ class RolloutTracker:
 def _unfinished_result(
     unready: list[tuple[Member, Readiness]], problem: PodProblem | None, seconds_left: float
 ) -> StepResult:
+    """The result while some objects are not ready; refused objects first, then pod problems."""
     refused = [(member, state) for member, state in unready if state.state == "failed"]
     for member, state in refused:
+        # No waiting: only a change of inputs makes the API server accept these pods.
         if state.reason in {"QuotaExceeded", "PodSecurityDenied", "LimitAboveMaximum"}:
             return step.failed(
                 phase.DEPLOYMENT, state.reason, f"{member}: {_shorten(state.message)}"

@@ -71,6 +71,7 @@ class DesiredIsolation:
         self._computed.pop(key, None)
 
     def _check(self, context: EnvironmentContext) -> IsolationSpec:
+        """The isolation of the Environment, unless something in it is not allowed."""
         if not self._network.is_enforced and not trust.is_trusted(context.environment):
             raise IsolationRefused(
                 "EnforcementAbsent",

@@ -160,6 +160,7 @@ def _is_omitted(name: str, value: JSON) -> bool:
 
 
 def _is_equal(desired: JSON, live: JSON, *, amounts: bool) -> bool:
+    """Whether two contents are equal; with `amounts`, texts also if they are equal quantities."""
     if isinstance(desired, dict) and isinstance(live, dict):
         return desired.keys() == live.keys() and all(
             _is_equal(desired[name], live[name], amounts=amounts) for name in desired
@@ -170,7 +171,7 @@ def _is_equal(desired: JSON, live: JSON, *, amounts: bool) -> bool:
             for first, second in zip(desired, live, strict=True)
         )
     if desired == live:
-        return isinstance(desired, bool) is isinstance(live, bool)
+        return isinstance(desired, bool) is isinstance(live, bool)  # in Python 1 == True
     return (
         amounts
         and isinstance(desired, str)

@@ -178,6 +178,7 @@ class IsolationWriter:
     def _build_objects(
         self, namespace: str, owner: Ownership, isolation: IsolationSpec
     ) -> Iterator[tuple[GVR, Object]]:
+        """The objects of an isolation in the order of writing: rights first, then the rest."""
         manager, applier = (
             self._install.environment_manager_role,
             self._install.environment_applier_role,
@@ -211,6 +212,7 @@ class IsolationWriter:
             if observed is not None
             else bool(writer) and gvr in _EXCLUSIVE_RESOURCES
         )
+        # Contested: the next restoration is not due yet; `_contest_result` reports it.
         if is_drift and self._is_throttled(kind, name, memory):
             return ()
         await self._write(gvr, desired, namespace, live, memory)
@@ -235,6 +237,7 @@ class IsolationWriter:
         live: Object | None,
         memory: _IsolationMemory,
     ) -> None:
+        """Apply one object, recreate it if it is immutable, and remove content of others."""
         name = desired["metadata"]["name"]
         try:
             applied = await self._apply(gvr, desired, namespace, live)
@@ -277,6 +280,7 @@ class IsolationWriter:
         return await self._replace(gvr, desired, namespace, live)
 
     async def _replace(self, gvr: GVR, desired: Object, namespace: str, live: Object) -> Object:
+        """Replace the content at the version that was read; raises Conflict if it is outdated."""
         name, version = desired["metadata"]["name"], live["metadata"]["resourceVersion"]
         content, live_content = (
             drift_rules.exclusive_content(desired),
@@ -380,6 +384,7 @@ class IsolationWriter:
         return None
 
     def _quota_result(self, namespace: str, isolation: IsolationSpec) -> StepResult:
+        """Whether the quota is in force; then all of the isolation is, as it was written before."""
         live = self._cache.get(RESOURCE_QUOTAS, namespace, owned_objects.QUOTA_NAME) or {}
         status = (live.get("status") or {}).get("hard") or {}
         if not _amounts_equal(isolation.hard, status):

@@ -88,6 +88,7 @@ def desired_policies(
 
 
 def _check_egress(rule: EgressRule, network: ClusterNetwork) -> None:
+    """Raise EgressRefused if a rule reaches private addresses beyond the ceiling."""
     private = (
         *_NOT_PUBLIC_4,
         *_NOT_PUBLIC_6,

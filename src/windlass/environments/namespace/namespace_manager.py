@@ -79,6 +79,7 @@ class NamespaceManager:
         pod_security: str,
         used: Iterable[str],
     ) -> tuple[StepResult, Object | None]:
+        """Restore the namespace that exists, else choose a name and create it."""
         existing = self._existing_name(identity, owner.uid)
         if existing:
             desired = owned_objects.namespace(existing, owner, pod_security)
@@ -92,6 +93,7 @@ class NamespaceManager:
         if choice.refusal:
             return step.failed(phase.NAMESPACE, choice.refusal, choice.message), None
         claim = claims.get(choice.name)
+        # An Environment of the same name was deleted; its namespace still terminates.
         if claim is not None and claim.uid != owner.uid:
             return _predecessor_result(choice.name), None
         desired = owned_objects.namespace(choice.name, owner, pod_security)

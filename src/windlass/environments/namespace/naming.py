@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 PREFIX = "env-"
 
-_MOST_CHARS = 63
+_MAX_CHARS = 63
 _READABLE_CHARS = 46  # 63 without the prefix and the hash
 _HASH_CHARS = 12
 _HEX = frozenset("0123456789abcdef")
@@ -107,7 +107,7 @@ def plain_name(identity: EnvironmentIdentity, rules: NamingRules = DEFAULT_RULES
     if any(sanitize(part) != part or not part for part in (identity.project, identity.id)):
         return None
     name = f"{rules.prefix}{identity.project}-{identity.id}"
-    return None if len(name) > _MOST_CHARS or _has_hash_form(name) else name
+    return None if len(name) > _MAX_CHARS or _has_hash_form(name) else name
 
 
 def candidate_names(
