@@ -289,7 +289,7 @@ async def test_an_orphan_is_removed_after_two_looks(
     labels = {"app.kubernetes.io/managed-by": "windlass", "catalyst.dev/project": "x"}
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": alike, "labels": labels}}
     await tenant.api.create(NAMESPACES, body, field_manager="somebody")
-    async with tenant.running(sweep_seconds=3600.0) as controller:
+    async with tenant.running(cleanup_seconds=3600.0) as controller:
 
         async def seen() -> bool:
             return controller.owned_cache.namespace(place) is not None

@@ -202,7 +202,7 @@ async def test_forms_that_the_server_completes_are_no_drift(
     surroundings = ClusterNetwork(dns_peers=(peer,))
     project = tenant.project(resources={"defaultQuota": {"cpu": "2000m"}})
     for _ in range(2):
-        async with tenant.running(surroundings=surroundings, poll_seconds=3600.0) as controller:
+        async with tenant.running(network=surroundings, poll_seconds=3600.0) as controller:
             await tenant.apply(project, tenant.environment())
             await tenant.phase("Ready")
             await tenant.passes(controller, 2)

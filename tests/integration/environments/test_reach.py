@@ -232,7 +232,7 @@ async def test_drivers_and_schedulers_only_as_listed(tenant: Previews) -> None:
     opened = ClusterAccess(
         csi_drivers=frozenset({"secrets.example.com"}), schedulers=frozenset({"batch"})
     )
-    async with tenant.running(reach=opened):
+    async with tenant.running(cluster_access=opened):
 
         async def applied() -> Any:
             try:

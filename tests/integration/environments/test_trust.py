@@ -69,7 +69,7 @@ def _choosing(manifest: str) -> str:
 
 async def test_policies_that_nobody_enforces_hold_nobody(tenant: Previews) -> None:
     """The untrusted are refused; the others are warned, once."""
-    async with tenant.running(surroundings=_UNENFORCED) as controller:
+    async with tenant.running(network=_UNENFORCED) as controller:
         await tenant.apply(
             tenant.project(), tenant.environment(), tenant.environment("two", trust="untrusted")
         )
@@ -130,7 +130,7 @@ async def test_a_suspended_operator_looks_only(tenant: Previews) -> None:
     await tenant.patch(ENVIRONMENTS, "orphan", bare, tenant.namespace)
     await tenant.api.delete(ENVIRONMENTS, "orphan", tenant.namespace)
     begun = len(tenant.connection.about(""))
-    async with tenant.running(suspended=True, sweep_seconds=0.05):
+    async with tenant.running(suspended=True, cleanup_seconds=0.05):
         await tenant.apply(tenant.environment(quota={"pods": 7}), tenant.environment("late"))
         tenant.commit({"deploy/all.yaml": CONFIG_MAP.replace("blue", "red")})
         await tenant.poke()
