@@ -161,7 +161,7 @@ class Reverser:
             coverage=WebhookCoverage(
                 frozenset({*webhook.SYSTEM_NAMESPACES, settings.install.namespace})
             ),
-            on_hearing=self._requeue_all_destinations,
+            on_state_change=self._requeue_all_destinations,
             definition_deleted=self._is_definition_deleted,
         )
         self._recorder = EventRecorder(api, "windlass.dev/reverser", clock=clock)
@@ -257,7 +257,7 @@ class Reverser:
             work_directory=settings.work_directory,
             git=self._git,
             listings=self._listings,
-            signature=ControllerIdentity(
+            controller_identity=ControllerIdentity(
                 cluster_uid=ground.cluster_uid,
                 controller_namespace=settings.install.namespace,
                 controller_name=settings.install.release,
@@ -265,7 +265,7 @@ class Reverser:
             ),
             judge=self.attributor.judge,
             limits=settings.limits,
-            around=WorkerHooks(
+            hooks=WorkerHooks(
                 may_push=self._may_push,
                 is_seeding=mirror.is_seeding,
                 is_deleted=mirror.is_deleted,
@@ -282,8 +282,8 @@ class Reverser:
                 record_event=self._event_queue.add,
             ),
             clock=self._clock,
-            at_once=settings.workers_at_once,
-            per_repository=settings.workers_per_repository,
+            max_workers=settings.workers_at_once,
+            max_workers_per_repository=settings.workers_per_repository,
             pending_max_bytes=settings.pending_max_bytes,
             spawn=self._spawn_worker,
         )

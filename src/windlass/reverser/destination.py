@@ -146,7 +146,7 @@ class DestinationReconciler:
         worker = self._mirror.workers.worker(key)
         if worker is not None and (known.listing is not last or request != answered):
             self._last_listings[key] = (known.listing, request)
-            worker.branch_observed(key, tip, asked=last is not None and request != answered)
+            worker.branch_observed(key, tip, flush=last is not None and request != answered)
 
     def _stop_writing(self, key: Key) -> None:
         self._settled.add(key)

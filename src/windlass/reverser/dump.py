@@ -62,14 +62,14 @@ class DumpDiff:
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
 
 
-def select_scopes(choice: DumpSelection, served: TypeCatalog) -> list[SelectedScope]:
+def select_scopes(selection: DumpSelection, catalog: TypeCatalog) -> list[SelectedScope]:
     """The scopes of a choice: rules as a user could have written them."""
-    found: list[SelectedScope] = []
-    for namespace in choice.namespaces or ("",):
+    scopes: list[SelectedScope] = []
+    for namespace in selection.namespaces or ("",):
         kinds: tuple[rules.TypeScope, ...] = (
             ("Namespaced",) if namespace else ("Namespaced", "Cluster")
         )
-        items = tuple(item for kind in kinds for item in _rule_items(choice, kind))
+        items = tuple(item for kind in kinds for item in _rule_items(selection, kind))
         rule = SelectionRule(
             key=Key(namespace, "mirror"),
             kind="WatchRule" if namespace else "ClusterWatchRule",
@@ -78,18 +78,18 @@ def select_scopes(choice: DumpSelection, served: TypeCatalog) -> list[SelectedSc
             items=items,
         )
         resolved: RuleResolution = rules.resolve(
-            rule, served, watch_all=choice.watch_all, excluded=choice.exclude
+            rule, catalog, watch_all=selection.watch_all, excluded=selection.exclude
         )
-        found += resolved.scopes
-    return found
+        scopes += resolved.scopes
+    return scopes
 
 
-def _refuse_unknown(choice: DumpSelection, chosen: list[SelectedScope]) -> None:
+def _refuse_unknown(selection: DumpSelection, scopes: list[SelectedScope]) -> None:
     """A type that somebody names and that cannot be dumped is a mistake, not an empty dump."""
-    found = {name for one in chosen for name in (one.gvr.resource, _qualified_name(one))}
-    unknown = [entry for entry in choice.include if entry.lower() not in found]
+    known = {name for scope in scopes for name in (scope.gvr.resource, _qualified_name(scope))}
+    unknown = [entry for entry in selection.include if entry.lower() not in known]
     if unknown:
-        where = " with a namespace" if choice.namespaces else ""
+        where = " with a namespace" if selection.namespaces else ""
         raise WindlassError(
             "NotServed",
             f"--include {unknown[0]}: no such type{where} can be mirrored from this cluster; "
@@ -97,23 +97,23 @@ def _refuse_unknown(choice: DumpSelection, chosen: list[SelectedScope]) -> None:
         )
 
 
-def _qualified_name(one: SelectedScope) -> str:
-    return f"{one.gvr.group}/{one.gvr.resource}"
+def _qualified_name(scope: SelectedScope) -> str:
+    return f"{scope.gvr.group}/{scope.gvr.resource}"
 
 
-def _rule_items(choice: DumpSelection, scope: rules.TypeScope) -> list[RuleItem]:
-    base = RuleItem(include_owned=choice.include_owned, scope=scope)
-    if not choice.include:
-        named = (RuleItem(resources=("namespaces",), scope=scope),) if choice.watch_all else ()
+def _rule_items(selection: DumpSelection, scope: rules.TypeScope) -> list[RuleItem]:
+    base = RuleItem(include_owned=selection.include_owned, scope=scope)
+    if not selection.include:
+        named = (RuleItem(resources=("namespaces",), scope=scope),) if selection.watch_all else ()
         return [base, *named]
     items = []
-    for entry in choice.include:
+    for entry in selection.include:
         group, slash, resource = entry.rpartition("/")
         items.append(
             RuleItem(
                 api_groups=(group,) if slash else None,
                 resources=(resource,),
-                include_owned=choice.include_owned,
+                include_owned=selection.include_owned,
                 scope=scope,
             )
         )
@@ -135,8 +135,8 @@ class Dump:
     def __init__(
         self,
         api: Api,
-        below: SafeDirectory,
-        lens: ObjectReader,
+        directory: SafeDirectory,
+        object_reader: ObjectReader,
         *,
         salt: bytes,
         cluster_uid: str,
@@ -145,8 +145,8 @@ class Dump:
         progress: Callable[[str], None],
     ) -> None:
         self._api = api
-        self._directory = below
-        self._object_reader = lens
+        self._directory = directory
+        self._object_reader = object_reader
         self._salt = salt
         self._claim = folder_claim.FolderClaim(cluster_uid, DESTINATION, yaml_emitter.EMITTER)
         self._writes = writes
@@ -155,75 +155,73 @@ class Dump:
         self._claimed = False
         self.difference = DumpDiff()
 
-    async def run(self, choice: DumpSelection) -> DumpDiff:
+    async def run(self, selection: DumpSelection) -> DumpDiff:
         """Dump what `choice` names; FolderClaimed if the directory is somebody else's."""
-        served = catalog_refresher.build_catalog(await discovery.discover(self._api))
-        kinds = {one.gvr: one.kind for one in served.types}
-        chosen = select_scopes(choice, served)
-        _refuse_unknown(choice, chosen)
+        catalog = catalog_refresher.build_catalog(await discovery.discover(self._api))
+        kinds = {type_.gvr: type_.kind for type_ in catalog.types}
+        scopes = select_scopes(selection, catalog)
+        _refuse_unknown(selection, scopes)
         await asyncio.to_thread(self._check_claim)
-        for number, selection in enumerate(chosen, start=1):
-            where = f" in {selection.namespace}" if selection.namespace else ""
-            self._progress(f"[{number}/{len(chosen)}] {selection.gvr}{where}")
-            await self._dump_scope(selection, kinds[selection.gvr])
+        for number, scope in enumerate(scopes, start=1):
+            where = f" in {scope.namespace}" if scope.namespace else ""
+            self._progress(f"[{number}/{len(scopes)}] {scope.gvr}{where}")
+            await self._dump_scope(scope, kinds[scope.gvr])
         return self.difference
 
     def _check_claim(self) -> None:
         content = self._directory.read(folder_claim.FILE_NAME, limit=_MAX_FILE_BYTES)
         try:
-            found = folder_claim.parse_claim(content) if content is not None else None
+            existing = folder_claim.parse_claim(content) if content is not None else None
         except folder_claim.ClaimUnreadable as error:
             text = f"{error}; remove the file if the directory may be used"
             raise WindlassError("FolderClaimed", text) from error
-        verdict = folder_claim.judge_claim(found, self._claim, existing_destinations=frozenset())
+        verdict = folder_claim.judge_claim(existing, self._claim, existing_destinations=frozenset())
         if isinstance(verdict, folder_claim.ForeignClaim):
             raise WindlassError("FolderClaimed", verdict.message)
         self._claimed = not isinstance(verdict, folder_claim.Unclaimed)
         if self._writes and verdict != folder_claim.OwnClaim(outdated=False):
             self._directory.write(folder_claim.FILE_NAME, folder_claim.render_claim(self._claim))
 
-    async def _dump_scope(self, selection: SelectedScope, kind: str) -> None:
-        seen = _ScopeListing()
+    async def _dump_scope(self, scope: SelectedScope, kind: str) -> None:
+        listing = _ScopeListing()
         try:
-            async for page in self._api.pages(selection.gvr, selection.namespace):
+            async for page in self._api.pages(scope.gvr, scope.namespace):
                 for raw in page.items:
-                    await asyncio.to_thread(self._dump_object, selection, kind, raw, seen)
+                    await asyncio.to_thread(self._dump_object, scope, kind, raw, listing)
         except ApiError as error:
-            self.difference.unreadable.append(f"{selection.gvr}: {error.message}")
+            self.difference.unreadable.append(f"{scope.gvr}: {error.message}")
             return
-        if seen.nameless:
-            self.difference.unreadable.append(f"{selection.gvr}: an object without a readable name")
+        if listing.nameless:
+            self.difference.unreadable.append(f"{scope.gvr}: an object without a readable name")
         elif self._prunes and self._claimed:
-            await self._prune(selection, kind, seen)
+            await self._prune(scope, kind, listing)
 
     def _dump_object(
-        self, selection: SelectedScope, kind: str, raw: bytes, seen: _ScopeListing
+        self, scope: SelectedScope, kind: str, raw: bytes, listing: _ScopeListing
     ) -> None:
         """Bring one file up to date, and note which path is alive because of it."""
-        seen.items += 1
-        sighting = self._object_reader.read(selection.gvr, kind, raw)
-        if isinstance(sighting, UnreadableLiveObject):
+        listing.items += 1
+        clean = self._object_reader.read(scope.gvr, kind, raw)
+        if isinstance(clean, UnreadableLiveObject):
             self.difference.add_skip(SkipReason.UNDECODABLE)
-            if sighting.identity is None:
-                seen.nameless = True
+            if clean.identity is None:
+                listing.nameless = True
             else:
-                seen.live.add(file_paths.object_path(sighting.identity))
+                listing.live.add(file_paths.object_path(clean.identity))
             return
-        reason = sighting.skip_reason(include_owned=selection.include_owned)
-        if reason is None and sighting.is_terminating:
+        reason = clean.skip_reason(include_owned=scope.include_owned)
+        if reason is None and clean.is_terminating:
             reason = SkipReason.TERMINATING
         if reason is not None:
             self.difference.add_skip(reason)
             return
-        path = file_paths.object_path(sighting.identity)
-        seen.live.add(path)
-        self._write_file(path, sighting, kind)
+        path = file_paths.object_path(clean.identity)
+        listing.live.add(path)
+        self._write_file(path, clean, kind)
 
-    def _write_file(self, path: str, sighting: CleanObject, kind: str) -> None:
-        identity = sighting.identity
-        content = yaml_emitter.emit(
-            self._object_reader.redact(sighting.content, identity, self._salt)
-        )
+    def _write_file(self, path: str, clean: CleanObject, kind: str) -> None:
+        identity = clean.identity
+        content = yaml_emitter.emit(self._object_reader.redact(clean.content, identity, self._salt))
         try:
             present = self._directory.read(path, limit=_MAX_FILE_BYTES)
         except IsADirectoryError:
@@ -243,27 +241,25 @@ class Dump:
         if self._writes:
             self._directory.write(path, content)
 
-    async def _prune(self, selection: SelectedScope, kind: str, seen: _ScopeListing) -> None:
+    async def _prune(self, scope: SelectedScope, kind: str, listing: _ScopeListing) -> None:
         """Remove files of the scope whose object is gone, if they are ours by content."""
-        orphans = await asyncio.to_thread(self._find_orphans, selection, kind, seen.live)
-        for path, identity in orphans.items():
-            if seen.items == 0 and not await self._confirm_deleted(identity):
+        orphaned = await asyncio.to_thread(self._find_orphans, scope, kind, listing.live)
+        for path, identity in orphaned.items():
+            if listing.items == 0 and not await self._confirm_deleted(identity):
                 continue
             self.difference.removed.append(path)
             if self._writes:
                 await asyncio.to_thread(self._directory.remove, path)
 
-    def _find_orphans(
-        self, selection: SelectedScope, kind: str, live: set[str]
-    ) -> dict[str, Identity]:
-        gvr, found = selection.gvr, {}
-        folder = file_paths.scope_folder("", gvr, selection.namespace).strip("/")
+    def _find_orphans(self, scope: SelectedScope, kind: str, live: set[str]) -> dict[str, Identity]:
+        gvr, orphaned = scope.gvr, {}
+        folder = file_paths.scope_folder("", gvr, scope.namespace).strip("/")
         for path in sorted(set(self._directory.files(folder)) - live):
             content = _parse_object(self._directory.read(path, limit=_MAX_FILE_BYTES))
             identity = path_ownership.stored_identity(content, gvr, kind)
             if identity is not None and file_paths.object_path(identity) == path:
-                found[path] = identity
-        return found
+                orphaned[path] = identity
+        return orphaned
 
     async def _confirm_deleted(self, identity: Identity) -> bool:
         await asyncio.sleep(orphans.CONFIRM_INTERVAL_SECONDS)

@@ -29,20 +29,20 @@ class EventQueue:
         self._lookup = lookup
         self._waiting: asyncio.Queue[tuple[Key, OutcomeEvent, str]] = asyncio.Queue(_CAPACITY)
 
-    def add(self, destination: Key, notice: OutcomeEvent, transition: str) -> None:
+    def add(self, destination: Key, event: OutcomeEvent, transition: str) -> None:
         """Have an event recorded; the same transition told again is the same event."""
         try:
-            self._waiting.put_nowait((destination, notice, transition))
+            self._waiting.put_nowait((destination, event, transition))
         except asyncio.QueueFull:
-            _log.warning("event left out", destination=str(destination), reason=notice.reason)
+            _log.warning("event left out", destination=str(destination), reason=event.reason)
 
     async def run(self) -> None:
         """Record until cancelled."""
         while True:
-            destination, notice, transition = await self._waiting.get()
+            destination, event, transition = await self._waiting.get()
             raw = self._lookup(destination)
             if raw is not None:
                 ref = ObjectRef.of(msgspec.json.decode(raw))
                 await self._recorder.record(
-                    ref, notice.weight, notice.reason, notice.message, transition=transition
+                    ref, event.weight, event.reason, event.message, transition=transition
                 )

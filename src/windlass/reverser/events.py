@@ -19,14 +19,14 @@ def push_events(
     branch: str, folder: str, *, creates: bool, claims: bool
 ) -> tuple[OutcomeEvent, ...]:
     """What an acknowledged push did beside bringing files."""
-    found = []
+    events = []
     if creates:
         text = f"branch {branch} was made"
-        found.append(OutcomeEvent("Normal", EventReason.BRANCH_CREATED, text))
+        events.append(OutcomeEvent("Normal", EventReason.BRANCH_CREATED, text))
     if claims:
         text = f"folder {folder} of branch {branch} belongs to this destination now"
-        found.append(OutcomeEvent("Normal", EventReason.DESTINATION_CLAIMED, text))
-    return tuple(found)
+        events.append(OutcomeEvent("Normal", EventReason.DESTINATION_CLAIMED, text))
+    return tuple(events)
 
 
 def history_rewritten(branch: str, tip: str, lost: str) -> OutcomeEvent:
@@ -49,21 +49,21 @@ def destination_moved(branch: str, folder: str, remote: str) -> OutcomeEvent:
     )
 
 
-def type_forbidden(scope: str, why: str) -> OutcomeEvent:
+def type_forbidden(scope: str, detail: str) -> OutcomeEvent:
     """Objects that we may not list or watch."""
     return OutcomeEvent(
         "Warning",
         EventReason.TYPE_FORBIDDEN,
-        f"{scope} may not be read: {why}; its files stay as they are until it may",
+        f"{scope} may not be read: {detail}; its files stay as they are until it may",
     )
 
 
-def object_undecodable(identity: Identity, why: str) -> OutcomeEvent:
+def object_undecodable(identity: Identity, detail: str) -> OutcomeEvent:
     """An object that cannot be read without guessing."""
     return OutcomeEvent(
         "Warning",
         EventReason.OBJECT_UNDECODABLE,
-        f"{identity} cannot be read: {why}; its file stays as it is until it can",
+        f"{identity} cannot be read: {detail}; its file stays as it is until it can",
     )
 
 

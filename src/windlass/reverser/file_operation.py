@@ -45,7 +45,7 @@ def operation_between(before: str | None, after: str | None) -> Operation | None
 
 
 def skip_reason(
-    done: Operation | None,
+    operation: Operation | None,
     mask: AbstractSet[Operation],
     *,
     prune: PruneMode = "Always",
@@ -55,10 +55,10 @@ def skip_reason(
 
     `observed` says that the watch saw it happen.
     """
-    if done is None:
+    if operation is None:
         return SkipReason.STATUS_ONLY
-    if done not in mask:
+    if operation not in mask:
         return SkipReason.OPERATION_MASKED
-    if done == "DELETE" and not (prune == "Always" or (prune == "OnEvent" and observed)):
+    if operation == "DELETE" and not (prune == "Always" or (prune == "OnEvent" and observed)):
         return SkipReason.PRUNE_RETAINED
     return None

@@ -41,7 +41,7 @@ class FolderReviews:
         api: Api,
         cache: ReverserCache,
         mirror: Mirror,
-        catalogue: Callable[[], TypeCatalog | None],
+        catalog: Callable[[], TypeCatalog | None],
         clock: Clock,
         *,
         watch_all: bool,
@@ -51,7 +51,7 @@ class FolderReviews:
         self._api = api
         self._cache = cache
         self._mirror = mirror
-        self._catalog = catalogue
+        self._catalog = catalog
         self._clock = clock
         self._watch_all = watch_all
         self._excluded = excluded
@@ -82,8 +82,8 @@ class FolderReviews:
         folder = self._mirror.folder(destination)
         if folder is None:
             return
-        known = folder.reviewed_coverage
-        if known is None or known.all_scopes_synced != (
+        reviewed = folder.reviewed_coverage
+        if reviewed is None or reviewed.all_scopes_synced != (
             not self._mirror.unsynced_scopes(destination)
         ):
             self._changed.set()
@@ -107,28 +107,28 @@ class FolderReviews:
         pairs = [(worker, pair[1]) for worker in self._mirror.workers for pair in worker.folders()]
         present = {folder.target.key for _, folder in pairs}
         self._pending_since = {
-            key: row for key, row in self._pending_since.items() if key in present
+            key: pending for key, pending in self._pending_since.items() if key in present
         }
-        later: list[float] = []
+        delays: list[float] = []
         for worker, folder in pairs:
-            selected = self._coverage(folder, rules)
-            if selected is None or selected == folder.reviewed_coverage:
+            coverage = self._coverage(folder, rules)
+            if coverage is None or coverage == folder.reviewed_coverage:
                 continue
-            left = self._seconds_until_stable(folder.target.key, selected)
-            if left > 0:
-                later.append(left)
+            seconds = self._seconds_until_stable(folder.target.key, coverage)
+            if seconds > 0:
+                delays.append(seconds)
             else:
-                folder.reviewed_coverage = selected
+                folder.reviewed_coverage = coverage
                 worker.add_snapshot(folder, FolderReview())
         ages = (self._grace_seconds_left(folder) for _, folder in pairs)
-        return min([*later, *(left for left in ages if left > 0)], default=None)
+        return min([*delays, *(seconds for seconds in ages if seconds > 0)], default=None)
 
-    def _seconds_until_stable(self, destination: Key, selected: RuleCoverage) -> float:
+    def _seconds_until_stable(self, destination: Key, coverage: RuleCoverage) -> float:
         now = self._clock.monotonic()
-        known = self._pending_since.get(destination)
-        if known is None or known[0] != selected:
-            known = self._pending_since[destination] = (selected, now)
-        return known[1] + _STABLE_SECONDS - now
+        pending = self._pending_since.get(destination)
+        if pending is None or pending[0] != coverage:
+            pending = self._pending_since[destination] = (coverage, now)
+        return pending[1] + _STABLE_SECONDS - now
 
     def _grace_seconds_left(self, folder: Folder) -> float:
         """How long a destination may still wait for its rules."""
@@ -144,11 +144,11 @@ class FolderReviews:
         folder = self._mirror.folder(destination)
         if folder is None:
             return None
-        found = self._coverage(folder, self._rules())
-        if found is None or found != folder.reviewed_coverage:
+        coverage = self._coverage(folder, self._rules())
+        if coverage is None or coverage != folder.reviewed_coverage:
             return None
         if self._had_rules or await self._confirm_no_rules():
-            return found
+            return coverage
         folder.reviewed_coverage = None
         self._pending_since.pop(destination, None)
         self._changed.set()
@@ -166,25 +166,25 @@ class FolderReviews:
         return (*listed, *lost)
 
     def _coverage(self, folder: Folder, rules: Iterable[RuleReference]) -> RuleCoverage | None:
-        catalogue, destination = self._catalog(), folder.target.key
-        if catalogue is None or not folder.is_open or not self._cache.is_synced:
+        catalog, destination = self._catalog(), folder.target.key
+        if catalog is None or not folder.is_open or not self._cache.is_synced:
             return None
-        known: list[CompiledRule] = []
-        unsure: set[str] = set()
-        blind = False
+        compiled: list[CompiledRule] = []
+        uncompiled_namespaces: set[str] = set()
+        has_unknown_rules = False
         for rule in rules:
             self._had_rules = True
-            found = self._rules_by_key.get((rule.kind, rule.key))
-            if found is not None and found.generation == rule.generation:
-                known += [found] if rule.destination == destination else []
+            known = self._rules_by_key.get((rule.kind, rule.key))
+            if known is not None and known.generation == rule.generation:
+                compiled += [known] if rule.destination == destination else []
             elif self._may_select_for(rule.destination, destination):
-                blind |= rule.destination is None or rule.kind == "ClusterWatchRule"
-                unsure.add(rule.key.namespace)
+                has_unknown_rules |= rule.destination is None or rule.kind == "ClusterWatchRule"
+                uncompiled_namespaces.add(rule.key.namespace)
         return RuleCoverage(
-            rules=tuple(known),
-            catalog=catalogue,
-            uncompiled_namespaces=frozenset(unsure),
-            has_unknown_rules=blind,
+            rules=tuple(compiled),
+            catalog=catalog,
+            uncompiled_namespaces=frozenset(uncompiled_namespaces),
+            has_unknown_rules=has_unknown_rules,
             all_scopes_synced=not self._mirror.unsynced_scopes(destination),
             grace_expired=self._grace_seconds_left(folder) <= 0,
             watch_all=self._watch_all,

@@ -29,7 +29,7 @@ class MirrorGauges:
         self._mirror = mirror
         self._queues = queues
         self._clock = clock
-        self._states: set[str] = set()
+        self._known_states: set[str] = set()
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -47,16 +47,16 @@ class MirrorGauges:
         streams = self._mirror.all_streams()
         states = Counter(stream.state for stream in streams)
         # A state that nobody is in any more has to be told once as zero.
-        for state in self._states | states.keys():
+        for state in self._known_states | states.keys():
             self._metrics.watch_streams.set(states[state], state)
-        self._states |= states.keys()
+        self._known_states |= states.keys()
         self._metrics.objects_tracked.set(sum(len(stream.tracker) for stream in streams))
 
     def _sample_folders(self) -> None:
         workers = list(self._mirror.workers)
         folders = [folder for worker in workers for _, folder in worker.folders()]
         commits = sum(
-            party.unacknowledged_commits for worker in workers for party in worker.groups.values()
+            group.unacknowledged_commits for worker in workers for group in worker.groups.values()
         )
         self._metrics.git_commit_queue_size.set(commits)
         self._metrics.repo_branch_active_workers.set(sum(worker.is_active for worker in workers))

@@ -44,11 +44,11 @@ class MirrorMetrics:
 
     def stream_changed(self, stream: Stream) -> None:
         """Tell what changed about a stream since it was last looked at."""
-        known = self._restarts.setdefault(stream, Counter())
+        counted = self._restarts.setdefault(stream, Counter())
         for reason, count in stream.restarts.items():
-            if count > known[reason]:
-                self.metrics.watch_restarts.inc(reason, amount=count - known[reason])
-                known[reason] = count
+            if count > counted[reason]:
+                self.metrics.watch_restarts.inc(reason, amount=count - counted[reason])
+                counted[reason] = count
         if stream.state == "incomplete":
             self.metrics.snapshot_incomplete.inc("abandoned")
         if stream.snapshot_seconds is not None:
@@ -86,9 +86,9 @@ class MirrorMetrics:
         """One git child, by what it was asked for and how it ended."""
         self.metrics.git_operations.inc(operation, result)
 
-    def observe_reconcile(self, passed: ReconcileResult) -> None:
-        self.metrics.reconciles.inc(passed.controller, passed.result)
-        self.metrics.reconcile_seconds.observe(passed.seconds, passed.controller)
+    def observe_reconcile(self, reconcile: ReconcileResult) -> None:
+        self.metrics.reconciles.inc(reconcile.controller, reconcile.result)
+        self.metrics.reconcile_seconds.observe(reconcile.seconds, reconcile.controller)
 
     def log_push(self, delivery: Delivery) -> None:
         """One folder's part of an acknowledged push; this log line is the audit record."""

@@ -46,12 +46,12 @@ def _new_secret(install: Installation) -> Object:
 
 
 def _decode_salt(secret: Object) -> bytes:
-    found = base64.b64decode((secret.get("data") or {}).get(_KEY, ""))
-    if len(found) != BYTES:
+    salt = base64.b64decode((secret.get("data") or {}).get(_KEY, ""))
+    if len(salt) != BYTES:
         metadata = secret["metadata"]
         raise Fatal(
             "SaltInvalid",
             f"Secret {metadata['namespace']}/{metadata['name']} does not hold {BYTES} bytes under "
             f"{_KEY}; restore it, or delete it to have all Secret files redacted anew",
         )
-    return found
+    return salt

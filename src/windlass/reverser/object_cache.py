@@ -93,8 +93,8 @@ class ReverserCache:
     def destinations_for(self, repository: Key) -> Iterator[Key]:
         """Destinations that name a repository."""
         for key in tuple(self.destinations.keys()):
-            found = self.destination(key)
-            if found is not None and repository_key(found) == repository:
+            destination = self.destination(key)
+            if destination is not None and repository_key(destination) == repository:
                 yield key
 
     def rules_for(self, destination: Key) -> Iterator[tuple[str, Key]]:
@@ -130,11 +130,11 @@ class ReverserCache:
 
 def _read_partial_rule(raw: bytes, key: Key) -> tuple[int, Key | None]:
     try:
-        found = _PARTIAL_RULE_DECODER.decode(raw)
+        partial = _PARTIAL_RULE_DECODER.decode(raw)
     except msgspec.MsgspecError:
         return 0, None
-    ref = found.spec.destination_ref
-    return found.metadata.generation, Key(ref.namespace or key.namespace, ref.name)
+    ref = partial.spec.destination_ref
+    return partial.metadata.generation, Key(ref.namespace or key.namespace, ref.name)
 
 
 def repository_key(destination: GitDestination) -> Key:

@@ -207,9 +207,9 @@ class DestinationProgress:
         """Whether all that is missing is time."""
         if self.error is not None:
             return False
-        hampered = self.streams.restarting or self.streams.forbidden
-        done = self.all_scopes_synced and self.first_sync_done
-        return self.attribution_is_settling or (not done and not hampered)
+        blocked = self.streams.restarting or self.streams.forbidden
+        first_synced = self.all_scopes_synced and self.first_sync_done
+        return self.attribution_is_settling or (not first_synced and not blocked)
 
     @property
     def all_scopes_synced(self) -> bool:
@@ -229,19 +229,21 @@ def destination_outcome(
     `before` are the conditions as they are stored; what turned since makes an event. One that
     `is_new` has no push in its status: its first snapshot is told, that of a restart is not.
     """
-    trouble = progress.error
+    error = progress.error
     conditions = (_synced_condition(progress), _SECRETS_CONDITION, _attributed_condition(progress))
     return Outcome(
         ready=_destination_ready(progress),
-        stalled=isinstance(trouble, Stalled),
-        reconciling=trouble is not None or not progress.is_open,
+        stalled=isinstance(error, Stalled),
+        reconciling=error is not None or not progress.is_open,
         conditions=conditions,
         fields=_destination_fields(progress),
         transient=progress.is_settling and not is_new,
         # Whoever lost the lease does not write; that is how it should be.
-        warns=trouble is not None and not isinstance(trouble, Waiting),
+        warns=error is not None and not isinstance(error, Waiting),
         events=tuple(
-            _transition_events({row.type: row for row in before}, progress, is_new=is_new)
+            _transition_events(
+                {condition.type: condition for condition in before}, progress, is_new=is_new
+            )
         ),
     )
 
@@ -310,7 +312,7 @@ def _transition_events(
     before: Mapping[str, Condition], progress: DestinationProgress, *, is_new: bool
 ) -> Iterator[OutcomeEvent]:
     """The events of what turned, beside those that Ready's own reasons are."""
-    ready, synced, told = (before.get(one) for one in (READY, SYNCED, ATTRIBUTED))
+    ready, synced, attributed = (before.get(type_) for type_ in (READY, SYNCED, ATTRIBUTED))
     if SECRETS_PROTECTED not in before:
         yield OutcomeEvent("Normal", EventReason.SECRETS_REDACTED, _SECRETS_CONDITION.message)
     recovered = ready is not None and ready.reason == EventReason.GIT_UNAVAILABLE
@@ -321,11 +323,11 @@ def _transition_events(
     if pushed and (is_new or synced is None or synced.reason == SEEDING):
         text = f"first sync completed: {_count_text(progress.objects, 'object')} mirrored"
         yield OutcomeEvent("Normal", EventReason.FIRST_SYNC_COMPLETED, text)
-    deaf = told is not None and told.reason == "NoAdmissionCalls"
-    if progress.attributed == "NoAdmissionCalls" and not deaf:
+    was_lost = attributed is not None and attributed.reason == "NoAdmissionCalls"
+    if progress.attributed == "NoAdmissionCalls" and not was_lost:
         text = "objects change, but no admission call arrives"
         yield OutcomeEvent("Warning", EventReason.ATTRIBUTION_LOST, text)
-    if progress.attributed == "Receiving" and deaf:
+    if progress.attributed == "Receiving" and was_lost:
         text = "admission calls arrive again"
         yield OutcomeEvent("Normal", EventReason.ATTRIBUTION_RECOVERED, text)
 
@@ -345,7 +347,8 @@ def _destination_fields(progress: DestinationProgress) -> dict[str, JSON]:
         "pending": progress.pending,
         "retained": progress.retained,
         "streams": progress.streams.as_object(),
-        "refused": [{"object": one, "reason": reason} for one, reason in progress.refused] or None,
+        "refused": [{"object": object_, "reason": reason} for object_, reason in progress.refused]
+        or None,
     }
     if progress.last_time is not None:
         fields["lastPush"] = {
@@ -449,11 +452,11 @@ def _rule_fields(
 ) -> dict[str, JSON]:
     resolved = [
         {
-            "gvr": str(one.gvr),
-            "scope": one.namespace or "Cluster",
-            "state": _stream_state(str(one.gvr), one.namespace, states),
+            "gvr": str(scope.gvr),
+            "scope": scope.namespace or "Cluster",
+            "state": _stream_state(str(scope.gvr), scope.namespace, states),
         }
-        for one in resolution.scopes[:MAX_RESOLVED]
+        for scope in resolution.scopes[:MAX_RESOLVED]
     ]
     unresolved = [
         {"entry": row.entry, "reason": row.reason} for row in resolution.unresolved[:MAX_UNRESOLVED]

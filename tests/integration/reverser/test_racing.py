@@ -205,7 +205,7 @@ async def test_a_remote_that_is_away_has_one_name(crowd: Site, git_host: Served)
         git_host.server.faults.set(GitFault("error"))
         try:
             await crowd.serve()
-            crowd.worker.branch_observed(crowd.target.key, "0" * 40, asked=True)
+            crowd.worker.branch_observed(crowd.target.key, "0" * 40, flush=True)
             await crowd.serve()
         finally:
             git_host.server.faults.clear()

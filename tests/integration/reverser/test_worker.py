@@ -130,9 +130,9 @@ async def test_a_request_closes_the_window(site: Site) -> None:
     """CMT-1: somebody who asks does not wait for the end of a long window."""
     folder = await site.opened(window_seconds=300.0)
     site.offer(folder, "one")
-    site.worker.branch_observed(site.target.key, site.branch.expected, asked=False)
+    site.worker.branch_observed(site.target.key, site.branch.expected, flush=False)
     assert not site.worker._is_due(site.party)
-    site.worker.branch_observed(site.target.key, site.branch.expected, asked=True)
+    site.worker.branch_observed(site.target.key, site.branch.expected, flush=True)
     assert site.worker._is_due(site.party)
     await site.serve()
     assert _path("one") in files_at(site.repository)
@@ -258,7 +258,7 @@ async def test_a_destination_that_leaves_before_its_turn_is_no_error(site: Site)
     """Whoever is taken away while others write is not written, and nothing fails."""
     site.attach()
     party, before = site.party, site.subjects()
-    async with site.worker._gate:
+    async with site.worker._worker_gate:
         serving = asyncio.create_task(site.worker._write_group(party))
         await asyncio.sleep(0)
         site.worker.detach(site.target.key)

@@ -38,40 +38,40 @@ class Attributor:
     def __init__(
         self,
         records: AdmissionRecords,
-        tally: MirrorMetrics,
+        metrics: MirrorMetrics,
         clock: Clock,
         *,
         coverage: WebhookCoverage | None = None,
-        on_hearing: Callable[[], None] = lambda: None,
+        on_state_change: Callable[[], None] = lambda: None,
         definition_deleted: Callable[[GVR], bool] = lambda _: False,
         silence_seconds: float = SILENCE_SECONDS,
     ) -> None:
         self.serving = False
         self._coverage = coverage or WebhookCoverage()
         self._health = WebhookHealth(self._coverage)
-        self._on_state_change = on_hearing
+        self._on_state_change = on_state_change
         self._definition_deleted = definition_deleted
         self._records = records
-        self._metrics = tally
+        self._metrics = metrics
         self._clock = clock
         self._counted_evictions = dict(records.evictions)
-        self._proving: asyncio.TimerHandle | None = None
+        self._complete_timer: asyncio.TimerHandle | None = None
         self._silence_seconds = silence_seconds
         self._heartbeat_at = 0.0
         self._registered = False
         self._unregistered_since: float | None = None
-        self._lost_until = 0.0
+        self._gap_until = 0.0
         """Until when calls may leave no record, although somebody answers again."""
         self._complete_since = float("inf")
         """Since when there are records; changes soon after it look back to before."""
         self._is_complete = False
         self._unattributed: set[Key] = set()
 
-    def add_record(self, told: RecordFrame) -> None:
-        if told.operation not in _RECORDED_OPERATIONS:
+    def add_record(self, frame: RecordFrame) -> None:
+        if frame.operation not in _RECORDED_OPERATIONS:
             return
         self._metrics.metrics.webhook_correlations.inc("leader")
-        self._records.add(_to_record(told), self._clock.monotonic())
+        self._records.add(_to_record(frame), self._clock.monotonic())
         for reason, count in self._records.evictions.items():
             if count > self._counted_evictions[reason]:
                 amount = count - self._counted_evictions[reason]
@@ -81,7 +81,7 @@ class Attributor:
     def add_gap(self, start: float, end: float, calls: int) -> None:
         """Calls of that time left no record; `calls` were counted, more may have come."""
         self._records.add_gap(start, end)
-        self._lost_until = max(self._lost_until, end)
+        self._gap_until = max(self._gap_until, end)
         self._mark_incomplete()
         if calls:
             self._metrics.metrics.kv_evictions.inc("overflow", amount=calls)
@@ -96,20 +96,20 @@ class Attributor:
             self._records.add_gap(self._heartbeat_at, until)
             self._mark_incomplete()
 
-    def count_calls(self, told: AnsweredFrame) -> None:
-        if told.calls and self._health.record_call():
+    def count_calls(self, frame: AnsweredFrame) -> None:
+        if frame.calls and self._health.record_call():
             self._on_state_change()
-        self._metrics.metrics.events_received.inc("leader", amount=told.calls)
-        for seconds in told.seconds:
+        self._metrics.metrics.events_received.inc("leader", amount=frame.calls)
+        for seconds in frame.seconds:
             self._metrics.metrics.admission_seconds.observe(seconds)
 
     def record_write(self, destination: Key, identity: Identity) -> None:
         """A change for that destination was seen, about which somebody must have been asked."""
-        news = self._health.record_write(identity, self._clock.monotonic())
+        changed = self._health.record_write(identity, self._clock.monotonic())
         if not self._is_complete and destination not in self._unattributed:
             self._unattributed.add(destination)
-            news = True
-        if news:
+            changed = True
+        if changed:
             self._on_state_change()
 
     @property
@@ -121,8 +121,8 @@ class Attributor:
 
     def is_settling(self, destination: Key) -> bool:
         """Whether records are about to be complete, and no change there came before."""
-        comes = not self._is_complete and self._unregistered_since is None
-        return comes and destination not in self._unattributed
+        will_complete = not self._is_complete and self._unregistered_since is None
+        return will_complete and destination not in self._unattributed
 
     def set_serving(self, serving: bool) -> None:
         """The witness began or ceased to answer."""
@@ -130,35 +130,35 @@ class Attributor:
             # Until the silence is long enough to be noticed as such.
             until = self._clock.monotonic() + self._silence_seconds
             self._records.add_gap(self._heartbeat_at, until)
-            self._lost_until = max(self._lost_until, until)
+            self._gap_until = max(self._gap_until, until)
         self.serving = serving
         self._mark_incomplete()
 
-    def set_registered(self, asked: bool) -> None:
+    def set_registered(self, registered: bool) -> None:
         """The API server is told to ask us, or it is not and calls reach nobody."""
         now = self._clock.monotonic()
-        if not asked and self._unregistered_since is None:
+        if not registered and self._unregistered_since is None:
             self._unregistered_since = now - SILENCE_SECONDS
             self._on_state_change()
-        if asked and self._unregistered_since is not None:
-            self._lost_until = max(self._lost_until, now + RELOAD_SECONDS)
+        if registered and self._unregistered_since is not None:
+            self._gap_until = max(self._gap_until, now + RELOAD_SECONDS)
             self._records.add_gap(self._unregistered_since, now + RELOAD_SECONDS)
             self._unregistered_since = None
-        if asked != self._registered or not asked:
-            self._registered = asked
+        if registered != self._registered or not registered:
+            self._registered = registered
             self._mark_incomplete()
 
     def _mark_incomplete(self) -> None:
         """Records are missing; that matters for as long as a change may look back."""
         self._metrics.metrics.authors_provable.set(0)
-        if self._proving is not None:
-            self._proving.cancel()
-            self._proving = None
+        if self._complete_timer is not None:
+            self._complete_timer.cancel()
+            self._complete_timer = None
         if self.serving and self._registered:
             now = self._clock.monotonic()
-            since = max(now, self._lost_until)
+            since = max(now, self._gap_until)
             self._complete_since = since if not self._is_complete else self._complete_since
-            self._proving = asyncio.get_running_loop().call_later(
+            self._complete_timer = asyncio.get_running_loop().call_later(
                 since + record_join.REACH_SECONDS - now, self._mark_complete
             )
 
@@ -178,26 +178,26 @@ class Attributor:
         if observation.operation == "DELETE" and self._definition_deleted(gvr):
             # The API server removes such objects itself and asks nobody.
             return AuthorVerdict("unresolved", None, "DefinitionDeleted")
-        found = record_join.attribute_change(observation, self._records, self._coverage, now=now)
-        started = observation.received > self._complete_since + record_join.REACH_SECONDS
-        if found.reason == "RecordsLost" and not started:
+        verdict = record_join.attribute_change(observation, self._records, self._coverage, now=now)
+        after_start = observation.received > self._complete_since + record_join.REACH_SECONDS
+        if verdict.reason == "RecordsLost" and not after_start:
             return AuthorVerdict("unresolved", None, "Starting")
-        return found
+        return verdict
 
 
-def _to_record(told: RecordFrame) -> AdmissionRecord:
+def _to_record(frame: RecordFrame) -> AdmissionRecord:
     return AdmissionRecord(
-        time=told.time,
-        user=told.user,
-        operation=told.operation,  # type: ignore[arg-type]
-        gvr=GVR(told.group, told.version, told.resource),
-        uid=told.uid,
-        old_resource_version=told.old_resource_version,
-        content=told.content,
-        replicas=told.replicas,
-        subresource=told.subresource,
-        namespace=told.namespace,
-        name=told.name,
-        email=told.email,
-        display_name=told.display_name,
+        time=frame.time,
+        user=frame.user,
+        operation=frame.operation,  # type: ignore[arg-type]
+        gvr=GVR(frame.group, frame.version, frame.resource),
+        uid=frame.uid,
+        old_resource_version=frame.old_resource_version,
+        content=frame.content,
+        replicas=frame.replicas,
+        subresource=frame.subresource,
+        namespace=frame.namespace,
+        name=frame.name,
+        email=frame.email,
+        display_name=frame.display_name,
     )

@@ -107,10 +107,10 @@ def attribute_change(
     gap = coverage.gap(observation.identity)
     if gap is not None:
         return _unresolved(gap)
-    found = records.candidates(observation.uid, now)
-    attempts = [one.time for one in found if one.link == observation.link]
+    candidates = records.candidates(observation.uid, now)
+    attempts = [record.time for record in candidates if record.link == observation.link]
     since = min(observation.received, *attempts, now) - REACH_SECONDS
-    return judge_change(observation, found, lost=records.has_gap(since, now, observation.link))
+    return judge_change(observation, candidates, lost=records.has_gap(since, now, observation.link))
 
 
 def judge_change(
@@ -123,40 +123,46 @@ def judge_change(
         return _unresolved("VersionUnknown")
     if lost:
         return _unresolved("RecordsLost")
-    found = [record for record in records if _is_candidate(observation, record)]
-    if not found:
+    candidates = [record for record in records if _is_candidate(observation, record)]
+    if not candidates:
         return _unresolved("NoRecord")
     if observation.operation == "DELETE":
-        return _judge_by_time(observation, found)
-    return _judge_by_content(observation, found)
+        return _judge_by_time(observation, candidates)
+    return _judge_by_content(observation, candidates)
 
 
-def _judge_by_time(observation: Observation, found: Sequence[AdmissionRecord]) -> AuthorVerdict:
+def _judge_by_time(
+    observation: Observation, candidates: Sequence[AdmissionRecord]
+) -> AuthorVerdict:
     """Deletes: the newest attempt must be fresh, and nobody else have tried just before it.
 
     The window of candidates hangs on the newest one, so two deletes of the same moment
     are weighed together however late the change arrives; an attempt after the change hides
     none of before it.
     """
-    newest = max(record.time for record in found)
+    newest = max(record.time for record in candidates)
     if observation.received - newest > FRESH_SECONDS:
         return _unresolved("NoRecord")
-    moment = min(newest, observation.received)
-    return _resolve_author("exact", [one for one in found if moment - one.time <= FRESH_SECONDS])
+    until = min(newest, observation.received)
+    return _resolve_author(
+        "exact", [record for record in candidates if until - record.time <= FRESH_SECONDS]
+    )
 
 
-def _judge_by_content(observation: Observation, found: Sequence[AdmissionRecord]) -> AuthorVerdict:
-    sorts = {record: _compare_record(observation, record) for record in found}
-    equal = [record for record in found if sorts[record] == "equal"]
-    foreign = [record for record in found if sorts[record] == "foreign"]
+def _judge_by_content(
+    observation: Observation, candidates: Sequence[AdmissionRecord]
+) -> AuthorVerdict:
+    matches = {record: _compare_record(observation, record) for record in candidates}
+    equal = [record for record in candidates if matches[record] == "equal"]
+    foreign = [record for record in candidates if matches[record] == "foreign"]
     if equal:
-        unknown = [record for record in found if sorts[record] == "blank"]
-        return _resolve_author("exact", equal, also=foreign + unknown)
+        unknown = [record for record in candidates if matches[record] == "blank"]
+        return _resolve_author("exact", equal, others=foreign + unknown)
     if not foreign:
         return _unresolved("ContentMismatch")
     if observation.operation == "UPDATE" and not _is_any_fresh(observation, foreign):
         return _unresolved("NoRecord")
-    return _resolve_author("chain", foreign, also=found)
+    return _resolve_author("chain", foreign, others=candidates)
 
 
 def _is_version_known(observation: Observation) -> bool:
@@ -206,13 +212,13 @@ def _compare_scale(observation: Observation, record: AdmissionRecord) -> _Match:
 
 def _is_any_fresh(observation: Observation, records: Iterable[AdmissionRecord]) -> bool:
     # Measured to the change and not to now: a window may close much later (ATT-7).
-    return any(observation.received - one.time <= FRESH_SECONDS for one in records)
+    return any(observation.received - record.time <= FRESH_SECONDS for record in records)
 
 
 def _resolve_author(
-    tier: Tier, winners: Sequence[AdmissionRecord], *, also: Sequence[AdmissionRecord] = ()
+    tier: Tier, winners: Sequence[AdmissionRecord], *, others: Sequence[AdmissionRecord] = ()
 ) -> AuthorVerdict:
-    if len({record.user for record in (*winners, *also)}) > 1:
+    if len({record.user for record in (*winners, *others)}) > 1:
         return _unresolved("Ambiguous")
     newest = max(winners, key=lambda record: record.time)
     return AuthorVerdict(tier, Actor(newest.user, newest.email, newest.display_name))

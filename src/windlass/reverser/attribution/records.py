@@ -57,13 +57,13 @@ class RecordGaps:
 
     def overlap(self, start: float, end: float) -> bool:
         """Whether any loss falls between `start` and `end`."""
-        at = bisect_left(self._ends, start)
-        return at < len(self._starts) and self._starts[at] <= end
+        index = bisect_left(self._ends, start)
+        return index < len(self._starts) and self._starts[index] <= end
 
     def forget(self, before: float) -> None:
         """Drop what ended before that time."""
-        gone = bisect_left(self._ends, before)
-        del self._starts[:gone], self._ends[:gone]
+        count = bisect_left(self._ends, before)
+        del self._starts[:count], self._ends[:count]
 
 
 Eviction = Literal["ttl", "lru", "depth"]
@@ -133,12 +133,12 @@ class AdmissionRecords:
         self.expire(now)
         for version in tuple(self._versions.get(uid, ())):
             self._expire_chain((uid, version), now)
-        held = [
+        records = [
             record
             for version in self._versions.get(uid, ())
             for record in self._chains[uid, version]
         ]
-        return tuple(sorted(held, key=lambda record: record.time))
+        return tuple(sorted(records, key=lambda record: record.time))
 
     def add_gap(self, start: float, end: float) -> None:
         """Records of that interval never came: overflow, restart, a gap without leader."""
@@ -165,12 +165,12 @@ class AdmissionRecords:
     def _insert(self, record: AdmissionRecord) -> None:
         chain = self._chains.setdefault(record.link, [])
         self._versions.setdefault(record.uid, {})[record.old_resource_version] = None
-        twin = next((one for one in chain if _same_attempt(one, record)), None)
-        if twin is not None:
-            chain.remove(twin)
-            record = replace(record, time=max(record.time, twin.time))
+        duplicate = next((known for known in chain if _same_attempt(known, record)), None)
+        if duplicate is not None:
+            chain.remove(duplicate)
+            record = replace(record, time=max(record.time, duplicate.time))
         chain.append(record)
-        chain.sort(key=lambda one: one.time)
+        chain.sort(key=lambda known: known.time)
         self._chains.move_to_end(record.link)
 
     def _shorten(self, link: RecordLink) -> None:
@@ -209,5 +209,5 @@ class AdmissionRecords:
             del self._versions[uid]
 
 
-def _same_attempt(one: AdmissionRecord, other: AdmissionRecord) -> bool:
-    return replace(one, time=other.time) == other
+def _same_attempt(first: AdmissionRecord, second: AdmissionRecord) -> bool:
+    return replace(first, time=second.time) == second

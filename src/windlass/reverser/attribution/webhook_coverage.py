@@ -59,8 +59,8 @@ class WebhookCoverage:
         if identity.gvr.group in _UNCOVERED_GROUPS or type_ in _UNCOVERED_TYPES:
             return "KindNotCovered"
         # A webhook's namespaceSelector is matched against the labels of a Namespace itself.
-        place = identity.name if type_ == _NAMESPACES else identity.namespace
-        return "NamespaceNotCovered" if place in self.excluded_namespaces else None
+        namespace = identity.name if type_ == _NAMESPACES else identity.namespace
+        return "NamespaceNotCovered" if namespace in self.excluded_namespaces else None
 
 
 def is_bound(gvr: GVR, obj: Object) -> bool:
@@ -72,10 +72,11 @@ def is_bound(gvr: GVR, obj: Object) -> bool:
 def is_evicted(gvr: GVR, obj: Object) -> bool:
     """Whether `obj` is a Pod that the eviction API has chosen; it says so before it deletes."""
     status = obj.get("status")
-    rows = status.get("conditions") if _is_pod(gvr) and isinstance(status, dict) else None
+    conditions = status.get("conditions") if _is_pod(gvr) and isinstance(status, dict) else None
     return any(
-        isinstance(row, dict) and (row.get("type"), row.get("reason")) == _EVICTED_CONDITION
-        for row in (rows if isinstance(rows, list) else ())
+        isinstance(condition, dict)
+        and (condition.get("type"), condition.get("reason")) == _EVICTED_CONDITION
+        for condition in (conditions if isinstance(conditions, list) else ())
     )
 
 
@@ -110,6 +111,6 @@ class WebhookHealth:
             self._unrecorded_since = now
         return now - self._unrecorded_since >= self._patience and self._set_receiving(False)
 
-    def _set_receiving(self, heard: bool) -> bool:
-        before, self.is_receiving = self.is_receiving, heard
-        return before is not heard
+    def _set_receiving(self, receiving: bool) -> bool:
+        before, self.is_receiving = self.is_receiving, receiving
+        return before is not receiving

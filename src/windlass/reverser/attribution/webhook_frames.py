@@ -83,9 +83,9 @@ _configure_decoder: msgspec.msgpack.Decoder[ConfigureFrame] = msgspec.msgpack.De
 )
 
 
-def encode_frame(message: ConfigureFrame | WebhookFrame) -> bytes:
+def encode_frame(frame: ConfigureFrame | WebhookFrame) -> bytes:
     """The frame that carries `message`."""
-    body = _encoder.encode(message)
+    body = _encoder.encode(frame)
     return _LENGTH.pack(len(body)) + body
 
 

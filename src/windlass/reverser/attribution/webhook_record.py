@@ -25,7 +25,7 @@ class RecordSettings:
 
 
 def build_record(
-    request: AdmissionRequest, oath: RecordSettings, time: float
+    request: AdmissionRequest, settings: RecordSettings, time: float
 ) -> RecordFrame | None:
     """The record of a request; None for what can never become a change.
 
@@ -54,7 +54,7 @@ def build_record(
         name=_metadata_text(new or old, "name"),
         uid=uid,
         old_resource_version=_metadata_text(old, "resourceVersion"),
-        content=None if scale or new is None else _digest_content(request, new, oath),
+        content=None if scale or new is None else _digest_content(request, new, settings),
         replicas=_replicas(new) if scale else None,
     )
 
@@ -74,8 +74,12 @@ def _metadata_text(obj: Object | None, name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _digest_content(request: AdmissionRequest, obj: Object, oath: RecordSettings) -> bytes:
-    key = oath.digest_key if secret_redaction.is_sensitive(request.gvr, oath.sensitive) else b""
+def _digest_content(request: AdmissionRequest, obj: Object, settings: RecordSettings) -> bytes:
+    key = (
+        settings.digest_key
+        if secret_redaction.is_sensitive(request.gvr, settings.sensitive)
+        else b""
+    )
     return clean_object.content_digest(sanitize.sanitize_object(obj), key=key)
 
 

@@ -37,9 +37,11 @@ _log = structlog.get_logger(__name__)
 class AdmissionWebhook:
     """Requests waiting to be told, and the telling of them."""
 
-    def __init__(self, writer: asyncio.StreamWriter, oath: RecordSettings, clock: Clock) -> None:
+    def __init__(
+        self, writer: asyncio.StreamWriter, settings: RecordSettings, clock: Clock
+    ) -> None:
         self._writer = writer
-        self._settings = oath
+        self._settings = settings
         self._clock = clock
         self._waiting: deque[tuple[float, AdmissionRequest]] = deque()
         self._wake = asyncio.Event()
@@ -122,29 +124,29 @@ async def _serve(listening: socket.socket, pair: socket.socket) -> None:
     if configuration is None:
         return
     clock = SystemClock()
-    witness = AdmissionWebhook(writer, _record_settings(configuration), clock)
-    asyncio.get_running_loop().set_exception_handler(witness.handle_loop_exception)
+    webhook = AdmissionWebhook(writer, _record_settings(configuration), clock)
+    asyncio.get_running_loop().set_exception_handler(webhook.handle_loop_exception)
     tls = Tls(
         configuration.certificate_pem,
         configuration.key_pem,
         client_ca=configuration.client_ca_pem,
     )
     endpoint = AdmissionEndpoint(
-        witness.enqueue,
+        webhook.enqueue,
         paths=configuration.paths,
-        lost=witness.record_unreadable,
-        timed=witness.record_duration,
+        lost=webhook.record_unreadable,
+        timed=webhook.record_duration,
         clock=clock,
     )
-    serving = Server(endpoint, bound=listening, tls=tls, gate=endpoint)
-    async with serving, asyncio.TaskGroup() as tasks:
-        running = [
-            tasks.create_task(witness.send_records()),
-            tasks.create_task(witness.send_heartbeats()),
+    server = Server(endpoint, bound=listening, tls=tls, gate=endpoint)
+    async with server, asyncio.TaskGroup() as tasks:
+        senders = [
+            tasks.create_task(webhook.send_records()),
+            tasks.create_task(webhook.send_heartbeats()),
         ]
         writer.write(webhook_frames.encode_frame(webhook_frames.ServingFrame(clock.monotonic())))
         await _apply_configurations(reader, tls, endpoint)
-        for task in running:
+        for task in senders:
             task.cancel()
 
 
@@ -172,9 +174,9 @@ def _raise_open_file_limit() -> None:
     server's own limit of connections closes an idle one.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    enough = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < enough:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (enough, hard))
+    wanted_limit = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted_limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted_limit, hard))
 
 
 def main() -> None:

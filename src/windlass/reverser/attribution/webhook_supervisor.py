@@ -82,39 +82,39 @@ class WebhookSupervisor:
             self._writer.write(webhook_frames.encode_frame(self._configuration()))
 
     async def _run_child(self) -> None:
-        ours, theirs = socket.socketpair()
+        own_end, child_end = socket.socketpair()
         # Whoever is cancelled on the way leaves neither a socket nor a child behind.
-        with ours, theirs:
-            process = await self._start_child(theirs)
-            theirs.close()
+        with own_end, child_end:
+            process = await self._start_child(child_end)
+            child_end.close()
             try:
-                await self._serve_child(ours)
+                await self._serve_child(own_end)
             finally:
                 self._writer = None
                 self._listeners.serving(False)
                 await _wait_for_exit(process)
 
-    async def _start_child(self, theirs: socket.socket) -> asyncio.subprocess.Process:
+    async def _start_child(self, child_end: socket.socket) -> asyncio.subprocess.Process:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
             "windlass.reverser.attribution",
             f"--listen-fd={self._listening.fileno()}",
-            f"--pair-fd={theirs.fileno()}",
+            f"--pair-fd={child_end.fileno()}",
             *self._log_arguments,
-            pass_fds=(self._listening.fileno(), theirs.fileno()),
+            pass_fds=(self._listening.fileno(), child_end.fileno()),
             stdin=asyncio.subprocess.DEVNULL,
         )
         self.pid = process.pid
         return process
 
-    async def _serve_child(self, ours: socket.socket) -> None:
+    async def _serve_child(self, own_end: socket.socket) -> None:
         """Hear what the child says until it ends."""
         try:
-            reader, writer = await asyncio.open_connection(sock=ours)
+            reader, writer = await asyncio.open_connection(sock=own_end)
         except BaseException:
             # The child leaves when its pair closes, and nobody else would close it.
-            ours.close()
+            own_end.close()
             raise
         try:
             writer.write(webhook_frames.encode_frame(self._configuration()))
@@ -124,23 +124,23 @@ class WebhookSupervisor:
             writer.close()
 
     async def _read_frames(self, reader: asyncio.StreamReader) -> None:
-        while (message := await webhook_frames.read_webhook_frame(reader)) is not None:
-            self._dispatch(message)
+        while (frame := await webhook_frames.read_webhook_frame(reader)) is not None:
+            self._dispatch(frame)
             self._silent_since = self._clock.monotonic()
 
-    def _dispatch(self, message: webhook_frames.WebhookFrame) -> None:
-        match message:
+    def _dispatch(self, frame: webhook_frames.WebhookFrame) -> None:
+        match frame:
             case webhook_frames.RecordFrame():
-                self._listeners.record(message)
+                self._listeners.record(frame)
             case webhook_frames.LostFrame():
-                self._listeners.gap(message.start, message.end, message.calls)
+                self._listeners.gap(frame.start, frame.end, frame.calls)
             case webhook_frames.HeartbeatFrame():
-                self._listeners.heartbeat(message.time)
+                self._listeners.heartbeat(frame.time)
             case webhook_frames.AnsweredFrame():
-                self._listeners.answered(message)
+                self._listeners.answered(frame)
             case webhook_frames.ServingFrame():
-                self._listeners.gap(self._silent_since, message.time, 0)
-                self._listeners.heartbeat(message.time)
+                self._listeners.gap(self._silent_since, frame.time, 0)
+                self._listeners.heartbeat(frame.time)
                 self._listeners.serving(True)
 
 

@@ -21,12 +21,12 @@ from windlass.telemetry.reasons import SkipReason
 
 
 async def reread_dropped(
-    folder: Folder, publisher: Publisher, around: WorkerHooks, clock: Clock
+    folder: Folder, publisher: Publisher, hooks: WorkerHooks, clock: Clock
 ) -> None:
     """Read again the objects whose content was let go; what came anew meanwhile counts."""
     while folder.dropped:
-        path, arrival = next(iter(folder.dropped.items()))
-        fresh = await around.reread_object(folder.target, arrival)
+        path, update = next(iter(folder.dropped.items()))
+        fresh = await hooks.reread_object(folder.target, update)
         if folder.dropped.pop(path, None) is not None and fresh is not None:
             folder.add_update(fresh, clock.monotonic())
         if folder.window.is_heavy:
@@ -34,45 +34,45 @@ async def reread_dropped(
 
 
 async def build_batch(
-    folder: Folder, gathered: PendingWindow, branch: RemoteBranch, around: WorkerHooks, clock: Clock
+    folder: Folder, window: PendingWindow, branch: RemoteBranch, hooks: WorkerHooks, clock: Clock
 ) -> FolderBatch:
     """A closed window with the removals that its sweeps prove, without paths that are taken."""
     received = clock.now()
     removals: list[FileUpdate] = []
-    for sweep in gathered.snapshots:
-        if isinstance(sweep, FolderReview):
-            selected = await around.current_coverage(folder.target.key)
-            removals += await orphans.find_uncovered(folder, branch, selected, received)
+    for snapshot in window.snapshots:
+        if isinstance(snapshot, FolderReview):
+            coverage = await hooks.current_coverage(folder.target.key)
+            removals += await orphans.find_uncovered(folder, branch, coverage, received)
             continue
-        removals += await orphans.find_orphans(folder, branch, sweep, around.is_deleted, received)
-    if exposed := await orphans.find_exposed(folder, branch, gathered.updates):
-        notice = events.secrets_exposed(tuple(one.identity for one in exposed))
-        around.record_event(folder.target.key, notice, folder.index[exposed[0].path])
-    blocked = await orphans.find_occupied(folder, branch, gathered.updates)
-    for path, identity in blocked.items():
-        around.count_skip(identity, SkipReason.PATH_OCCUPIED)
+        removals += await orphans.find_orphans(folder, branch, snapshot, hooks.is_deleted, received)
+    if exposed := await orphans.find_exposed(folder, branch, window.updates):
+        event = events.secrets_exposed(tuple(update.identity for update in exposed))
+        hooks.record_event(folder.target.key, event, folder.index[exposed[0].path])
+    occupied = await orphans.find_occupied(folder, branch, window.updates)
+    for path, identity in occupied.items():
+        hooks.count_skip(identity, SkipReason.PATH_OCCUPIED)
         folder.refuse(path, identity, SkipReason.PATH_OCCUPIED)
-    return FolderBatch(folder, gathered, tuple(removals), frozenset(blocked))
+    return FolderBatch(folder, window, tuple(removals), frozenset(occupied))
 
 
-def drop_unwritable(taken: list[tuple[Folder, PendingWindow]], present: list[Folder]) -> None:
+def drop_unwritable(windows: list[tuple[Folder, PendingWindow]], attached: list[Folder]) -> None:
     """Drop from `taken` what may not be written any more since the branch moved.
 
     Whoever moved it may have claimed a folder; that one keeps what waits until it opens
     again. A destination may have been taken away meanwhile.
     """
-    for folder, gathered in taken:
+    for folder, window in windows:
         if not folder.is_open:
-            folder.put_back(gathered)
-    taken[:] = [
-        (folder, gathered)
-        for folder, gathered in taken
-        if folder.is_open and any(folder is each for each in present)
+            folder.put_back(window)
+    windows[:] = [
+        (folder, window)
+        for folder, window in windows
+        if folder.is_open and any(folder is other for other in attached)
     ]
 
 
-def drop_pending_content(everyone: Iterable[tuple[WriterGroup, Folder]]) -> None:
+def drop_pending_content(folders: Iterable[tuple[WriterGroup, Folder]]) -> None:
     """Too much waits for a remote that is away: keep identities, re-read them later."""
-    for party, folder in everyone:
-        if party.error is not None:
+    for group, folder in folders:
+        if group.error is not None:
             folder.drop_pending_content()

@@ -64,7 +64,7 @@ class BranchWorker:
         publisher: Publisher,
         git: Git,
         limits: cadence.WindowLimits,
-        around: WorkerHooks,
+        hooks: WorkerHooks,
         clock: Clock,
         gates: tuple[asyncio.Semaphore, asyncio.Semaphore],
         pending_max_bytes: int,
@@ -73,14 +73,14 @@ class BranchWorker:
         self._branch = branch
         self._publisher = publisher
         self._limits = limits
-        self._hooks = around
+        self._hooks = hooks
         self._clock = clock
-        self._repository_gate, self._gate = gates
+        self._repository_gate, self._worker_gate = gates
         self._pending_max_bytes = pending_max_bytes
-        self._pusher = Pusher(branch, git, around, clock)
+        self._pusher = Pusher(branch, git, hooks, clock)
         self._wake = asyncio.Event()
         self._may_have_moved = False
-        self._closing = False
+        self._draining = False
         self.is_active = False
 
     # ---- what intake and the controllers call
@@ -88,50 +88,53 @@ class BranchWorker:
     def attach(self, target: WriteTarget) -> Folder:
         """Take a destination in, or take over its changed target; the folder opens by itself."""
         self.detach(target.key)
-        party = self.groups.setdefault(target.repository, WriterGroup(target.repository))
-        folder = party.folders[target.key] = Folder(target)
-        party.retry_now()
+        group = self.groups.setdefault(target.repository, WriterGroup(target.repository))
+        folder = group.folders[target.key] = Folder(target)
+        group.retry_now()
         return folder
 
     def detach(self, key: Key) -> None:
         """Stop writing for a destination; its files stay, what waited is dropped."""
-        for party in list(self.groups.values()):
-            party.folders.pop(key, None)
-            party.retry_waiting_folders()
-            if not party.folders:
-                del self.groups[party.repository]
+        for group in list(self.groups.values()):
+            group.folders.pop(key, None)
+            group.retry_waiting_folders()
+            if not group.folders:
+                del self.groups[group.repository]
         self._wake.set()
 
     def folders(self) -> Iterator[tuple[WriterGroup, Folder]]:
-        for party in self.groups.values():
-            for folder in party.folders.values():
-                yield party, folder
+        for group in self.groups.values():
+            for folder in group.folders.values():
+                yield group, folder
 
     def find(self, key: Key) -> tuple[WriterGroup, Folder] | None:
         return next((pair for pair in self.folders() if pair[1].target.key == key), None)
 
-    def add_update(self, folder: Folder, arrival: FileUpdate) -> None:
-        if folder.add_update(arrival, self._clock.monotonic()):
+    def add_update(self, folder: Folder, update: FileUpdate) -> None:
+        if folder.add_update(update, self._clock.monotonic()):
             self._wake.set()
-            if sum(each.window.size for _, each in self.folders()) > self._pending_max_bytes:
+            if (
+                sum(attached.window.size for _, attached in self.folders())
+                > self._pending_max_bytes
+            ):
                 batch_builder.drop_pending_content(self.folders())
 
-    def add_snapshot(self, folder: Folder, sweep: ScopeSnapshot | FolderReview) -> None:
-        folder.add_snapshot(sweep, self._clock.monotonic())
+    def add_snapshot(self, folder: Folder, snapshot: ScopeSnapshot | FolderReview) -> None:
+        folder.add_snapshot(snapshot, self._clock.monotonic())
         self._wake.set()
 
-    def branch_observed(self, key: Key, tip: str | None, *, asked: bool) -> None:
+    def branch_observed(self, key: Key, tip: str | None, *, flush: bool) -> None:
         """The branch was seen at `tip`, which may not be our doing.
 
         `asked` says that somebody wants what waits to be written now.
         """
         self._may_have_moved |= self._branch.is_known and tip != self._branch.expected
-        if found := self.find(key):
-            party, folder = found
+        if attached := self.find(key):
+            group, folder = attached
             folder.window.flush_requested = folder.window.flush_requested or (
-                asked and bool(folder.window)
+                flush and bool(folder.window)
             )
-            party.retry_now()
+            group.retry_now()
             self._wake.set()
 
     def wake(self) -> None:
@@ -142,25 +145,25 @@ class BranchWorker:
     async def run(self) -> None:
         """Write until cancelled."""
         while True:
-            await self._until_due()
+            await self._wait_until_due()
             for _, folder in self.folders():
                 publisher.settle_window(
                     folder.window, self._publisher.judge, self._clock.monotonic()
                 )
-            for party in list(self.groups.values()):
-                if self._is_due(party):
-                    await self._write_group(party)
+            for group in list(self.groups.values()):
+                if self._is_due(group):
+                    await self._write_group(group)
 
     async def drain(self) -> None:
         """Close every window now; return when all is written or in trouble."""
-        self._closing = True
-        for party in list(self.groups.values()):
-            if any(folder.window for folder in party.folders.values()):
-                await self._write_group(party)
+        self._draining = True
+        for group in list(self.groups.values()):
+            if any(folder.window for folder in group.folders.values()):
+                await self._write_group(group)
 
-    async def _until_due(self) -> None:
+    async def _wait_until_due(self) -> None:
         self._wake.clear()
-        times = [self._due_at(party) for party in self.groups.values()]
+        times = [self._due_at(group) for group in self.groups.values()]
         times += [publisher.next_settle_time(folder.window) for _, folder in self.folders()]
         due = min(times, default=float("inf"))
         if due == float("inf"):
@@ -174,13 +177,13 @@ class BranchWorker:
             except TimeoutError:
                 return
 
-    def _is_due(self, party: WriterGroup) -> bool:
-        return self._due_at(party) <= self._clock.monotonic()
+    def _is_due(self, group: WriterGroup) -> bool:
+        return self._due_at(group) <= self._clock.monotonic()
 
-    def _due_at(self, party: WriterGroup) -> float:
-        times = [self._folder_due_at(folder) for folder in party.folders.values()]
+    def _due_at(self, group: WriterGroup) -> float:
+        times = [self._folder_due_at(folder) for folder in group.folders.values()]
         return max(
-            0.0 if self._may_have_moved else min(times, default=float("inf")), party.not_before
+            0.0 if self._may_have_moved else min(times, default=float("inf")), group.not_before
         )
 
     def _folder_due_at(self, folder: Folder) -> float:
@@ -188,82 +191,84 @@ class BranchWorker:
             return folder.retry_at
         if folder.dropped or folder.window.is_heavy:
             return 0.0
-        waiting = folder.window
-        if not waiting:
+        window = folder.window
+        if not window:
             return float("inf")
-        if self._closing or waiting.flush_requested:
+        if self._draining or window.flush_requested:
             return 0.0
-        if not waiting.observed_count and self._hooks.is_seeding(folder.target.key):
-            return 0.0 if waiting.is_full else waiting.opened + _SEEDING_SECONDS
+        if not window.observed_count and self._hooks.is_seeding(folder.target.key):
+            return 0.0 if window.is_full else window.opened + _SEEDING_SECONDS
         return cadence.window_closes_at(
-            opened=waiting.opened,
-            last_event=waiting.newest,
+            opened=window.opened,
+            last_event=window.newest,
             last_push_end=self._pusher.last_end,
             push_average=self._pusher.average,
-            files=len(waiting.updates) if waiting.observed_count else 0,
-            size_bytes=waiting.size if waiting.observed_count else 0,
+            files=len(window.updates) if window.observed_count else 0,
+            size_bytes=window.size if window.observed_count else 0,
             # What a snapshot or a review found is no event that waits for others of its kind.
-            fixed_window=folder.target.window_seconds if waiting.observed_count else None,
+            fixed_window=folder.target.window_seconds if window.observed_count else None,
             limits=self._limits,
         )
 
-    async def _write_group(self, party: WriterGroup) -> None:
+    async def _write_group(self, group: WriterGroup) -> None:
         """One attempt to open and write what a party has."""
         try:
-            async with self._repository_gate, self._gate:
-                if not party.folders:
+            async with self._repository_gate, self._worker_gate:
+                if not group.folders:
                     # Its last destination was taken away while this waited for its turn.
                     return
                 self.is_active = True
-                await self._open_group(party)
-                await self._publish(party)
-                await self._compact_store(party)
-            party.record_success()
+                await self._open_group(group)
+                await self._publish(group)
+                await self._compact_store(group)
+            group.record_success()
         except StoreCorrupt as error:
-            await self._start_over(error)
+            await self._replace_damaged_store(error)
         except WindlassError as error:
-            party.record_failure(error, self._clock.monotonic())
+            group.record_failure(error, self._clock.monotonic())
         except OSError as error:
-            party.record_disk_failure(error, self._clock.monotonic())
+            group.record_disk_failure(error, self._clock.monotonic())
         except Exception as error:
             # The loop must outlive an error of ours; what waited was put back.
-            _log.exception("writing failed", repository=str(party.repository))
-            crash = Retryable("InternalError", f"{type(error).__name__} while writing; see the log")
-            party.record_failure(crash, self._clock.monotonic())
+            _log.exception("writing failed", repository=str(group.repository))
+            internal_error = Retryable(
+                "InternalError", f"{type(error).__name__} while writing; see the log"
+            )
+            group.record_failure(internal_error, self._clock.monotonic())
         finally:
             self.is_active = False
-        self._notify_changed(party)
+        self._notify_changed(group)
 
-    def _notify_changed(self, party: WriterGroup) -> None:
+    def _notify_changed(self, group: WriterGroup) -> None:
         """What a status says of a party's destinations may have changed."""
-        for folder in party.folders.values():
+        for folder in group.folders.values():
             self._hooks.destination_changed(folder.target.key)
 
-    async def _start_over(self, error: StoreCorrupt) -> None:
+    async def _replace_damaged_store(self, error: StoreCorrupt) -> None:
         """The store is damaged: fetch it again, and see every object again."""
         _log.warning("store damaged; fetching it again", message=error.message)
         await self._branch.discard_store()
-        for party in self.groups.values():
-            for key, folder in party.folders.items():
-                party.folders[key] = Folder(folder.target)
+        for group in self.groups.values():
+            for key, folder in group.folders.items():
+                group.folders[key] = Folder(folder.target)
                 self._hooks.resnapshot(key)
 
-    async def _compact_store(self, party: WriterGroup) -> None:
+    async def _compact_store(self, group: WriterGroup) -> None:
         """The store grows with every commit; while nothing waits it is cheap to begin anew."""
-        waiting = any(folder.window or folder.dropped for _, folder in self.folders())
-        if party.folders and not waiting and await self._branch.is_cluttered():
+        has_pending = any(folder.window or folder.dropped for _, folder in self.folders())
+        if group.folders and not has_pending and await self._branch.is_cluttered():
             await self._branch.discard_store()
-            await self._catch_up(next(iter(party.folders.values())).target)
+            await self._catch_up(next(iter(group.folders.values())).target)
 
     # ---- opening
 
-    async def _open_group(self, party: WriterGroup) -> None:
-        closed = [folder for folder in party.folders.values() if not folder.is_open]
+    async def _open_group(self, group: WriterGroup) -> None:
+        closed = [folder for folder in group.folders.values() if not folder.is_open]
         # Objects are read again only for a remote that answers.
-        recalls = any(folder.dropped for folder in party.folders.values())
-        if not closed and not recalls and self._branch.is_known and not self._may_have_moved:
+        must_reread = any(folder.dropped for folder in group.folders.values())
+        if not closed and not must_reread and self._branch.is_known and not self._may_have_moved:
             return
-        await self._catch_up(next(iter(party.folders.values())).target)
+        await self._catch_up(next(iter(group.folders.values())).target)
         self._may_have_moved = False
         for folder in closed:
             await self._open_folder(folder)
@@ -288,7 +293,7 @@ class BranchWorker:
 
     async def _open_folder(self, folder: Folder) -> None:
         """Load a folder if it may be written to; else say why and look again later."""
-        until = self._clock.monotonic() + _CLOSED_RETRY_SECONDS
+        retry_at = self._clock.monotonic() + _CLOSED_RETRY_SECONDS
         was_open = folder.is_open
         try:
             displaced = await folder_opening.open_folder(
@@ -296,113 +301,113 @@ class BranchWorker:
                 self._branch,
                 self._publisher.make_claim(folder),
                 destinations=self._hooks.destinations(),
-                beside=folder_opening.possible_holders(folder, self.folders()),
+                neighbors=folder_opening.possible_holders(folder, self.folders()),
             )
             self._close_folders(displaced)
             if not was_open:
                 # What happened while it was closed was told to nobody.
                 self._hooks.resnapshot(folder.target.key)
         except Stalled as error:
-            folder.close(error, until)
+            folder.close(error, retry_at)
         self._hooks.destination_changed(folder.target.key)
 
-    def _close_folders(self, lost: Iterable[tuple[Folder, Stalled]]) -> None:
+    def _close_folders(self, displaced: Iterable[tuple[Folder, Stalled]]) -> None:
         """Write no more to folders that belong to somebody else."""
-        for folder, why in lost:
-            folder.close(why, self._clock.monotonic() + _CLOSED_RETRY_SECONDS)
+        for folder, error in displaced:
+            folder.close(error, self._clock.monotonic() + _CLOSED_RETRY_SECONDS)
             self._hooks.destination_changed(folder.target.key)
 
     # ---- writing
 
-    async def _publish(self, party: WriterGroup) -> None:
-        for folder in list(party.folders.values()):
+    async def _publish(self, group: WriterGroup) -> None:
+        for folder in list(group.folders.values()):
             if folder.is_open and folder.window.is_heavy:
                 await self._publisher.store_content(folder)
         now = self._clock.monotonic()
         due = [
             folder
-            for folder in party.folders.values()
+            for folder in group.folders.values()
             if folder.is_open and self._folder_due_at(folder) <= now
         ]
         due = folder_opening.select_non_overlapping(due)
         for folder in due:
             await batch_builder.reread_dropped(folder, self._publisher, self._hooks, self._clock)
-        taken = [(folder, folder.take()) for folder in due if folder.window]
+        windows = [(folder, folder.take()) for folder in due if folder.window]
         try:
-            await self._write_out(party, taken)
+            await self._plan_and_push(group, windows)
         except BaseException:
-            for folder, gathered in taken:
-                folder.put_back(gathered)
+            for folder, window in windows:
+                folder.put_back(window)
             raise
 
-    async def _write_out(self, party: WriterGroup, taken: list[FolderWindow]) -> None:
-        while taken:
-            batches = [await self._batch(folder, gathered) for folder, gathered in taken]
-            planned = await self._publisher.plan(batches)
-            taken[:] = [
-                (folder, gathered.without_content(planned.blobs)) for folder, gathered in taken
+    async def _plan_and_push(self, group: WriterGroup, windows: list[FolderWindow]) -> None:
+        while windows:
+            batches = [await self._build_batch(folder, window) for folder, window in windows]
+            plan = await self._publisher.plan(batches)
+            windows[:] = [
+                (folder, window.without_content(plan.blobs)) for folder, window in windows
             ]
-            if await self._push_all(party, taken, planned.steps):
-                self._finish([folder for folder, _ in taken], planned)
-                taken.clear()
+            if await self._push_all(group, windows, plan.steps):
+                self._settle_folders([folder for folder, _ in windows], plan)
+                windows.clear()
             else:
-                batch_builder.drop_unwritable(taken, [folder for _, folder in self.folders()])
+                batch_builder.drop_unwritable(windows, [folder for _, folder in self.folders()])
 
-    async def _batch(self, folder: Folder, gathered: PendingWindow) -> FolderBatch:
+    async def _build_batch(self, folder: Folder, window: PendingWindow) -> FolderBatch:
         return await batch_builder.build_batch(
-            folder, gathered, self._branch, self._hooks, self._clock
+            folder, window, self._branch, self._hooks, self._clock
         )
 
     async def _push_all(
-        self, party: WriterGroup, taken: list[FolderWindow], steps: tuple[CommitStep, ...]
+        self, group: WriterGroup, windows: list[FolderWindow], steps: tuple[CommitStep, ...]
     ) -> bool:
         """Push all of `steps`; False: what is left in `taken` must be planned again.
 
         Against others who push all the time a long row of commits never lands at once, so
         after a lost race fewer go, and after a push that landed more.
         """
-        windows = PushWindows(taken)
+        progress = PushWindows(windows)
         stride = cadence.PushStride(len(steps))
         while steps:
-            party.unacknowledged_commits = len(steps)
-            target = taken[0][0].target
+            group.unacknowledged_commits = len(steps)
+            target = windows[0][0].target
             built = await self._publisher.build(steps[: stride.commits])
-            undecided = await self._pusher.push(target, built)
-            if undecided is None:
+            moved = await self._pusher.push(target, built)
+            if moved is None:
                 stride, steps = stride.after_push(), steps[len(built.steps) :]
-                self._pusher.acknowledge(built, windows.record_push(built, all_of_it=not steps))
-                taken[:] = windows.left
-                for one in built.written:
+                self._pusher.acknowledge(built, progress.record_push(built, complete=not steps))
+                windows[:] = progress.remaining
+                for folder_commits in built.written:
                     self._close_folders(
-                        folder_opening.displaced_by(one.folder, self.folders())
-                        if one.claims
+                        folder_opening.displaced_by(folder_commits.folder, self.folders())
+                        if folder_commits.claims
                         else ()
                     )
                 await self._pusher.trim_memory(built)
             else:
                 stride = stride.after_race()
                 self._hooks.count_race()
-                if await self._follow_branch(party, target, undecided, stride.lost):
+                if await self._follow_branch(group, target, moved, stride.lost):
                     return False
-            if not all(self._may_write(folder) for folder, _ in taken):
+            if not all(self._may_write(folder) for folder, _ in windows):
                 return False
-        party.unacknowledged_commits = 0
+        group.unacknowledged_commits = 0
         return True
 
     def _may_write(self, folder: Folder) -> bool:
-        return folder.is_open and any(folder is each for _, each in self.folders())
+        return folder.is_open and any(folder is attached for _, attached in self.folders())
 
     async def _follow_branch(
-        self, party: WriterGroup, target: WriteTarget, undecided: BranchMoved, lost: int
+        self, group: WriterGroup, target: WriteTarget, moved: BranchMoved, lost_races: int
     ) -> bool:
         """Follow the branch; whether an open folder has other files there than before."""
-        if not isinstance(undecided, pushing.Raced):
+        if not isinstance(moved, pushing.Raced):
             await self._catch_up(target)
             return True
-        if party.record_race(target.remote.display, lost):
-            self._notify_changed(party)
+        if group.record_race(target.remote.display, lost_races):
+            self._notify_changed(group)
         before = self._branch.base
-        self._branch.set_tip(undecided.tip)
+        self._branch.set_tip(moved.tip)
         changed = [
             folder for _, folder in self.folders() if await self._has_other_files(folder, before)
         ]
@@ -411,14 +416,14 @@ class BranchWorker:
         return bool(changed)
 
     async def _has_other_files(self, folder: Folder, before: str | None) -> bool:
-        place = folder.target.base_folder
-        return folder.is_open and not await asyncio.to_thread(self._branch.is_same, place, before)
+        path = folder.target.base_folder
+        return folder.is_open and not await asyncio.to_thread(self._branch.is_same, path, before)
 
-    def _finish(self, folders: Iterable[Folder], planned: PublishPlan) -> None:
+    def _settle_folders(self, folders: Iterable[Folder], plan: PublishPlan) -> None:
         """All is written, or nothing had to be."""
         for folder in folders:
             folder.settle()
-        for folder, paths in planned.retained:
+        for folder, paths in plan.retained:
             folder.retain(paths)
-        for identity, reason in planned.skipped:
+        for identity, reason in plan.skipped:
             self._hooks.count_skip(identity, reason)

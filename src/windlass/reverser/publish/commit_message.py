@@ -98,8 +98,8 @@ def render_message(
     base_folder: str = "",
 ) -> str:
     """The whole message: subject, listing, trailers."""
-    first = render_subject(changes, trailers.user, kind=kind, base_folder=base_folder)
-    paragraphs = [author.to_single_line(first).strip()]
+    subject = render_subject(changes, trailers.user, kind=kind, base_folder=base_folder)
+    paragraphs = [author.to_single_line(subject).strip()]
     if reasons := _reasons(changes):
         paragraphs.append("\n".join(reasons))
     if reasons or len(changes) > 1:
@@ -133,8 +133,8 @@ def _top_resources(changes: Sequence[TouchedFile]) -> str:
 
 def _listing(changes: Sequence[TouchedFile]) -> list[str]:
     lines = [_line(change) for change in changes[:MAX_LINES]]
-    left = len(changes) - MAX_LINES
-    return [*lines, f"and {left} more"] if left > 0 else lines
+    remaining = len(changes) - MAX_LINES
+    return [*lines, f"and {remaining} more"] if remaining > 0 else lines
 
 
 def _reasons(changes: Sequence[TouchedFile]) -> list[str]:

@@ -137,12 +137,12 @@ def plan_separate_commits(
 ) -> tuple[PlannedCommit, ...]:
     """One commit for each event, in order; neighbours that a snapshot found share one."""
     planned: list[PlannedCommit] = []
-    done: list[PlannedChange] = []
+    earlier: list[PlannedChange] = []
     for is_sync, run in groupby(changes, key=lambda change: change.tier == "sync"):
         rows = tuple(run)
-        together = plan_commits(rows, overlay_index(index, done)) if is_sync else ()
-        planned += together or [_make_commit((change,)) for change in rows if not is_sync]
-        done += rows
+        snapshot_commits = plan_commits(rows, overlay_index(index, earlier)) if is_sync else ()
+        planned += snapshot_commits or [_make_commit((change,)) for change in rows if not is_sync]
+        earlier += rows
     return tuple(planned)
 
 
@@ -177,22 +177,22 @@ def replan_commits(
     """
     edits: dict[str, str | None] = {}
     state = IndexOverlay(index, edits)
-    kept: list[PlannedCommit] = []
+    replanned: list[PlannedCommit] = []
     for commit in planned:
-        real = tuple(_real_changes(commit.changes, state))
-        edits.update((change.path, change.blob) for change in real)
-        if real:
-            kept.append(replace(commit, changes=real))
-    return tuple(kept)
+        effective = tuple(_effective_changes(commit.changes, state))
+        edits.update((change.path, change.blob) for change in effective)
+        if effective:
+            replanned.append(replace(commit, changes=effective))
+    return tuple(replanned)
 
 
-def _real_changes(
+def _effective_changes(
     changes: Iterable[PlannedChange], state: Mapping[str, str]
 ) -> Iterator[PlannedChange]:
     for change in changes:
-        done = file_operation.operation_between(state.get(change.path), change.blob)
-        if done is not None:
-            yield change if change.op == done else replace(change, op=done)
+        operation = file_operation.operation_between(state.get(change.path), change.blob)
+        if operation is not None:
+            yield change if change.op == operation else replace(change, op=operation)
 
 
 def _collapse_runs(
@@ -200,8 +200,8 @@ def _collapse_runs(
 ) -> list[PlannedChange]:
     """Rules 1 and 2, in the order of the last event of each run."""
     runs: dict[str, list[tuple[int, PlannedChange]]] = {}
-    for at, change in enumerate(changes):
-        _extend_run(runs.setdefault(change.path, []), at, change, index.get(change.path))
+    for position, change in enumerate(changes):
+        _extend_run(runs.setdefault(change.path, []), position, change, index.get(change.path))
     net = [
         run
         for path, stack in runs.items()
@@ -212,33 +212,36 @@ def _collapse_runs(
 
 
 def _extend_run(
-    stack: list[tuple[int, PlannedChange]], at: int, change: PlannedChange, indexed: str | None
+    stack: list[tuple[int, PlannedChange]],
+    position: int,
+    change: PlannedChange,
+    indexed: str | None,
 ) -> None:
     if stack and stack[-1][1].signature == change.signature:
         stack.pop()
     before = stack[-1][1].blob if stack else indexed
     if change.blob != before:
-        stack.append((at, change))
+        stack.append((position, change))
 
 
 def _group_by_signature(changes: Iterable[PlannedChange]) -> list[PlannedCommit]:
     """Rule 3; every path occurs at most once in a group because runs are collapsed."""
     groups: list[dict[str, PlannedChange]] = []
     latest: dict[CommitSignature, int] = {}
-    touched: dict[str, int] = {}
+    last_touched: dict[str, int] = {}
     for change in changes:
-        at = latest.get(change.signature, -1)
-        if at < 0 or touched.get(change.path, -1) > at:
+        group_index = latest.get(change.signature, -1)
+        if group_index < 0 or last_touched.get(change.path, -1) > group_index:
             groups.append({})
-            at = latest[change.signature] = len(groups) - 1
-        groups[at][change.path] = change
-        touched[change.path] = at
+            group_index = latest[change.signature] = len(groups) - 1
+        groups[group_index][change.path] = change
+        last_touched[change.path] = group_index
     return [_make_commit(tuple(group.values())) for group in groups]
 
 
 def _make_commit(changes: tuple[PlannedChange, ...]) -> PlannedCommit:
-    author, tier, user, miss = changes[0].signature
-    return PlannedCommit(author, tier, user, changes, miss)
+    author, tier, user, unresolved_reason = changes[0].signature
+    return PlannedCommit(author, tier, user, changes, unresolved_reason)
 
 
 _DEFAULT_LIMITS = WindowLimits()
@@ -273,10 +276,10 @@ class CommitPlan:
 
 
 def build_commit_plan(
-    wanted: Iterable[DesiredFile],
+    desired: Iterable[DesiredFile],
     index: Mapping[str, str],
     *,
-    apart: bool = False,
+    separate: bool = False,
     prune: PruneMode = "Always",
     limits: WindowLimits = _DEFAULT_LIMITS,
 ) -> CommitPlan:
@@ -288,10 +291,10 @@ def build_commit_plan(
     changes: list[PlannedChange] = []
     skipped: list[tuple[Identity, SkipReason]] = []
     retained: set[str] = set()
-    ahead: dict[str, str | None] = {}
-    for item in wanted:
-        present = ahead[item.path] if item.path in ahead else index.get(item.path)
-        operation = file_operation.operation_between(present, item.blob)
+    planned_blobs: dict[str, str | None] = {}
+    for item in desired:
+        current = planned_blobs[item.path] if item.path in planned_blobs else index.get(item.path)
+        operation = file_operation.operation_between(current, item.blob)
         observed = item.tier != "sync"
         reason = file_operation.skip_reason(operation, item.mask, prune=prune, observed=observed)
         if reason is SkipReason.PRUNE_RETAINED:
@@ -299,11 +302,11 @@ def build_commit_plan(
         if operation is None or reason is not None:
             skipped.append((item.identity, reason or SkipReason.STATUS_ONLY))
             continue
-        ahead[item.path] = item.blob
+        planned_blobs[item.path] = item.blob
         changes.append(_to_change(item, operation))
-    planned = plan_separate_commits(changes, index) if apart else plan_commits(changes, index)
-    cut = cap_commits(planned, files=limits.files, size_bytes=limits.size_bytes)
-    return CommitPlan(cut, tuple(skipped), frozenset(retained))
+    planned = plan_separate_commits(changes, index) if separate else plan_commits(changes, index)
+    capped = cap_commits(planned, files=limits.files, size_bytes=limits.size_bytes)
+    return CommitPlan(capped, tuple(skipped), frozenset(retained))
 
 
 def _to_change(item: DesiredFile, operation: Operation) -> PlannedChange:

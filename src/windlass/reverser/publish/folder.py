@@ -105,26 +105,30 @@ class PendingWindow:
 
     def without_content(self, blobs: AbstractSet[str]) -> PendingWindow:
         """The same window without the content of `blobs`, which the store holds."""
-        arrivals = [
-            replace(arrival, content=None) if arrival.blob in blobs else arrival
-            for arrival in self.updates
+        updates = [
+            replace(update, content=None) if update.blob in blobs else update
+            for update in self.updates
         ]
-        return replace(self, updates=arrivals, held_bytes=sum(one.held_bytes for one in arrivals))
+        return replace(
+            self, updates=updates, held_bytes=sum(update.held_bytes for update in updates)
+        )
 
     def remaining_after(self, written: Mapping[str, int]) -> PendingWindow:
         """What is left of the window once the server has each path up to that arrival.
 
         The sweeps stay until nothing is left: what they prove may still be to do.
         """
-        left = [
-            arrival for at, arrival in enumerate(self.updates) if at > written.get(arrival.path, -1)
+        remaining = [
+            update
+            for position, update in enumerate(self.updates)
+            if position > written.get(update.path, -1)
         ]
         return replace(
             self,
-            updates=left,
-            size=sum(one.size for one in left),
-            held_bytes=sum(one.held_bytes for one in left),
-            observed_count=sum(one.observation is not None for one in left),
+            updates=remaining,
+            size=sum(update.size for update in remaining),
+            held_bytes=sum(update.held_bytes for update in remaining),
+            observed_count=sum(update.observation is not None for update in remaining),
             settled_count=0,
         )
 
@@ -150,9 +154,9 @@ class Folder:
         self.reviewed_coverage: RuleCoverage | None = None
         """What the rules covered when files of other scopes were last looked for."""
         self._retained: set[str] = set()
-        self._next: dict[str, str | None] = {}
-        self._writing = False
-        self._counts: Counter[str] | None = None
+        self._expected: dict[str, str | None] = {}
+        self._is_pushing = False
+        self._directory_counts: Counter[str] | None = None
 
     @property
     def claim_path(self) -> str:
@@ -161,29 +165,29 @@ class Folder:
     @property
     def objects(self) -> int:
         """Managed files, as the server has them."""
-        return self._by_directory().total()
+        return self._count_by_directory().total()
 
-    def count_files(self, place: str) -> int:
+    def count_files(self, directory: str) -> int:
         """Managed files in the directory `place` and below it."""
-        below = f"{place}/"
-        rows = self._by_directory().items()
-        return sum(number for path, number in rows if path == place or path.startswith(below))
+        prefix = f"{directory}/"
+        rows = self._count_by_directory().items()
+        return sum(count for path, count in rows if path == directory or path.startswith(prefix))
 
-    def _by_directory(self) -> Counter[str]:
+    def _count_by_directory(self) -> Counter[str]:
         # A status is made more often than files come or go.
-        if self._counts is None:
-            held = filter(self.index.__contains__, self.own_paths)
-            self._counts = Counter(path.rpartition("/")[0] for path in held)
-        return self._counts
+        if self._directory_counts is None:
+            present = filter(self.index.__contains__, self.own_paths)
+            self._directory_counts = Counter(path.rpartition("/")[0] for path in present)
+        return self._directory_counts
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing waits and nothing is on its way to the server."""
-        return not (self.window or self.dropped or self._writing)
+        return not (self.window or self.dropped or self._is_pushing)
 
     @property
     def pending(self) -> int:
-        return len(self._next) + len(self.dropped)
+        return len(self._expected) + len(self.dropped)
 
     @property
     def retained(self) -> int:
@@ -199,14 +203,14 @@ class Folder:
         """Whether it cannot hold a folder: it was refused, and no retry is due at once."""
         return self.error is not None and self.retry_at > 0.0
 
-    def close(self, trouble: WindlassError, until: float) -> None:
+    def close(self, error: WindlassError, retry_at: float) -> None:
         """Nothing may be written here before `until`; what waits stays."""
-        self.is_open, self.error, self.retry_at = False, trouble, until
+        self.is_open, self.error, self.retry_at = False, error, retry_at
 
     def load(self, entries: Mapping[str, Entry]) -> None:
         """Take over the tree listing of a new tip."""
         before = self.index.keys()
-        self._counts = None
+        self._directory_counts = None
         self.index = {path: entry.blob for path, entry in entries.items()}
         self.irregular = {
             path for path, entry in entries.items() if entry.mode not in _REGULAR_MODES
@@ -223,31 +227,31 @@ class Folder:
 
     def expected_blob(self, path: str) -> str | None:
         """The blob that will stand at `path` when everything that waits is written."""
-        return self._next[path] if path in self._next else self.index.get(path)
+        return self._expected[path] if path in self._expected else self.index.get(path)
 
-    def add_update(self, arrival: FileUpdate, now: float) -> bool:
+    def add_update(self, update: FileUpdate, now: float) -> bool:
         """Queue an arrival unless it changes nothing; whether it was queued."""
-        self.dropped.pop(arrival.path, None)
-        self.refused.pop(arrival.path, None)
-        if arrival.blob is not None:
-            self._retained.discard(arrival.path)
-            if arrival.path not in self.own_paths:
-                self.own_paths.add(arrival.path)
-                self._counts = None
-        if self.expected_blob(arrival.path) == arrival.blob and arrival.path not in self.irregular:
+        self.dropped.pop(update.path, None)
+        self.refused.pop(update.path, None)
+        if update.blob is not None:
+            self._retained.discard(update.path)
+            if update.path not in self.own_paths:
+                self.own_paths.add(update.path)
+                self._directory_counts = None
+        if self.expected_blob(update.path) == update.blob and update.path not in self.irregular:
             return False
         self._touch(now)
-        self.window.updates.append(arrival)
-        self.window.size += arrival.size
-        self.window.held_bytes += arrival.held_bytes
-        self.window.observed_count += arrival.observation is not None
-        self._next[arrival.path] = arrival.blob
+        self.window.updates.append(update)
+        self.window.size += update.size
+        self.window.held_bytes += update.held_bytes
+        self.window.observed_count += update.observation is not None
+        self._expected[update.path] = update.blob
         return True
 
-    def add_snapshot(self, sweep: ScopeSnapshot | FolderReview, now: float) -> None:
+    def add_snapshot(self, snapshot: ScopeSnapshot | FolderReview, now: float) -> None:
         """Queue a sweep or a review; it is judged against the index when the window closes."""
         self._touch(now)
-        self.window.snapshots.append(sweep)
+        self.window.snapshots.append(snapshot)
 
     def _touch(self, now: float) -> None:
         if not self.window:
@@ -256,26 +260,26 @@ class Folder:
 
     def take(self) -> PendingWindow:
         """Close the window: what waits becomes a batch, and a new window begins."""
-        taken, self.window = self.window, PendingWindow()
-        self._writing = True
-        return taken
+        closed, self.window = self.window, PendingWindow()
+        self._is_pushing = True
+        return closed
 
-    def put_back(self, taken: PendingWindow) -> None:
+    def put_back(self, closed: PendingWindow) -> None:
         """Undo `take`: the batch did not reach the server, newer arrivals follow it."""
-        self._writing = False
-        if not taken:
+        self._is_pushing = False
+        if not closed:
             return
         newer = self.window
         self.window = replace(
-            taken,
-            updates=taken.updates + newer.updates,
-            snapshots=taken.snapshots + newer.snapshots,
-            newest=max(taken.newest, newer.newest),
-            size=taken.size + newer.size,
-            held_bytes=taken.held_bytes + newer.held_bytes,
-            observed_count=taken.observed_count + newer.observed_count,
-            flush_requested=taken.flush_requested or newer.flush_requested,
-            verdicts=taken.verdicts | newer.verdicts,
+            closed,
+            updates=closed.updates + newer.updates,
+            snapshots=closed.snapshots + newer.snapshots,
+            newest=max(closed.newest, newer.newest),
+            size=closed.size + newer.size,
+            held_bytes=closed.held_bytes + newer.held_bytes,
+            observed_count=closed.observed_count + newer.observed_count,
+            flush_requested=closed.flush_requested or newer.flush_requested,
+            verdicts=closed.verdicts | newer.verdicts,
             settled_count=0,
         )
 
@@ -283,7 +287,9 @@ class Folder:
         """The store holds these contents now; memory need not."""
         self.window = self.window.without_content(blobs)
 
-    def acknowledge(self, edits: Mapping[str, str | None], left: Sequence[FileUpdate] = ()) -> None:
+    def acknowledge(
+        self, edits: Mapping[str, str | None], remaining: Sequence[FileUpdate] = ()
+    ) -> None:
         """The server has these edits now; `left` of the same window are still to be pushed."""
         for path, blob in edits.items():
             self.irregular.discard(path)
@@ -291,20 +297,20 @@ class Folder:
                 self.index.pop(path, None)
             else:
                 self.index[path] = blob
-        self.settle(left)
-        self._counts = None
+        self.settle(remaining)
+        self._directory_counts = None
         self.own_paths.difference_update(path for path in edits if self.expected_blob(path) is None)
 
-    def settle(self, left: Sequence[FileUpdate] = ()) -> None:
+    def settle(self, remaining: Sequence[FileUpdate] = ()) -> None:
         """Recompute what the folder will hold from what still waits, after what is `left`."""
-        self._writing = bool(left)
-        self._next = {one.path: one.blob for one in (*left, *self.window.updates)}
+        self._is_pushing = bool(remaining)
+        self._expected = {update.path: update.blob for update in (*remaining, *self.window.updates)}
 
     def drop_pending_content(self) -> int:
         """Forget waiting content, keep which objects it belongs to; the bytes freed."""
         freed = self.window.held_bytes
-        for arrival in self.window.updates:
-            self.dropped[arrival.path] = replace(arrival, content=None, observation=None)
+        for update in self.window.updates:
+            self.dropped[update.path] = replace(update, content=None, observation=None)
         self.window = PendingWindow(snapshots=self.window.snapshots, opened=self.window.opened)
         self.settle()
         return freed
@@ -312,5 +318,5 @@ class Folder:
     def refuse(self, path: str, identity: Identity, reason: str) -> None:
         """What stands at `path` is somebody else's and stays."""
         self.own_paths.discard(path)
-        self._counts = None
+        self._directory_counts = None
         self.refused[path] = (identity, reason)

@@ -134,24 +134,26 @@ def _parse_rows(content: bytes) -> dict[str, str]:
 
 
 def judge_claim(
-    found: FolderClaim | None,
+    existing: FolderClaim | None,
     ours: FolderClaim,
     *,
     existing_destinations: frozenset[str],
     takeover: str | None = None,
 ) -> ClaimVerdict:
     """Whether `ours` may write into a folder in which `found` stands."""
-    if found is None:
+    if existing is None:
         return Unclaimed()
-    if found.holder == ours.holder:
-        return OwnClaim(outdated=found != ours)
-    abandoned = found.cluster == ours.cluster and found.destination not in existing_destinations
-    if abandoned or takeover == found.holder:
-        return ClaimTakeover(found)
+    if existing.holder == ours.holder:
+        return OwnClaim(outdated=existing != ours)
+    abandoned = (
+        existing.cluster == ours.cluster and existing.destination not in existing_destinations
+    )
+    if abandoned or takeover == existing.holder:
+        return ClaimTakeover(existing)
     return ForeignClaim(
-        f"the folder belongs to GitDestination {found.destination} of cluster {found.cluster}; "
-        f"choose another baseFolder, or annotate this GitDestination with "
-        f"{TAKEOVER_ANNOTATION}: {found.holder} to take it over"
+        f"the folder belongs to GitDestination {existing.destination} of cluster "
+        f"{existing.cluster}; choose another baseFolder, or annotate this GitDestination with "
+        f"{TAKEOVER_ANNOTATION}: {existing.holder} to take it over"
     )
 
 
@@ -176,8 +178,8 @@ class FolderContender:
         """Whether `other` keeps the folder."""
         if self.strength != other.strength:
             return self.strength < other.strength
-        apart = self.destination.namespace != other.destination.namespace
-        if apart and self.strength == ClaimStrength.NONE:
+        other_namespace = self.destination.namespace != other.destination.namespace
+        if other_namespace and self.strength == ClaimStrength.NONE:
             return False
         return other.seniority < self.seniority
 
@@ -187,20 +189,21 @@ class FolderContender:
         return self.created, str(self.destination)
 
 
-def folders_overlap(one: str, other: str) -> bool:
+def folders_overlap(first: str, second: str) -> bool:
     """Whether a file of one folder could lie in the other."""
-    shorter, longer = sorted((f"{one}/", f"{other}/"), key=len)
+    shorter, longer = sorted((f"{first}/", f"{second}/"), key=len)
     return longer.startswith(shorter)
 
 
 def overlap_message(loser: FolderContender, holder: FolderContender) -> str:
     """What the loser is told; a holder of another namespace is not named."""
-    same = holder.destination.namespace == loser.destination.namespace
-    who = (
+    same_namespace = holder.destination.namespace == loser.destination.namespace
+    holder_text = (
         f"GitDestination {holder.destination} ({holder.folder})"
-        if same
+        if same_namespace
         else "another GitDestination"
     )
     return (
-        f"{who} has a folder on this branch that overlaps {loser.folder}; choose another baseFolder"
+        f"{holder_text} has a folder on this branch that overlaps {loser.folder}; "
+        "choose another baseFolder"
     )

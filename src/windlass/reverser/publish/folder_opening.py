@@ -31,7 +31,7 @@ async def open_folder(
     ours: FolderClaim,
     *,
     destinations: frozenset[str],
-    beside: Iterable[Folder],
+    neighbors: Iterable[Folder],
 ) -> list[tuple[Folder, Stalled]]:
     """Take over what the branch holds; Stalled if the folder belongs to somebody else.
 
@@ -39,16 +39,16 @@ async def open_folder(
     them that must be closed, because this one keeps what both want.
     """
     entries = await branch.entries(folder.target.base_folder)
-    found = entries.get(folder.claim_path)
+    claim_entry = entries.get(folder.claim_path)
     holder = None
-    if found is not None:
-        blobs = await branch.blobs(folder.target, [found.blob])
-        holder = _parse_holder(blobs[found.blob])
+    if claim_entry is not None:
+        blobs = await branch.blobs(folder.target, [claim_entry.blob])
+        holder = _parse_holder(blobs[claim_entry.blob])
     verdict = folder_claim.judge_claim(
         holder, ours, existing_destinations=destinations, takeover=folder.target.takeover
     )
     displaced = await _resolve_overlaps(
-        folder, branch, ours, _claim_strength(folder, verdict), beside
+        folder, branch, ours, _claim_strength(folder, verdict), neighbors
     )
     if isinstance(verdict, folder_claim.ForeignClaim):
         raise Stalled("FolderClaimed", verdict.message)
@@ -65,38 +65,40 @@ def select_non_overlapping(due: Iterable[Folder]) -> list[Folder]:
     Its push brings the claim that keeps the others out.
     """
     chosen: list[Folder] = []
-    for folder in sorted(due, key=lambda one: _contender(one, ClaimStrength.NONE).seniority):
-        place = folder.target.base_folder
+    for folder in sorted(
+        due, key=lambda candidate: _contender(candidate, ClaimStrength.NONE).seniority
+    ):
+        path = folder.target.base_folder
         if folder.is_claimed or not any(
-            folder_claim.folders_overlap(place, other.target.base_folder) for other in chosen
+            folder_claim.folders_overlap(path, other.target.base_folder) for other in chosen
         ):
             chosen.append(folder)
     return chosen
 
 
 def displaced_by(
-    holder: Folder, everyone: Iterable[tuple[WriterGroup, Folder]]
+    holder: Folder, folders: Iterable[tuple[WriterGroup, Folder]]
 ) -> list[tuple[Folder, Stalled]]:
     """Open folders that must be closed because `holder` has its claim in Git now."""
     mine = _contender(holder, ClaimStrength.CLAIM)
-    lost = []
-    for _, other in everyone:
+    displaced = []
+    for _, other in folders:
         theirs = _contender(other, ClaimStrength.CLAIM if other.is_claimed else ClaimStrength.NONE)
         overlaps = folder_claim.folders_overlap(mine.folder, theirs.folder)
         if other is not holder and other.is_open and overlaps and theirs.loses_to(mine):
-            lost.append((other, Stalled(OVERLAPPING, folder_claim.overlap_message(theirs, mine))))
-    return lost
+            displaced.append(
+                (other, Stalled(OVERLAPPING, folder_claim.overlap_message(theirs, mine)))
+            )
+    return displaced
 
 
-def possible_holders(
-    folder: Folder, everyone: Iterable[tuple[WriterGroup, Folder]]
-) -> list[Folder]:
+def possible_holders(folder: Folder, folders: Iterable[tuple[WriterGroup, Folder]]) -> list[Folder]:
     """Who may hold something against a folder; whoever the server refuses may not."""
     return [
         other
-        for party, other in everyone
+        for group, other in folders
         if not other.is_refused
-        and (folder.target.key in party.folders or not isinstance(party.error, Stalled))
+        and (folder.target.key in group.folders or not isinstance(group.error, Stalled))
     ]
 
 
@@ -104,13 +106,13 @@ async def _resolve_overlaps(
     folder: Folder,
     branch: RemoteBranch,
     ours: FolderClaim,
-    title: ClaimStrength,
-    beside: Iterable[Folder],
+    strength: ClaimStrength,
+    neighbors: Iterable[Folder],
 ) -> list[tuple[Folder, Stalled]]:
     """The neighbours that lose against `folder`; Stalled where it loses against one."""
-    mine = _contender(folder, title)
+    mine = _contender(folder, strength)
     displaced = []
-    for other in beside:
+    for other in neighbors:
         if other is folder or not folder_claim.folders_overlap(
             mine.folder, other.target.base_folder
         ):
@@ -128,9 +130,9 @@ async def _resolve_overlaps(
     return displaced
 
 
-def _contender(folder: Folder, title: ClaimStrength) -> FolderContender:
+def _contender(folder: Folder, strength: ClaimStrength) -> FolderContender:
     target = folder.target
-    return FolderContender(target.key, target.base_folder, target.created, title)
+    return FolderContender(target.key, target.base_folder, target.created, strength)
 
 
 def _claim_strength(folder: Folder, verdict: ClaimVerdict) -> ClaimStrength:
@@ -147,15 +149,15 @@ def _claim_strength(folder: Folder, verdict: ClaimVerdict) -> ClaimStrength:
 
 async def _has_claim(folder: Folder, branch: RemoteBranch, cluster: str) -> bool:
     """Whether Git holds the claim of a folder that was not opened yet."""
-    found = (await branch.entries(folder.target.base_folder)).get(folder.claim_path)
-    if found is None:
+    claim_entry = (await branch.entries(folder.target.base_folder)).get(folder.claim_path)
+    if claim_entry is None:
         return False
-    content = (await branch.blobs(folder.target, [found.blob]))[found.blob]
+    content = (await branch.blobs(folder.target, [claim_entry.blob]))[claim_entry.blob]
     try:
-        there = folder_claim.parse_claim(content)
+        claim = folder_claim.parse_claim(content)
     except folder_claim.ClaimUnreadable:
         return False
-    return (there.cluster, there.destination) == (cluster, str(folder.target.key))
+    return (claim.cluster, claim.destination) == (cluster, str(folder.target.key))
 
 
 def _parse_holder(content: bytes) -> FolderClaim:

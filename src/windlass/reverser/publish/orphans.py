@@ -36,49 +36,60 @@ ConfirmGone = Callable[[Identity], Awaitable[bool]]
 async def find_orphans(
     folder: Folder,
     branch: RemoteBranch,
-    sweep: ScopeSnapshot,
+    snapshot: ScopeSnapshot,
     confirm: ConfirmGone,
     received: datetime,
 ) -> list[FileUpdate]:
     """The removals that a complete snapshot proves; what stood there before any claim stays."""
     if not (folder.is_claimed or folder.was_claimed):
         return []
-    prefix = file_paths.scope_folder(folder.target.base_folder, sweep.gvr, sweep.namespace) + "/"
-    candidates = await asyncio.to_thread(_orphan_candidates, folder.index, prefix, sweep.live_paths)
-    owned = _own_by_memory(folder, sweep, candidates)
-    owned |= await _own_by_content(
-        folder, branch, sweep, (path for path in candidates if path not in owned)
+    prefix = (
+        file_paths.scope_folder(folder.target.base_folder, snapshot.gvr, snapshot.namespace) + "/"
     )
-    if path_ownership.needs_confirmation(list_empty=sweep.is_empty, candidates=candidates):
+    candidates = await asyncio.to_thread(
+        _orphan_candidates, folder.index, prefix, snapshot.live_paths
+    )
+    owned = _own_by_memory(folder, snapshot, candidates)
+    owned |= await _own_by_content(
+        folder, branch, snapshot, (path for path in candidates if path not in owned)
+    )
+    if path_ownership.needs_confirmation(list_empty=snapshot.is_empty, candidates=candidates):
         owned = await _confirm_candidates(owned, confirm)
     return [
         FileUpdate.removal(
-            identity, sweep.kind, path, sweep.mask, received, reason=sweep.excluded.get(path, "")
+            identity,
+            snapshot.kind,
+            path,
+            snapshot.mask,
+            received,
+            reason=snapshot.excluded.get(path, ""),
         )
         for path, identity in owned.items()
     ]
 
 
 async def find_uncovered(
-    folder: Folder, branch: RemoteBranch, selected: RuleCoverage | None, received: datetime
+    folder: Folder, branch: RemoteBranch, coverage: RuleCoverage | None, received: datetime
 ) -> list[FileUpdate]:
     """The removals of files that no rule covers any more (SNP-7)."""
-    if selected is None or not (folder.is_claimed or folder.was_claimed):
+    if coverage is None or not (folder.is_claimed or folder.was_claimed):
         return []
     base = folder.target.base_folder
-    covered = {file_paths.scope_folder(base, *scope) for scope in selected.scopes()}
+    covered = {file_paths.scope_folder(base, *scope) for scope in coverage.scopes()}
     outside = await asyncio.to_thread(_files_outside, folder, covered)
-    if not selected.grace_expired:
+    if not coverage.grace_expired:
         outside = [path for path in outside if path in folder.own_paths]
     contents = await _read_contents(folder, branch, outside)
-    found: list[FileUpdate] = []
+    removals: list[FileUpdate] = []
     for path, obj in contents.items():
-        held = path_ownership.locate_object(obj, path, base)
-        if held is None or not selected.may_contain(held[0].gvr, held[1]):
+        located = path_ownership.locate_object(obj, path, base)
+        if located is None or not coverage.may_contain(located[0].gvr, located[1]):
             continue
-        if why := selected.removal_reason(*held):
-            found.append(FileUpdate.removal(*held, path, _ALL_OPERATIONS, received, reason=why))
-    return found
+        if reason := coverage.removal_reason(*located):
+            removals.append(
+                FileUpdate.removal(*located, path, _ALL_OPERATIONS, received, reason=reason)
+            )
+    return removals
 
 
 def _files_outside(folder: Folder, covered: Collection[str]) -> list[str]:
@@ -95,21 +106,24 @@ def _files_outside(folder: Folder, covered: Collection[str]) -> list[str]:
 async def _confirm_candidates(
     owned: Mapping[str, Identity], confirm: ConfirmGone
 ) -> dict[str, Identity]:
-    found: dict[str, Identity] = {}
+    confirmed: dict[str, Identity] = {}
     for path, identity in owned.items():
         if await confirm(identity):
-            found[path] = identity
+            confirmed[path] = identity
         await asyncio.sleep(CONFIRM_INTERVAL_SECONDS)
-    return found
+    return confirmed
 
 
 def _own_by_memory(
-    folder: Folder, sweep: ScopeSnapshot, candidates: tuple[str, ...]
+    folder: Folder, snapshot: ScopeSnapshot, candidates: tuple[str, ...]
 ) -> dict[str, Identity]:
     """The candidates that this process wrote, for objects that it saw alive."""
-    named = {file_paths.file_path(folder.target.base_folder, one): one for one in sweep.missing}
-    ours = folder.own_paths - folder.irregular
-    return {path: named[path] for path in candidates if path in named and path in ours}
+    missing = {
+        file_paths.file_path(folder.target.base_folder, identity): identity
+        for identity in snapshot.missing
+    }
+    own_files = folder.own_paths - folder.irregular
+    return {path: missing[path] for path in candidates if path in missing and path in own_files}
 
 
 def _orphan_candidates(
@@ -121,38 +135,38 @@ def _orphan_candidates(
 
 
 async def _own_by_content(
-    folder: Folder, branch: RemoteBranch, sweep: ScopeSnapshot, candidates: Iterable[str]
+    folder: Folder, branch: RemoteBranch, snapshot: ScopeSnapshot, candidates: Iterable[str]
 ) -> dict[str, Identity]:
     """The candidates whose content says that they belong exactly where they stand."""
     readable = [path for path in candidates if path not in folder.irregular]
     contents = await _read_contents(folder, branch, readable)
-    found: dict[str, Identity] = {}
+    owned: dict[str, Identity] = {}
     for path, obj in contents.items():
-        identity = path_ownership.stored_identity(obj, sweep.gvr, sweep.kind)
+        identity = path_ownership.stored_identity(obj, snapshot.gvr, snapshot.kind)
         if (
             identity is not None
             and file_paths.file_path(folder.target.base_folder, identity) == path
         ):
-            found[path] = identity
-    return found
+            owned[path] = identity
+    return owned
 
 
 async def find_occupied(
-    folder: Folder, branch: RemoteBranch, arrivals: Iterable[FileUpdate]
+    folder: Folder, branch: RemoteBranch, updates: Iterable[FileUpdate]
 ) -> dict[str, Identity]:
     """Needed paths that hold something foreign (SNP-10)."""
-    needed = {arrival.path: arrival for arrival in arrivals if arrival.blob is not None}
+    needed = {update.path: update for update in updates if update.blob is not None}
     modes = _entry_modes(folder, needed)
-    standing = {path: path_ownership.path_entry(path, modes, folder.directories) for path in needed}
+    entries = {path: path_ownership.path_entry(path, modes, folder.directories) for path in needed}
     unclaimed = [
-        path for path, what in standing.items() if what == "file" and not folder.is_claimed
+        path for path, entry in entries.items() if entry == "file" and not folder.is_claimed
     ]
     contents = await _read_contents(folder, branch, unclaimed)
     return {
         path: needed[path].identity
-        for path, what in standing.items()
+        for path, entry in entries.items()
         if path_ownership.is_occupied(
-            what,
+            entry,
             claimed=folder.is_claimed,
             same_identity=path_ownership.holds_identity(
                 contents.get(path), needed[path].identity, needed[path].kind
@@ -162,27 +176,31 @@ async def find_occupied(
 
 
 async def find_exposed(
-    folder: Folder, branch: RemoteBranch, arrivals: Iterable[FileUpdate]
+    folder: Folder, branch: RemoteBranch, updates: Iterable[FileUpdate]
 ) -> list[FileUpdate]:
     """Those whose file in Git shows values that its next content redacts.
 
     Only a snapshot can find such a file: what this process wrote itself is redacted.
     """
-    suspects = [one for one in arrivals if one.redacted and one.observation is None]
+    suspects = [update for update in updates if update.redacted and update.observation is None]
     changed = [
-        one for one in suspects if one.blob and folder.index.get(one.path) not in (None, one.blob)
+        update
+        for update in suspects
+        if update.blob and folder.index.get(update.path) not in (None, update.blob)
     ]
-    before = await _read_contents(folder, branch, [one.path for one in changed])
-    stowed = await branch.blobs(
-        folder.target, [one.blob for one in changed if one.blob and one.content is None]
+    before = await _read_contents(folder, branch, [update.path for update in changed])
+    stored = await branch.blobs(
+        folder.target, [update.blob for update in changed if update.blob and update.content is None]
     )
     after = await asyncio.to_thread(
-        lambda: [_parse_object(one.content or stowed.get(one.blob or "")) for one in changed]
+        lambda: [
+            _parse_object(update.content or stored.get(update.blob or "")) for update in changed
+        ]
     )
     return [
-        one
-        for one, content in zip(changed, after, strict=True)
-        if secret_redaction.reveals_plaintext(before[one.path], content)
+        update
+        for update, next_content in zip(changed, after, strict=True)
+        if secret_redaction.reveals_plaintext(before[update.path], next_content)
     ]
 
 
@@ -192,22 +210,26 @@ _LINK_MODE = 0o120000
 
 def _entry_modes(folder: Folder, needed: Iterable[str]) -> dict[str, int]:
     """What stands at the needed paths and above them; nothing else is looked at."""
-    near = {place for path in needed for place in (path, *path_ownership.parent_directories(path))}
+    candidates = {
+        candidate
+        for path in needed
+        for candidate in (path, *path_ownership.parent_directories(path))
+    }
     return {
         path: _LINK_MODE if path in folder.irregular else _FILE_MODE
-        for path in near
+        for path in candidates
         if path in folder.index
     }
 
 
 async def _read_contents(
-    folder: Folder, branch: RemoteBranch, wanted: list[str]
+    folder: Folder, branch: RemoteBranch, paths: list[str]
 ) -> dict[str, Object | None]:
     """The one object that each file holds; None for whatever a strict reader refuses."""
-    blobs = await branch.blobs(folder.target, [folder.index[path] for path in wanted])
-    present = {path: blobs.get(folder.index[path]) for path in wanted}
+    blobs = await branch.blobs(folder.target, [folder.index[path] for path in paths])
+    content = {path: blobs.get(folder.index[path]) for path in paths}
     return await asyncio.to_thread(
-        lambda: {path: _parse_object(blob) for path, blob in present.items()}
+        lambda: {path: _parse_object(blob) for path, blob in content.items()}
     )
 
 

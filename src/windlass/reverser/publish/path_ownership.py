@@ -50,10 +50,10 @@ def stored_identity(content: Object | None, gvr: GVR, kind: str) -> Identity | N
 
     `content` is None for whatever a strict reader refused.
     """
-    said = declared_identity(content) if content is not None else None
-    if said is None or said[0] != GVK(gvr.group, gvr.version, kind):
+    declared = declared_identity(content) if content is not None else None
+    if declared is None or declared[0] != GVK(gvr.group, gvr.version, kind):
         return None
-    return Identity(gvr, said[1].namespace, said[1].name)
+    return Identity(gvr, declared[1].namespace, declared[1].name)
 
 
 def locate_object(
@@ -64,15 +64,15 @@ def locate_object(
     Nothing needs to be known of the type: the plural is the one segment that the content
     does not name, and it is read from the path.
     """
-    said = declared_identity(content) if content is not None else None
-    if said is None:
+    declared = declared_identity(content) if content is not None else None
+    if declared is None:
         return None
-    gvk, key = said
-    below = path.removeprefix(f"{base_folder}/").split("/")
-    place = 2 if gvk.group else 1
-    if len(below) <= place:
+    gvk, key = declared
+    segments = path.removeprefix(f"{base_folder}/").split("/")
+    resource_at = 2 if gvk.group else 1
+    if len(segments) <= resource_at:
         return None
-    identity = Identity(GVR(gvk.group, gvk.version, below[place]), key.namespace, key.name)
+    identity = Identity(GVR(gvk.group, gvk.version, segments[resource_at]), key.namespace, key.name)
     return (identity, gvk.kind) if file_paths.file_path(base_folder, identity) == path else None
 
 
@@ -117,24 +117,24 @@ def path_entry(path: str, modes: Mapping[str, int], directories: Collection[str]
     return "file" if mode & _KIND_BITS == _REGULAR else "link"
 
 
-def is_occupied(found: PathEntry, *, claimed: bool, same_identity: bool) -> bool:
+def is_occupied(entry: PathEntry, *, claimed: bool, same_identity: bool) -> bool:
     """SNP-10 by the table above; the answer is the skip reason PathOccupied."""
-    if found in ("directory", "beneath-file"):
+    if entry in ("directory", "beneath-file"):
         return True
-    if claimed or found == "nothing":
+    if claimed or entry == "nothing":
         return False
-    return found == "link" or not same_identity
+    return entry == "link" or not same_identity
 
 
 def all_directories(paths: Iterable[str]) -> frozenset[str]:
     """Every directory that the tree of `paths` has."""
-    found: set[str] = set()
+    directories: set[str] = set()
     for path in paths:
         for parent in reversed(parent_directories(path)):
-            if parent in found:
+            if parent in directories:
                 break
-            found.add(parent)
-    return frozenset(found)
+            directories.add(parent)
+    return frozenset(directories)
 
 
 def parent_directories(path: str) -> tuple[str, ...]:

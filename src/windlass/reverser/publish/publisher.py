@@ -111,7 +111,9 @@ class FolderCommits:
     @property
     def positions(self) -> dict[str, int]:
         """Of each path the last arrival of the window that these commits carry."""
-        return {change.path: change.position for one in self.commits for change in one.changes}
+        return {
+            change.path: change.position for commit in self.commits for change in commit.changes
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,7 @@ class BuiltCommits:
 
     @property
     def files(self) -> int:
-        return sum(len(item.edits) for item in self.written)
+        return sum(len(commits.edits) for commits in self.written)
 
     @property
     def written(self) -> tuple[FolderCommits, ...]:
@@ -134,10 +136,10 @@ class BuiltCommits:
 
 
 def _folder_commits(folder: Folder, steps: tuple[CommitStep, ...]) -> FolderCommits:
-    own = [step for step in steps if step.folder is folder]
-    commits = tuple(step.commit for step in own)
+    folder_steps = [step for step in steps if step.folder is folder]
+    commits = tuple(step.commit for step in folder_steps)
     edits = {change.path: change.blob for commit in commits for change in commit.changes}
-    return FolderCommits(folder, commits, edits, any(step.claims for step in own))
+    return FolderCommits(folder, commits, edits, any(step.claims for step in folder_steps))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,20 +161,20 @@ class Publisher:
     def __init__(
         self,
         branch: RemoteBranch,
-        signature: ControllerIdentity,
+        controller_identity: ControllerIdentity,
         judge: Judge,
         clock: Clock,
         limits: WindowLimits,
     ) -> None:
         self._branch = branch
         self._limits = limits
-        self._signature = signature
+        self._controller_identity = controller_identity
         self.judge = judge
         self._clock = clock
 
     async def plan(self, batches: list[FolderBatch]) -> PublishPlan:
         """What `batches` become, as trees of their folders on the present base."""
-        judged = [(one, judge_window(one.window, self.judge)) for one in batches]
+        judged = [(batch, judge_window(batch.window, self.judge)) for batch in batches]
         return await asyncio.to_thread(self._write_trees, judged)
 
     async def build(self, steps: tuple[CommitStep, ...]) -> BuiltCommits:
@@ -185,157 +187,166 @@ class Publisher:
     async def store_content(self, folder: Folder) -> None:
         """Put content that waits into the store ahead of its commit."""
         content = {
-            arrival.blob: ("blob", arrival.content)
-            for arrival in folder.window.updates
-            if arrival.blob is not None and arrival.content is not None
+            update.blob: ("blob", update.content)
+            for update in folder.window.updates
+            if update.blob is not None and update.content is not None
         }
         await asyncio.to_thread(self._branch.store.write_objects, content)
         folder.drop_content(content.keys())
 
     def _write_trees(self, judged: list[tuple[FolderBatch, Verdicts]]) -> PublishPlan:
         """Put blobs and folder trees into the store; runs in a thread."""
-        editing = trees.TreeEditor(self._branch.store)
+        editor = trees.TreeEditor(self._branch.store)
         steps: list[CommitStep] = []
         skipped: list[tuple[Identity, SkipReason]] = []
         retained: list[tuple[Folder, frozenset[str]]] = []
         for batch, verdicts in judged:
             plan = _plan_batch(batch, verdicts, self._limits)
-            steps += self._steps(editing, batch, plan)
+            steps += self._steps(editor, batch, plan)
             skipped += plan.skipped
             retained.append((batch.folder, plan.retained))
-        editing.write()
+        editor.write()
         return PublishPlan(tuple(steps), tuple(skipped), tuple(retained))
 
     def _steps(
-        self, editing: TreeEditor, batch: FolderBatch, plan: CommitPlan
+        self, editor: TreeEditor, batch: FolderBatch, plan: CommitPlan
     ) -> Iterator[CommitStep]:
         folder = batch.folder
-        content = {a.blob: a.content for a in batch.window.updates if a.content is not None}
+        content = {
+            update.blob: update.content
+            for update in batch.window.updates
+            if update.content is not None
+        }
         tree = self._branch.tree_at(folder.target.base_folder)
-        for number, item in enumerate(plan.commits):
+        for number, commit in enumerate(plan.commits):
             claims = number == 0 and not folder.is_claimed
-            edits = _folder_edits(folder, item, content)
+            edits = _folder_edits(folder, commit, content)
             if claims:
                 edits[folder_claim.FILE_NAME] = folder_claim.render_claim(self.make_claim(folder))
-            tree = editing.edit(tree, edits)
-            yield CommitStep(folder, item, tree, claims)
+            tree = editor.edit(tree, edits)
+            yield CommitStep(folder, commit, tree, claims)
 
     def _build_commits(self, steps: tuple[CommitStep, ...]) -> BuiltCommits:
         """Put the trees above the folders and the commits into the store; runs in a thread."""
         store, base = self._branch.store, self._branch.base
-        editing = trees.TreeEditor(store)
+        editor = trees.TreeEditor(store)
         tree = store.tree_of(base) if base is not None else None
         tip, floor = base, store.committed_at(base) if base is not None else 0
         for step in steps:
-            place = {step.folder.target.base_folder: trees.Directory(step.tree)}
-            tree = editing.edit(tree, place)
-            tip, floor = self._write_commit(editing, step, tree, tip, floor)
-        editing.write()
+            edits = {step.folder.target.base_folder: trees.Directory(step.tree)}
+            tree = editor.edit(tree, edits)
+            tip, floor = self._write_commit(editor, step, tree, tip, floor)
+        editor.write()
         return BuiltCommits(tip or "", base or "", steps)
 
     def make_claim(self, folder: Folder) -> folder_claim.FolderClaim:
         return folder_claim.FolderClaim(
-            cluster=self._signature.cluster_uid,
+            cluster=self._controller_identity.cluster_uid,
             destination=str(folder.target.key),
             emitter=yaml_emitter.EMITTER,
         )
 
     def _write_commit(
-        self, editing: TreeEditor, step: CommitStep, tree: str, parent: str | None, floor: int
+        self, editor: TreeEditor, step: CommitStep, tree: str, parent: str | None, floor: int
     ) -> tuple[str, int]:
-        folder, item = step.folder, step.commit
+        folder, commit = step.folder, step.commit
         dates = commit_plan.choose_dates(
-            item.received.timestamp(), self._clock.now().timestamp(), parent=floor
+            commit.received.timestamp(), self._clock.now().timestamp(), parent=floor
         )
-        written = push.write_commit(
-            editing,
+        commit_id = push.write_commit(
+            editor,
             tree=tree,
             parents=[parent] if parent is not None else [],
-            author=Person(item.author.name, item.author.email),
+            author=Person(commit.author.name, commit.author.email),
             author_time=datetime.fromtimestamp(dates.authored, UTC),
             committer=folder.target.committer,
             commit_time=datetime.fromtimestamp(dates.committed, UTC),
-            message=self._message(folder, item),
+            message=self._message(folder, commit),
         )
-        return written, dates.committed
+        return commit_id, dates.committed
 
-    def _message(self, folder: Folder, item: PlannedCommit) -> str:
+    def _message(self, folder: Folder, commit: PlannedCommit) -> str:
         trailers = commit_message.Trailers(
-            cluster_uid=self._signature.cluster_uid,
-            controller_namespace=self._signature.controller_namespace,
-            controller_name=self._signature.controller_name,
-            instance_id=self._signature.instance_id,
+            cluster_uid=self._controller_identity.cluster_uid,
+            controller_namespace=self._controller_identity.controller_namespace,
+            controller_name=self._controller_identity.controller_name,
+            instance_id=self._controller_identity.instance_id,
             destination=str(folder.target.key),
-            user=item.user,
-            attribution=item.tier,
-            unresolved=item.unresolved_reason,
+            user=commit.user,
+            attribution=commit.tier,
+            unresolved=commit.unresolved_reason,
         )
         return commit_message.render_message(
-            item.changes,
+            commit.changes,
             trailers,
-            kind="sync" if item.tier == "sync" else "changes",
+            kind="sync" if commit.tier == "sync" else "changes",
             base_folder=folder.target.base_folder,
         )
 
 
 def _folder_edits(
-    folder: Folder, item: PlannedCommit, content: dict[str | None, bytes]
+    folder: Folder, commit: PlannedCommit, content: dict[str | None, bytes]
 ) -> dict[str, trees.Edit]:
     """The changes of a commit by their paths within the folder."""
-    above = f"{folder.target.base_folder}/"
-    found: dict[str, trees.Edit] = {}
-    for change in item.changes:
-        body = content.get(change.blob)
-        found[change.path.removeprefix(above)] = body if body is not None else change.blob
-    return found
+    prefix = f"{folder.target.base_folder}/"
+    edits: dict[str, trees.Edit] = {}
+    for change in commit.changes:
+        bytes_ = content.get(change.blob)
+        edits[change.path.removeprefix(prefix)] = bytes_ if bytes_ is not None else change.blob
+    return edits
 
 
 def _plan_batch(batch: FolderBatch, verdicts: Verdicts, limits: WindowLimits) -> CommitPlan:
     """The commits of a batch; a change without an observation comes from a snapshot."""
     committer = batch.folder.target.committer
-    own = Author(committer.name, committer.email)
-    wanted = [
-        _desired_file(at, arrival, *_commit_signature(arrival, verdicts, own))
-        for at, arrival in enumerate((*batch.window.updates, *batch.removals))
-        if arrival.path not in batch.refused
+    snapshot_author = Author(committer.name, committer.email)
+    desired = [
+        _desired_file(position, update, *_commit_signature(update, verdicts, snapshot_author))
+        for position, update in enumerate((*batch.window.updates, *batch.removals))
+        if update.path not in batch.refused
     ]
     target = batch.folder.target
     return commit_plan.build_commit_plan(
-        wanted,
+        desired,
         batch.folder.index,
-        apart=target.window_seconds == 0,
+        separate=target.window_seconds == 0,
         prune=target.prune,
         limits=limits,
     )
 
 
 def _commit_signature(
-    arrival: FileUpdate, verdicts: Verdicts, own: Author
+    update: FileUpdate, verdicts: Verdicts, snapshot_author: Author
 ) -> commit_plan.CommitSignature:
     """Author, tier and user of one change; a snapshot's are the committer's own."""
-    if arrival.observation is None:
-        return own, "sync", "", ""
-    verdict = verdicts[arrival.observation]
+    if update.observation is None:
+        return snapshot_author, "sync", "", ""
+    verdict = verdicts[update.observation]
     user = author.display_user(verdict.actor)
     return author.commit_author(verdict.actor), verdict.tier, user, verdict.reason
 
 
 def _desired_file(
-    at: int, arrival: FileUpdate, who: Author, tier: Tier, user: str, miss: UnresolvedReason
+    position: int,
+    update: FileUpdate,
+    commit_author: Author,
+    tier: Tier,
+    user: str,
+    unresolved_reason: UnresolvedReason,
 ) -> DesiredFile:
     return DesiredFile(
-        path=arrival.path,
-        identity=arrival.identity,
-        blob=arrival.blob,
-        size=arrival.size,
-        mask=arrival.mask,
-        author=who,
+        path=update.path,
+        identity=update.identity,
+        blob=update.blob,
+        size=update.size,
+        mask=update.mask,
+        author=commit_author,
         tier=tier,
         user=user,
-        received=arrival.received,
-        reason=arrival.reason,
-        position=at,
-        unresolved_reason=miss,
+        received=update.received,
+        reason=update.reason,
+        position=position,
+        unresolved_reason=unresolved_reason,
     )
 
 
@@ -346,35 +357,37 @@ SETTLE_SECONDS = 5.0
 """How long after a change its records, and those that contradict them, may still come."""
 
 
-def judge_window(waiting: PendingWindow, judge: Judge) -> Verdicts:
+def judge_window(window: PendingWindow, judge: Judge) -> Verdicts:
     """The verdict on every observed change, by what is known now."""
-    for arrival in waiting.updates:
-        if arrival.observation is not None:
-            _judge_observation(waiting, arrival.observation, judge)
-    return waiting.verdicts
+    for update in window.updates:
+        if update.observation is not None:
+            _judge_observation(window, update.observation, judge)
+    return window.verdicts
 
 
-def next_settle_time(waiting: PendingWindow) -> float:
+def next_settle_time(window: PendingWindow) -> float:
     """When the next change has waited long enough for its verdict."""
-    for at in range(waiting.settled_count, len(waiting.updates) if waiting.observed_count else 0):
-        observation = waiting.updates[at].observation
+    for position in range(
+        window.settled_count, len(window.updates) if window.observed_count else 0
+    ):
+        observation = window.updates[position].observation
         if observation is not None:
             return observation.received + SETTLE_SECONDS
     return float("inf")
 
 
-def settle_window(waiting: PendingWindow, judge: Judge, now: float) -> None:
+def settle_window(window: PendingWindow, judge: Judge, now: float) -> None:
     """Judge what has waited long enough."""
-    while waiting.settled_count < len(waiting.updates):
-        observation = waiting.updates[waiting.settled_count].observation
+    while window.settled_count < len(window.updates):
+        observation = window.updates[window.settled_count].observation
         if observation is not None:
             if now < observation.received + SETTLE_SECONDS:
                 return
-            _judge_observation(waiting, observation, judge)
-        waiting.settled_count += 1
+            _judge_observation(window, observation, judge)
+        window.settled_count += 1
 
 
-def _judge_observation(waiting: PendingWindow, observation: Observation, judge: Judge) -> None:
-    known = waiting.verdicts.get(observation)
-    if known is None or known.actor is None:
-        waiting.verdicts[observation] = judge(observation)
+def _judge_observation(window: PendingWindow, observation: Observation, judge: Judge) -> None:
+    verdict = window.verdicts.get(observation)
+    if verdict is None or verdict.actor is None:
+        window.verdicts[observation] = judge(observation)

@@ -36,53 +36,58 @@ class PushedWindow:
     """One folder's window: what a push carried of it, and what is left of it."""
 
     folder: Folder
-    arrivals: list[FileUpdate]
-    left: PendingWindow
+    updates: list[FileUpdate]
+    remaining: PendingWindow
 
     def lag_seconds(self, now: datetime) -> float:
         """Seconds since the oldest change of the push was received."""
-        times = [arrival.received for arrival in self.arrivals]
+        times = [update.received for update in self.updates]
         return max(0.0, (now - min(times)).total_seconds()) if times else 0.0
 
 
 class PushWindows:
     """The windows behind a row of commits, while one push after the other carries some."""
 
-    def __init__(self, whole: Iterable[FolderWindow]) -> None:
-        self._whole = tuple(whole)
-        self.left = list(self._whole)
+    def __init__(self, windows: Iterable[FolderWindow]) -> None:
+        self._windows = tuple(windows)
+        self.remaining = list(self._windows)
         self._positions: dict[str, int] = {}
 
-    def record_push(self, built: BuiltCommits, *, all_of_it: bool) -> tuple[PushedWindow, ...]:
+    def record_push(self, built: BuiltCommits, *, complete: bool) -> tuple[PushedWindow, ...]:
         """The server has `built`; with `all_of_it` nothing of the windows is left to do."""
-        before, self.left = self.left, []
+        before, self.remaining = self.remaining, []
         for written in built.written:
             self._positions |= written.positions
-        for folder, whole in self._whole:
-            rest = (
-                PendingWindow(verdicts=whole.verdicts)
-                if all_of_it
-                else whole.remaining_after(self._positions)
+        for folder, window in self._windows:
+            remainder = (
+                PendingWindow(verdicts=window.verdicts)
+                if complete
+                else window.remaining_after(self._positions)
             )
-            self.left.append((folder, rest))
-        pairs = zip(before, self.left, strict=True)
-        return tuple(_pushed_window(folder, was, now) for (folder, was), (_, now) in pairs)
+            self.remaining.append((folder, remainder))
+        pairs = zip(before, self.remaining, strict=True)
+        return tuple(
+            _pushed_window(folder, previous, remaining)
+            for (folder, previous), (_, remaining) in pairs
+        )
 
 
-def _pushed_window(folder: Folder, before: PendingWindow, left: PendingWindow) -> PushedWindow:
-    still = {id(arrival) for arrival in left.updates}
-    return PushedWindow(folder, [one for one in before.updates if id(one) not in still], left)
+def _pushed_window(folder: Folder, before: PendingWindow, remaining: PendingWindow) -> PushedWindow:
+    remaining_ids = {id(update) for update in remaining.updates}
+    return PushedWindow(
+        folder, [update for update in before.updates if id(update) not in remaining_ids], remaining
+    )
 
 
 class Pusher:
     """Pushes to one branch, one after the other, and how long they take."""
 
-    def __init__(self, branch: RemoteBranch, git: Git, around: WorkerHooks, clock: Clock) -> None:
+    def __init__(self, branch: RemoteBranch, git: Git, hooks: WorkerHooks, clock: Clock) -> None:
         self.last_end: float | None = None
         self.average: float | None = None
         self._branch = branch
         self._git = git
-        self._hooks = around
+        self._hooks = hooks
         self._clock = clock
         self._seconds = 0.0
 
@@ -125,9 +130,9 @@ class Pusher:
         self._branch.acknowledge_push(built.tip)
         by_folder = {id(written.folder): written for written in built.written}
         for window in windows:
-            for arrival in window.arrivals:
-                if arrival.observation is not None:
-                    self._hooks.count_verdict(window.left.verdicts[arrival.observation])
+            for update in window.updates:
+                if update.observation is not None:
+                    self._hooks.count_verdict(window.remaining.verdicts[update.observation])
             if written := by_folder.get(id(window.folder)):
                 self._acknowledge(built, written, window, creates=creates)
 
@@ -135,7 +140,7 @@ class Pusher:
         self, built: BuiltCommits, written: FolderCommits, window: PushedWindow, *, creates: bool
     ) -> None:
         folder, time = written.folder, self._clock.now()
-        folder.acknowledge(written.edits, window.left.updates)
+        folder.acknowledge(written.edits, window.remaining.updates)
         worker_hooks.report_push(
             self._hooks, folder, built.tip, creates=creates, claims=written.claims
         )

@@ -125,8 +125,8 @@ class RemoteBranch:
 
     def tree_at(self, folder: str) -> str | None:
         """The tree of a folder on the base; None where there is none."""
-        found = self._entry_at(self.base, folder)
-        return found[1].id if found is not None and found[1].is_directory else None
+        located = self._entry_at(self.base, folder)
+        return located[1].id if located is not None and located[1].is_directory else None
 
     def is_same(self, folder: str, before: str | None) -> bool:
         """Whether the base has at `folder` exactly what the commit `before` had."""
@@ -156,12 +156,12 @@ class RemoteBranch:
         return await asyncio.to_thread(self._entries, self.base, folder)
 
     def _entries(self, base: str, folder: str) -> dict[str, Entry]:
-        found = self.store.tree_entries(base, folder)
-        standing = self._entry_at(base, folder)
-        if not found and standing is not None and not standing[1].is_directory:
-            path, entry = standing
+        entries = self.store.tree_entries(base, folder)
+        occupant = self._entry_at(base, folder)
+        if not entries and occupant is not None and not occupant[1].is_directory:
+            path, entry = occupant
             return {path: Entry(entry.mode, entry.id)}
-        return found
+        return entries
 
     async def blobs(self, target: WriteTarget, ids: list[str]) -> dict[str, bytes]:
         if not ids:

@@ -45,21 +45,21 @@ class WorkerHooks:
 
 
 def report_rewind(
-    around: WorkerHooks, branch: RemoteBranch, everyone: Iterable[tuple[WriterGroup, Folder]]
+    hooks: WorkerHooks, branch: RemoteBranch, folders: Iterable[tuple[WriterGroup, Folder]]
 ) -> None:
     """The server's history was rewritten; every destination of the branch hears of it."""
     tip = branch.base or ""
-    notice = events.history_rewritten(branch.name, tip, branch.last_pushed or "")
-    for _, folder in everyone:
-        around.record_event(folder.target.key, notice, tip)
+    event = events.history_rewritten(branch.name, tip, branch.last_pushed or "")
+    for _, folder in folders:
+        hooks.record_event(folder.target.key, event, tip)
 
 
 def report_push(
-    around: WorkerHooks, folder: Folder, tip: str, *, creates: bool, claims: bool
+    hooks: WorkerHooks, folder: Folder, tip: str, *, creates: bool, claims: bool
 ) -> None:
     """A push was acknowledged that made the branch, or claimed the folder."""
     target = folder.target
-    for notice in events.push_events(
+    for event in events.push_events(
         target.branch, target.base_folder, creates=creates, claims=claims
     ):
-        around.record_event(target.key, notice, tip)
+        hooks.record_event(target.key, event, tip)

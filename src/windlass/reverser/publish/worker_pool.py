@@ -34,26 +34,26 @@ class WorkerPool:
         work_directory: Path,
         git: Git,
         listings: RefListings,
-        signature: ControllerIdentity,
+        controller_identity: ControllerIdentity,
         judge: Judge,
         limits: cadence.WindowLimits,
-        around: WorkerHooks,
+        hooks: WorkerHooks,
         clock: Clock,
-        at_once: int,
-        per_repository: int,
+        max_workers: int,
+        max_workers_per_repository: int,
         pending_max_bytes: int,
         spawn: Callable[[BranchWorker, str], asyncio.Task[None]],
     ) -> None:
         self._work_directory = work_directory
         self._git = git
         self._listings = listings
-        self._signature = signature
+        self._controller_identity = controller_identity
         self._judge = judge
         self._limits = limits
-        self._hooks = around
+        self._hooks = hooks
         self._clock = clock
-        self._gate = asyncio.Semaphore(at_once)
-        self._per_repository = per_repository
+        self._worker_gate = asyncio.Semaphore(max_workers)
+        self._max_workers_per_repository = max_workers_per_repository
         self._repository_gates: dict[str, asyncio.Semaphore] = {}
         self._pending_max_bytes = pending_max_bytes
         self._spawn = spawn
@@ -66,58 +66,58 @@ class WorkerPool:
 
     def assign(self, target: WriteTarget) -> bool:
         """Write for `target` from now on; False if that is what happens already."""
-        place = (target.remote.identity, target.branch)
-        found = self.find(target.key)
-        if found is not None and self._assigned[target.key] == place:
-            _, folder = found
+        branch_key = (target.remote.identity, target.branch)
+        current = self.find(target.key)
+        if current is not None and self._assigned[target.key] == branch_key:
+            _, folder = current
             if folder.target == target:
                 return False
         self.remove(target.key)
-        worker = self._workers.get(place) or self._start_worker(place, target)
+        worker = self._workers.get(branch_key) or self._start_worker(branch_key, target)
         worker.attach(target)
-        self._assigned[target.key] = place
+        self._assigned[target.key] = branch_key
         return True
 
     def remove(self, key: Key) -> None:
         """Write no more for this destination; its files stay."""
-        place = self._assigned.pop(key, None)
-        if place is None:
+        branch_key = self._assigned.pop(key, None)
+        if branch_key is None:
             return
-        worker = self._workers[place]
+        worker = self._workers[branch_key]
         worker.detach(key)
         if not worker.groups:
-            self._tasks.pop(place).cancel()
-            del self._workers[place]
+            self._tasks.pop(branch_key).cancel()
+            del self._workers[branch_key]
 
     def find(self, key: Key) -> tuple[WriterGroup, Folder] | None:
         worker = self.worker(key)
         return worker.find(key) if worker is not None else None
 
     def worker(self, key: Key) -> BranchWorker | None:
-        place = self._assigned.get(key)
-        return self._workers[place] if place is not None else None
+        branch_key = self._assigned.get(key)
+        return self._workers[branch_key] if branch_key is not None else None
 
-    def _start_worker(self, place: BranchKey, target: WriteTarget) -> BranchWorker:
-        identity, name = place
+    def _start_worker(self, branch_key: BranchKey, target: WriteTarget) -> BranchWorker:
+        identity, name = branch_key
         label = hashlib.sha256(f"{identity}\0{name}".encode()).hexdigest()[:32]
         branch = RemoteBranch(name, self._work_directory / label, self._git, self._listings)
         worker = BranchWorker(
             branch,
-            Publisher(branch, self._signature, self._judge, self._clock, self._limits),
+            Publisher(branch, self._controller_identity, self._judge, self._clock, self._limits),
             self._git,
             self._limits,
             self._hooks,
             self._clock,
-            (self._repository_gate(identity), self._gate),
+            (self._repository_gate(identity), self._worker_gate),
             self._pending_max_bytes,
         )
-        self._workers[place] = worker
-        self._tasks[place] = self._spawn(worker, f"worker {target.remote.display} {name}")
+        self._workers[branch_key] = worker
+        self._tasks[branch_key] = self._spawn(worker, f"worker {target.remote.display} {name}")
         return worker
 
     def _repository_gate(self, identity: str) -> asyncio.Semaphore:
         if identity not in self._repository_gates:
-            self._repository_gates[identity] = asyncio.Semaphore(self._per_repository)
+            self._repository_gates[identity] = asyncio.Semaphore(self._max_workers_per_repository)
         return self._repository_gates[identity]
 
     async def drain(self) -> None:

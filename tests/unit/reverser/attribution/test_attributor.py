@@ -45,7 +45,7 @@ def _witnesses(**given: Any) -> tuple[Attributor, asyncio.Queue[str]]:
         tally,
         SystemClock(),
         silence_seconds=float("inf"),
-        on_hearing=lambda: told.put_nowait(found.state),
+        on_state_change=lambda: told.put_nowait(found.state),
         **given,
     )
     return found, told
