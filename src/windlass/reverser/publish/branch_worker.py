@@ -1,4 +1,8 @@
-"""The single writer of one branch of one remote.
+"""The single writer of one branch of one remote: opens folders, plans, builds, pushes.
+
+`worker_pool` starts one task per branch; the mirror adds file updates and snapshots to it. The
+story of one attempt: `_write_group` -> `_open_group` -> `_publish` -> `_plan_and_push` ->
+`_push_all` -> `_settle_folders`.
 
 Rules:
 1. Only this task touches the store and pushes; the watch only adds to open windows.
@@ -13,7 +17,7 @@ Rules:
 | raced | at once: the same commits, fewer of them, on the new tip; if an open folder has \
 other files there: load it and plan again |
 | rewound | fetch the new tip, load the folders again, plan again |
-| absent | the branch is looked up again: created where allowed, else BranchNotFound |
+| absent | the branch is resolved again: created where allowed, else BranchNotFound |
 | rejected | PushRejected: slow retry, or when something changes |
 | transient | GitUnavailable: backoff |
 """
@@ -49,14 +53,18 @@ from windlass.reverser.publish.writer_group import WriterGroup
 _log = structlog.get_logger(__name__)
 
 _SEEDING_SECONDS = 2.0
-"""How long first snapshots of several types are gathered into one commit."""
+"""How long first snapshots of several types are collected into one commit."""
 
 _CLOSED_RETRY_SECONDS = 300.0
-"""How long a folder that somebody else claims is left alone."""
+"""How long to wait before a folder claimed by another destination is tried again."""
 
 
 class BranchWorker:
-    """One branch, its folders, and the loop that writes them."""
+    """Folders of one branch and the loop that writes them.
+
+    Intake and controllers call from the same event loop, so no state is locked; only blocking
+    Git work runs in threads.
+    """
 
     def __init__(
         self,
@@ -69,24 +77,31 @@ class BranchWorker:
         gates: tuple[asyncio.Semaphore, asyncio.Semaphore],
         pending_max_bytes: int,
     ) -> None:
+        # Writer groups by the key of their GitRepoConfig; a group without folders is removed.
         self.groups: dict[Key, WriterGroup] = {}
         self._branch = branch
         self._publisher = publisher
         self._limits = limits
         self._hooks = hooks
         self._clock = clock
+        # Bound the workers that write at once: per repository, and in the whole process.
         self._repository_gate, self._worker_gate = gates
+        # Above this many bytes of pending updates, groups with an error drop their content.
         self._pending_max_bytes = pending_max_bytes
         self._pusher = Pusher(branch, git, hooks, clock)
+        # Set by whatever may change the time at which the next group is due.
         self._wake = asyncio.Event()
+        # A listing showed another tip than the last one we know; refresh before writing.
         self._may_have_moved = False
+        # Set by `drain`: windows close at once, whatever their cadence.
         self._draining = False
+        # Whether an attempt is under way; read by the gauge of active workers.
         self.is_active = False
 
-    # ---- what intake and the controllers call
+    # ---- called by the mirror and the controllers
 
     def attach(self, target: WriteTarget) -> Folder:
-        """Take a destination in, or take over its changed target; the folder opens by itself."""
+        """Add a destination, or replace its target; the loop opens the new folder."""
         self.detach(target.key)
         group = self.groups.setdefault(target.repository, WriterGroup(target.repository))
         folder = group.folders[target.key] = Folder(target)
@@ -94,7 +109,7 @@ class BranchWorker:
         return folder
 
     def detach(self, key: Key) -> None:
-        """Stop writing for a destination; its files stay, what waited is dropped."""
+        """Stop writing for a destination; its files stay, pending updates are dropped."""
         for group in list(self.groups.values()):
             group.folders.pop(key, None)
             group.retry_waiting_folders()
@@ -103,14 +118,17 @@ class BranchWorker:
         self._wake.set()
 
     def folders(self) -> Iterator[tuple[WriterGroup, Folder]]:
+        """Every folder of the branch with its writer group."""
         for group in self.groups.values():
             for folder in group.folders.values():
                 yield group, folder
 
     def find(self, key: Key) -> tuple[WriterGroup, Folder] | None:
+        """The folder of a destination with its writer group; None if it is not attached."""
         return next((pair for pair in self.folders() if pair[1].target.key == key), None)
 
     def add_update(self, folder: Folder, update: FileUpdate) -> None:
+        """Queue a file update; above the memory limit, drop content that cannot be pushed now."""
         if folder.add_update(update, self._clock.monotonic()):
             self._wake.set()
             if (
@@ -120,13 +138,14 @@ class BranchWorker:
                 batch_builder.drop_pending_content(self.folders())
 
     def add_snapshot(self, folder: Folder, snapshot: ScopeSnapshot | FolderReview) -> None:
+        """Queue a complete snapshot or a folder review in the folder's window."""
         folder.add_snapshot(snapshot, self._clock.monotonic())
         self._wake.set()
 
     def branch_observed(self, key: Key, tip: str | None, *, flush: bool) -> None:
-        """The branch was seen at `tip`, which may not be our doing.
+        """Take note that a listing has the branch at `tip`, maybe moved by another writer.
 
-        `asked` says that somebody wants what waits to be written now.
+        With `flush` a user requested that pending updates are written now.
         """
         self._may_have_moved |= self._branch.is_known and tip != self._branch.expected
         if attached := self.find(key):
@@ -138,6 +157,7 @@ class BranchWorker:
             self._wake.set()
 
     def wake(self) -> None:
+        """Have the loop compute again which group is due."""
         self._wake.set()
 
     # ---- the loop
@@ -155,13 +175,14 @@ class BranchWorker:
                     await self._write_group(group)
 
     async def drain(self) -> None:
-        """Close every window now; return when all is written or in trouble."""
+        """Close every window now; return when every group is written or has failed once."""
         self._draining = True
         for group in list(self.groups.values()):
             if any(folder.window for folder in group.folders.values()):
                 await self._write_group(group)
 
     async def _wait_until_due(self) -> None:
+        """Sleep until a group or a verdict is due, or until something changed."""
         self._wake.clear()
         times = [self._due_at(group) for group in self.groups.values()]
         times += [publisher.next_settle_time(folder.window) for _, folder in self.folders()]
@@ -181,14 +202,17 @@ class BranchWorker:
         return self._due_at(group) <= self._clock.monotonic()
 
     def _due_at(self, group: WriterGroup) -> float:
+        """The monotonic time of the group's next attempt, never before its backoff ends."""
         times = [self._folder_due_at(folder) for folder in group.folders.values()]
         return max(
             0.0 if self._may_have_moved else min(times, default=float("inf")), group.not_before
         )
 
     def _folder_due_at(self, folder: Folder) -> float:
+        """The monotonic time at which a folder needs an attempt; infinity if nothing is pending."""
         if not folder.is_open:
             return folder.retry_at
+        # Dropped content must be read again; much content moves from memory into the store.
         if folder.dropped or folder.window.is_heavy:
             return 0.0
         window = folder.window
@@ -196,6 +220,7 @@ class BranchWorker:
             return float("inf")
         if self._draining or window.flush_requested:
             return 0.0
+        # While first snapshots still arrive, they share a commit instead of one each.
         if not window.observed_count and self._hooks.is_seeding(folder.target.key):
             return 0.0 if window.is_full else window.opened + _SEEDING_SECONDS
         return cadence.window_closes_at(
@@ -205,17 +230,17 @@ class BranchWorker:
             push_average=self._pusher.average,
             files=len(window.updates) if window.observed_count else 0,
             size_bytes=window.size if window.observed_count else 0,
-            # What a snapshot or a review found is no event that waits for others of its kind.
+            # The fixed commit window is for events; what snapshots and reviews find is none.
             fixed_window=folder.target.window_seconds if window.observed_count else None,
             limits=self._limits,
         )
 
     async def _write_group(self, group: WriterGroup) -> None:
-        """One attempt to open and write what a party has."""
+        """One attempt to open the group's folders and to push what is due; errors stay here."""
         try:
             async with self._repository_gate, self._worker_gate:
                 if not group.folders:
-                    # Its last destination was taken away while this waited for its turn.
+                    # Its last destination was detached while this waited for the gates.
                     return
                 self.is_active = True
                 await self._open_group(group)
@@ -229,7 +254,7 @@ class BranchWorker:
         except OSError as error:
             group.record_disk_failure(error, self._clock.monotonic())
         except Exception as error:
-            # The loop must outlive an error of ours; what waited was put back.
+            # The loop must outlive a bug of ours; `_publish` has put the windows back.
             _log.exception("writing failed", repository=str(group.repository))
             internal_error = Retryable(
                 "InternalError", f"{type(error).__name__} while writing; see the log"
@@ -240,12 +265,12 @@ class BranchWorker:
         self._notify_changed(group)
 
     def _notify_changed(self, group: WriterGroup) -> None:
-        """What a status says of a party's destinations may have changed."""
+        """Have the status of the group's destinations computed again."""
         for folder in group.folders.values():
             self._hooks.destination_changed(folder.target.key)
 
     async def _replace_damaged_store(self, error: StoreCorrupt) -> None:
-        """The store is damaged: fetch it again, and see every object again."""
+        """Discard a damaged store; every folder starts empty and every object is listed again."""
         _log.warning("store damaged; fetching it again", message=error.message)
         await self._branch.discard_store()
         for group in self.groups.values():
@@ -254,17 +279,18 @@ class BranchWorker:
                 self._hooks.resnapshot(key)
 
     async def _compact_store(self, group: WriterGroup) -> None:
-        """The store grows with every commit; while nothing waits it is cheap to begin anew."""
+        """Replace a store that many commits have cluttered, but only while nothing is pending."""
         has_pending = any(folder.window or folder.dropped for _, folder in self.folders())
         if group.folders and not has_pending and await self._branch.is_cluttered():
             await self._branch.discard_store()
             await self._catch_up(next(iter(group.folders.values())).target)
 
-    # ---- opening
+    # ---- open
 
     async def _open_group(self, group: WriterGroup) -> None:
+        """Refresh the branch if needed, then open the group's closed folders."""
         closed = [folder for folder in group.folders.values() if not folder.is_open]
-        # Objects are read again only for a remote that answers.
+        # Dropped objects are read again only once the remote is known to answer.
         must_reread = any(folder.dropped for folder in group.folders.values())
         if not closed and not must_reread and self._branch.is_known and not self._may_have_moved:
             return
@@ -274,7 +300,7 @@ class BranchWorker:
             await self._open_folder(folder)
 
     async def _catch_up(self, target: WriteTarget) -> None:
-        """See where the branch is now; every open folder follows."""
+        """Refresh the tip; if it moved, every open folder is loaded from the new one."""
         moved = await self._branch.refresh(target)
         if moved == "same":
             return
@@ -285,14 +311,14 @@ class BranchWorker:
                 await self._reload(folder)
 
     async def _reload(self, folder: Folder) -> None:
-        """Take over what a new tip has in an open folder."""
+        """Load an open folder from a new tip; list its objects again if files of ours differ."""
         before = folder.index
         await self._open_folder(folder)
         if folder.damaged_since(before):
             self._hooks.resnapshot(folder.target.key)
 
     async def _open_folder(self, folder: Folder) -> None:
-        """Load a folder if it may be written to; else say why and look again later."""
+        """Open a folder that may be written to; else close it with the error, to retry later."""
         retry_at = self._clock.monotonic() + _CLOSED_RETRY_SECONDS
         was_open = folder.is_open
         try:
@@ -305,21 +331,22 @@ class BranchWorker:
             )
             self._close_folders(displaced)
             if not was_open:
-                # What happened while it was closed was told to nobody.
+                # Updates were not queued for it while it was closed.
                 self._hooks.resnapshot(folder.target.key)
         except Stalled as error:
             folder.close(error, retry_at)
         self._hooks.destination_changed(folder.target.key)
 
     def _close_folders(self, displaced: Iterable[tuple[Folder, Stalled]]) -> None:
-        """Write no more to folders that belong to somebody else."""
+        """Stop writing to folders that another destination keeps now."""
         for folder, error in displaced:
             folder.close(error, self._clock.monotonic() + _CLOSED_RETRY_SECONDS)
             self._hooks.destination_changed(folder.target.key)
 
-    # ---- writing
+    # ---- plan, build, push, acknowledge
 
     async def _publish(self, group: WriterGroup) -> None:
+        """Close the windows that are due and push them; after a failure they are put back."""
         for folder in list(group.folders.values()):
             if folder.is_open and folder.window.is_heavy:
                 await self._publisher.store_content(folder)
@@ -336,11 +363,13 @@ class BranchWorker:
         try:
             await self._plan_and_push(group, windows)
         except BaseException:
+            # Cancellation included: an update that was not acknowledged must stay pending.
             for folder, window in windows:
                 folder.put_back(window)
             raise
 
     async def _plan_and_push(self, group: WriterGroup, windows: list[FolderWindow]) -> None:
+        """Plan and push until nothing is left in `windows`, which always holds what is unpushed."""
         while windows:
             batches = [await self._build_batch(folder, window) for folder, window in windows]
             plan = await self._publisher.plan(batches)
@@ -361,10 +390,10 @@ class BranchWorker:
     async def _push_all(
         self, group: WriterGroup, windows: list[FolderWindow], steps: tuple[CommitStep, ...]
     ) -> bool:
-        """Push all of `steps`; False: what is left in `taken` must be planned again.
+        """Push all of `steps`; False if what is left in `windows` must be planned again.
 
-        Against others who push all the time a long row of commits never lands at once, so
-        after a lost race fewer go, and after a push that landed more.
+        Against writers who push all the time a long series of commits never lands at once, so
+        each push after a lost race carries fewer, and after a success more.
         """
         progress = PushWindows(windows)
         stride = cadence.PushStride(len(steps))
@@ -389,6 +418,7 @@ class BranchWorker:
                 self._hooks.count_race()
                 if await self._follow_branch(group, target, moved, stride.lost):
                     return False
+            # A folder was closed or detached while the push was under way.
             if not all(self._may_write(folder) for folder, _ in windows):
                 return False
         group.unacknowledged_commits = 0
@@ -400,7 +430,8 @@ class BranchWorker:
     async def _follow_branch(
         self, group: WriterGroup, target: WriteTarget, moved: BranchMoved, lost_races: int
     ) -> bool:
-        """Follow the branch; whether an open folder has other files there than before."""
+        """Move to the new tip; whether the plan is void because an open folder differs there."""
+        # Deleted or rewound: only a fetch shows what the branch has now.
         if not isinstance(moved, pushing.Raced):
             await self._catch_up(target)
             return True
@@ -420,7 +451,7 @@ class BranchWorker:
         return folder.is_open and not await asyncio.to_thread(self._branch.is_same, path, before)
 
     def _settle_folders(self, folders: Iterable[Folder], plan: PublishPlan) -> None:
-        """All is written, or nothing had to be."""
+        """Record in the folders that everything planned is pushed, or that nothing had to be."""
         for folder in folders:
             folder.settle()
         for folder, paths in plan.retained:

@@ -1,6 +1,7 @@
 """All branch workers of this process, one per (remote identity, branch).
 
-Semaphores bound how many workers write at once, in all and per repository.
+The mirror assigns destinations to it; a worker starts with its first destination and ends with
+its last. Semaphores bound how many workers write at once, in all and per repository.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from windlass.reverser.publish.worker_hooks import WorkerHooks
 from windlass.reverser.publish.writer_group import WriterGroup
 
 BranchKey = tuple[str, str]
+"""Identity of the remote, and name of the branch."""
 
 
 class WorkerPool:
-    """Who writes where; a worker lives as long as a destination needs it."""
+    """Branch workers and the destinations assigned to them."""
 
     def __init__(
         self,
@@ -52,20 +54,24 @@ class WorkerPool:
         self._limits = limits
         self._hooks = hooks
         self._clock = clock
+        # Held by a worker while it writes, of all workers in this process.
         self._worker_gate = asyncio.Semaphore(max_workers)
         self._max_workers_per_repository = max_workers_per_repository
+        # By identity of the remote; kept after its last worker, there are few.
         self._repository_gates: dict[str, asyncio.Semaphore] = {}
         self._pending_max_bytes = pending_max_bytes
         self._spawn = spawn
+        # A worker and the task that runs it always come and go together.
         self._workers: dict[BranchKey, BranchWorker] = {}
         self._tasks: dict[BranchKey, asyncio.Task[None]] = {}
+        # The branch of each destination; every value is a key of `_workers`.
         self._assigned: dict[Key, BranchKey] = {}
 
     def __iter__(self) -> Iterator[BranchWorker]:
         return iter(list(self._workers.values()))
 
     def assign(self, target: WriteTarget) -> bool:
-        """Write for `target` from now on; False if that is what happens already."""
+        """Write for `target` from now on; False if an equal target is assigned already."""
         branch_key = (target.remote.identity, target.branch)
         current = self.find(target.key)
         if current is not None and self._assigned[target.key] == branch_key:
@@ -79,7 +85,7 @@ class WorkerPool:
         return True
 
     def remove(self, key: Key) -> None:
-        """Write no more for this destination; its files stay."""
+        """Stop writing for a destination and end a worker without any; its files stay."""
         branch_key = self._assigned.pop(key, None)
         if branch_key is None:
             return
@@ -90,15 +96,18 @@ class WorkerPool:
             del self._workers[branch_key]
 
     def find(self, key: Key) -> tuple[WriterGroup, Folder] | None:
+        """The folder of a destination with its writer group; None if it is not assigned."""
         worker = self.worker(key)
         return worker.find(key) if worker is not None else None
 
     def worker(self, key: Key) -> BranchWorker | None:
+        """The worker of a destination; None if it is not assigned."""
         branch_key = self._assigned.get(key)
         return self._workers[branch_key] if branch_key is not None else None
 
     def _start_worker(self, branch_key: BranchKey, target: WriteTarget) -> BranchWorker:
         identity, name = branch_key
+        # A remote identity is no safe directory name, so the work directory is a digest.
         label = hashlib.sha256(f"{identity}\0{name}".encode()).hexdigest()[:32]
         branch = RemoteBranch(name, self._work_directory / label, self._git, self._listings)
         worker = BranchWorker(
@@ -121,7 +130,7 @@ class WorkerPool:
         return self._repository_gates[identity]
 
     async def drain(self) -> None:
-        """Write what waits, everywhere, then stop."""
+        """Stop every loop, then push what is pending in all workers."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)

@@ -21,6 +21,8 @@ from windlass.telemetry.reasons import EventReason
 _log = structlog.get_logger(__name__)
 
 _STALLED_SECONDS = 300.0
+"""How long an error that only a change can fix waits for its next attempt."""
+
 _RACES_BEFORE_REPORT = 3
 _UNAVAILABLE_REASONS = frozenset({"Unavailable", "Timeout"})
 
@@ -30,17 +32,22 @@ class WriterGroup:
     """Folders written together, and how the last attempt to write them ended."""
 
     repository: Key
+    """The GitRepoConfig whose credentials are used."""
     folders: dict[Key, Folder] = field(default_factory=dict)
+    """By the key of their GitDestination; never empty while the group is in a worker."""
     backoff: Backoff = field(default_factory=lambda: Backoff(1.0, 300.0))
+    """Delays of retryable errors, in seconds; reset by a success."""
     error: WindlassError | None = None
+    """Why the last attempt failed; None after a success."""
     not_before: float = 0.0
+    """Monotonic time before which no attempt is made; 0 means at once."""
     unacknowledged_commits: int = 0
-    """Commits that were built and that no server has acknowledged yet."""
+    """Commits that were built and that the server has not acknowledged yet."""
 
     def record_failure(self, error: WindlassError, now: float) -> None:
-        """Remember the trouble; when to try again follows from its kind."""
+        """Keep the error; when the next attempt is made follows from its class."""
         if isinstance(error, GitError) and error.reason in _UNAVAILABLE_REASONS:
-            # The same cause by the same name, whether a push or a fetch met it.
+            # One reason for one cause, whether a push or a fetch met it.
             error = Retryable(EventReason.GIT_UNAVAILABLE, error.message)
         self._set_error(error)
         after = error.after if isinstance(error, (Stalled, Waiting)) else None
@@ -50,7 +57,7 @@ class WriterGroup:
         self.not_before = now + after
 
     def _set_error(self, error: WindlassError) -> None:
-        """One line for each change of the cause."""
+        """Replace the error; logs only when its reason changes."""
         if self.error is None or self.error.reason != error.reason:
             _log.warning(
                 "push failed",
@@ -61,7 +68,7 @@ class WriterGroup:
         self.error = error
 
     def record_disk_failure(self, error: OSError, now: float) -> None:
-        """The work directory is in the way."""
+        """Keep an error of the work directory as one that is retried."""
         if error.errno == errno.ENOSPC:
             text = "the work directory is full; free space or enlarge it"
             self.record_failure(Retryable("DiskFull", text), now)
@@ -70,10 +77,10 @@ class WriterGroup:
         self.record_failure(Retryable("GitUnavailable", text), now)
 
     def record_race(self, remote: str, lost: int) -> bool:
-        """A push came too late, for the `lost`-th time in a row; whether that is told as trouble.
+        """Count the `lost`-th race in a row; whether the reported error changed by it.
 
-        Once is nothing. But it takes the place of another trouble at once: who loses a race
-        has reached the server.
+        A few lost races are no error. But they replace another error at once: a push that
+        loses a race has reached the server.
         """
         if self.error is None and lost < _RACES_BEFORE_REPORT:
             return False
@@ -83,6 +90,7 @@ class WriterGroup:
         return is_new
 
     def record_success(self) -> None:
+        """Clear error and backoff."""
         if self.error is not None:
             _log.info("push recovered", repository=str(self.repository), after=self.error.reason)
         self.error = None
@@ -90,11 +98,11 @@ class WriterGroup:
         self.backoff.healthy()
 
     def retry_now(self) -> None:
-        """Something changed that may have fixed the trouble: try at once."""
+        """Try at once: something changed that may have fixed the error."""
         self.not_before = 0.0
 
     def retry_waiting_folders(self) -> None:
-        """A neighbour left, maybe the holder of a folder that one of ours waits for."""
+        """Open closed folders again: the detached destination may have kept one of them."""
         for folder in self.folders.values():
             if folder.error is not None:
                 # The error stays until the retry has ended: a status written in between would
