@@ -23,7 +23,7 @@ from windlass.telemetry.reasons import SkipReason
 async def reread_dropped(
     folder: Folder, publisher: Publisher, hooks: WorkerHooks, clock: Clock
 ) -> None:
-    """Read again the objects whose content was let go; what came anew meanwhile counts."""
+    """Read dropped objects again; an update that arrives meanwhile takes precedence."""
     while folder.dropped:
         path, update = next(iter(folder.dropped.items()))
         fresh = await hooks.reread_object(folder.target, update)
@@ -36,7 +36,7 @@ async def reread_dropped(
 async def build_batch(
     folder: Folder, window: PendingWindow, branch: RemoteBranch, hooks: WorkerHooks, clock: Clock
 ) -> FolderBatch:
-    """A closed window with the removals that its sweeps prove, without paths that are taken."""
+    """A closed window with the removals that its snapshots prove and the occupied paths."""
     received = clock.now()
     removals: list[FileUpdate] = []
     for snapshot in window.snapshots:
@@ -56,10 +56,10 @@ async def build_batch(
 
 
 def drop_unwritable(windows: list[tuple[Folder, PendingWindow]], attached: list[Folder]) -> None:
-    """Drop from `taken` what may not be written any more since the branch moved.
+    """Remove from `windows` what may not be written any more since the branch moved.
 
-    Whoever moved it may have claimed a folder; that one keeps what waits until it opens
-    again. A destination may have been taken away meanwhile.
+    Another writer may have claimed a folder: its window goes back and waits until the folder
+    opens again. A destination may have been detached: its window is dropped.
     """
     for folder, window in windows:
         if not folder.is_open:
@@ -72,7 +72,7 @@ def drop_unwritable(windows: list[tuple[Folder, PendingWindow]], attached: list[
 
 
 def drop_pending_content(folders: Iterable[tuple[WriterGroup, Folder]]) -> None:
-    """Too much waits for a remote that is away: keep identities, re-read them later."""
+    """Drop pending content of groups with an error; it is read again once they recover."""
     for group, folder in folders:
         if group.error is not None:
             folder.drop_pending_content()

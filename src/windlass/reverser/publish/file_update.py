@@ -1,4 +1,7 @@
-"""What the watch hands to a destination's folder: file updates, scope snapshots and reviews."""
+"""File updates, scope snapshots and folder reviews: the input of a destination's folder.
+
+Streams build the first two, `folder_reviews` requests the third; the branch worker consumes all.
+"""
 
 from __future__ import annotations
 
@@ -13,25 +16,30 @@ from windlass.reverser.file_operation import Operation
 
 @dataclass(frozen=True, slots=True)
 class FileUpdate:
-    """One path and the content it should have; no blob means no file.
-
-    `content` is dropped once the store holds the blob, `size` remains. Without an
-    observation the state comes from a snapshot and has no actor.
-    """
+    """One path and the content that it should have; no blob means no file."""
 
     identity: Identity
+    """The live object, in the API version of its stream."""
     kind: str
+    """Kind of the object."""
     path: str
+    """From the root of the repository."""
     blob: str | None
+    """Blob id of the content; None removes the file."""
     content: bytes | None
+    """Bytes of the file; None for a removal, and once the store holds the blob."""
     mask: frozenset[Operation]
+    """Operations that the rules allow on the file."""
     observation: Observation | None
+    """The change as the watch observed it; None if it comes from a snapshot and has no actor."""
     received: datetime
+    """When the event or the snapshot was received, wall clock."""
     size: int = 0
+    """Bytes of the content; stays when `content` is dropped."""
     redacted: bool = False
-    """Whether its content stands for values that must not leave the cluster."""
+    """Whether digests in the content replace values that must not leave the cluster."""
     reason: str = ""
-    """Why the file goes although its object may live on; empty for every other change."""
+    """Why the file is removed although its object may still exist; else empty."""
 
     @classmethod
     def removal(
@@ -44,20 +52,20 @@ class FileUpdate:
         observation: Observation | None = None,
         reason: str = "",
     ) -> FileUpdate:
-        """A file that should not exist."""
+        """The update that removes a file."""
         return cls(identity, kind, path, None, None, mask, observation, received, reason=reason)
 
     @property
     def held_bytes(self) -> int:
-        """The bytes that it keeps in memory."""
+        """Bytes of content in memory."""
         return len(self.content) if self.content is not None else 0
 
 
 @dataclass(frozen=True, slots=True)
 class FolderReview:
-    """A look at a whole folder for files that no rule covers any more.
+    """A request to remove files of a folder that no rule covers any more.
 
-    What the rules cover is asked when the window closes, so it is never older than that.
+    Coverage is read when the window closes, so it is never older than that.
     """
 
 
@@ -65,18 +73,22 @@ class FolderReview:
 class ScopeSnapshot:
     """A complete snapshot of one type in one namespace, or in all of them.
 
-    Files of it that are not in `live` lost their object while nobody watched. `missed`
-    are those of them that this process has seen alive, so it knows them without a look
-    into their files. `empty` says that the whole answer held nothing, which is not proof
-    enough.
+    Files of the scope that are not in `live_paths` lost their object while it was not watched.
     """
 
     gvr: GVR
+    """The listed type."""
     kind: str
+    """Its kind."""
     namespace: str
+    """The listed namespace; empty for all namespaces or a cluster-scoped type."""
     live_paths: frozenset[str]
+    """Paths of the objects that exist, from the root of the repository."""
     is_empty: bool
+    """Whether the whole list had no item, which alone proves no deletion (SNP-4)."""
     mask: frozenset[Operation]
+    """Operations that the rules allow on files of the scope."""
     missing: tuple[Identity, ...] = ()
+    """Objects this process tracked and that are gone: their files need not be read."""
     excluded: Mapping[str, str] = field(default_factory=dict)
-    """Paths of objects that live but are not mirrored, and what they are."""
+    """Paths of live objects that are not mirrored, with the reason."""

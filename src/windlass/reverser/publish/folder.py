@@ -1,9 +1,10 @@
 """A destination's folder: its files as the branch has them, and the updates that are pending.
 
-The index (path -> blob id) mirrors the last tree that the server acknowledged. An
-update that equals what the folder will hold anyway is dropped at once, so equal
-content costs no memory and no Git work. Nothing moves into the index before a push
-was acknowledged. `WriteTarget` is where one destination's files go, and with which identity.
+Owned by one branch worker; the mirror adds updates through it. The index (path -> blob id)
+mirrors the last tree that the server acknowledged. An update that equals what the folder will
+hold anyway is dropped at once, so equal content costs no memory and no Git work. Nothing moves
+into the index before a push was acknowledged. `WriteTarget` is where one destination's files go,
+and with which identity.
 """
 
 from __future__ import annotations
@@ -29,23 +30,36 @@ from windlass.reverser.selection.rule_coverage import RuleCoverage
 
 @dataclass(frozen=True, slots=True)
 class WriteTarget:
-    """A GitDestination whose references were checked; equal targets mean equal behaviour."""
+    """A GitDestination whose references were checked; equal targets mean equal behavior."""
 
     key: Key
+    """The GitDestination."""
     uid: str
+    """Its metadata.uid, so a destination that was created again is another target."""
     repository: Key
+    """The GitRepoConfig; destinations of one share credentials and errors."""
     remote: Remote
+    """The parsed address."""
     branch: str
+    """Name of the branch, without refs/heads/."""
     base_folder: str
+    """From the root of the repository, without slashes at its ends."""
     create_branch: bool
+    """Whether a missing branch is started from the default branch."""
     window_seconds: float | None
+    """spec.commitWindow; None for the adaptive cadence, 0 for one commit per event."""
     committer: Person
+    """Committer of every commit, and author of what snapshots find."""
     credentials: Credentials
+    """For fetch and push."""
     takeover: str | None
+    """The claim holder that the take-over annotation names; None without annotation."""
     salt: bytes
+    """Key of the digests that replace redacted values."""
     prune: PruneMode = "Always"
+    """Which removals are written (SNP-6)."""
     created: str = ""
-    """When the destination was made, as the API writes it: the older of two keeps a folder."""
+    """metadata.creationTimestamp as the API writes it: the older of two keeps a folder."""
 
     @property
     def location(self) -> tuple[str, str, str]:
@@ -56,7 +70,10 @@ class WriteTarget:
 _REGULAR_MODES = frozenset({0o100644, 0o100755})
 
 _HEAVY_BYTES = 1 << 20
+"""Content of a window in memory above which it moves into the store."""
+
 _FULL_FILES = 2500
+"""Updates of a first snapshot that are enough for one push."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,43 +81,51 @@ class AcknowledgedPush:
     """The newest commit of this folder that the server acknowledged."""
 
     commit: str
-    time: datetime
-    files: int
+    time: datetime  # wall clock, when the acknowledgment came
+    files: int  # files of this folder that the push changed
 
 
 @dataclass(slots=True)
 class PendingWindow:
-    """What gathered in the present window, in order."""
+    """Updates and snapshots of one window, in order of arrival; false if it has neither."""
 
     updates: list[FileUpdate] = field(default_factory=list)
+    """A path may occur more than once: every event counts for attribution."""
     snapshots: list[ScopeSnapshot | FolderReview] = field(default_factory=list)
+    """Compared with the index when the window closes."""
     opened: float = 0.0
+    """Monotonic time of the first entry."""
     newest: float = 0.0
+    """Monotonic time of the last entry."""
     size: int = 0
+    """Bytes of all updates, also of those whose content is in the store."""
     held_bytes: int = 0
+    """Bytes of content that are still in memory."""
     observed_count: int = 0
+    """Updates that the watch observed; the others come from snapshots."""
     flush_requested: bool = False
-    """Somebody wants it written now."""
+    """A user requested that it is written now."""
     verdicts: dict[Observation, AuthorVerdict] = field(default_factory=dict)
+    """Written by the publisher; a proven author is kept through every retry."""
     settled_count: int = 0
-    """So many arrivals, from the front, have the verdict that counts if records expire."""
+    """So many updates, from the front, have a verdict that no later record can change."""
 
     def __bool__(self) -> bool:
         return bool(self.updates or self.snapshots)
 
     @property
     def is_heavy(self) -> bool:
-        """Whether so much content waits that it had better lie in the store."""
+        """Whether so much content is in memory that it should move into the store."""
         return self.held_bytes > _HEAVY_BYTES
 
     @property
     def is_full(self) -> bool:
-        """Whether it is enough for one push, so that memory follows the push, not the cluster."""
+        """Whether it is enough for one push: memory is bounded by pushes, not by the cluster."""
         return len(self.updates) >= _FULL_FILES
 
     @property
     def is_crowded(self) -> bool:
-        """Whether more comes in than is written."""
+        """Whether updates arrive faster than they are pushed; snapshots pause then."""
         return self.held_bytes > 2 * _HEAVY_BYTES or len(self.updates) >= 2 * _FULL_FILES
 
     def without_content(self, blobs: AbstractSet[str]) -> PendingWindow:
@@ -114,9 +139,9 @@ class PendingWindow:
         )
 
     def remaining_after(self, written: Mapping[str, int]) -> PendingWindow:
-        """What is left of the window once the server has each path up to that arrival.
+        """What is left once the server has each path up to the position given in `written`.
 
-        The sweeps stay until nothing is left: what they prove may still be to do.
+        Snapshots stay until nothing is left: removals that they prove may not be pushed yet.
         """
         remaining = [
             update
@@ -134,47 +159,65 @@ class PendingWindow:
 
 
 class Folder:
-    """One destination's files and its open window."""
+    """One destination's files and its open window; all paths are from the repository root."""
 
     def __init__(self, target: WriteTarget) -> None:
         self.target = target
+        # Loaded from the tip and free to be written; set by `folder_opening`.
         self.is_open = False
+        # Git has our claim, and it is up to date.
         self.is_claimed = False
+        # Git had our claim, or one that we take over, when the folder was opened.
         self.was_claimed = False
+        # Why the folder is closed; None while it is open or was not opened yet.
         self.error: WindlassError | None = None
+        # Monotonic time of the next attempt to open it.
         self.retry_at = 0.0
+        # None until this process has pushed to the folder.
         self.last_push: AcknowledgedPush | None = None
+        # Path -> blob id as the server has it, without the claim.
         self.index: dict[str, str] = {}
+        # Paths of the index that are symlinks or gitlinks.
         self.irregular: set[str] = set()
+        # Directories of the tree as it was loaded; not updated by our own pushes.
         self.directories: frozenset[str] = frozenset()
+        # Paths that live objects of this process have; only these count as objects.
         self.own_paths: set[str] = set()
+        # Paths that hold foreign content, with the object that needs them and the reason.
         self.refused: dict[str, tuple[Identity, str]] = {}
+        # Updates by path whose content was dropped to save memory; read again before a push.
         self.dropped: dict[str, FileUpdate] = {}
+        # The open window; updates of a push under way are not in it.
         self.window = PendingWindow()
+        # What the rules covered at the last review of the folder; None: review it again.
         self.reviewed_coverage: RuleCoverage | None = None
-        """What the rules covered when files of other scopes were last looked for."""
+        # Paths that should be removed and that the prune mode keeps.
         self._retained: set[str] = set()
+        # Path -> blob id once everything pending is pushed, None for a removal; differences only.
         self._expected: dict[str, str | None] = {}
+        # A closed window is on its way to the server.
         self._is_pushing = False
+        # Own files by directory; None when it must be counted again.
         self._directory_counts: Counter[str] | None = None
 
     @property
     def claim_path(self) -> str:
+        """The path of the folder's claim file."""
         return f"{self.target.base_folder}/{folder_claim.FILE_NAME}"
 
     @property
     def objects(self) -> int:
-        """Managed files, as the server has them."""
+        """The number of managed files that the server has."""
         return self._count_by_directory().total()
 
     def count_files(self, directory: str) -> int:
-        """Managed files in the directory `place` and below it."""
+        """The number of managed files in `directory` and below it."""
         prefix = f"{directory}/"
         rows = self._count_by_directory().items()
         return sum(count for path, count in rows if path == directory or path.startswith(prefix))
 
     def _count_by_directory(self) -> Counter[str]:
-        # A status is made more often than files come or go.
+        # A status is computed more often than files come or go.
         if self._directory_counts is None:
             present = filter(self.index.__contains__, self.own_paths)
             self._directory_counts = Counter(path.rpartition("/")[0] for path in present)
@@ -182,20 +225,21 @@ class Folder:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits and nothing is on its way to the server."""
+        """Whether nothing is pending and nothing is on its way to the server."""
         return not (self.window or self.dropped or self._is_pushing)
 
     @property
     def pending(self) -> int:
+        """The number of paths that are not pushed yet."""
         return len(self._expected) + len(self.dropped)
 
     @property
     def retained(self) -> int:
-        """Files that would go but for the destination's prune mode."""
+        """The number of files that only the destination's prune mode keeps."""
         return sum(map(self.index.__contains__, self._retained))
 
     def retain(self, paths: AbstractSet[str]) -> None:
-        """These files should go, and stay by order."""
+        """Count these files as kept by the prune mode."""
         self._retained |= paths
 
     @property
@@ -204,11 +248,11 @@ class Folder:
         return self.error is not None and self.retry_at > 0.0
 
     def close(self, error: WindlassError, retry_at: float) -> None:
-        """Nothing may be written here before `until`; what waits stays."""
+        """Write nothing before `retry_at`; pending updates stay."""
         self.is_open, self.error, self.retry_at = False, error, retry_at
 
     def load(self, entries: Mapping[str, Entry]) -> None:
-        """Take over the tree listing of a new tip."""
+        """Replace the index by the tree listing of a new tip."""
         before = self.index.keys()
         self._directory_counts = None
         self.index = {path: entry.blob for path, entry in entries.items()}
@@ -218,19 +262,19 @@ class Folder:
         self.index.pop(self.claim_path, None)
         if self.index.keys() != before:
             self.reviewed_coverage = None
-        # Only directories that came from elsewhere can stand in a file's way.
+        # Only a directory of another writer can occupy the path of a file.
         self.directories = path_ownership.all_directories(self.index)
 
     def damaged_since(self, before: Mapping[str, str]) -> bool:
-        """Whether a new tip changed files of ours; then every object must be seen again."""
+        """Whether a new tip changed files of ours; then every object must be listed again."""
         return any(before.get(path) != self.index.get(path) for path in self.own_paths)
 
     def expected_blob(self, path: str) -> str | None:
-        """The blob that will stand at `path` when everything that waits is written."""
+        """The blob at `path` once everything pending is pushed; None for no file."""
         return self._expected[path] if path in self._expected else self.index.get(path)
 
     def add_update(self, update: FileUpdate, now: float) -> bool:
-        """Queue an arrival unless it changes nothing; whether it was queued."""
+        """Queue an update unless it changes nothing; whether it was queued."""
         self.dropped.pop(update.path, None)
         self.refused.pop(update.path, None)
         if update.blob is not None:
@@ -249,7 +293,7 @@ class Folder:
         return True
 
     def add_snapshot(self, snapshot: ScopeSnapshot | FolderReview, now: float) -> None:
-        """Queue a sweep or a review; it is judged against the index when the window closes."""
+        """Queue a snapshot or a review; it is compared with the index when the window closes."""
         self._touch(now)
         self.window.snapshots.append(snapshot)
 
@@ -259,13 +303,13 @@ class Folder:
         self.window.newest = now
 
     def take(self) -> PendingWindow:
-        """Close the window: what waits becomes a batch, and a new window begins."""
+        """Close the window and begin a new one; returns what was pending."""
         closed, self.window = self.window, PendingWindow()
         self._is_pushing = True
         return closed
 
     def put_back(self, closed: PendingWindow) -> None:
-        """Undo `take`: the batch did not reach the server, newer arrivals follow it."""
+        """Undo `take`: the window did not reach the server, newer updates follow it."""
         self._is_pushing = False
         if not closed:
             return
@@ -284,13 +328,13 @@ class Folder:
         )
 
     def drop_content(self, blobs: AbstractSet[str]) -> None:
-        """The store holds these contents now; memory need not."""
+        """Free the content of blobs that the store holds now."""
         self.window = self.window.without_content(blobs)
 
     def acknowledge(
         self, edits: Mapping[str, str | None], remaining: Sequence[FileUpdate] = ()
     ) -> None:
-        """The server has these edits now; `left` of the same window are still to be pushed."""
+        """Move acknowledged edits into the index; `remaining` of the window are still unpushed."""
         for path, blob in edits.items():
             self.irregular.discard(path)
             if blob is None:
@@ -302,12 +346,12 @@ class Folder:
         self.own_paths.difference_update(path for path in edits if self.expected_blob(path) is None)
 
     def settle(self, remaining: Sequence[FileUpdate] = ()) -> None:
-        """Recompute what the folder will hold from what still waits, after what is `left`."""
+        """Recompute what the folder will hold from `remaining` and the open window."""
         self._is_pushing = bool(remaining)
         self._expected = {update.path: update.blob for update in (*remaining, *self.window.updates)}
 
     def drop_pending_content(self) -> int:
-        """Forget waiting content, keep which objects it belongs to; the bytes freed."""
+        """Drop pending content but keep which objects it belongs to; returns the bytes freed."""
         freed = self.window.held_bytes
         for update in self.window.updates:
             self.dropped[update.path] = replace(update, content=None, observation=None)
@@ -316,7 +360,7 @@ class Folder:
         return freed
 
     def refuse(self, path: str, identity: Identity, reason: str) -> None:
-        """What stands at `path` is somebody else's and stays."""
+        """Record that foreign content keeps `path`, so `identity` is not written."""
         self.own_paths.discard(path)
         self._directory_counts = None
         self.refused[path] = (identity, reason)
