@@ -1,7 +1,8 @@
 """When a window closes and how many commits the next push carries.
 
-The first change after a rest leaves at once, and bursts coalesce as far as the remote is
-slow (CMT-1). All times are seconds of a monotonic clock that the caller reads.
+Called by the branch worker and the pusher. The first change after a rest is pushed at once, and
+bursts coalesce as far as the remote is slow (CMT-1). All times are seconds of a monotonic clock
+that the caller reads.
 
 Pure.
 """
@@ -11,10 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 REST_SECONDS = 1.0
+"""Time without a push after which the next change does not wait for others."""
+
 _RESTED_QUIET, _RESTED_AGE = 0.05, 0.15
 _QUIET_FLOOR, _QUIET_CEILING = 0.1, 0.5
 _AGE_FLOOR = 0.5
-_WEIGHT = 0.3
+_WEIGHT = 0.3  # of the newest push in the moving average
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +39,22 @@ class WindowCadence:
 
 @dataclass(frozen=True, slots=True)
 class PushStride:
-    """How many commits the next push carries, and how many pushes in a row somebody beat.
+    """How many commits the next push carries, and how many pushes in a row lost a race.
 
-    A push of fewer commits is built, sent and checked faster, so others have less time to
-    come first; the least is one. It grows faster than it shrinks: against somebody who pushes
-    at a steady pace, pushes that land and pushes that do not take turns.
+    A push of fewer commits is built, sent and checked faster, so other writers have less time
+    to come first; the least is one. It grows faster than it shrinks: against a writer who pushes
+    at a steady pace, pushes that land and pushes that do not alternate.
     """
 
     commits: int
     lost: int = 0
 
     def after_race(self) -> PushStride:
+        """Half as many commits."""
         return PushStride(max(1, self.commits // 2), self.lost + 1)
 
     def after_push(self) -> PushStride:
+        """Four times as many commits."""
         return PushStride(self.commits * 4)
 
 
@@ -58,7 +63,7 @@ def adaptive_cadence(
 ) -> WindowCadence:
     """CMT-1: short after a rest, else by the average time that a push takes.
 
-    While a push is under way the caller passes the present as `last_push_end`.
+    While a push is under way the caller passes the current time as `last_push_end`.
     """
     if last_push_end is None or opened - last_push_end >= REST_SECONDS:
         return WindowCadence(_RESTED_QUIET, min(_RESTED_AGE, limits.wait_seconds))

@@ -1,6 +1,8 @@
-"""Turns closed windows into commits on the tip, in two steps.
+"""Plans and builds the commits of closed windows on the tip of one branch.
 
-| Step | Makes | Again when |
+The branch worker calls the two steps:
+
+| Step | Writes into the store | Repeated when |
 |---|---|---|
 | plan | commits, their blobs, the tree of the folder after each | a folder differs on a new tip |
 | build | the trees above the folders, and the commits | the tip moved |
@@ -9,16 +11,16 @@ So a tip that another writer moved without a change of our folders costs neither
 blob. A commit that became a no-op on a new tip disappears when it is planned again; authors
 and author dates stay. Nothing persistent moves before the server acknowledged.
 
-Authors of pending changes are judged by the admission records:
+Pending changes are attributed by the admission records:
 
 | When | Then |
 |---|---|
 | a window closes | every change without a proven author is judged |
-| a change waited so long that all its records must have come | judged, and kept if proven |
+| a change is so old that all its records must have arrived | judged, and kept if proven |
 
-The second matters where a window stays open, or a remote away, for longer than records
-are kept (ATT-7). Sooner than that a verdict could still be contradicted by a record that
-is on its way. An author once proven is kept through every retry.
+The second matters where a window stays open, or a remote is unreachable, for longer than records
+are kept (ATT-7). Sooner than that, a record that is still under way could contradict the verdict.
+An author once proven is kept through every retry.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ from windlass.telemetry.reasons import SkipReason
 
 @dataclass(frozen=True, slots=True)
 class ControllerIdentity:
-    """Who we are in every commit we make."""
+    """The controller as the trailers of its commits name it."""
 
     cluster_uid: str
     controller_namespace: str
@@ -69,18 +71,20 @@ class FolderBatch:
     folder: Folder
     window: PendingWindow
     removals: tuple[FileUpdate, ...]
+    """Files that snapshots or reviews of the window prove to be obsolete."""
     refused: frozenset[str]
+    """Paths that foreign content occupies; they are not written."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitStep:
-    """One planned commit of one folder, and the tree that the folder has after it."""
+    """One planned commit of one folder, and the id of the folder's tree after it."""
 
     folder: Folder
     commit: PlannedCommit
     tree: str
     claims: bool
-    """Whether the folder's claim goes in with it."""
+    """Whether the commit adds the folder's claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +94,18 @@ class PublishPlan:
     steps: tuple[CommitStep, ...]
     skipped: tuple[tuple[Identity, SkipReason], ...]
     retained: tuple[tuple[Folder, frozenset[str]], ...] = ()
-    """Paths of each folder that should go, and that its prune mode keeps."""
+    """Per folder the paths that should be removed and that its prune mode keeps."""
 
     @property
     def blobs(self) -> frozenset[str]:
-        """What the store holds because of this."""
+        """The blobs that planning put into the store."""
         changes = (change for step in self.steps for change in step.commit.changes)
         return frozenset(change.blob for change in changes if change.blob is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class FolderCommits:
-    """What one folder gets by a push: commits in order, and the paths they touch."""
+    """One folder's part of a push: commits in order, and the last blob of each touched path."""
 
     folder: Folder
     commits: tuple[PlannedCommit, ...]
@@ -110,7 +114,7 @@ class FolderCommits:
 
     @property
     def positions(self) -> dict[str, int]:
-        """Of each path the last arrival of the window that these commits carry."""
+        """Per path the position in the window of the last update that these commits carry."""
         return {
             change.path: change.position for commit in self.commits for change in commit.changes
         }
@@ -118,7 +122,7 @@ class FolderCommits:
 
 @dataclass(frozen=True, slots=True)
 class BuiltCommits:
-    """Commits that stand in the store, not yet anywhere else."""
+    """Commits that exist only in the store: `tip` is the last of them, `base` their parent."""
 
     tip: str
     base: str
@@ -126,11 +130,12 @@ class BuiltCommits:
 
     @property
     def files(self) -> int:
+        """The number of paths that the commits touch."""
         return sum(len(commits.edits) for commits in self.written)
 
     @property
     def written(self) -> tuple[FolderCommits, ...]:
-        """The steps by folder."""
+        """The steps, grouped by folder."""
         folders = {id(step.folder): step.folder for step in self.steps}
         return tuple(_folder_commits(folder, self.steps) for folder in folders.values())
 
@@ -144,19 +149,19 @@ def _folder_commits(folder: Folder, steps: tuple[CommitStep, ...]) -> FolderComm
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One folder's part of an acknowledged push."""
+    """One folder's part of an acknowledged push, for metrics and the audit log."""
 
     built: BuiltCommits
     written: FolderCommits
     lag_seconds: float
-    """Since the oldest change of it was received."""
+    """Since the oldest change in it was received."""
     push_seconds: float
     creates_branch: bool = False
-    """Whether the branch was not there before."""
+    """Whether the branch did not exist before."""
 
 
 class Publisher:
-    """Builds the commits of one branch."""
+    """Plans and builds the commits of one branch."""
 
     def __init__(
         self,
@@ -173,19 +178,19 @@ class Publisher:
         self._clock = clock
 
     async def plan(self, batches: list[FolderBatch]) -> PublishPlan:
-        """What `batches` become, as trees of their folders on the present base."""
+        """The commits of `batches`, as trees of their folders on the current base."""
         judged = [(batch, judge_window(batch.window, self.judge)) for batch in batches]
         return await asyncio.to_thread(self._write_trees, judged)
 
     async def build(self, steps: tuple[CommitStep, ...]) -> BuiltCommits:
-        """Commits for `steps` on the present base, which has their folders as they were planned."""
+        """Commits of `steps` on the current base; its folders must be those of the plan."""
         failpoint.reach("reverser.commit.before")
         built = await asyncio.to_thread(self._build_commits, steps)
         failpoint.reach("reverser.commit.after")
         return built
 
     async def store_content(self, folder: Folder) -> None:
-        """Put content that waits into the store ahead of its commit."""
+        """Move pending content from memory into the store, ahead of its commit."""
         content = {
             update.blob: ("blob", update.content)
             for update in folder.window.updates
@@ -231,6 +236,7 @@ class Publisher:
         store, base = self._branch.store, self._branch.base
         editor = trees.TreeEditor(store)
         tree = store.tree_of(base) if base is not None else None
+        # A commit must not be older than its parent, even if the clock jumped back.
         tip, floor = base, store.committed_at(base) if base is not None else 0
         for step in steps:
             edits = {step.folder.target.base_folder: trees.Directory(step.tree)}
@@ -240,6 +246,7 @@ class Publisher:
         return BuiltCommits(tip or "", base or "", steps)
 
     def make_claim(self, folder: Folder) -> folder_claim.FolderClaim:
+        """The claim that this controller writes into a folder."""
         return folder_claim.FolderClaim(
             cluster=self._controller_identity.cluster_uid,
             destination=str(folder.target.key),
@@ -287,17 +294,17 @@ class Publisher:
 def _folder_edits(
     folder: Folder, commit: PlannedCommit, content: dict[str | None, bytes]
 ) -> dict[str, trees.Edit]:
-    """The changes of a commit by their paths within the folder."""
+    """The edits of a commit by paths within the folder: bytes, a stored blob, or None."""
     prefix = f"{folder.target.base_folder}/"
     edits: dict[str, trees.Edit] = {}
     for change in commit.changes:
-        bytes_ = content.get(change.blob)
-        edits[change.path.removeprefix(prefix)] = bytes_ if bytes_ is not None else change.blob
+        body = content.get(change.blob)
+        edits[change.path.removeprefix(prefix)] = body if body is not None else change.blob
     return edits
 
 
 def _plan_batch(batch: FolderBatch, verdicts: Verdicts, limits: WindowLimits) -> CommitPlan:
-    """The commits of a batch; a change without an observation comes from a snapshot."""
+    """The commits of a batch, without the paths that are occupied."""
     committer = batch.folder.target.committer
     snapshot_author = Author(committer.name, committer.email)
     desired = [
@@ -318,7 +325,7 @@ def _plan_batch(batch: FolderBatch, verdicts: Verdicts, limits: WindowLimits) ->
 def _commit_signature(
     update: FileUpdate, verdicts: Verdicts, snapshot_author: Author
 ) -> commit_plan.CommitSignature:
-    """Author, tier and user of one change; a snapshot's are the committer's own."""
+    """Signature of one change; without an observation it comes from a snapshot."""
     if update.observation is None:
         return snapshot_author, "sync", "", ""
     verdict = verdicts[update.observation]
@@ -354,11 +361,11 @@ Judge = Callable[[Observation], AuthorVerdict]
 Verdicts = dict[Observation, AuthorVerdict]
 
 SETTLE_SECONDS = 5.0
-"""How long after a change its records, and those that contradict them, may still come."""
+"""How long after a change its records, and those that contradict them, may still arrive."""
 
 
 def judge_window(window: PendingWindow, judge: Judge) -> Verdicts:
-    """The verdict on every observed change, by what is known now."""
+    """The verdict on every observed change, by the records of now."""
     for update in window.updates:
         if update.observation is not None:
             _judge_observation(window, update.observation, judge)
@@ -366,7 +373,7 @@ def judge_window(window: PendingWindow, judge: Judge) -> Verdicts:
 
 
 def next_settle_time(window: PendingWindow) -> float:
-    """When the next change has waited long enough for its verdict."""
+    """The monotonic time at which the next change is old enough for its verdict."""
     for position in range(
         window.settled_count, len(window.updates) if window.observed_count else 0
     ):
@@ -377,7 +384,7 @@ def next_settle_time(window: PendingWindow) -> float:
 
 
 def settle_window(window: PendingWindow, judge: Judge, now: float) -> None:
-    """Judge what has waited long enough."""
+    """Judge the changes whose records must all have arrived."""
     while window.settled_count < len(window.updates):
         observation = window.updates[window.settled_count].observation
         if observation is not None:

@@ -1,7 +1,7 @@
 """Pushes the commits of one branch and acknowledges what the server accepted.
 
-A push is a compare-and-swap on the tip that the commits were built on. What the server has
-is taken into the folders' indexes; a change is never taken there before.
+Called by the branch worker. A push is a compare-and-swap on the tip that the commits were built
+on. Edits enter the folders' indexes when the server has acknowledged them, never before.
 """
 
 from __future__ import annotations
@@ -24,37 +24,39 @@ from windlass.reverser.publish.remote_branch import RemoteBranch
 from windlass.reverser.publish.worker_hooks import WorkerHooks
 
 _MANY_FILES = 1000
-"""A push of this size leaves memory behind that is worth giving back."""
+"""A push of more files leaves free memory behind that is worth returning to the system."""
 
 FolderWindow = tuple[Folder, PendingWindow]
 BranchMoved = pushing.Raced | pushing.Absent | pushing.Rewound
-"""The branch is not where we thought; it must be looked at before anything else is pushed."""
+"""The tip is not the expected one; the branch must be refreshed before the next push."""
 
 
 @dataclass(frozen=True, slots=True)
 class PushedWindow:
-    """One folder's window: what a push carried of it, and what is left of it."""
+    """One folder's window: the updates that a push carried, and what remains."""
 
     folder: Folder
     updates: list[FileUpdate]
     remaining: PendingWindow
 
     def lag_seconds(self, now: datetime) -> float:
-        """Seconds since the oldest change of the push was received."""
+        """Seconds from the receipt of the oldest update to `now`; 0 without updates."""
         times = [update.received for update in self.updates]
         return max(0.0, (now - min(times)).total_seconds()) if times else 0.0
 
 
 class PushWindows:
-    """The windows behind a row of commits, while one push after the other carries some."""
+    """What remains of closed windows while one push after the other carries some of it."""
 
     def __init__(self, windows: Iterable[FolderWindow]) -> None:
         self._windows = tuple(windows)
+        # In the order of the windows; read by the branch worker after each push.
         self.remaining = list(self._windows)
+        # Per path the position of the last update that the server has.
         self._positions: dict[str, int] = {}
 
     def record_push(self, built: BuiltCommits, *, complete: bool) -> tuple[PushedWindow, ...]:
-        """The server has `built`; with `all_of_it` nothing of the windows is left to do."""
+        """What the push of `built` carried per window; with `complete` nothing remains."""
         before, self.remaining = self.remaining, []
         for written in built.written:
             self._positions |= written.positions
@@ -80,19 +82,25 @@ def _pushed_window(folder: Folder, before: PendingWindow, remaining: PendingWind
 
 
 class Pusher:
-    """Pushes to one branch, one after the other, and how long they take."""
+    """Pushes to one branch, one after the other, and measures how long they take."""
 
     def __init__(self, branch: RemoteBranch, git: Git, hooks: WorkerHooks, clock: Clock) -> None:
+        # Monotonic time at which the last successful push ended; None before the first.
         self.last_end: float | None = None
+        # Moving average of the seconds that a push takes; None before the first.
         self.average: float | None = None
         self._branch = branch
         self._git = git
         self._hooks = hooks
         self._clock = clock
+        # Seconds of the last successful push.
         self._seconds = 0.0
 
     async def push(self, target: WriteTarget, built: BuiltCommits) -> BranchMoved | None:
-        """None: the server has the commits. Where it does not want them the error says why."""
+        """Push `built`; None if the server has it, else how the branch moved.
+
+        Raises where the server or the network refuses, and without the lease.
+        """
         if not self._hooks.may_push():
             raise Waiting("NotLeader", "the lease is not held; nothing is pushed", after=1.0)
         started = self._clock.monotonic()
@@ -125,7 +133,7 @@ class Pusher:
         self._hooks.observe_push(self._seconds)
 
     def acknowledge(self, built: BuiltCommits, windows: Sequence[PushedWindow]) -> None:
-        """The last push brought `built`: tip and indexes move."""
+        """Move tip and indexes to `built`, which the server has; count verdicts, record Events."""
         creates = self._branch.expected is None
         self._branch.acknowledge_push(built.tip)
         by_folder = {id(written.folder): written for written in built.written}
@@ -150,6 +158,6 @@ class Pusher:
         self._hooks.push_acknowledged(Delivery(built, written, lag, self._seconds, creates))
 
     async def trim_memory(self, built: BuiltCommits) -> None:
-        """Give memory back after a large push."""
+        """Return free memory to the system after a large push."""
         if built.files > _MANY_FILES:
             await asyncio.to_thread(memory.trim)

@@ -7,8 +7,8 @@
 | branch missing, createBranch | tip of the default branch | absence |
 | branch missing | BranchNotFound | - |
 
-The store is only a cache: damage of any kind ends in deleting it and fetching again, and
-so does what accumulates in it with the commits.
+Owned by one branch worker. The store is only a cache: damage of any kind ends in deleting it and
+fetching again, and so does the clutter that accumulates with the commits.
 """
 
 from __future__ import annotations
@@ -27,32 +27,40 @@ from windlass.git.store import Entry, Store
 from windlass.reverser.publish.folder import WriteTarget
 
 _FETCH_DEPTHS = (50, 1000, 20_000)
+"""How far a shallow store is deepened, in commits, to find the last pushed commit."""
+
 _CLUTTER_LIMIT = 20_000
 
 BranchMove = Literal["same", "moved", "rewound"]
 
 
 class RemoteBranch:
-    """One branch of one remote as we last saw it."""
+    """One branch of one remote as of the last refresh or push."""
 
     def __init__(self, name: str, directory: Path, git: Git, listings: RefListings) -> None:
         self.name = name
+        # Commit that the next one is built on; None for a root commit.
         self.base: str | None = None
+        # Tip that the next push expects at the branch; None: the branch must not exist.
         self.expected: str | None = None
+        # Whether base and expected are from the remote; False before the first refresh.
         self.is_known = False
+        # Last tip that the server acknowledged to this process.
         self.last_pushed: str | None = None
         self._directory = directory
         self._git = git
         self._listings = listings
+        # Opened by the first refresh, and again after it was discarded.
         self._store: Store | None = None
 
     @property
     def store(self) -> Store:
+        """The open store; only after a refresh."""
         assert self._store is not None, "the branch was not refreshed"
         return self._store
 
     async def refresh(self, target: WriteTarget) -> BranchMove:
-        """Look at the remote, fetch what is new; how the base moved since we last looked."""
+        """List the remote's refs and fetch what is new; returns how the base moved."""
         listing = await self._listings.get(target.remote, target.credentials, max_age_seconds=0.0)
         expected, ref = self._resolve_base(listing, target)
         base = listing.refs[ref] if ref is not None else None
@@ -62,13 +70,13 @@ class RemoteBranch:
         rewound = (
             ref is not None and expected is not None and await self._is_rewound(target, ref, base)
         )
-        # Somebody may have pushed between the listing and the fetch: the fetch decides.
+        # Another writer may have pushed between the listing and the fetch: the fetch decides.
         self.base, self.expected = base, base if expected is not None else None
         self.is_known = True
         return "rewound" if rewound else "moved"
 
     async def _is_rewound(self, target: WriteTarget, ref: str, tip: str | None) -> bool:
-        """Whether what we pushed last is no part of the history that the server has now."""
+        """Whether the last pushed commit is not in the history of `tip`."""
         if self.last_pushed is None or tip is None:
             return False
         for depth in _FETCH_DEPTHS:
@@ -82,7 +90,7 @@ class RemoteBranch:
     def _resolve_base(
         self, listing: RefListing, target: WriteTarget
     ) -> tuple[str | None, str | None]:
-        """What the push expects at the branch, and the ref to build on."""
+        """The tip that the push expects, and the ref to build on (see the table above)."""
         if listing.object_format != "sha1":
             raise Stalled(
                 "UnsupportedObjectFormat",
@@ -114,28 +122,29 @@ class RemoteBranch:
         return self._store
 
     async def discard_store(self) -> None:
-        """Throw the store away; everything in it can be had again."""
+        """Delete the store; everything in it can be fetched again."""
         if self._store is not None:
             await asyncio.to_thread(self._store.discard)
         self._store, self.is_known = None, False
 
     async def is_cluttered(self) -> bool:
-        """Whether so much gathered in the store that fetching it anew is cheaper."""
+        """Whether the store holds so much that fetching it again is cheaper."""
         return await asyncio.to_thread(self.store.clutter) > _CLUTTER_LIMIT
 
     def tree_at(self, folder: str) -> str | None:
-        """The tree of a folder on the base; None where there is none."""
+        """The tree id of a folder on the base; None if it has no such directory."""
         located = self._entry_at(self.base, folder)
         return located[1].id if located is not None and located[1].is_directory else None
 
     def is_same(self, folder: str, before: str | None) -> bool:
         """Whether the base has at `folder` exactly what the commit `before` had."""
+        # A shallow store may lack the commit; then nothing can be compared.
         if before is not None and not self.store.has(before):
             return False
         return self._entry_at(before, folder) == self._entry_at(self.base, folder)
 
     def _entry_at(self, commit: str | None, folder: str) -> tuple[str, TreeEntry] | None:
-        """What a commit has at `folder`, or what stands where one of its parents should be."""
+        """The entry at `folder`, or a non-directory at one of its parents; with its path."""
         tree = self.store.tree_of(commit) if commit is not None else objects.EMPTY_TREE
         path = ""
         entry = None
@@ -150,7 +159,7 @@ class RemoteBranch:
         return (path, entry) if entry is not None else None
 
     async def entries(self, folder: str) -> dict[str, Entry]:
-        """Every file below `folder`, and whatever stands where it or a parent should be."""
+        """Every file below `folder`, or the non-directory that occupies it or a parent."""
         if self.base is None:
             return {}
         return await asyncio.to_thread(self._entries, self.base, folder)
@@ -164,14 +173,15 @@ class RemoteBranch:
         return entries
 
     async def blobs(self, target: WriteTarget, ids: list[str]) -> dict[str, bytes]:
+        """The content of blobs by id; those that the store lacks are fetched."""
         if not ids:
             return {}
         return await self.store.read_blobs(self._git, target.remote, target.credentials, ids)
 
     def set_tip(self, tip: str) -> None:
-        """Somebody else brought the branch forward to `tip`, which the store holds."""
+        """Move to a tip that another writer pushed and that the store holds."""
         self.base = self.expected = tip
 
     def acknowledge_push(self, commit: str) -> None:
-        """The server acknowledged `commit` as the new tip."""
+        """Move to `commit`, which the server acknowledged as the new tip."""
         self.base = self.expected = self.last_pushed = commit
