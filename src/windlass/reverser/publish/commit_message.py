@@ -1,8 +1,8 @@
-"""The text of a commit: subject, list of touched files, and trailers that cannot be forged.
+"""The message of a commit: subject, list of touched files, and trailers that cannot be forged.
 
-Names of objects and users are untrusted text and are made one line before they enter.
-The trailers are always all there and always the last paragraph, so nothing above them
-can pass for one; a commit without an author states the reason in one more.
+Names of objects and users are untrusted text and are reduced to one line first. All trailers are
+always present and always the last paragraph, so no text above them can pass for one; a commit
+without an author states the reason in one more.
 
 | Commit                    | Subject                                                        |
 |---------------------------|----------------------------------------------------------------|
@@ -35,7 +35,7 @@ _NO_VALUE = "(none)"
 
 
 class TouchedFile(Protocol):
-    """Anything that says which file it touched, and how."""
+    """A change of one file as the message lists it."""
 
     @property
     def op(self) -> Operation: ...
@@ -51,7 +51,7 @@ class TouchedFile(Protocol):
 class FileChange:
     """One file of a commit; `path` is from the root of the repository.
 
-    A `reason` says why the file goes although its object lives on.
+    A `reason` explains why the file is removed although its object still exists.
     """
 
     op: Operation
@@ -62,18 +62,27 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True)
 class Trailers:
-    """What every commit says about its origin; an empty user means a snapshot's."""
+    """The origin of a commit, as its trailers state it."""
 
     cluster_uid: str
+    """uid of the namespace kube-system."""
     controller_namespace: str
+    """Namespace of the installation."""
     controller_name: str
+    """Name of the release."""
     instance_id: str
+    """The process that built the commit."""
     destination: str
+    """The GitDestination, as `namespace/name`."""
     user: str
+    """User of the admission request; empty for a snapshot."""
     attribution: Attribution
+    """How well the author is proven."""
     unresolved: str = ""
+    """Why no author is named; empty if one is, and then the trailer is absent."""
 
     def lines(self) -> list[str]:
+        """The trailer lines, each value reduced to one line."""
         rows = (
             ("ClusterUID", self.cluster_uid),
             ("ControllerNS", self.controller_namespace),
@@ -97,7 +106,7 @@ def render_message(
     kind: CommitKind = "changes",
     base_folder: str = "",
 ) -> str:
-    """The whole message: subject, listing, trailers."""
+    """The whole message: subject, reasons of removals, list of files, trailers."""
     subject = render_subject(changes, trailers.user, kind=kind, base_folder=base_folder)
     paragraphs = [author.to_single_line(subject).strip()]
     if reasons := _reasons(changes):
@@ -111,7 +120,7 @@ def render_message(
 def render_subject(
     changes: Sequence[TouchedFile], user: str, *, kind: CommitKind, base_folder: str
 ) -> str:
-    """The usual subject of a commit of `kind`."""
+    """The subject of a commit, by the table above."""
     if kind == "sync":
         return f"[SYNC] {len(changes)} objects ({_operation_counts(changes)}) in {base_folder}"
     by = f"by user/{user or author.UNRESOLVED.name}"
@@ -138,7 +147,7 @@ def _listing(changes: Sequence[TouchedFile]) -> list[str]:
 
 
 def _reasons(changes: Sequence[TouchedFile]) -> list[str]:
-    """Why files go whose objects may live on, each reason with its count."""
+    """Reasons of removals whose objects may still exist, each with its count."""
     count = Counter(change.reason for change in changes if change.reason)
     return [
         f"{number} {'object' if number == 1 else 'objects'} no longer mirrored: {reason}"
@@ -147,6 +156,6 @@ def _reasons(changes: Sequence[TouchedFile]) -> list[str]:
 
 
 def _line(change: TouchedFile) -> str:
-    # Whoever reads DELETE looks for somebody who deleted the object.
+    # DELETE would suggest that a user deleted the object.
     word = "REMOVE" if change.reason else change.op
     return f"{word} {author.to_single_line(change.path)}"

@@ -1,26 +1,26 @@
 """Plans the commits of a closed window: as few as keep the order of every object (CMT-3).
 
-The operation is taken from the Git transition, not from the event: absent -> CREATE,
-present and different -> UPDATE, present and unwanted -> DELETE (RUL-7). So masks mean
-the same live, after a relist and after a restart. What changes nothing, or is masked,
-leaves the window here, with a reason. Rules, in order:
+The publisher calls `build_commit_plan`. The operation is taken from the Git transition, not from
+the event: absent -> CREATE, present and different -> UPDATE, present and unwanted -> DELETE
+(RUL-7). So masks mean the same live, after a relist and after a restart. A change that has no
+effect, or is masked, leaves the window here, with a reason. Rules, in order:
 
-1. A path that ends where the index has it makes nothing, whoever touched it between.
+1. A path that ends with the blob of the index needs no change, whoever touched it between.
 2. Consecutive changes of one path by one signature collapse to the last of them; a
-   change to what the path holds already is none.
+   change to the blob that the path has already is dropped.
 3. A change joins the latest commit of its signature, unless a later commit touches its
    path already; then it opens a commit at the end.
-4. The operation of a change is read off the state before its commit (RUL-7), because
+4. The operation of a change follows from the state before its commit (RUL-7), because
    collapsing may have turned a create and an update into one create.
 
-A signature is author, tier, user and why no author is named: the trailers of a commit state
-one of each, so an exact and a chain change of one user never share a commit. Changes of a sync
-have the committer as author and no user. The result is then cut at the ceilings of a commit
-(`cap_commits`).
+A signature is author, tier, user and the reason why no author is named: the trailers of a commit
+state one of each, so an exact and a chain change of one user never share a commit. Changes of a
+sync have the committer as author and no user. The result is then split at the ceilings of a
+commit (`cap_commits`).
 
-The author date is when the newest event of a commit was received, the committer date is when
-the commit was made, both in whole seconds since 1970. A clock that jumps back never makes a
-commit older than its parent.
+The author date is the receipt of the newest event of a commit, the committer date is the time of
+the commit, both in whole seconds since 1970. A clock that jumps back never makes a commit older
+than its parent.
 
 Pure.
 """
@@ -44,7 +44,7 @@ from windlass.telemetry.reasons import SkipReason
 
 @dataclass(frozen=True, slots=True)
 class CommitDates:
-    """Author and committer time."""
+    """Author and committer time, in whole seconds since 1970."""
 
     authored: int
     committed: int
@@ -61,30 +61,42 @@ CommitSignature: TypeAlias = tuple[Author, Tier, str, UnresolvedReason]
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """A file as it must stand after one event; no blob means that it must be gone."""
+    """The state of a file after one event, with the operation and the author."""
 
     path: str
+    """From the root of the repository."""
     identity: Identity
+    """The object of the file."""
     blob: str | None
+    """Its blob id after the change; None if it is removed."""
     size: int
+    """Bytes of the content; counts for the ceiling of a commit."""
     author: Author
+    """Author of the commit; the committer for what a snapshot found."""
     tier: Tier
+    """How well the author is proven; `sync` for what a snapshot found."""
     user: str
+    """User name for subject and trailer; empty for what a snapshot found."""
     received: datetime
+    """When the event was received, wall clock."""
     op: Operation
+    """What the change does to the file, by the state before its commit."""
     reason: str = ""
+    """Why the file is removed although its object may still exist; else empty."""
     position: int = 0
-    """The position in its window of the arrival that it comes from."""
+    """Position in its window of the update that it comes from."""
     unresolved_reason: UnresolvedReason = ""
+    """Why no author is named; empty if one is."""
 
     @property
     def signature(self) -> CommitSignature:
+        """What all changes of one commit have in common."""
         return self.author, self.tier, self.user, self.unresolved_reason
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedCommit:
-    """What one commit will hold; never empty, each path once."""
+    """Changes of one commit and their signature; never empty, each path once."""
 
     author: Author
     tier: Tier
@@ -99,7 +111,7 @@ class PlannedCommit:
 
 
 class IndexOverlay(Mapping[str, str]):
-    """The index as it will stand once `edits` are pushed; the index is not copied."""
+    """The index once `edits` are pushed, as a view: the index is not copied."""
 
     def __init__(self, index: Mapping[str, str], edits: Mapping[str, str | None]) -> None:
         self.index = index
@@ -120,7 +132,7 @@ class IndexOverlay(Mapping[str, str]):
 
 
 def overlay_index(index: Mapping[str, str], changes: Iterable[PlannedChange]) -> IndexOverlay:
-    """The index after `changes`, in which the next event finds what stands at its path."""
+    """The index after `changes`, with which the next change is compared."""
     edits: dict[str, str | None] = {change.path: change.blob for change in changes}
     return IndexOverlay(index, edits)
 
@@ -135,7 +147,7 @@ def plan_commits(
 def plan_separate_commits(
     changes: Iterable[PlannedChange], index: Mapping[str, str]
 ) -> tuple[PlannedCommit, ...]:
-    """One commit for each event, in order; neighbours that a snapshot found share one."""
+    """One commit for each event, in order; consecutive changes of snapshots share commits."""
     planned: list[PlannedCommit] = []
     earlier: list[PlannedChange] = []
     for is_sync, run in groupby(changes, key=lambda change: change.tier == "sync"):
@@ -171,9 +183,9 @@ def _split_commit(commit: PlannedCommit, files: int, size_bytes: int) -> Iterato
 def replan_commits(
     planned: Iterable[PlannedCommit], index: Mapping[str, str]
 ) -> tuple[PlannedCommit, ...]:
-    """GIT-7: the same commits on another tip; what became a no-op there is dropped.
+    """GIT-7: the same commits on another index, without changes that have no effect there.
 
-    Authors and dates are kept, operations are read anew.
+    Authors and dates are kept, operations are computed again.
     """
     edits: dict[str, str | None] = {}
     state = IndexOverlay(index, edits)
@@ -249,26 +261,37 @@ _DEFAULT_LIMITS = WindowLimits()
 
 @dataclass(frozen=True, slots=True)
 class DesiredFile:
-    """One judged arrival: the state a path should have, and who asked for it."""
+    """One attributed file update: the state that a path should have, and its author."""
 
     path: str
+    """From the root of the repository."""
     identity: Identity
+    """The object of the file."""
     blob: str | None
+    """The blob id that the path should have; None for no file."""
     size: int
+    """Bytes of the content."""
     mask: frozenset[Operation]
+    """Operations that the rules allow on the file."""
     author: Author
+    """Author of the change; the committer for what a snapshot found."""
     tier: Tier
+    """How well the author is proven; `sync` for what a snapshot found."""
     user: str
+    """User name for subject and trailer; empty for what a snapshot found."""
     received: datetime
+    """When the event was received, wall clock."""
     reason: str = ""
+    """Why the file is removed although its object may still exist; else empty."""
     position: int = 0
-    """Its position in the window."""
+    """Position in the window."""
     unresolved_reason: UnresolvedReason = ""
+    """Why no author is named; empty if one is."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitPlan:
-    """The commits, in order, what was left out, and the paths that `prune` keeps."""
+    """The commits in order, skipped objects with reasons, and the paths that `prune` keeps."""
 
     commits: tuple[PlannedCommit, ...]
     skipped: tuple[tuple[Identity, SkipReason], ...]
@@ -283,10 +306,10 @@ def build_commit_plan(
     prune: PruneMode = "Always",
     limits: WindowLimits = _DEFAULT_LIMITS,
 ) -> CommitPlan:
-    """Plan the commits that carry `wanted`, in order, onto a folder that holds `index`.
+    """The commits that bring `desired`, in order, into a folder that has `index`.
 
-    With `apart` every event has a commit of its own; what a snapshot found is no event. No
-    commit is larger than `limits` say.
+    With `separate` every event has a commit of its own; what a snapshot found is no event. No
+    commit exceeds `limits`.
     """
     changes: list[PlannedChange] = []
     skipped: list[tuple[Identity, SkipReason]] = []

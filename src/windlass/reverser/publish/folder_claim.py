@@ -1,6 +1,6 @@
-"""The claim file of a folder, and which destination keeps a folder that two of them want.
+"""The claim file of a folder, and which of several destinations keeps a folder.
 
-| Claim found in the folder                            | Verdict       |
+| Claim in the folder                                  | Verdict       |
 |------------------------------------------------------|---------------|
 | none                                                 | Unclaimed     |
 | this cluster, this destination                       | OwnClaim      |
@@ -8,20 +8,20 @@
 | any other holder, named by the take-over annotation  | ClaimTakeover |
 | any other holder                                     | ForeignClaim  |
 
-`existing_destinations` must be the complete list: a destination missing from a half-read
-cache would lose its folder. A claim that cannot be read is refused, never overwritten.
+`existing_destinations` must be the complete list: a destination missing from a cache that is not
+synced would lose its folder. A claim that cannot be parsed is refused, never overwritten.
 
 Folders of one branch overlap if they are equal or one lies within the other (GIT-2);
-neighbors do not, however much their names have in common. The verdict rests on Git and on
-the objects alone, so it is the same after a restart:
+siblings do not, however similar their names are. The verdict depends on Git and on the objects
+alone, so it is the same after a restart:
 
 | Only one of two has                    | Keeps the folder                    |
 |----------------------------------------|-------------------------------------|
-| an order to take it over               | that one                            |
+| a take-over annotation                 | that one                            |
 | its claim in Git                       | that one                            |
-| nothing more than it, one namespace    | the older one, then the first name  |
-| nothing at all, two namespaces         | both, until one of them has a claim |
-| as much as the other, two namespaces   | the older one, then the first name  |
+| neither more, one namespace            | the older one, then the first name  |
+| neither anything, two namespaces       | both, until one of them has a claim |
+| both the same, two namespaces          | the older one, then the first name  |
 
 So a destination that never pushed keeps no destination of another namespace out of a folder.
 
@@ -47,12 +47,12 @@ _MAX_BYTES = 4096
 
 
 class ClaimUnreadable(ValueError):
-    """The file is no claim of a version we know; the message says which line and why."""
+    """The file is not a claim of a known version; the message names the line."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderClaim:
-    """Holder of a folder, and with which emitter and layout it is written."""
+    """Holder of a folder, and the emitter and layout that its files are written with."""
 
     cluster: str
     destination: str
@@ -61,18 +61,18 @@ class FolderClaim:
 
     @property
     def holder(self) -> str:
-        """The text a take-over annotation must name: `namespace/name@ClusterUID`."""
+        """The value that a take-over annotation must have: `namespace/name@ClusterUID`."""
         return f"{self.destination}@{self.cluster}"
 
 
 @dataclass(frozen=True, slots=True)
 class Unclaimed:
-    """Nobody holds the folder; our claim goes in with the first commit."""
+    """The folder has no claim; ours is added by the first commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnClaim:
-    """The folder is ours; `outdated` if emitter or layout have changed since."""
+    """The folder has our claim; `outdated` if emitter or layout changed since."""
 
     outdated: bool
 
@@ -86,7 +86,7 @@ class ClaimTakeover:
 
 @dataclass(frozen=True, slots=True)
 class ForeignClaim:
-    """Somebody else holds the folder; nothing may be written."""
+    """Another destination holds the folder; nothing may be written."""
 
     message: str
 
@@ -105,7 +105,7 @@ def render_claim(claim: FolderClaim) -> bytes:
 
 
 def parse_claim(content: bytes) -> FolderClaim:
-    """The claim in `content`; ClaimUnreadable where there is none we understand."""
+    """The claim in `content`; raises ClaimUnreadable if it is malformed or of another version."""
     rows = _parse_rows(content)
     if rows.get("claim") != _VERSION:
         raise ClaimUnreadable(f"{FILE_NAME}: the first line must be `claim: {_VERSION}`")
@@ -140,7 +140,7 @@ def judge_claim(
     existing_destinations: frozenset[str],
     takeover: str | None = None,
 ) -> ClaimVerdict:
-    """Whether `ours` may write into a folder in which `found` stands."""
+    """Whether `ours` may write into a folder that has the claim `existing`, by the table above."""
     if existing is None:
         return Unclaimed()
     if existing.holder == ours.holder:
@@ -158,7 +158,7 @@ def judge_claim(
 
 
 class ClaimStrength(IntEnum):
-    """What a destination has to show for its folder; the greater wins."""
+    """What entitles a destination to its folder; the greater wins."""
 
     NONE = 0
     CLAIM = 1
@@ -167,7 +167,7 @@ class ClaimStrength(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FolderContender:
-    """A destination that wants a folder; `created` is a timestamp that sorts as text."""
+    """A destination that needs a folder; `created` is a timestamp that sorts as text."""
 
     destination: Key
     folder: str
@@ -175,17 +175,18 @@ class FolderContender:
     strength: ClaimStrength
 
     def loses_to(self, other: FolderContender) -> bool:
-        """Whether `other` keeps the folder."""
+        """Whether `other` keeps the folder, by the table above."""
         if self.strength != other.strength:
             return self.strength < other.strength
         other_namespace = self.destination.namespace != other.destination.namespace
+        # Else a destination that never pushed could block another tenant's folder.
         if other_namespace and self.strength == ClaimStrength.NONE:
             return False
         return other.seniority < self.seniority
 
     @property
     def seniority(self) -> tuple[str, str]:
-        """Who comes first where nothing in Git decides."""
+        """The sort key where Git does not decide: age, then name."""
         return self.created, str(self.destination)
 
 
@@ -196,7 +197,7 @@ def folders_overlap(first: str, second: str) -> bool:
 
 
 def overlap_message(loser: FolderContender, holder: FolderContender) -> str:
-    """What the loser is told; a holder of another namespace is not named."""
+    """The condition message of the loser; a holder of another namespace is not named."""
     same_namespace = holder.destination.namespace == loser.destination.namespace
     holder_text = (
         f"GitDestination {holder.destination} ({holder.folder})"

@@ -1,8 +1,8 @@
-"""Opens a destination's folder: checks who holds it and loads what the branch has in it.
+"""Opens a destination's folder: checks its claim and loads its files from the branch.
 
-A folder is opened before anything is written to it, and again whenever the branch moved
-without us. The claim in it decides; a claim that cannot be read is never overwritten.
-Where folders of several destinations overlap, `folder_claim` decides who keeps them.
+The branch worker opens a folder before it writes to it, and again whenever another writer moved
+the branch. The claim in Git decides; a claim that cannot be parsed is never overwritten. Where
+folders of several destinations overlap, `folder_claim` decides which one keeps them.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ async def open_folder(
     destinations: frozenset[str],
     neighbors: Iterable[Folder],
 ) -> list[tuple[Folder, Stalled]]:
-    """Take over what the branch holds; Stalled if the folder belongs to somebody else.
+    """Load a folder from the branch; raises Stalled if another destination keeps it.
 
-    `beside` are the folders that may hold something against this one. Back come those of
-    them that must be closed, because this one keeps what both want.
+    `neighbors` are the folders that may conflict with this one. Returns those that must be
+    closed because this one keeps the overlap, each with its error.
     """
     entries = await branch.entries(folder.target.base_folder)
     claim_entry = entries.get(folder.claim_path)
@@ -60,9 +60,9 @@ async def open_folder(
 
 
 def select_non_overlapping(due: Iterable[Folder]) -> list[Folder]:
-    """Those that may be written at once: of unclaimed folders that overlap only the first.
+    """The folders that one push may write: of unclaimed ones that overlap only the oldest.
 
-    Its push brings the claim that keeps the others out.
+    Its push adds the claim that keeps the others out.
     """
     chosen: list[Folder] = []
     for folder in sorted(
@@ -93,7 +93,11 @@ def displaced_by(
 
 
 def possible_holders(folder: Folder, folders: Iterable[tuple[WriterGroup, Folder]]) -> list[Folder]:
-    """Who may hold something against a folder; whoever the server refuses may not."""
+    """The folders that may conflict with `folder`.
+
+    Not those with an error, nor those of another group that the server refuses: they cannot
+    push a claim.
+    """
     return [
         other
         for group, other in folders
@@ -109,7 +113,7 @@ async def _resolve_overlaps(
     strength: ClaimStrength,
     neighbors: Iterable[Folder],
 ) -> list[tuple[Folder, Stalled]]:
-    """The neighbours that lose against `folder`; Stalled where it loses against one."""
+    """The neighbors that lose against `folder`; raises Stalled if it loses against one."""
     mine = _contender(folder, strength)
     displaced = []
     for other in neighbors:
@@ -148,7 +152,7 @@ def _claim_strength(folder: Folder, verdict: ClaimVerdict) -> ClaimStrength:
 
 
 async def _has_claim(folder: Folder, branch: RemoteBranch, cluster: str) -> bool:
-    """Whether Git holds the claim of a folder that was not opened yet."""
+    """Whether Git has the claim of a folder that is not open."""
     claim_entry = (await branch.entries(folder.target.base_folder)).get(folder.claim_path)
     if claim_entry is None:
         return False

@@ -1,14 +1,14 @@
 """Finds files whose object is gone or that no rule covers, and paths that hold foreign content.
 
-A file is removed only if it is ours: this process wrote it for an object that it observed,
-or its content names an object whose path is exactly this one (SNP-3). An empty answer of
-the API server is not proof; then every candidate is requested by name, rate limited
-(SNP-4). Only candidates of unknown origin are ever read from Git, and files of redacted
-objects that a snapshot is about to rewrite: they may show what is redacted today (SEC-2).
+Called by `batch_builder` when a window closes. A file is removed only if it is ours: this
+process wrote it for an object that it observed, or its content names an object whose path is
+exactly this one (SNP-3). An empty list is not proof; then every candidate is requested by name,
+rate limited (SNP-4). Only candidates of unknown origin are ever read from Git, and files of
+redacted objects that a snapshot is about to rewrite: they may show what is redacted today
+(SEC-2).
 
-Proof of a deletion is only the answer that an object of that name does not exist: a
-type that is not served answers 404 too, but names no object, and every other answer
-proves nothing at all (SNP-4).
+Proof of a deletion is only the answer that an object of that name does not exist: the 404 of a
+type that is not served names no object, and every other answer proves nothing at all (SNP-4).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ async def find_orphans(
     confirm: ConfirmGone,
     received: datetime,
 ) -> list[FileUpdate]:
-    """The removals that a complete snapshot proves; what stood there before any claim stays."""
+    """The removals that a complete snapshot proves; files from before any claim stay."""
     if not (folder.is_claimed or folder.was_claimed):
         return []
     prefix = (
@@ -93,7 +93,7 @@ async def find_uncovered(
 
 
 def _files_outside(folder: Folder, covered: Collection[str]) -> list[str]:
-    """The files that could be ours and lie in no covered scope's folder."""
+    """The files that could be ours and are outside of every covered scope."""
     return [
         path
         for path in folder.index
@@ -117,7 +117,7 @@ async def _confirm_candidates(
 def _own_by_memory(
     folder: Folder, snapshot: ScopeSnapshot, candidates: tuple[str, ...]
 ) -> dict[str, Identity]:
-    """The candidates that this process wrote, for objects that it saw alive."""
+    """The candidates that this process wrote for objects that it tracked."""
     missing = {
         file_paths.file_path(folder.target.base_folder, identity): identity
         for identity in snapshot.missing
@@ -137,7 +137,7 @@ def _orphan_candidates(
 async def _own_by_content(
     folder: Folder, branch: RemoteBranch, snapshot: ScopeSnapshot, candidates: Iterable[str]
 ) -> dict[str, Identity]:
-    """The candidates whose content says that they belong exactly where they stand."""
+    """The candidates whose content names an object with exactly this path."""
     readable = [path for path in candidates if path not in folder.irregular]
     contents = await _read_contents(folder, branch, readable)
     owned: dict[str, Identity] = {}
@@ -154,7 +154,7 @@ async def _own_by_content(
 async def find_occupied(
     folder: Folder, branch: RemoteBranch, updates: Iterable[FileUpdate]
 ) -> dict[str, Identity]:
-    """Needed paths that hold something foreign (SNP-10)."""
+    """SNP-10: paths of `updates` that foreign content occupies, with the objects they are for."""
     needed = {update.path: update for update in updates if update.blob is not None}
     modes = _entry_modes(folder, needed)
     entries = {path: path_ownership.path_entry(path, modes, folder.directories) for path in needed}
@@ -178,7 +178,7 @@ async def find_occupied(
 async def find_exposed(
     folder: Folder, branch: RemoteBranch, updates: Iterable[FileUpdate]
 ) -> list[FileUpdate]:
-    """Those whose file in Git shows values that its next content redacts.
+    """The updates whose file in Git shows values that the new content redacts (SEC-2).
 
     Only a snapshot can find such a file: what this process wrote itself is redacted.
     """
@@ -209,7 +209,7 @@ _LINK_MODE = 0o120000
 
 
 def _entry_modes(folder: Folder, needed: Iterable[str]) -> dict[str, int]:
-    """What stands at the needed paths and above them; nothing else is looked at."""
+    """Modes of the entries at the needed paths and their parents; absent paths are left out."""
     candidates = {
         candidate
         for path in needed
@@ -225,7 +225,7 @@ def _entry_modes(folder: Folder, needed: Iterable[str]) -> dict[str, int]:
 async def _read_contents(
     folder: Folder, branch: RemoteBranch, paths: list[str]
 ) -> dict[str, Object | None]:
-    """The one object that each file holds; None for whatever a strict reader refuses."""
+    """The object in each file; None for content that the strict reader refuses."""
     blobs = await branch.blobs(folder.target, [folder.index[path] for path in paths])
     content = {path: blobs.get(folder.index[path]) for path in paths}
     return await asyncio.to_thread(
@@ -244,11 +244,11 @@ def _parse_object(content: bytes | None) -> Object | None:
 
 
 CONFIRM_INTERVAL_SECONDS = 1 / 50
-"""The least time between two questions of one asker."""
+"""The least time between two GET requests that confirm deletions."""
 
 
 async def confirm_deleted(api: Api, identity: Identity) -> bool:
-    """Whether the API server says in so many words that the object does not exist."""
+    """Whether the API server answers that exactly this object does not exist."""
     try:
         await api.get(identity.gvr, identity.name, identity.namespace)
     except ApiError as error:
@@ -257,5 +257,5 @@ async def confirm_deleted(api: Api, identity: Identity) -> bool:
 
 
 def is_deletion_proof(error: ApiError, identity: Identity) -> bool:
-    """Whether an answer is that proof."""
+    """Whether an error is that answer and not the 404 of a type that is not served."""
     return isinstance(error, NotFound) and f'"{identity.name}" not found' in error.message

@@ -1,10 +1,10 @@
 """Which files a complete snapshot may remove, and whether a path is ours to write.
 
-What always holds: nothing is concluded from a snapshot that is not complete (SNP-1), an
-empty answer alone never removes a file (SNP-4), and a path is ours by its content, never
-by how it looks (SNP-3). Paths are relative to the repository root.
+Used by the orphan search and by dumps. What always holds: an incomplete snapshot proves nothing
+(SNP-1), an empty list alone never removes a file (SNP-4), and a path is ours by its content,
+never by its name (SNP-3). Paths are relative to the repository root.
 
-Whether the path an object needs is taken by something foreign (SNP-10):
+Whether foreign content occupies the path that an object needs (SNP-10):
 
 | what the tree has there | before our claim | under our claim |
 |---|---|---|
@@ -31,24 +31,24 @@ from windlass.reverser.content import file_paths
 def orphan_candidates(scope_paths: Iterable[str], live: AbstractSet[str]) -> tuple[str, ...]:
     """SNP-2: the paths of a scope that no live object has.
 
-    They are only candidates: each must still be shown to be ours (SNP-3).
+    They are only candidates: each must still be proven to be ours (SNP-3).
     """
     return tuple(sorted(path for path in scope_paths if path not in live))
 
 
 def needs_confirmation(*, list_empty: bool, candidates: Collection[str]) -> bool:
-    """SNP-4: the whole answer held no item, yet files exist: ask for each by GET.
+    """SNP-4: whether each candidate must be confirmed by GET, because the list had no item.
 
-    `list_empty` is about the answer as it came, all namespaces of it, because it is the
-    empty answer that is suspect and not the empty namespace.
+    `list_empty` is about the whole response, all namespaces of it, because an empty response is
+    suspect and an empty namespace is not.
     """
     return list_empty and bool(candidates)
 
 
 def stored_identity(content: Object | None, gvr: GVR, kind: str) -> Identity | None:
-    """SNP-3: the object of that type that a file says it holds; its path must confirm it.
+    """SNP-3: the object that a file declares, if it is of that type; the path must confirm it.
 
-    `content` is None for whatever a strict reader refused.
+    `content` is None where the strict reader refused the file.
     """
     declared = declared_identity(content) if content is not None else None
     if declared is None or declared[0] != GVK(gvr.group, gvr.version, kind):
@@ -59,7 +59,7 @@ def stored_identity(content: Object | None, gvr: GVR, kind: str) -> Identity | N
 def locate_object(
     content: Object | None, path: str, base_folder: str
 ) -> tuple[Identity, str] | None:
-    """SNP-3: the object that a file says it holds, and its kind, if its path confirms it.
+    """SNP-3: the object that a file declares, and its kind, if its path confirms it.
 
     Nothing needs to be known of the type: the plural is the one segment that the content
     does not name, and it is read from the path.
@@ -77,7 +77,7 @@ def locate_object(
 
 
 def holds_identity(content: Object | None, identity: Identity, kind: str) -> bool:
-    """Whether a file holds the object that belongs there, by hand or by us (SNP-10).
+    """Whether a file holds the object that belongs there, whoever wrote it (SNP-10).
 
     The kind counts: another kind of the same group version under the same name is foreign.
     """
@@ -85,7 +85,7 @@ def holds_identity(content: Object | None, identity: Identity, kind: str) -> boo
 
 
 def declared_identity(content: Object) -> tuple[GVK, Key] | None:
-    """Who the object in a file says it is; None if it does not say it properly."""
+    """Kind and name that the object in a file declares; None if they are not well-formed."""
     metadata = content.get("metadata")
     if not isinstance(metadata, dict):
         return None
@@ -106,7 +106,7 @@ _REGULAR = 0o100000
 
 
 def path_entry(path: str, modes: Mapping[str, int], directories: Collection[str]) -> PathEntry:
-    """What the tree has at `path`; `modes` are those of its entries that are no trees."""
+    """What the tree has at `path`; `modes` are those of its entries that are not trees."""
     if any(parent in modes for parent in parent_directories(path)):
         return "beneath-file"
     if path in directories:
@@ -118,7 +118,7 @@ def path_entry(path: str, modes: Mapping[str, int], directories: Collection[str]
 
 
 def is_occupied(entry: PathEntry, *, claimed: bool, same_identity: bool) -> bool:
-    """SNP-10 by the table above; the answer is the skip reason PathOccupied."""
+    """SNP-10 by the table above; an occupied path is skipped with the reason PathOccupied."""
     if entry in ("directory", "beneath-file"):
         return True
     if claimed or entry == "nothing":
@@ -127,7 +127,7 @@ def is_occupied(entry: PathEntry, *, claimed: bool, same_identity: bool) -> bool
 
 
 def all_directories(paths: Iterable[str]) -> frozenset[str]:
-    """Every directory that the tree of `paths` has."""
+    """Every directory in the tree of `paths`."""
     directories: set[str] = set()
     for path in paths:
         for parent in reversed(parent_directories(path)):
