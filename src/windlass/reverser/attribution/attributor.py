@@ -1,8 +1,8 @@
 """Collects admission records and attributes changes to their authors.
 
-`webhook_supervisor` delivers records, gaps and heartbeats here; the branch workers ask for the
-author of each change. It knows since when records are complete, which the condition Attributed
-reports.
+`webhook_supervisor` delivers records, gaps and heartbeats; the publisher calls `judge` for the
+author of each change; the mirror reports observed writes. The condition Attributed reports since
+when records are complete. All times are monotonic.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from windlass.reverser.attribution.webhook_frames import AnsweredFrame, RecordFr
 from windlass.reverser.metrics import MirrorMetrics
 
 SILENCE_SECONDS = 0.8
-"""Shorter than the second after which the API server gives a call up and goes on."""
+"""A heartbeat gap above this may hide calls; the API server gives up a call after a second."""
 
 RELOAD_SECONDS = 0.5
-"""How long an API server may take to act by a webhook configuration that was changed."""
+"""How long an API server may take to apply a changed webhook configuration."""
 
 _RECORDED_OPERATIONS = frozenset({"CREATE", "UPDATE", "DELETE"})
 
 
 class Attributor:
-    """Admission records, and the verdicts they allow."""
+    """Admission records with their gaps, and the author verdicts that they allow."""
 
     def __init__(
         self,
@@ -46,28 +46,39 @@ class Attributor:
         definition_deleted: Callable[[GVR], bool] = lambda _: False,
         silence_seconds: float = SILENCE_SECONDS,
     ) -> None:
+        # Whether the webhook process answers admission requests.
         self.serving = False
         self._coverage = coverage or WebhookCoverage()
         self._health = WebhookHealth(self._coverage)
+        # Called when `state` or `is_settling` may have changed for any destination.
         self._on_state_change = on_state_change
+        # Whether the CustomResourceDefinition of a type was deleted.
         self._definition_deleted = definition_deleted
         self._records = records
         self._metrics = metrics
         self._clock = clock
+        # Evictions of `records` that the metric has counted already, by reason.
         self._counted_evictions = dict(records.evictions)
+        # Fires when records are complete for as long as a change may look back; else None.
         self._complete_timer: asyncio.TimerHandle | None = None
         self._silence_seconds = silence_seconds
+        # Time of the webhook's last heartbeat.
         self._heartbeat_at = 0.0
+        # Whether the ValidatingWebhookConfiguration sends requests to us.
         self._registered = False
+        # Since when it does not; None while it does, and before it was first checked.
         self._unregistered_since: float | None = None
+        # Until when calls may leave no record, although the webhook answers again.
         self._gap_until = 0.0
-        """Until when calls may leave no record, although somebody answers again."""
+        # Since when there are records; a change soon after may need an earlier one.
         self._complete_since = float("inf")
-        """Since when there are records; changes soon after it look back to before."""
+        # Set once, when records were complete for the first time.
         self._is_complete = False
+        # Destinations with a change from before `_is_complete`, which has no author.
         self._unattributed: set[Key] = set()
 
     def add_record(self, frame: RecordFrame) -> None:
+        """Keep the record of an admission request and count evictions."""
         if frame.operation not in _RECORDED_OPERATIONS:
             return
         self._metrics.metrics.webhook_correlations.inc("leader")
@@ -79,7 +90,7 @@ class Attributor:
                 self._counted_evictions[reason] = count
 
     def add_gap(self, start: float, end: float, calls: int) -> None:
-        """Calls of that time left no record; `calls` were counted, more may have come."""
+        """Note that calls left no record; `calls` of them were counted, there may be more."""
         self._records.add_gap(start, end)
         self._gap_until = max(self._gap_until, end)
         self._mark_incomplete()
@@ -87,7 +98,7 @@ class Attributor:
             self._metrics.metrics.kv_evictions.inc("overflow", amount=calls)
 
     def heartbeat(self, time: float) -> None:
-        """The witness was awake at `time`; a long silence before it may hide calls."""
+        """Note that the webhook ran at `time`; a long silence before it is a gap."""
         self._note_silence(time)
         self._heartbeat_at = time
 
@@ -97,6 +108,7 @@ class Attributor:
             self._mark_incomplete()
 
     def count_calls(self, frame: AnsweredFrame) -> None:
+        """Count answered admission requests; the first one makes the webhook healthy."""
         if frame.calls and self._health.record_call():
             self._on_state_change()
         self._metrics.metrics.events_received.inc("leader", amount=frame.calls)
@@ -104,7 +116,7 @@ class Attributor:
             self._metrics.metrics.admission_seconds.observe(seconds)
 
     def record_write(self, destination: Key, identity: Identity) -> None:
-        """A change for that destination was seen, about which somebody must have been asked."""
+        """Note a change for that destination; an admission request should precede it."""
         changed = self._health.record_write(identity, self._clock.monotonic())
         if not self._is_complete and destination not in self._unattributed:
             self._unattributed.add(destination)
@@ -114,20 +126,20 @@ class Attributor:
 
     @property
     def state(self) -> AttributionState:
-        """What is to be said of admission calls."""
+        """The reason of the condition Attributed."""
         if self._health.is_receiving is False:
             return "NoAdmissionCalls"
         return "Receiving" if self._is_complete else "Starting"
 
     def is_settling(self, destination: Key) -> bool:
-        """Whether records are about to be complete, and no change there came before."""
+        """Whether records will be complete soon and the destination has no change before."""
         will_complete = not self._is_complete and self._unregistered_since is None
         return will_complete and destination not in self._unattributed
 
     def set_serving(self, serving: bool) -> None:
-        """The witness began or ceased to answer."""
+        """Note that the webhook began or ceased to answer."""
         if self.serving and not serving:
-            # Until the silence is long enough to be noticed as such.
+            # From then on the missing heartbeats make the gap.
             until = self._clock.monotonic() + self._silence_seconds
             self._records.add_gap(self._heartbeat_at, until)
             self._gap_until = max(self._gap_until, until)
@@ -135,7 +147,7 @@ class Attributor:
         self._mark_incomplete()
 
     def set_registered(self, registered: bool) -> None:
-        """The API server is told to ask us, or it is not and calls reach nobody."""
+        """Note whether the webhook configuration sends requests to us; else calls are a gap."""
         now = self._clock.monotonic()
         if not registered and self._unregistered_since is None:
             self._unregistered_since = now - SILENCE_SECONDS
@@ -149,7 +161,7 @@ class Attributor:
             self._mark_incomplete()
 
     def _mark_incomplete(self) -> None:
-        """Records are missing; that matters for as long as a change may look back."""
+        """Start again the time after which records count as complete."""
         self._metrics.metrics.authors_provable.set(0)
         if self._complete_timer is not None:
             self._complete_timer.cancel()
@@ -169,17 +181,18 @@ class Attributor:
             self._on_state_change()
 
     def judge(self, observation: Observation) -> AuthorVerdict:
-        """Who made a change, by what is known now."""
+        """The author of a change by the records of now, or the reason why there is none."""
         now = self._clock.monotonic()
         self._note_silence(now)
         if self._unregistered_since is not None:
             self._records.add_gap(self._unregistered_since, now)
         gvr = observation.identity.gvr
         if observation.operation == "DELETE" and self._definition_deleted(gvr):
-            # The API server removes such objects itself and asks nobody.
+            # The API server removes such objects itself, without an admission request.
             return AuthorVerdict("unresolved", None, "DefinitionDeleted")
         verdict = record_join.attribute_change(observation, self._records, self._coverage, now=now)
         after_start = observation.received > self._complete_since + record_join.REACH_SECONDS
+        # Right after a start missing records are no loss that a user could investigate.
         if verdict.reason == "RecordsLost" and not after_start:
             return AuthorVerdict("unresolved", None, "Starting")
         return verdict

@@ -1,8 +1,8 @@
 """The author of a commit, from the user that an admission request reported.
 
-User names are untrusted text: whatever comes in, name and e-mail are one clean line of at
-most 128 bytes each, fit for a commit header. Nothing is guessed: without a usable user
-name the author is `UNRESOLVED`, and no user can take that name.
+Called by the publisher and for trailers. User names are untrusted text: for every input, name
+and e-mail are one clean line of at most 128 bytes each, valid in a commit header. Nothing is
+guessed: without a usable user name the author is `UNRESOLVED`, and no user can have that name.
 
 Pure.
 """
@@ -32,7 +32,7 @@ _RESERVED = "unresolved"
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """The user of an admission call, as reported."""
+    """The user of an admission request, as the API server reports it; untrusted text."""
 
     user: str
     email: str = ""
@@ -41,7 +41,7 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Name and e-mail, clean enough for a commit header."""
+    """Name and e-mail, valid in a commit header."""
 
     name: str
     email: str

@@ -1,4 +1,4 @@
-"""Joins a change with its admission records: who made it, if they prove it (tier 1, exact join).
+"""Joins a change with its admission records: the author, if they prove one (tier 1, exact join).
 
 A wrong author is worse than none (P6). The table of ATT-4, and nothing else:
 
@@ -19,8 +19,8 @@ name one user, none where records were lost (ATT-3), and none where the API serv
 request (see `webhook_coverage`). Nearness in time and managedFields prove nothing (ATT-6).
 
 A change is judged on arrival and again when its window closes (ATT-7); the later verdict
-counts, because records may come after the event they explain. Deletion is judged once,
-when it is first seen to be intended (ATT-8).
+counts, because records may arrive after the event that they explain. Deletion is judged once,
+when its intent is first observed (ATT-8).
 
 Pure.
 """
@@ -51,45 +51,53 @@ UnresolvedReason = Literal[
     "DefinitionDeleted",
     "Starting",
 ]
+# How a record compares with a change; see `_compare_record`.
 _Match = Literal["equal", "different", "foreign", "blank"]
 
 FRESH_SECONDS = 10.0
-# How long before a change, or before another attempt on its predecessor, its record may
-# have been made: the second after which the API server goes on without our answer, and half
-# as much for the write. Other webhooks may hold a write longer, but a wrong author also
-# needs two users with equal content on one version.
+"""The age of a record, at the receipt of its change, above which it is no candidate by time."""
+
 REACH_SECONDS = 1.5
+"""How long before a change, or before another attempt on its predecessor, its record may have
+been made: the second after which the API server goes on without our answer, and half as much for
+the write. Other webhooks may delay a write longer, but a wrong author also needs two users with
+equal content on one version.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """A change seen in a stream, with what was tracked of the object before it.
-
-    `identity` is the object's in the version of the stream. `previous_replicas` is the
-    tracked count before the change: a scale record explains only a change that moved it,
-    so without it no scale record can win. `bypasses` says that the change came through a
-    subresource that the API server does not ask about.
-    """
+    """A change that a stream observed, with what was tracked of the object before it."""
 
     uid: str
+    """metadata.uid of the object."""
     operation: Operation
+    """What the change did to the object."""
     previous_resource_version: str | None
+    """The tracked version before the change; None for a create, or if it is not known."""
     identity: Identity
+    """The object, in the API version of the stream."""
     content: bytes | None
+    """Digest of the clean object after the change; None for a deletion."""
     received: float
+    """When the stream received it, monotonic."""
     replicas: int | None = None
+    """spec.replicas after the change; None if the object has none."""
     previous_replicas: int | None = None
+    """The tracked count before it: a scale record explains only a change of the count."""
     bypasses_admission: bool = False
+    """Whether it came through a subresource without admission requests."""
 
     @property
     def link(self) -> RecordLink:
+        """The key of the records that may explain the change."""
         creating = self.operation == "CREATE"
         return self.uid, "" if creating else self.previous_resource_version or ""
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorVerdict:
-    """Who did it and how well that is proven, or why it cannot be told."""
+    """The actor and how well that is proven, or the reason why there is none."""
 
     tier: Tier
     actor: Actor | None = None
@@ -99,10 +107,10 @@ class AuthorVerdict:
 def attribute_change(
     observation: Observation, records: AdmissionRecords, coverage: WebhookCoverage, *, now: float
 ) -> AuthorVerdict:
-    """The verdict from all records held, mindful of those that were lost.
+    """The verdict from all kept records, aware of the gaps between them.
 
-    Losses count from the oldest attempt on the same predecessor: a stream may lag far
-    behind, so the receipt of a change does not tell when its record was made.
+    Gaps count from the oldest attempt on the same predecessor: a stream may lag far behind, so
+    the receipt of a change does not show when its record was made.
     """
     gap = coverage.gap(observation.identity)
     if gap is not None:
@@ -116,7 +124,7 @@ def attribute_change(
 def judge_change(
     observation: Observation, records: Sequence[AdmissionRecord], *, lost: bool
 ) -> AuthorVerdict:
-    """ATT-4 by the table above; `lost` says that the true record may be missing."""
+    """ATT-4 by the table above; with `lost` the true record may be missing."""
     if observation.bypasses_admission:
         return _unresolved("SubresourceNotCovered")
     if not _is_version_known(observation):
@@ -134,11 +142,10 @@ def judge_change(
 def _judge_by_time(
     observation: Observation, candidates: Sequence[AdmissionRecord]
 ) -> AuthorVerdict:
-    """Deletes: the newest attempt must be fresh, and nobody else have tried just before it.
+    """Deletes: the newest attempt must be fresh and no other user have tried just before it.
 
-    The window of candidates hangs on the newest one, so two deletes of the same moment
-    are weighed together however late the change arrives; an attempt after the change hides
-    none of before it.
+    The candidates are those near the newest one, so two simultaneous deletes are compared
+    however late the change arrives; an attempt after the change hides none before it.
     """
     newest = max(record.time for record in candidates)
     if observation.received - newest > FRESH_SECONDS:
@@ -182,7 +189,7 @@ def _is_candidate(observation: Observation, record: AdmissionRecord) -> bool:
 
 
 def _names_object(record: AdmissionRecord, identity: Identity) -> bool:
-    """Whether the record is of that object; its version may be another served one."""
+    """Whether the record is of that object, in whatever API version."""
     ours, theirs = identity.gvr, record.gvr
     return (ours.group, ours.resource, identity.namespace, identity.name) == (
         theirs.group,
@@ -193,7 +200,7 @@ def _names_object(record: AdmissionRecord, identity: Identity) -> bool:
 
 
 def _compare_record(observation: Observation, record: AdmissionRecord) -> _Match:
-    """How a record compares: `foreign` is another API version, `blank` has no content."""
+    """How a record compares; `foreign` is of another API version, `blank` has no content."""
     if record.subresource == "scale":
         return _compare_scale(observation, record)
     if record.gvr.version != observation.identity.gvr.version:

@@ -1,14 +1,15 @@
-"""Admission records: who tried to write what, for a short while, and the gaps between them.
+"""Admission records: which user tried to write what, for a short while, and the gaps in them.
 
-A record is evidence of an attempt, not of a success. Records are kept by link, which is
-(uid, old resourceVersion): that is what a change is joined by (ATT-4). What always holds:
+The attributor adds records and gaps; `record_join` reads candidates. A record is evidence of an
+attempt, not of a success. Records are kept by link, which is (uid, old resourceVersion): that is
+what a change is joined by (ATT-4). What always holds:
 
 - no more than `max_entries` links, no more than `depth` records a link, nothing older
   than `ttl` seconds of monotonic time is returned;
 - equal attempts of one user on one link are one record with the newest time, so an
-  engine that applies the same thing every second evicts no other record;
-- whatever is evicted is counted and remembered as a gap (ATT-3): by link as long as
-  there is room, else by time. A record that merely expires is not a gap: changes are
+  engine that applies the same object every second evicts no other record;
+- every eviction is counted and kept as a gap (ATT-3): by link as long as there is room,
+  else by time. A record that merely expires is not a gap: changes are
   judged within seconds.
 
 Gaps are a few disjoint intervals of monotonic time. Where intervals must be given up for
@@ -29,13 +30,16 @@ from windlass.objects.names import GVR
 from windlass.reverser.file_operation import Operation
 
 _GRAIN_SECONDS = 0.05
+"""Gaps that are closer to each other are one gap."""
+
 _MAX_INTERVALS = 256
 
 
 class RecordGaps:
-    """Closed intervals, sorted and disjoint."""
+    """Closed intervals of monotonic time, sorted and disjoint."""
 
     def __init__(self) -> None:
+        # Start and end of each interval at the same position of both lists.
         self._starts: list[float] = []
         self._ends: list[float] = []
 
@@ -43,7 +47,7 @@ class RecordGaps:
         return len(self._starts)
 
     def add(self, start: float, end: float) -> None:
-        """Remember that records between `start` and `end` may be missing."""
+        """Note that records between `start` and `end` may be missing."""
         start, end = min(start, end), max(start, end)
         low = bisect_left(self._ends, start - _GRAIN_SECONDS)
         high = low
@@ -53,48 +57,59 @@ class RecordGaps:
         self._starts[low:high] = [start]
         self._ends[low:high] = [end]
         if len(self._starts) > _MAX_INTERVALS:
+            # Joins the two oldest intervals: a wider gap is safe, a forgotten one is not.
             del self._starts[1], self._ends[0]
 
     def overlap(self, start: float, end: float) -> bool:
-        """Whether any loss falls between `start` and `end`."""
+        """Whether any gap touches the time from `start` to `end`."""
         index = bisect_left(self._ends, start)
         return index < len(self._starts) and self._starts[index] <= end
 
     def forget(self, before: float) -> None:
-        """Drop what ended before that time."""
+        """Drop the gaps that ended before that time."""
         count = bisect_left(self._ends, before)
         del self._starts[:count], self._ends[:count]
 
 
 Eviction = Literal["ttl", "lru", "depth"]
 RecordLink: TypeAlias = tuple[str, str]
+"""uid of the object, and its resourceVersion before the attempt; empty for a create."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRecord:
-    """One admission request that was not a dry run.
-
-    `uid` is that of object or oldObject, `old_resource_version` is empty for a create,
-    `content` is the 16-byte digest of the cleaned object or None where there is none,
-    `replicas` is set for the scale subresource alone.
-    """
+    """One admission request that was not a dry run."""
 
     time: float
+    """When the webhook received it, monotonic."""
     user: str
+    """userInfo.username."""
     operation: Operation
+    """What the request would do."""
     gvr: GVR
+    """Type of the object, in the version of the request."""
     uid: str
+    """metadata.uid of object or oldObject."""
     old_resource_version: str = ""
+    """Version of oldObject; empty for a create."""
     content: bytes | None = None
+    """16-byte digest of the clean object; None if the request has no whole object."""
     replicas: int | None = None
+    """spec.replicas; set for the scale subresource alone."""
     subresource: str = ""
+    """Empty for the object itself."""
     namespace: str = ""
+    """metadata.namespace; empty for cluster-scoped objects."""
     name: str = ""
+    """metadata.name."""
     email: str = ""
+    """E-mail claim of the user; empty without one."""
     display_name: str = ""
+    """Display name claim of the user; empty without one."""
 
     @property
     def link(self) -> RecordLink:
+        """The key by which a change is joined."""
         return self.uid, self.old_resource_version
 
 
@@ -105,18 +120,22 @@ class AdmissionRecords:
         self._ttl = ttl
         self._max_entries = max_entries
         self._depth = depth
+        # Records of each link, oldest first; the link with the newest attempt is last.
         self._chains: OrderedDict[RecordLink, list[AdmissionRecord]] = OrderedDict()
+        # The old resourceVersions of each uid that have a chain, as an ordered set.
         self._versions: dict[str, dict[str, None]] = {}
+        # Time of the newest record that was evicted from a link.
         self._dropped: OrderedDict[RecordLink, float] = OrderedDict()
         self._gaps = RecordGaps()
+        # Evicted records since the start, by reason; read by the metrics.
         self.evictions: dict[Eviction, int] = {"ttl": 0, "lru": 0, "depth": 0}
 
     def __len__(self) -> int:
-        """The number of links held."""
+        """The number of links that have records."""
         return len(self._chains)
 
     def add(self, record: AdmissionRecord, now: float) -> None:
-        """Keep a record; one without a uid cannot be joined to anything and is left out."""
+        """Keep a record; one without a uid cannot be joined and is ignored."""
         self.expire(now)
         if not record.uid:
             return
@@ -129,7 +148,7 @@ class AdmissionRecords:
             self._evict_oldest()
 
     def candidates(self, uid: str, now: float) -> tuple[AdmissionRecord, ...]:
-        """Every attempt on that object still held, oldest first."""
+        """Every kept attempt on that object, oldest first."""
         self.expire(now)
         for version in tuple(self._versions.get(uid, ())):
             self._expire_chain((uid, version), now)
@@ -141,7 +160,7 @@ class AdmissionRecords:
         return tuple(sorted(records, key=lambda record: record.time))
 
     def add_gap(self, start: float, end: float) -> None:
-        """Records of that interval never came: overflow, restart, a gap without leader."""
+        """Note that records of that interval are missing: overflow, restart, no leader."""
         self._gaps.add(start, end)
 
     def has_gap(self, start: float, end: float, link: RecordLink | None = None) -> bool:
@@ -152,7 +171,7 @@ class AdmissionRecords:
         return dropped is not None and start <= dropped <= end
 
     def expire(self, now: float) -> None:
-        """Let go of what is past its time; called by every other operation."""
+        """Drop records and gaps that are too old; called by `add` and `candidates`."""
         oldest = now - self._ttl
         while self._chains and next(iter(self._chains.values()))[-1].time <= oldest:
             link, chain = self._chains.popitem(last=False)

@@ -1,7 +1,8 @@
 """Which changes the API server sends an admission request for, and whether any arrive.
 
-Where it sends none, no true record could contradict a forged one, so no record counts at
-all. That is judged by the watched object, never by what a request claims about itself.
+Read by `record_join` and by the streams. Where the API server sends no request, no true record
+could contradict a forged one, so no record counts at all. That is decided by the watched object,
+never by what a request claims about itself.
 
 | Change | Covered |
 |---|---|
@@ -49,7 +50,7 @@ _EVICTED_CONDITION = ("DisruptionTarget", "EvictionByEvictionAPI")
 
 @dataclass(frozen=True, slots=True)
 class WebhookCoverage:
-    """What our webhook configuration covers; `excluded` are the namespaces that it leaves out."""
+    """What our webhook configuration covers: all but the excluded namespaces and types."""
 
     excluded_namespaces: frozenset[str] = frozenset()
 
@@ -70,7 +71,7 @@ def is_bound(gvr: GVR, obj: Object) -> bool:
 
 
 def is_evicted(gvr: GVR, obj: Object) -> bool:
-    """Whether `obj` is a Pod that the eviction API has chosen; it says so before it deletes."""
+    """Whether `obj` is a Pod that the eviction API will delete; it sets a condition first."""
     status = obj.get("status")
     conditions = status.get("conditions") if _is_pod(gvr) and isinstance(status, dict) else None
     return any(
@@ -85,26 +86,29 @@ def _is_pod(gvr: GVR) -> bool:
 
 
 PATIENCE_SECONDS = 300.0
+"""How long writes without any admission request are tolerated."""
 
 AttributionState = Literal["Starting", "Receiving", "NoAdmissionCalls"]
 
 
 class WebhookHealth:
-    """What came lately: writes in the streams, calls to the witness."""
+    """Whether admission requests arrive, judged by observed writes and received calls."""
 
     def __init__(self, coverage: WebhookCoverage, patience: float = PATIENCE_SECONDS) -> None:
+        # By the table above; None while it is unknown.
         self.is_receiving: bool | None = None
         self._coverage = coverage
         self._patience = patience
+        # Monotonic time of the first write since the last call; None without one.
         self._unrecorded_since: float | None = None
 
     def record_call(self) -> bool:
-        """An admission call came; whether that is news."""
+        """Note an admission call; whether `is_receiving` changed."""
         self._unrecorded_since = None
         return self._set_receiving(True)
 
     def record_write(self, identity: Identity, now: float) -> bool:
-        """A write was seen; whether it makes the silence news."""
+        """Note an observed write; whether `is_receiving` changed."""
         if self._coverage.gap(identity) is not None:
             return False
         if self._unrecorded_since is None:

@@ -1,8 +1,8 @@
 """The frames that the controller and its webhook process exchange.
 
-Both ends hold one end of a socket pair that has no name, so no other process can write
-to it. A frame is four bytes of length and one MessagePack value. Times are readings
-of the machine's monotonic clock, which both processes share.
+They pass through an unnamed socket pair, so no other process can write to it. A frame is four
+bytes of length and one MessagePack value. Times are readings of the machine's monotonic clock,
+which both processes share.
 """
 
 from __future__ import annotations
@@ -17,44 +17,65 @@ _MAX_FRAME_BYTES = 16 << 20
 
 
 class ConfigureFrame(msgspec.Struct, frozen=True, tag="configure"):
-    """First word of the controller: how to serve, and how to hash without showing content."""
+    """Sent by the controller, first and whenever it changes: how to serve and to hash."""
 
     certificate_pem: bytes
+    """Serving certificate with its chain."""
     key_pem: bytes
+    """Its private key."""
     client_ca_pem: bytes
+    """CA that client certificates are verified with."""
     digest_key: bytes
+    """Key of the digests of sensitive objects."""
     sensitive: list[str]
+    """Types whose content is hashed with the key, beside Secrets, as `[group/]resource`."""
     paths: list[str]
+    """URL paths that are answered."""
 
 
 class ServingFrame(msgspec.Struct, frozen=True, tag="serving"):
-    """The witness answers admission calls from now on."""
+    """The webhook answers admission requests from now on."""
 
     time: float
 
 
 class RecordFrame(msgspec.Struct, frozen=True, tag="witnessed"):
-    """Somebody asked for a write; whether it happened is not known here."""
+    """One admission request; whether the write happened is not known here."""
 
     time: float
+    """When the request was received, monotonic."""
     user: str
+    """userInfo.username."""
     email: str
+    """E-mail claim; empty without one."""
     display_name: str
+    """Display name claim; empty without one."""
     operation: str
+    """operation of the AdmissionReview, such as UPDATE."""
     group: str
+    """API group of the object."""
     version: str
+    """API version of the request."""
     resource: str
+    """Plural name of the type."""
     subresource: str
+    """Empty for the object itself."""
     namespace: str
+    """metadata.namespace of the object; empty for cluster-scoped ones."""
     name: str
+    """metadata.name of the object."""
     uid: str
+    """metadata.uid of object or oldObject; never empty."""
     old_resource_version: str
+    """resourceVersion of oldObject; empty for a create."""
     content: bytes | None
+    """Digest of the clean object; None for deletes and for scale."""
     replicas: int | None
+    """spec.replicas of a scale request; else None."""
 
 
 class LostFrame(msgspec.Struct, frozen=True, tag="lost"):
-    """Calls between `start` and `end` left no record."""
+    """Requests between `start` and `end` left no record; `calls` of them were counted."""
 
     start: float
     end: float
@@ -62,13 +83,13 @@ class LostFrame(msgspec.Struct, frozen=True, tag="lost"):
 
 
 class HeartbeatFrame(msgspec.Struct, frozen=True, tag="beat"):
-    """The witness is awake: whatever it was asked before this, it has seen."""
+    """The webhook runs: every request received before `time` is queued or reported as lost."""
 
     time: float
 
 
 class AnsweredFrame(msgspec.Struct, frozen=True, tag="answered"):
-    """How many calls were answered since the last such word, with the time each took."""
+    """How many requests were answered since the last such frame, with the seconds of each."""
 
     calls: int
     seconds: list[float]
@@ -84,19 +105,19 @@ _configure_decoder: msgspec.msgpack.Decoder[ConfigureFrame] = msgspec.msgpack.De
 
 
 def encode_frame(frame: ConfigureFrame | WebhookFrame) -> bytes:
-    """The frame that carries `message`."""
+    """The bytes of a frame: length and body."""
     body = _encoder.encode(frame)
     return _LENGTH.pack(len(body)) + body
 
 
 async def read_webhook_frame(reader: asyncio.StreamReader) -> WebhookFrame | None:
-    """The next word of the witness; None when it is gone."""
+    """The next frame of the webhook process; None when it has ended."""
     body = await _read_frame(reader)
     return None if body is None else _webhook_decoder.decode(body)
 
 
 async def read_configure_frame(reader: asyncio.StreamReader) -> ConfigureFrame | None:
-    """The next word of the controller; None when it is gone."""
+    """The next configuration of the controller; None when it has ended."""
     body = await _read_frame(reader)
     return None if body is None else _configure_decoder.decode(body)
 

@@ -1,8 +1,9 @@
-"""Turns an admission request into a record of who requested what.
+"""Builds the record of an admission request: user, object, and a digest of the content.
 
-The uid comes from the object, never from the request's name, which is empty in bulk
-deletes. The content is kept as a digest of the sanitized object only; the bodies of
-Secrets are hashed with a key, so that not even equality with a guess can be tested.
+Runs in the webhook process, after the answer was sent. The uid comes from the object, never from
+the request's name, which is empty in bulk deletes. The content is kept as a digest of the
+sanitized object only; the bodies of Secrets are hashed with a key, so that not even equality with
+a guess can be tested.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from windlass.web.admission import AdmissionRequest
 
 @dataclass(frozen=True, slots=True)
 class RecordSettings:
-    """What every record of this process is made with."""
+    """Digest key, and the types whose content is hashed with it."""
 
     digest_key: bytes
     sensitive: frozenset[str]
@@ -27,7 +28,7 @@ class RecordSettings:
 def build_record(
     request: AdmissionRequest, settings: RecordSettings, time: float
 ) -> RecordFrame | None:
-    """The record of a request; None for what can never become a change.
+    """The record of a request; None for one that can never become a change.
 
     The namespace is the object's: that of the request is its own name for a Namespace.
     """
@@ -38,7 +39,7 @@ def build_record(
     uid = _metadata_text(new or old, "uid")
     if not uid:
         return None
-    # The body of a scale is no whole object; that of every other subresource is.
+    # The body of a scale request is a Scale; every other subresource sends the whole object.
     scale = request.subresource == "scale"
     return RecordFrame(
         time=time,

@@ -2,7 +2,7 @@
 
 Started by `webhook_supervisor` with two inherited descriptors, the listening socket and one end
 of a socket pair. It answers first: sanitizing and hashing happen after the answer, through a
-queue that drops when it is full and reports the loss. It ends when the controller is gone.
+queue that drops when it is full and reports the loss. It ends when the controller has ended.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _log = structlog.get_logger(__name__)
 
 
 class AdmissionWebhook:
-    """Requests waiting to be told, and the telling of them."""
+    """Queue of answered requests, and the tasks that send records and heartbeats."""
 
     def __init__(
         self, writer: asyncio.StreamWriter, settings: RecordSettings, clock: Clock
@@ -43,14 +43,19 @@ class AdmissionWebhook:
         self._writer = writer
         self._settings = settings
         self._clock = clock
+        # Requests with their monotonic time of receipt, at most QUEUE_LIMIT.
         self._waiting: deque[tuple[float, AdmissionRequest]] = deque()
+        # Set when a request waits, or a loss must be reported.
         self._wake = asyncio.Event()
+        # Monotonic times of requests without a record, ascending; reported as one interval.
         self._lost: list[float] = []
+        # Seconds that each answer took, since the last report of them.
         self._seconds: list[float] = []
+        # Monotonic time at which accepting last failed.
         self._accept_failed_at = float("-inf")
 
     def enqueue(self, request: AdmissionRequest) -> None:
-        """Called after the answer was sent; costs one append."""
+        """Queue a request whose answer was sent; costs one append."""
         now = self._clock.monotonic()
         if len(self._waiting) >= QUEUE_LIMIT:
             self._lost.append(now)
@@ -59,17 +64,17 @@ class AdmissionWebhook:
         self._wake.set()
 
     def record_unreadable(self) -> None:
-        """A call came that could not be read: whatever it would have told is lost."""
+        """Note a request that could not be parsed; its record is lost."""
         self._lost.append(self._clock.monotonic())
         self._wake.set()
 
     def handle_loop_exception(
         self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]
     ) -> None:
-        """Hear of what the loop itself stumbles over: connections that cannot be accepted.
+        """Note connections that the event loop could not accept; their records are lost.
 
-        Without descriptors it stops accepting for a second, and the API server goes on without
-        an answer after as long. It says so once for each connection that it could have had.
+        Without descriptors the loop stops accepting for a second, and the API server goes on
+        without an answer after as long. One pause is reported many times but counted once.
         """
         error, now = context.get("exception"), self._clock.monotonic()
         if not isinstance(error, OSError) or error.errno not in _EXHAUSTED_ERRNOS:
@@ -81,10 +86,11 @@ class AdmissionWebhook:
             _log.error("connections cannot be accepted", error=error.strerror)
 
     def record_duration(self, seconds: float) -> None:
+        """Note how long an answer took, for the next AnsweredFrame."""
         self._seconds.append(seconds)
 
     async def send_records(self) -> None:
-        """Send records as they come, one request at a time, so that answers go first."""
+        """Send records until cancelled, one request at a time, so that answers go first."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -105,7 +111,7 @@ class AdmissionWebhook:
             )
 
     async def send_heartbeats(self) -> None:
-        """Tell that we are awake, and how many calls were answered how fast."""
+        """Send heartbeats, and how many requests were answered how fast, until cancelled."""
         while True:
             await asyncio.sleep(HEARTBEAT_SECONDS)
             self._writer.write(
@@ -119,6 +125,7 @@ class AdmissionWebhook:
 
 
 async def _serve(listening: socket.socket, pair: socket.socket) -> None:
+    """Answer admission requests until the controller has ended."""
     reader, writer = await asyncio.open_connection(sock=pair)
     configuration = await webhook_frames.read_configure_frame(reader)
     if configuration is None:
@@ -153,7 +160,7 @@ async def _serve(listening: socket.socket, pair: socket.socket) -> None:
 async def _apply_configurations(
     reader: asyncio.StreamReader, tls: Tls, endpoint: AdmissionEndpoint
 ) -> None:
-    """Take new certificates and paths as they come; return when the controller is gone."""
+    """Apply new certificates and paths; returns when the controller has ended."""
     while True:
         configuration = await webhook_frames.read_configure_frame(reader)
         if configuration is None:

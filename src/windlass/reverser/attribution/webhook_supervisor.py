@@ -1,9 +1,9 @@
 """Runs the admission webhook as a child process and dispatches the frames it sends.
 
-The listening socket belongs to the controller, so a child that dies is replaced on
-the same port and calls made meanwhile wait in the kernel's queue. Everything it may
-have received between its last frame and the first frame of its successor counts as lost:
-changes in that time get no author rather than a guessed one.
+The listening socket belongs to the controller, so a child that dies is replaced on the same port
+and calls made meanwhile wait in the kernel's queue. Every request between its last frame and the
+first frame of its successor counts as lost: changes in that time get no author rather than a
+guessed one.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class WebhookListeners:
-    """Who hears what the witness tells."""
+    """Callbacks for the frames of the webhook process; all of them are the attributor's."""
 
     record: Callable[[webhook_frames.RecordFrame], None]
     gap: Callable[[float, float, int], None]
-    """From when to when, and how many calls as far as somebody counted them."""
+    """Start and end of the gap, and the calls in it as far as they were counted."""
     heartbeat: Callable[[float], None]
     answered: Callable[[webhook_frames.AnsweredFrame], None]
     serving: Callable[[bool], None]
@@ -48,6 +48,7 @@ class WebhookSupervisor:
         log_format: str = "auto",
         log_level: str = "info",
     ) -> None:
+        # Process id of the current or last child; None before the first.
         self.pid: int | None = None
         self._listening = listening
         self._configuration = configuration
@@ -55,15 +56,17 @@ class WebhookSupervisor:
         self._clock = clock
         self._log_arguments = ("--log-format", log_format, "--log-level", log_level)
         self._backoff = Backoff(0.05, 5.0)
-        # Nothing is known of the time before the first witness served.
+        # Monotonic time of the last frame; nothing is known of the time before the first.
         self._silent_since = 0.0
+        # Set once there is a certificate to serve with.
         self._configurable = asyncio.Event()
+        # Sends frames to the current child; None between two children.
         self._writer: asyncio.StreamWriter | None = None
 
     async def run(self) -> None:
-        """Run until cancelled; the child ends with us because its pair closes.
+        """Run children until cancelled; a child ends when its end of the pair closes.
 
-        The first begins when there is a configuration to serve with: see `reconfigure`.
+        The first starts when there is a configuration to serve with: see `reconfigure`.
         """
         await self._configurable.wait()
         while True:
@@ -76,14 +79,14 @@ class WebhookSupervisor:
             await asyncio.sleep(delay)
 
     def reconfigure(self) -> None:
-        """Hand the present certificate and paths to the witness."""
+        """Send the current certificate and paths to the child; the first call starts it."""
         self._configurable.set()
         if self._writer is not None:
             self._writer.write(webhook_frames.encode_frame(self._configuration()))
 
     async def _run_child(self) -> None:
         own_end, child_end = socket.socketpair()
-        # Whoever is cancelled on the way leaves neither a socket nor a child behind.
+        # Cancellation at any point leaves neither a socket nor a child behind.
         with own_end, child_end:
             process = await self._start_child(child_end)
             child_end.close()
@@ -109,11 +112,11 @@ class WebhookSupervisor:
         return process
 
     async def _serve_child(self, own_end: socket.socket) -> None:
-        """Hear what the child says until it ends."""
+        """Configure the child, then dispatch its frames until it ends."""
         try:
             reader, writer = await asyncio.open_connection(sock=own_end)
         except BaseException:
-            # The child leaves when its pair closes, and nobody else would close it.
+            # The child ends when its pair closes, and no other code would close it.
             own_end.close()
             raise
         try:
@@ -145,7 +148,7 @@ class WebhookSupervisor:
 
 
 async def _wait_for_exit(process: asyncio.subprocess.Process) -> None:
-    """Wait for the child; it leaves by itself when its pair closes, else it is killed."""
+    """Wait for the child, which ends when its pair closes; kill it if it does not."""
     try:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(3.0):

@@ -65,7 +65,7 @@ class Trailers:
     """The origin of a commit, as its trailers state it."""
 
     cluster_uid: str
-    """uid of the namespace kube-system."""
+    """Name of the cluster: configured, else the uid of namespace kube-system."""
     controller_namespace: str
     """Namespace of the installation."""
     controller_name: str

@@ -15,13 +15,13 @@ Folders of one branch overlap if they are equal or one lies within the other (GI
 siblings do not, however similar their names are. The verdict depends on Git and on the objects
 alone, so it is the same after a restart:
 
-| Only one of two has                    | Keeps the folder                    |
-|----------------------------------------|-------------------------------------|
-| a take-over annotation                 | that one                            |
-| its claim in Git                       | that one                            |
-| neither more, one namespace            | the older one, then the first name  |
-| neither anything, two namespaces       | both, until one of them has a claim |
-| both the same, two namespaces          | the older one, then the first name  |
+| Of two destinations                          | Keeps the folder                    |
+|----------------------------------------------|-------------------------------------|
+| only one has a take-over annotation          | that one                            |
+| only one has its claim in Git                | that one                            |
+| both have the same or nothing, one namespace | the older one, then the first name  |
+| both have nothing, two namespaces            | both, until one of them has a claim |
+| both have the same, two namespaces           | the older one, then the first name  |
 
 So a destination that never pushed keeps no destination of another namespace out of a folder.
 
