@@ -26,12 +26,12 @@ Each reconciler calls its `..._outcome` function here with what it observed.
 | else, also without rules: nothing is left to do | True | Synced |
 
 `Attributed` of a GitDestination reports whether admission requests arrive. After a start it
-takes a moment until records are complete: a status that is Ready is left alone meanwhile, unless
-a change came that has no author because of it.
+takes a moment until records are complete: a status that is Ready is not changed meanwhile,
+unless a change arrived that has no author because of it.
 
 | WatchRule, ClusterWatchRule | Ready | Reason |
 |---|---|---|
-| nothing selected | False, reconciling | NoResourceResolved: the type may still come |
+| nothing selected | False, reconciling | NoResourceResolved: the type may be served later |
 | destination not ready | False, reconciling | GitDestinationNotReady |
 | else | True | Ready |
 
@@ -58,7 +58,7 @@ TRANSPORT_VERIFIED = "TransportVerified"
 
 
 def repository_checking(*, after: float) -> Outcome:
-    """The report of a remote that nobody has asked yet."""
+    """The outcome for a remote that was not queried yet."""
     return Outcome(
         ready=Verdict("Unknown", "Checking", "the remote is being asked"),
         reconciling=True,
@@ -75,7 +75,7 @@ def repository_reachable(
     verified: bool,
     after: float | None,
 ) -> Outcome:
-    """The report of a remote that answered."""
+    """The outcome for a remote that answered."""
     rows = [_branch_row(name, refs, creating) for name in branches]
     missing = [row["name"] for row in rows if row["state"] == "Missing"]
     transport = Condition(
@@ -125,7 +125,7 @@ def _branch_tip(row: Object) -> str:
 
 
 def repository_unreachable(error: WindlassError, remote: str, *, after: float) -> Outcome:
-    """The report of a remote that could not be asked."""
+    """The outcome for a remote that could not be queried."""
     stalled = isinstance(error, Stalled)
     return Outcome(
         ready=Verdict("False", error.reason, f"{remote}: {error.message}"),
@@ -145,7 +145,7 @@ ATTRIBUTED = "Attributed"
 
 @dataclass(frozen=True, slots=True)
 class StreamCount:
-    """The watches that feed a destination."""
+    """The watch streams of a destination, counted by state."""
 
     total: int = 0
     synced: int = 0
@@ -153,6 +153,7 @@ class StreamCount:
     restarting: int = 0
 
     def as_object(self) -> Object:
+        """status.streams of a GitDestination."""
         return {
             "total": self.total,
             "synced": self.synced,
@@ -163,30 +164,44 @@ class StreamCount:
 
 @dataclass(frozen=True, slots=True)
 class DestinationProgress:
-    """How far a destination is."""
+    """Observed state of a destination, from which its status is computed."""
 
     has_worker: bool = False
+    """Whether a branch worker writes for it."""
     is_open: bool = False
+    """Whether its folder is loaded and may be written."""
     error: WindlassError | None = None
+    """Error of its folder or its writer group; None if the last attempt succeeded."""
     objects: int = 0
+    """Managed files that the server has."""
     pending: int = 0
+    """Paths that are not pushed yet."""
     retained: int = 0
+    """Files that only the prune mode keeps."""
     last_commit: str = ""
+    """Commit of the last acknowledged push; empty before the first."""
     last_time: datetime | None = None
+    """When it was acknowledged, wall clock; None before the first."""
     last_files: int = 0
+    """Files that it changed in the folder."""
     refused: tuple[tuple[str, str], ...] = ()
+    """Objects whose path is occupied, each with the reason."""
     streams: StreamCount = StreamCount()
+    """Watch streams of its rules."""
     waiting_for: tuple[str, ...] = ()
+    """Scopes without a complete snapshot, for the message of Synced."""
     is_idle: bool = True
     """Whether nothing waits for a push or for the comparison of a snapshot with Git."""
     first_sync_done: bool = True
-    """Whether it was idle since every scope was seen."""
+    """Whether it was idle once since every scope was listed."""
     attributed: AttributionState = "Receiving"
+    """Reason of the condition Attributed."""
     attribution_is_settling: bool = False
+    """Whether records will be complete soon, and no change lacks an author because of it."""
 
     @property
     def transitions(self) -> tuple[object, ...]:
-        """What is worth a report at once."""
+        """The values whose change is reported at once; others wait for the next reconcile."""
         return (
             self.has_worker,
             self.is_open,
@@ -200,11 +215,12 @@ class DestinationProgress:
 
     @property
     def reason(self) -> str:
+        """Reason of the error; empty without one."""
         return self.error.reason if self.error is not None else ""
 
     @property
     def is_settling(self) -> bool:
-        """Whether all that is missing is time."""
+        """Whether only time is missing, so that a status that is Ready is not changed yet."""
         if self.error is not None:
             return False
         blocked = self.streams.restarting or self.streams.forbidden
@@ -213,21 +229,23 @@ class DestinationProgress:
 
     @property
     def all_scopes_synced(self) -> bool:
-        """Whether a complete snapshot of every scope is at hand."""
+        """Whether every scope has a complete snapshot."""
         return self.is_open and not self.waiting_for
 
     @property
     def is_synced(self) -> bool:
+        """Whether Git has everything that was observed."""
         return self.all_scopes_synced and self.is_idle
 
 
 def destination_outcome(
     progress: DestinationProgress, before: Iterable[Condition] = (), *, is_new: bool = False
 ) -> Outcome:
-    """The outcome of a pass over a destination whose references are in order.
+    """The outcome of reconciling a destination whose references are valid.
 
-    `before` are the conditions as they are stored; what turned since makes an event. One that
-    `is_new` has no push in its status: its first snapshot is told, that of a restart is not.
+    `before` are the stored conditions; a transition since then makes an Event. A destination
+    that `is_new` has no push in its status: its first snapshot is reported, that of a restart
+    is not.
     """
     error = progress.error
     conditions = (_synced_condition(progress), _SECRETS_CONDITION, _attributed_condition(progress))
@@ -238,7 +256,7 @@ def destination_outcome(
         conditions=conditions,
         fields=_destination_fields(progress),
         transient=progress.is_settling and not is_new,
-        # Whoever lost the lease does not write; that is how it should be.
+        # A process without the lease must not write; that is no reason to warn.
         warns=error is not None and not isinstance(error, Waiting),
         events=tuple(
             _transition_events(
@@ -249,7 +267,7 @@ def destination_outcome(
 
 
 def destination_pending(message: str) -> Outcome:
-    """The report of a destination of which nothing is known yet."""
+    """The outcome for a destination that was not checked yet."""
     return Outcome(
         ready=Verdict("Unknown", "Validating", message), reconciling=True, transient=True
     )
@@ -311,7 +329,7 @@ _ATTRIBUTED_MESSAGES: dict[AttributionState, str] = {
 def _transition_events(
     before: Mapping[str, Condition], progress: DestinationProgress, *, is_new: bool
 ) -> Iterator[OutcomeEvent]:
-    """The events of what turned, beside those that Ready's own reasons are."""
+    """Events of transitions, besides those that the reasons of Ready cause."""
     ready, synced, attributed = (before.get(type_) for type_ in (READY, SYNCED, ATTRIBUTED))
     if SECRETS_PROTECTED not in before:
         yield OutcomeEvent("Normal", EventReason.SECRETS_REDACTED, _SECRETS_CONDITION.message)
@@ -374,7 +392,7 @@ def rule_outcome(
     destination_settled: bool,
     failed_groups: Collection[str] = (),
 ) -> Outcome:
-    """The outcome of a pass over a rule whose references are in order.
+    """The outcome of reconciling a rule whose references are valid.
 
     `failed_groups` are the API groups that discovery could not read.
     """
@@ -385,7 +403,7 @@ def rule_outcome(
         reconciling=ready.status != "True",
         conditions=(_resolved_condition(resolution, failed_groups),),
         fields={**rows, "objects": objects},
-        # While its destination is still being looked at nothing has failed yet.
+        # While its destination is still being checked nothing has failed yet.
         warns=destination_settled or not resolution.scopes,
         transient=not destination_settled
         or (ready.status == "True" and _is_starting(rows["resolved"])),
@@ -393,7 +411,7 @@ def rule_outcome(
 
 
 def rule_pending(message: str) -> Outcome:
-    """The report of a rule that cannot be judged yet."""
+    """The outcome for a rule that cannot be resolved yet."""
     return Outcome(
         ready=Verdict("Unknown", "Validating", message), reconciling=True, transient=True
     )
@@ -404,7 +422,7 @@ def _is_starting(resolved: JSON) -> bool:
 
 
 def ingestion_disabled() -> Outcome:
-    """Rules are checked but nothing is ingested."""
+    """The outcome for a rule while watch ingestion is disabled."""
     text = "watch ingestion is off (--enable-watch-ingestion=false); nothing is mirrored"
     return Outcome(ready=Verdict("False", "IngestionDisabled", text))
 
@@ -465,5 +483,5 @@ def _rule_fields(
 
 
 def _stream_state(gvr: str, namespace: str, states: Mapping[tuple[str, str], str]) -> str:
-    """A cluster-wide stream may stand in for that of a namespace."""
+    """State of the stream of a scope; a cluster-wide stream may serve a namespace."""
     return states.get((gvr, namespace)) or states.get((gvr, "")) or "starting"
