@@ -2,7 +2,7 @@
 
 Run by `windlass mirror`. Sanitizing, emitter, layout and redaction are the operator's, so a dump
 and a mirror of one cluster hold the same bytes but for the salt of redacted values. The same
-rules hold: a type that may not be listed is reported and left alone, a file is removed only
+rules hold: a type that may not be listed is reported and its files stay, a file is removed only
 after a complete list and only if it is ours, an empty list must be confirmed object by object,
 and files from before our claim stay. A second run over an unchanged cluster writes nothing.
 """
@@ -30,12 +30,18 @@ from windlass.reverser.watch import catalog_refresher
 from windlass.telemetry.reasons import SkipReason
 
 DESTINATION = "local/mirror"
+"""Holder in the claim of a dump; no GitDestination has this name."""
+
 _MAX_FILE_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class DumpSelection:
-    """What to dump; no namespaces means all of them, with the cluster-scoped types."""
+    """Scopes and types of a dump, from the flags of the command line.
+
+    No namespaces means all of them, with the cluster-scoped types; no `include` means every
+    type that rules select by default.
+    """
 
     namespaces: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
@@ -49,21 +55,28 @@ class DumpDiff:
     """What a dump changes, or would change."""
 
     created: list[str] = field(default_factory=list)
+    """Paths of new files, relative to the directory."""
     updated: list[str] = field(default_factory=list)
+    """Paths of files with other content."""
     removed: list[str] = field(default_factory=list)
+    """Paths of files whose object is gone."""
     unchanged: int = 0
+    """Files that are up to date already."""
     skipped: dict[str, int] = field(default_factory=dict)
+    """Objects that are not dumped, counted by skip reason."""
     unreadable: list[str] = field(default_factory=list)
+    """Types that could not be listed completely, each with the cause."""
 
     def __bool__(self) -> bool:
         return bool(self.created or self.updated or self.removed)
 
     def add_skip(self, reason: SkipReason) -> None:
+        """Count an object that is not dumped."""
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
 
 
 def select_scopes(selection: DumpSelection, catalog: TypeCatalog) -> list[SelectedScope]:
-    """The scopes of a choice: rules as a user could have written them."""
+    """The scopes of a selection, resolved as if a user had written it as rules."""
     scopes: list[SelectedScope] = []
     for namespace in selection.namespaces or ("",):
         kinds: tuple[rules.TypeScope, ...] = (
@@ -85,7 +98,7 @@ def select_scopes(selection: DumpSelection, catalog: TypeCatalog) -> list[Select
 
 
 def _refuse_unknown(selection: DumpSelection, scopes: list[SelectedScope]) -> None:
-    """A type that somebody names and that cannot be dumped is a mistake, not an empty dump."""
+    """Raise NotServed for an included type without a scope: a typo must not give an empty dump."""
     known = {name for scope in scopes for name in (scope.gvr.resource, _qualified_name(scope))}
     unknown = [entry for entry in selection.include if entry.lower() not in known]
     if unknown:
@@ -104,6 +117,7 @@ def _qualified_name(scope: SelectedScope) -> str:
 def _rule_items(selection: DumpSelection, scope: rules.TypeScope) -> list[RuleItem]:
     base = RuleItem(include_owned=selection.include_owned, scope=scope)
     if not selection.include:
+        # Namespaces are noise unless a rule names them.
         named = (RuleItem(resources=("namespaces",), scope=scope),) if selection.watch_all else ()
         return [base, *named]
     items = []
@@ -122,15 +136,15 @@ def _rule_items(selection: DumpSelection, scope: rules.TypeScope) -> list[RuleIt
 
 @dataclass(slots=True)
 class _ScopeListing:
-    """What the list of one scope held."""
+    """What the list of one scope contained."""
 
     items: int = 0
-    live: set[str] = field(default_factory=set)
-    nameless: bool = False
+    live: set[str] = field(default_factory=set)  # paths of objects that exist
+    nameless: bool = False  # an object without a name: no path can be proven to be an orphan
 
 
 class Dump:
-    """A running dump into `below`; `writes` is off for a dry run."""
+    """One dump into `directory`; without `writes` it only computes the difference."""
 
     def __init__(
         self,
@@ -152,11 +166,13 @@ class Dump:
         self._writes = writes
         self._prunes = prunes
         self._progress = progress
+        # Whether the directory had our claim before this run; else nothing is removed.
         self._claimed = False
+        # Grows while the dump runs; returned by `run`.
         self.difference = DumpDiff()
 
     async def run(self, selection: DumpSelection) -> DumpDiff:
-        """Dump what `choice` names; FolderClaimed if the directory is somebody else's."""
+        """Dump `selection`; raises FolderClaimed if the directory has a foreign claim."""
         catalog = catalog_refresher.build_catalog(await discovery.discover(self._api))
         kinds = {type_.gvr: type_.kind for type_ in catalog.types}
         scopes = select_scopes(selection, catalog)
@@ -169,6 +185,7 @@ class Dump:
         return self.difference
 
     def _check_claim(self) -> None:
+        """Refuse a directory with a foreign claim; write our own where there is none."""
         content = self._directory.read(folder_claim.FILE_NAME, limit=_MAX_FILE_BYTES)
         try:
             existing = folder_claim.parse_claim(content) if content is not None else None
@@ -183,6 +200,7 @@ class Dump:
             self._directory.write(folder_claim.FILE_NAME, folder_claim.render_claim(self._claim))
 
     async def _dump_scope(self, scope: SelectedScope, kind: str) -> None:
+        """List one scope and write its files; prune only after a complete list."""
         listing = _ScopeListing()
         try:
             async for page in self._api.pages(scope.gvr, scope.namespace):
@@ -199,7 +217,7 @@ class Dump:
     def _dump_object(
         self, scope: SelectedScope, kind: str, raw: bytes, listing: _ScopeListing
     ) -> None:
-        """Bring one file up to date, and note which path is alive because of it."""
+        """Write the file of one object and note its path as live."""
         listing.items += 1
         clean = self._object_reader.read(scope.gvr, kind, raw)
         if isinstance(clean, UnreadableLiveObject):
@@ -207,6 +225,7 @@ class Dump:
             if clean.identity is None:
                 listing.nameless = True
             else:
+                # The object exists, so its file stays as it is.
                 listing.live.add(file_paths.object_path(clean.identity))
             return
         reason = clean.skip_reason(include_owned=scope.include_owned)
@@ -245,6 +264,7 @@ class Dump:
         """Remove files of the scope whose object is gone, if they are ours by content."""
         orphaned = await asyncio.to_thread(self._find_orphans, scope, kind, listing.live)
         for path, identity in orphaned.items():
+            # An empty list alone proves no deletion (SNP-4).
             if listing.items == 0 and not await self._confirm_deleted(identity):
                 continue
             self.difference.removed.append(path)

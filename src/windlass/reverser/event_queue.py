@@ -1,7 +1,7 @@
 """Queue of Kubernetes Events for GitDestinations that no condition change causes.
 
-Recording never blocks a stream or a push: a few events wait, the rest are dropped with a log
-line, because an Event is a courtesy.
+Streams and branch workers add Events, one task records them. Adding never blocks a stream or a
+push: a few events wait, the rest are dropped with a log line, because no state depends on Events.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ _log = structlog.get_logger(__name__)
 
 
 class EventQueue:
-    """Events on GitDestinations; `lookup` finds the object as the informer has it."""
+    """Events on GitDestinations; `lookup` returns the object from the informer cache."""
 
     def __init__(self, recorder: EventRecorder, lookup: Callable[[Key], bytes | None]) -> None:
         self._recorder = recorder
         self._lookup = lookup
+        # (destination, event, transition), at most _CAPACITY of them.
         self._waiting: asyncio.Queue[tuple[Key, OutcomeEvent, str]] = asyncio.Queue(_CAPACITY)
 
     def add(self, destination: Key, event: OutcomeEvent, transition: str) -> None:
-        """Have an event recorded; the same transition told again is the same event."""
+        """Queue an Event; the same transition again is the same Event."""
         try:
             self._waiting.put_nowait((destination, event, transition))
         except asyncio.QueueFull:

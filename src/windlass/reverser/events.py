@@ -18,7 +18,7 @@ _MAX_NAMED = 3
 def push_events(
     branch: str, folder: str, *, creates: bool, claims: bool
 ) -> tuple[OutcomeEvent, ...]:
-    """What an acknowledged push did beside bringing files."""
+    """Events of an acknowledged push that created the branch or claimed the folder."""
     events = []
     if creates:
         text = f"branch {branch} was made"
@@ -30,7 +30,7 @@ def push_events(
 
 
 def history_rewritten(branch: str, tip: str, lost: str) -> OutcomeEvent:
-    """The server's history no longer holds what we pushed."""
+    """The Event of a branch whose history no longer contains what we pushed."""
     return OutcomeEvent(
         "Warning",
         EventReason.REMOTE_REWOUND,
@@ -40,7 +40,7 @@ def history_rewritten(branch: str, tip: str, lost: str) -> OutcomeEvent:
 
 
 def destination_moved(branch: str, folder: str, remote: str) -> OutcomeEvent:
-    """A destination writes somewhere else from now on."""
+    """The Event of a destination that writes to another location from now on."""
     return OutcomeEvent(
         "Normal",
         EventReason.DESTINATION_MOVED,
@@ -50,7 +50,7 @@ def destination_moved(branch: str, folder: str, remote: str) -> OutcomeEvent:
 
 
 def type_forbidden(scope: str, detail: str) -> OutcomeEvent:
-    """Objects that we may not list or watch."""
+    """The Event of a scope that we may not list or watch."""
     return OutcomeEvent(
         "Warning",
         EventReason.TYPE_FORBIDDEN,
@@ -59,7 +59,7 @@ def type_forbidden(scope: str, detail: str) -> OutcomeEvent:
 
 
 def object_undecodable(identity: Identity, detail: str) -> OutcomeEvent:
-    """An object that cannot be read without guessing."""
+    """The Event of an object that cannot be decoded without guessing."""
     return OutcomeEvent(
         "Warning",
         EventReason.OBJECT_UNDECODABLE,
@@ -68,7 +68,7 @@ def object_undecodable(identity: Identity, detail: str) -> OutcomeEvent:
 
 
 def secrets_exposed(identities: tuple[Identity, ...]) -> OutcomeEvent:
-    """Files in Git that show values which are redacted from now on."""
+    """The Event of files in Git that show values which are redacted from now on."""
     named = ", ".join(map(str, identities[:_MAX_NAMED]))
     more = len(identities) - _MAX_NAMED
     return OutcomeEvent(

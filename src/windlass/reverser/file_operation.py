@@ -1,7 +1,7 @@
 """The operation that a change performs on a file in Git: CREATE, UPDATE or DELETE.
 
-The operation comes from the state of the file, never from the type of a watch event
-(RUL-7), so masks mean the same live, after a relist and after a restart:
+Used wherever a change is planned. The operation comes from the state of the file, never from the
+type of a watch event (RUL-7), so masks mean the same live, after a relist and after a restart:
 
 | file | object | bytes | operation |
 |---|---|---|---|
@@ -25,11 +25,11 @@ Operation = Literal["CREATE", "UPDATE", "DELETE"]
 OPERATIONS: tuple[Operation, ...] = ("CREATE", "UPDATE", "DELETE")
 
 PruneMode = Literal["Always", "OnEvent", "Never"]
-"""SNP-6: which removals are done; inferred ones are those that nobody observed."""
+"""SNP-6: which removals are written; OnEvent excludes those inferred from a snapshot."""
 
 
 def decide_operation(*, index_has: bool, same: bool, live: bool) -> Operation | None:
-    """RUL-7: the operation by the table above; None means that Git is right already."""
+    """RUL-7: the operation by the table above; None means that Git is up to date."""
     if not live:
         return "DELETE" if index_has else None
     if not index_has:
@@ -51,9 +51,9 @@ def skip_reason(
     prune: PruneMode = "Always",
     observed: bool = True,
 ) -> SkipReason | None:
-    """Why a transition is not written (RUL-7, SNP-6); None means write it.
+    """Why an operation is not written (RUL-7, SNP-6); None means that it is.
 
-    `observed` says that the watch saw it happen.
+    `observed` is False for what was inferred from a snapshot.
     """
     if operation is None:
         return SkipReason.STATUS_ONLY

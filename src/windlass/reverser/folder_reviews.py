@@ -1,4 +1,4 @@
-"""Requests the removal of files that no rule covers any more (SNP-7).
+"""Requests reviews of folders that remove files which no rule covers any more (SNP-7).
 
 Level-triggered: after every change, what the rules of a destination cover now is compared
 with what they covered when its folder was last reviewed. A difference that lasts makes the
@@ -6,7 +6,7 @@ worker review the folder; a short one does not, such as a rule that is replaced,
 are deleted together with their destination.
 
 A rule that disappeared from the cache is confirmed by name before it counts as deleted, and no
-rules at all count only if a second list agrees, because an empty answer alone proves nothing.
+rules at all count only if a second list agrees, because an empty list alone proves nothing.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from windlass.reverser.watch.mirror import Mirror
 
 _DEBOUNCE_SECONDS = 0.1
 _STABLE_SECONDS = 2.0
-"""How long a difference must stand before files go because of it."""
+"""How long a difference must last before files are removed because of it."""
 
 
 class FolderReviews:
-    """What the rules of each destination cover, and who has to look at its folder again."""
+    """What the rules of each destination cover, and which folders must be reviewed."""
 
     def __init__(
         self,
@@ -56,29 +56,33 @@ class FolderReviews:
         self._watch_all = watch_all
         self._excluded = excluded
         self._grace = timedelta(seconds=grace_seconds)
+        # Rules that compiled at their last reconcile, by kind and key.
         self._rules_by_key: dict[tuple[str, Key], CompiledRule] = {}
+        # Per destination a coverage that was not reviewed yet, and its monotonic time.
         self._pending_since: dict[Key, tuple[RuleCoverage, float]] = {}
+        # Whether this process ever had a rule in its cache.
         self._had_rules = False
+        # Set by whatever may change the coverage of a destination.
         self._changed = asyncio.Event()
 
-    # ---- what the controllers say
+    # ---- called by the reconcilers
 
     def set_rule(self, kind: str, key: Key, rule: CompiledRule) -> None:
-        """A rule was understood."""
+        """Keep the compiled form of a rule."""
         self._rules_by_key[kind, key] = rule
         self._changed.set()
 
     def has_rule(self, kind: str, key: Key) -> bool:
-        """Whether a rule was understood when it was last looked at."""
+        """Whether a rule compiled at its last reconcile."""
         return (kind, key) in self._rules_by_key
 
     def remove_rule(self, kind: str, key: Key) -> None:
-        """A rule was deleted, or is broken; the cache tells which."""
+        """Drop a rule that was deleted or is invalid; the cache shows which of both."""
         self._rules_by_key.pop((kind, key), None)
         self._changed.set()
 
     def folder_changed(self, destination: Key) -> None:
-        """A folder may have been opened or read again, or the last of its scopes was seen."""
+        """Check a folder again that may have been loaded, or whose last scope was listed."""
         folder = self._mirror.folder(destination)
         if folder is None:
             return
@@ -91,7 +95,7 @@ class FolderReviews:
     # ---- the loop
 
     async def run(self) -> None:
-        """Look after every change, and when one has lasted, until cancelled."""
+        """Request reviews after changes, and when one has lasted long enough, until cancelled."""
         due: float | None = None
         while True:
             with contextlib.suppress(TimeoutError):
@@ -102,7 +106,7 @@ class FolderReviews:
             due = self._request_reviews()
 
     def _request_reviews(self) -> float | None:
-        """Ask for the reviews that are due; the seconds until the next one may be."""
+        """Request the reviews that are due; returns the seconds until the next may be."""
         rules = self._rules()
         pairs = [(worker, pair[1]) for worker in self._mirror.workers for pair in worker.folders()]
         present = {folder.target.key for _, folder in pairs}
@@ -124,6 +128,7 @@ class FolderReviews:
         return min([*delays, *(seconds for seconds in ages if seconds > 0)], default=None)
 
     def _seconds_until_stable(self, destination: Key, coverage: RuleCoverage) -> float:
+        """How long a coverage must still last; every change starts the time again."""
         now = self._clock.monotonic()
         pending = self._pending_since.get(destination)
         if pending is None or pending[0] != coverage:
@@ -131,16 +136,16 @@ class FolderReviews:
         return pending[1] + _STABLE_SECONDS - now
 
     def _grace_seconds_left(self, folder: Folder) -> float:
-        """How long a destination may still wait for its rules."""
+        """How long a new destination may still wait for its rules."""
         if not folder.target.created:
             return 0.0
         age = self._clock.now() - datetime.fromisoformat(folder.target.created)
         return (self._grace - age).total_seconds()
 
-    # ---- what workers ask
+    # ---- called by the branch workers
 
     async def current_coverage(self, destination: Key) -> RuleCoverage | None:
-        """What the review of a folder goes by; None if that changed meanwhile, or is in doubt."""
+        """The coverage for the review of a folder; None if it changed meanwhile or is in doubt."""
         folder = self._mirror.folder(destination)
         if folder is None:
             return None
@@ -155,7 +160,7 @@ class FolderReviews:
         return None
 
     def _rules(self) -> tuple[RuleReference, ...]:
-        """Every rule, those too that the cache lost and that nobody confirmed to be deleted."""
+        """Every rule, also those that the cache lost without a confirmed deletion."""
         listed = tuple(self._cache.rule_references())
         present = {(rule.kind, rule.key) for rule in listed}
         lost = (
@@ -166,6 +171,7 @@ class FolderReviews:
         return (*listed, *lost)
 
     def _coverage(self, folder: Folder, rules: Iterable[RuleReference]) -> RuleCoverage | None:
+        """What `rules` cover for a folder; None while caches or the folder are not ready."""
         catalog, destination = self._catalog(), folder.target.key
         if catalog is None or not folder.is_open or not self._cache.is_synced:
             return None
@@ -177,6 +183,7 @@ class FolderReviews:
             known = self._rules_by_key.get((rule.kind, rule.key))
             if known is not None and known.generation == rule.generation:
                 compiled += [known] if rule.destination == destination else []
+            # Not compiled in this generation: it may select any object, so it protects files.
             elif self._may_select_for(rule.destination, destination):
                 has_unknown_rules |= rule.destination is None or rule.kind == "ClusterWatchRule"
                 uncompiled_namespaces.add(rule.key.namespace)
@@ -192,14 +199,14 @@ class FolderReviews:
         )
 
     def _may_select_for(self, named: Key | None, destination: Key) -> bool:
-        """Whether a broken rule may be one of this destination; a mistyped name may be any."""
+        """Whether an invalid rule may be meant for a destination; a mistyped name may be any."""
         if named is None or named == destination:
             return True
         mistyped = self._cache.destinations.get(named) is None
         return mistyped and named.namespace == destination.namespace
 
     async def _confirm_no_rules(self) -> bool:
-        """Whether a list of its own confirms that there is no rule at all."""
+        """Whether a second list confirms that there is no rule at all."""
         try:
             for gvr in (registry.WATCH_RULES, registry.CLUSTER_WATCH_RULES):
                 async for page in self._api.pages(gvr, ""):

@@ -1,4 +1,7 @@
-"""Gauges of the mirror that are sampled once a second: queues, streams, pending files, lag."""
+"""Gauges of the mirror that are sampled once a second: queues, streams, pending files, lag.
+
+Run as a task by the controller; counters and histograms are in `metrics`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _INTERVAL_SECONDS = 1.0
 
 
 class MirrorGauges:
-    """The gauges of one running mirror; all return to zero when nothing waits."""
+    """The gauges of one running mirror; all return to zero when nothing is pending."""
 
     def __init__(
         self,
@@ -29,15 +32,17 @@ class MirrorGauges:
         self._mirror = mirror
         self._queues = queues
         self._clock = clock
+        # States that were exported once; a state without streams must become zero.
         self._known_states: set[str] = set()
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Sample until cancelled."""
         while True:
             self.sample()
             await asyncio.sleep(_INTERVAL_SECONDS)
 
     def sample(self) -> None:
+        """Set every gauge once."""
         self._sample_streams()
         self._sample_folders()
         for kind, queue in self._queues.items():
@@ -46,7 +51,7 @@ class MirrorGauges:
     def _sample_streams(self) -> None:
         streams = self._mirror.all_streams()
         states = Counter(stream.state for stream in streams)
-        # A state that nobody is in any more has to be told once as zero.
+        # A state without streams has to be exported as zero, else its last value stays.
         for state in self._known_states | states.keys():
             self._metrics.watch_streams.set(states[state], state)
         self._known_states |= states.keys()

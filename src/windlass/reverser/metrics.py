@@ -1,6 +1,6 @@
-"""Updates the reverser's metrics and writes the audit log line of each push.
+"""Counters and histograms of the reverser, and the audit log line of each push.
 
-Called from the mirror, the workers and the reconcilers; an update costs one integer.
+Called by the mirror, the workers and the reconcilers; an update costs one integer.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ _log = structlog.get_logger(__name__)
 
 
 class MirrorMetrics:
-    """The reverser's side of the metrics table; costs integers per event."""
+    """Translates what happens in the reverser into its table of metrics."""
 
     def __init__(self, metrics: ReverserMetrics) -> None:
         self.metrics = metrics
+        # Restarts of each stream that the metric has counted already, by reason.
         self._restarts: WeakKeyDictionary[Stream, Counter[str]] = WeakKeyDictionary()
 
     def count_event(self, kind: str) -> None:
+        """Count a watch event by how a stream handled it."""
         if kind == "duplicate":
             self.metrics.watch_duplicates_skipped.inc()
         elif kind == "scanned":
@@ -38,12 +40,13 @@ class MirrorMetrics:
             self.metrics.events_processed.inc(kind)
 
     def count_skip(self, identity: Identity | None, reason: SkipReason) -> None:
+        """Count an object that is not mirrored; logs the reasons that need a user."""
         self.metrics.skips.inc(reason)
         if reason in (SkipReason.UNDECODABLE, SkipReason.PATH_OCCUPIED):
             _log.warning("object left out", identifier=str(identity), reason=reason)
 
     def stream_changed(self, stream: Stream) -> None:
-        """Tell what changed about a stream since it was last looked at."""
+        """Count what changed in a stream since the last call for it."""
         counted = self._restarts.setdefault(stream, Counter())
         for reason, count in stream.restarts.items():
             if count > counted[reason]:
@@ -57,41 +60,48 @@ class MirrorMetrics:
         _log.debug("stream", scope=str(stream.scope), state=stream.state, message=stream.message)
 
     def count_verdict(self, verdict: AuthorVerdict) -> None:
+        """Count a pushed change by tier, or by the reason why it has no author."""
         if verdict.actor is not None:
             self.metrics.enrich_hits.inc(verdict.tier)
         else:
             self.metrics.enrich_misses.inc(verdict.reason)
 
     def count_race(self) -> None:
+        """Count a push that another writer preceded."""
         self.metrics.rebase_retries.inc()
 
     def observe_push(self, seconds: float) -> None:
-        """One acknowledged push, of all folders in it."""
+        """Observe the duration of one acknowledged push, of all folders in it."""
         self.metrics.git_push_duration.observe(seconds)
 
     def set_destination(self, key: Key, *, reachable: bool, synced: bool) -> None:
+        """Set the gauges of one GitDestination."""
         self.metrics.remote_reachable.set(reachable, key.namespace, key.name)
         self.metrics.sync_complete.set(synced, key.namespace, key.name)
 
     def forget_destination(self, key: Key) -> None:
+        """Remove the gauges of a deleted GitDestination."""
         self.metrics.forget_destination(key.namespace, key.name)
 
     def count_claim_conflict(self) -> None:
+        """Count a folder that another destination claims."""
         self.metrics.marker_conflicts.inc()
 
     def count_overlap(self) -> None:
+        """Count a folder that overlaps the folder of another destination."""
         self.metrics.ownership_conflicts.inc()
 
     def count_git_operation(self, operation: str, result: str) -> None:
-        """One git child, by what it was asked for and how it ended."""
+        """Count one git process by operation and result."""
         self.metrics.git_operations.inc(operation, result)
 
     def observe_reconcile(self, reconcile: ReconcileResult) -> None:
+        """Count one reconcile and observe its duration."""
         self.metrics.reconciles.inc(reconcile.controller, reconcile.result)
         self.metrics.reconcile_seconds.observe(reconcile.seconds, reconcile.controller)
 
     def log_push(self, delivery: Delivery) -> None:
-        """One folder's part of an acknowledged push; this log line is the audit record."""
+        """Count one folder's part of an acknowledged push; its log line is the audit record."""
         built, written = delivery.built, delivery.written
         self.metrics.event_to_push.observe(delivery.lag_seconds)
         for commit in written.commits:

@@ -1,7 +1,7 @@
 """The mirror salt Secret: 32 random bytes, created once, kept in the install namespace.
 
-Everything that must tell equal from different without showing content is keyed with it.
-It is never mirrored and never logged. Apart from `content` because it is the only I/O of it.
+It is the key of every digest that replaces a value, so equal values stay equal without being
+shown. It is never mirrored and never logged. Separate from `content`, which does no I/O.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MANAGER = "windlass-reverser"
 
 
 async def ensure_salt(api: Api, install: Installation) -> bytes:
-    """The salt of this installation; the first to ask makes it."""
+    """The salt of this installation; the first caller creates it."""
     try:
         return _decode_salt(await api.get(SECRETS, install.salt_secret, install.namespace))
     except NotFound:
@@ -30,6 +30,7 @@ async def ensure_salt(api: Api, install: Installation) -> bytes:
     try:
         return _decode_salt(await api.create(SECRETS, _new_secret(install), field_manager=_MANAGER))
     except AlreadyExists:
+        # Another replica was faster; both must use the same salt.
         return _decode_salt(await api.get(SECRETS, install.salt_secret, install.namespace))
 
 

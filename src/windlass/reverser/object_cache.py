@@ -1,7 +1,7 @@
 """Informer cache of the reverser's four custom resources, decoded on use.
 
-Read by every reconciler. An object that does not decode counts as absent for everyone but its
-own reconcile, which reports the error.
+Read by every reconciler. An object that does not decode counts as absent, except for its own
+reconcile, which reports the error.
 """
 
 from __future__ import annotations
@@ -23,20 +23,26 @@ RuleObject = WatchRule | ClusterWatchRule
 
 
 class _DestinationRef(Struct, frozen=True):
+    """spec.destinationRef of a rule."""
+
     name: str
     namespace: str = ""
 
 
 class _RuleSpec(Struct, frozen=True, rename="camel"):
+    """The part of spec that names the destination."""
+
     destination_ref: _DestinationRef
 
 
 class _RuleMetadata(Struct, frozen=True):
+    """The part of metadata that shows whether a rule changed."""
+
     generation: int
 
 
 class _PartialRule(Struct, frozen=True):
-    """What tells whose a rule is, and whether it changed; readable also of a broken rule."""
+    """Destination and generation of a rule; decodes also if the rest is invalid."""
 
     metadata: _RuleMetadata
     spec: _RuleSpec
@@ -44,7 +50,7 @@ class _PartialRule(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class RuleReference:
-    """A rule and whose it is; no destination if it does not say that readably."""
+    """A rule and its destination; None if the destination cannot be decoded."""
 
     kind: str
     key: Key
@@ -57,7 +63,7 @@ _PARTIAL_RULE_DECODER = msgspec.json.Decoder(_PartialRule)
 
 @dataclass(frozen=True, slots=True)
 class ReverserCache:
-    """Four kinds; what does not decode counts as absent for everyone but its own pass."""
+    """Informers of the four kinds, and typed access to their objects."""
 
     repositories: Informer
     destinations: Informer
@@ -65,6 +71,7 @@ class ReverserCache:
     cluster_watch_rules: Informer
 
     def informers(self) -> tuple[Informer, ...]:
+        """All four informers."""
         return (
             self.repositories,
             self.destinations,
@@ -74,9 +81,11 @@ class ReverserCache:
 
     @property
     def is_synced(self) -> bool:
+        """Whether every informer has listed its kind."""
         return all(informer.synced.is_set() for informer in self.informers())
 
     def repository(self, key: Key) -> GitRepoConfig | None:
+        """A GitRepoConfig; None if it is absent or does not decode."""
         raw = self.repositories.get(key)
         try:
             return GitRepoConfig.decode(raw) if raw is not None else None
@@ -84,6 +93,7 @@ class ReverserCache:
             return None
 
     def destination(self, key: Key) -> GitDestination | None:
+        """A GitDestination; None if it is absent or does not decode."""
         raw = self.destinations.get(key)
         try:
             return GitDestination.decode(raw) if raw is not None else None
@@ -91,20 +101,20 @@ class ReverserCache:
             return None
 
     def destinations_for(self, repository: Key) -> Iterator[Key]:
-        """Destinations that name a repository."""
+        """The destinations that reference a repository."""
         for key in tuple(self.destinations.keys()):
             destination = self.destination(key)
             if destination is not None and repository_key(destination) == repository:
                 yield key
 
     def rules_for(self, destination: Key) -> Iterator[tuple[str, Key]]:
-        """Rules that name a destination, with their kind."""
+        """The rules that reference a destination, as kind and key."""
         for kind, key, rule in self._rules():
             if destination_key(rule) == destination:
                 yield kind, key
 
     def rule_references(self) -> Iterator[RuleReference]:
-        """Every rule, also those that do not decode."""
+        """Every rule, also those whose spec is invalid."""
         for kind, informer in (
             ("WatchRule", self.watch_rules),
             ("ClusterWatchRule", self.cluster_watch_rules),
@@ -138,12 +148,12 @@ def _read_partial_rule(raw: bytes, key: Key) -> tuple[int, Key | None]:
 
 
 def repository_key(destination: GitDestination) -> Key:
-    """The repository that a destination names."""
+    """The GitRepoConfig that a destination references."""
     ref = destination.spec.repo_ref
     return Key(ref.namespace_from(destination.metadata.namespace), ref.name)
 
 
 def destination_key(rule: RuleObject) -> Key:
-    """The destination that a rule names."""
+    """The GitDestination that a rule references."""
     ref = rule.spec.destination_ref
     return Key(ref.namespace_from(rule.metadata.namespace), ref.name)

@@ -100,10 +100,10 @@ class AdmissionWebhook:
                 if record is not None:
                     self._writer.write(webhook_frames.encode_frame(record))
                 await asyncio.sleep(0)
-            self._send_losses()
+            self._send_gap()
             await self._writer.drain()
 
-    def _send_losses(self) -> None:
+    def _send_gap(self) -> None:
         if self._lost:
             lost, self._lost = self._lost, []
             self._writer.write(
