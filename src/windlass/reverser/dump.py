@@ -30,7 +30,7 @@ from windlass.reverser.watch import catalog_refresher
 from windlass.telemetry.reasons import SkipReason
 
 DESTINATION = "local/mirror"
-"""Holder in the claim of a dump; no GitDestination has this name."""
+"""The destination that the claim of a dump names."""
 
 _MAX_FILE_BYTES = 4 << 20
 
@@ -39,8 +39,8 @@ _MAX_FILE_BYTES = 4 << 20
 class DumpSelection:
     """Scopes and types of a dump, from the flags of the command line.
 
-    No namespaces means all of them, with the cluster-scoped types; no `include` means every
-    type that rules select by default.
+    No namespaces means all of them, with the cluster-scoped types; no `include` means the preset
+    of rules, or every type with `watch_all`.
     """
 
     namespaces: tuple[str, ...] = ()
@@ -117,7 +117,6 @@ def _qualified_name(scope: SelectedScope) -> str:
 def _rule_items(selection: DumpSelection, scope: rules.TypeScope) -> list[RuleItem]:
     base = RuleItem(include_owned=selection.include_owned, scope=scope)
     if not selection.include:
-        # Namespaces are noise unless a rule names them.
         named = (RuleItem(resources=("namespaces",), scope=scope),) if selection.watch_all else ()
         return [base, *named]
     items = []
@@ -166,7 +165,7 @@ class Dump:
         self._writes = writes
         self._prunes = prunes
         self._progress = progress
-        # Whether the directory had our claim before this run; else nothing is removed.
+        # The directory had our claim, or one that we take over; else nothing is removed.
         self._claimed = False
         # Grows while the dump runs; returned by `run`.
         self.difference = DumpDiff()

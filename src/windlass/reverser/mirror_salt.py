@@ -1,7 +1,8 @@
 """The mirror salt Secret: 32 random bytes, created once, kept in the install namespace.
 
-It is the key of every digest that replaces a value, so equal values stay equal without being
-shown. It is never mirrored and never logged. Separate from `content`, which does no I/O.
+It is the key of every digest that replaces or compares content, so that equal and different can
+be distinguished without showing it. It is never mirrored and never logged. Separate from
+`content`, which does no I/O.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The author of a commit, from the user that an admission request reported.
 
-Called by the publisher and for trailers. User names are untrusted text: for every input, name
-and e-mail are one clean line of at most 128 bytes each, valid in a commit header. Nothing is
-guessed: without a usable user name the author is `UNRESOLVED`, and no user can have that name.
+Used for the headers, subjects and trailers of commits. User names are untrusted text: for every
+input, name and e-mail are one clean line of at most 128 bytes each, valid in a commit header.
+Nothing is guessed: without a usable user name the author is `UNRESOLVED`, and no user can have
+that name.
 
 Pure.
 """

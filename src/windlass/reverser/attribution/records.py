@@ -120,7 +120,7 @@ class AdmissionRecords:
         self._ttl = ttl
         self._max_entries = max_entries
         self._depth = depth
-        # Records of each link, oldest first; the link with the newest attempt is last.
+        # Records of each link, oldest first; the link that was added to last is at the end.
         self._chains: OrderedDict[RecordLink, list[AdmissionRecord]] = OrderedDict()
         # The old resourceVersions of each uid that have a chain, as an ordered set.
         self._versions: dict[str, dict[str, None]] = {}

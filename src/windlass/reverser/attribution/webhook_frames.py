@@ -20,7 +20,7 @@ class ConfigureFrame(msgspec.Struct, frozen=True, tag="configure"):
     """Sent by the controller, first and whenever it changes: how to serve and to hash."""
 
     certificate_pem: bytes
-    """Serving certificate with its chain."""
+    """Serving certificate."""
     key_pem: bytes
     """Its private key."""
     client_ca_pem: bytes

@@ -181,7 +181,7 @@ class Folder:
         self.irregular: set[str] = set()
         # Directories of the tree as it was loaded; not updated by our own pushes.
         self.directories: frozenset[str] = frozenset()
-        # Paths that live objects of this process have; only these count as objects.
+        # Paths of updates that this process queued or pushed; only these count as objects.
         self.own_paths: set[str] = set()
         # Paths that hold foreign content, with the object that needs them and the reason.
         self.refused: dict[str, tuple[Identity, str]] = {}

@@ -43,7 +43,7 @@ class RemoteBranch:
         self.base: str | None = None
         # Tip that the next push expects at the branch; None: the branch must not exist.
         self.expected: str | None = None
-        # Whether base and expected are from the remote; False before the first refresh.
+        # Whether base and expected are valid; False until a refresh, and without a store.
         self.is_known = False
         # Last tip that the server acknowledged to this process.
         self.last_pushed: str | None = None
