@@ -176,7 +176,7 @@ class Reverser:
         )
         self.mirror = Mirror(
             connection,
-            lens=self._object_reader(ground),
+            object_reader=self._object_reader(ground),
             follow_settings=settings.follow,
             clock=clock,
             tally=tally,

@@ -91,7 +91,7 @@ async def mirror(cluster: LocalCluster) -> AsyncIterator[Mirror]:
     async with Connection.open(kubeconfig=cluster.admin_kubeconfig) as connection:
         yield Mirror(
             connection,
-            lens=cast("ObjectReader", None),
+            object_reader=cast("ObjectReader", None),
             follow_settings=QUICK,
             clock=SystemClock(),
             tally=cast("MirrorMetrics", None),

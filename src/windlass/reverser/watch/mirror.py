@@ -67,7 +67,7 @@ class Mirror:
         self,
         connection: Connection,
         *,
-        lens: ObjectReader,
+        object_reader: ObjectReader,
         follow_settings: ReflectorSettings,
         clock: Clock,
         tally: MirrorMetrics,
@@ -80,7 +80,7 @@ class Mirror:
         self.plan = RoutePlan()
         self._connection = connection
         self._api = Api(connection)
-        self._object_reader = lens
+        self._object_reader = object_reader
         self._follow_settings = follow_settings
         self._clock = clock
         self._metrics = tally
@@ -196,8 +196,8 @@ class Mirror:
             kind=self._kinds.get(scope.gvr, ""),
             connection=self._connection,
             settings=self._follow_settings,
-            lens=self._object_reader,
-            desk=self,
+            object_reader=self._object_reader,
+            host=self,
             clock=self._clock,
         )
         self._streams[scope] = _RunningStream(stream, self._run_stream(stream), coverage)

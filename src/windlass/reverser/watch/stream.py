@@ -104,8 +104,8 @@ class Stream:
         kind: str,
         connection: Connection,
         settings: ReflectorSettings,
-        lens: ObjectReader,
-        desk: StreamHost,
+        object_reader: ObjectReader,
+        host: StreamHost,
         clock: Clock,
     ) -> None:
         self.scope = scope
@@ -120,8 +120,8 @@ class Stream:
         self.tracker = ObjectTracker()
         self._connection = connection
         self._settings = settings
-        self._object_reader = lens
-        self._host = desk
+        self._object_reader = object_reader
+        self._host = host
         self._clock = clock
         self._snapshot: SnapshotProgress | None = None
         self._needs_snapshot = False

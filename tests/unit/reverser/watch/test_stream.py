@@ -37,42 +37,40 @@ OWNER = {"apiVersion": "v1", "kind": "X", "name": "x", "uid": "x", "controller":
 
 
 @dataclass
-class FakeDesk:
+class FakeHost:
     """One open destination that takes everything."""
 
-    place: Folder = field(default_factory=empty_folder)
-    arrivals: list[FileUpdate] = field(default_factory=list)
-    sweeps: list[ScopeSnapshot] = field(default_factory=list)
+    open_folder: Folder = field(default_factory=empty_folder)
+    updates: list[FileUpdate] = field(default_factory=list)
+    snapshots: list[ScopeSnapshot] = field(default_factory=list)
     skips: list[str] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
     counts: list[str] = field(default_factory=list)
 
     def routes(self, gvr: GVR, namespace: str) -> tuple[Route, ...]:
         return (Route(DESTINATION, frozenset(OPERATIONS)),)
 
-    def destinations_covering(
-        self, scope: Scope
-    ) -> tuple[tuple[Key, str, frozenset[Operation]], ...]:
+    def destinations_covering(self, scope: Scope) -> tuple[tuple[Key, str, frozenset[Operation]], ...]:
         return ((DESTINATION, "ns", mask(())),)
 
     def folder(self, destination: Key) -> Folder | None:
-        return self.place
+        return self.open_folder
 
     def is_backpressured(self, scope: Scope) -> bool:
         return False
 
-    def add_update(self, destination: Key, arrival: FileUpdate) -> None:
-        self.arrivals.append(arrival)
-        self.place.add_update(arrival, 0.0)
+    def add_update(self, destination: Key, update: FileUpdate) -> None:
+        self.updates.append(update)
+        self.open_folder.add_update(update, 0.0)
 
-    def add_snapshot(self, destination: Key, sweep: ScopeSnapshot) -> None:
-        self.sweeps.append(sweep)
+    def add_snapshot(self, destination: Key, snapshot: ScopeSnapshot) -> None:
+        self.snapshots.append(snapshot)
 
     def count_skip(self, identity: Identity | None, reason: str) -> None:
         self.skips.append(reason)
 
-    def report_unreadable(self, destination: Key, identity: Identity, why: str) -> None:
-        self.told.append(identity.name)
+    def report_unreadable(self, destination: Key, identity: Identity, reason: str) -> None:
+        self.unreadable.append(identity.name)
 
     def count_event(self, kind: str) -> None:
         self.counts.append(kind)
@@ -83,40 +81,40 @@ class FakeDesk:
 
 @dataclass
 class Feed:
-    """A stream that is told what it sees."""
+    """A stream and the events it is fed with."""
 
-    desk: FakeDesk
+    host: FakeHost
     stream: Stream
 
-    async def see(self, *items: ReflectorEvent) -> None:
+    async def handle(self, *items: ReflectorEvent) -> None:
         for item in items:
             await self.stream._handle(item)
 
     async def event(self, type_: str, raw: bytes, *, initial: bool = False) -> None:
-        await self.see(Observed(cast("Any", type_), raw, initial))
+        await self.handle(Observed(cast("Any", type_), raw, initial))
 
     @property
-    def wanted(self) -> list[bool]:
-        """Whether each arrival wants a file."""
-        return [arrival.blob is not None for arrival in self.desk.arrivals]
+    def has_file(self) -> list[bool]:
+        """Whether each update asks for a file."""
+        return [update.blob is not None for update in self.host.updates]
 
 
 @pytest.fixture
 async def feed() -> Feed:
     """A stream with a complete snapshot of nothing."""
-    desk = FakeDesk()
+    host = FakeHost()
     stream = Stream(
         Scope(MAPS, "ns"),
         kind="ConfigMap",
         connection=cast("Connection", None),
         settings=ReflectorSettings(),
-        lens=ObjectReader(b"", frozenset()),
-        desk=desk,
+        object_reader=ObjectReader(b"", frozenset()),
+        host=host,
         clock=SystemClock(),
     )
-    found = Feed(desk, stream)
-    await found.see(SnapshotStarted(), SnapshotComplete("1", 0, "watchlist"))
-    return found
+    fed = Feed(host, stream)
+    await fed.handle(SnapshotStarted(), SnapshotComplete("1", 0, "watchlist"))
+    return fed
 
 
 def _map(name: str, version: str, **metadata: Any) -> bytes:
@@ -129,9 +127,9 @@ async def test_an_object_that_becomes_its_controllers_loses_its_file(feed: Feed)
     await feed.event("ADDED", _map("one", "1"))
     await feed.event("MODIFIED", _map("one", "2", ownerReferences=[OWNER]))
     await feed.event("MODIFIED", _map("one", "3"))
-    assert feed.wanted == [True, False, True]
-    assert feed.desk.skips == ["ControllerOwned"]
-    removal = feed.desk.arrivals[1]
+    assert feed.has_file == [True, False, True]
+    assert feed.host.skips == ["ControllerOwned"]
+    removal = feed.host.updates[1]
     assert removal.observation is None, "nobody deleted it, so nobody is credited"
     assert removal.reason == "an object that its controller recreates"
 
@@ -141,19 +139,19 @@ async def test_an_object_that_becomes_noise_loses_its_file(feed: Feed) -> None:
     mark = {"control-plane.alpha.kubernetes.io/leader": "{}"}
     await feed.event("ADDED", _map("one", "1"))
     await feed.event("MODIFIED", _map("one", "2", annotations=mark))
-    assert feed.wanted == [True, False]
-    removal = feed.desk.arrivals[1]
+    assert feed.has_file == [True, False]
+    removal = feed.host.updates[1]
     assert (removal.observation, removal.reason) == (None, "a leader election record")
     await feed.event("MODIFIED", _map("one", "3", annotations=mark))
-    assert feed.desk.counts[-1] == "duplicate"
+    assert feed.host.counts[-1] == "duplicate"
 
 
 async def test_a_snapshot_says_why_a_live_object_has_no_file(feed: Feed) -> None:
     """Whoever finds its file in Git later can name the reason."""
-    await feed.see(SnapshotStarted())
+    await feed.handle(SnapshotStarted())
     await feed.event("ADDED", _map("one", "1", ownerReferences=[OWNER]), initial=True)
-    await feed.see(SnapshotComplete("1", 1, "watchlist"))
-    (why,) = feed.desk.sweeps[-1].excluded.values()
+    await feed.handle(SnapshotComplete("1", 1, "watchlist"))
+    (why,) = feed.host.snapshots[-1].excluded.values()
     assert why == "an object that its controller recreates"
 
 
@@ -162,22 +160,22 @@ async def test_the_deletion_of_an_unreadable_object_is_seen(feed: Feed) -> None:
     await feed.event("ADDED", _map("one", "1"))
     broken = _map("one", "2").replace(b'"a": "1"', b'"a": 123456789012345678901234')
     await feed.event("MODIFIED", broken)
-    assert feed.wanted == [True]
-    assert feed.desk.told == ["one"]
+    assert feed.has_file == [True]
+    assert feed.host.unreadable == ["one"]
     await feed.event("DELETED", broken)
-    assert feed.wanted == [True, False]
-    gone = feed.desk.arrivals[-1].observation
+    assert feed.has_file == [True, False]
+    gone = feed.host.updates[-1].observation
     assert gone is not None
     assert (gone.uid, gone.previous_resource_version) == ("uid-one", "1")
     await feed.event("ADDED", broken)
-    assert feed.desk.told == ["one", "one"]
+    assert feed.host.unreadable == ["one", "one"]
 
 
 async def test_who_was_seen_and_is_missing_is_named_in_the_sweep(feed: Feed) -> None:
     """SNP-3: what this process wrote for an object it saw needs no look into the file."""
     await feed.event("ADDED", _map("one", "1"))
-    await feed.see(SnapshotStarted(), SnapshotComplete("9", 0, "watchlist"))
-    last = feed.desk.sweeps[-1]
+    await feed.handle(SnapshotStarted(), SnapshotComplete("9", 0, "watchlist"))
+    last = feed.host.snapshots[-1]
     assert last.missing == (Identity(MAPS, "ns", "one"),)
     assert last.is_empty
 
@@ -185,25 +183,25 @@ async def test_who_was_seen_and_is_missing_is_named_in_the_sweep(feed: Feed) -> 
 async def test_a_snapshot_with_a_nameless_object_proves_nothing_later_either(feed: Feed) -> None:
     """SNP-1: resuming after it does not make it complete; the next whole one does."""
     await feed.event("ADDED", _map("one", "1"))
-    sweeps = len(feed.desk.sweeps)
-    await feed.see(SnapshotStarted())
+    snapshots = len(feed.host.snapshots)
+    await feed.handle(SnapshotStarted())
     await feed.event("ADDED", b'{"metadata":{}}', initial=True)
-    await feed.see(SnapshotComplete("9", 1, "watchlist"))
-    await feed.see(Interrupted("closed", "over", 0.0), Resumed())
+    await feed.handle(SnapshotComplete("9", 1, "watchlist"))
+    await feed.handle(Interrupted("closed", "over", 0.0), Resumed())
     assert (feed.stream.state, bool(feed.stream.gap)) == ("incomplete", True)
-    assert len(feed.desk.sweeps) == sweeps
+    assert len(feed.host.snapshots) == snapshots
     assert len(feed.stream.tracker) == 1
-    await feed.see(SnapshotStarted())
+    await feed.handle(SnapshotStarted())
     await feed.event("ADDED", _map("one", "1"), initial=True)
-    await feed.see(SnapshotComplete("10", 1, "watchlist"))
+    await feed.handle(SnapshotComplete("10", 1, "watchlist"))
     assert (feed.stream.state, feed.stream.gap) == ("synced", "")
 
 
 async def test_a_foreign_file_does_not_go_with_the_object(feed: Feed) -> None:
     """SNP-10: a path that was refused is not ours to empty when its object is deleted."""
-    feed.desk.place.load({PATH: Entry(0o100644, "f" * 40)})
+    feed.host.open_folder.load({PATH: Entry(0o100644, "f" * 40)})
     await feed.event("ADDED", _map("one", "1"))
-    feed.desk.place.refuse(PATH, Identity(MAPS, "ns", "one"), "PathOccupied")
+    feed.host.open_folder.refuse(PATH, Identity(MAPS, "ns", "one"), "PathOccupied")
     await feed.event("DELETED", _map("one", "2"))
-    assert feed.wanted == [True]
-    assert feed.desk.place.refused == {}
+    assert feed.has_file == [True]
+    assert feed.host.open_folder.refused == {}
