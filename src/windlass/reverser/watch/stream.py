@@ -1,4 +1,7 @@
-"""Watches one scope and turns its events into file updates.
+"""Watches one scope and turns its events into file updates and scope snapshots.
+
+`Mirror` starts one `Stream` per scope of its route plan and is the `StreamHost` of each. Errors
+never cross objects: one that cannot be handled keeps its file, and the stream goes on.
 
 | Event | Then |
 |---|---|
@@ -58,44 +61,62 @@ from windlass.telemetry.reasons import SkipReason
 
 
 class StreamHost(Protocol):
-    """Where its objects go, and who hears of what it sees."""
+    """What a stream needs from the mirror: routes and folders in, updates and reports out."""
 
-    def routes(self, gvr: GVR, namespace: str) -> tuple[Route, ...]: ...
+    def routes(self, gvr: GVR, namespace: str) -> tuple[Route, ...]:
+        """The destinations of objects of that type in that namespace."""
 
     def destinations_covering(
         self, scope: Scope
-    ) -> tuple[tuple[Key, str, frozenset[Operation]], ...]: ...
+    ) -> tuple[tuple[Key, str, frozenset[Operation]], ...]:
+        """Destination, namespace and operation mask for each use of a snapshot of `scope`.
 
-    def folder(self, destination: Key) -> Folder | None: ...
+        The namespace is "" where the destination needs all of them.
+        """
 
-    def is_backpressured(self, scope: Scope) -> bool: ...
+    def folder(self, destination: Key) -> Folder | None:
+        """The folder of a destination; None unless it is open."""
 
-    def add_update(self, destination: Key, arrival: FileUpdate) -> None: ...
+    def is_backpressured(self, scope: Scope) -> bool:
+        """Whether a snapshot should pause until the branch workers caught up."""
 
-    def add_snapshot(self, destination: Key, sweep: ScopeSnapshot) -> None: ...
+    def add_update(self, destination: Key, update: FileUpdate) -> None:
+        """Queue a file update in the folder of a destination."""
 
-    def count_skip(self, identity: Identity | None, reason: SkipReason) -> None: ...
+    def add_snapshot(self, destination: Key, snapshot: ScopeSnapshot) -> None:
+        """Queue what a complete snapshot proves, to be compared with the folder."""
 
-    def report_unreadable(self, destination: Key, identity: Identity, why: str) -> None: ...
+    def count_skip(self, identity: Identity | None, reason: SkipReason) -> None:
+        """Count an object that is not mirrored."""
 
-    def count_event(self, kind: str) -> None: ...
+    def report_unreadable(self, destination: Key, identity: Identity, reason: str) -> None:
+        """Record an Event on a destination: an object cannot be decoded."""
 
-    def stream_changed(self, stream: Stream) -> None: ...
+    def count_event(self, kind: str) -> None:
+        """Count a watch event by its type, or as `scanned` or `duplicate`."""
+
+    def stream_changed(self, stream: Stream) -> None:
+        """Take note of a new state or message of `stream`."""
 
 
 _log = structlog.get_logger(__name__)
 
 _YIELD_SECONDS = 0.005
+"""How long a stream may occupy the event loop before it yields."""
+
 _PAUSE_SECONDS = 0.01
+"""How often a paused snapshot checks whether it may go on."""
+
 _MAX_WAIT_SECONDS = 30.0
-"""A writer may be stuck; what comes in then costs memory until it sheds."""
+"""The longest pause: a branch worker may be stuck. What arrives then costs memory until the
+worker drops pending content."""
 
 _LARGE_BYTES = 64 << 10
-"""Above this an object is read and emitted in a thread: it would hold up the loop."""
+"""Above this size an object is read and emitted in a thread, because it would block the loop."""
 
 
 class Stream:
-    """One scope, followed until cancelled; shared by every destination that covers it."""
+    """The watch of one scope until cancelled, shared by every destination that covers it."""
 
     def __init__(
         self,
@@ -110,55 +131,64 @@ class Stream:
     ) -> None:
         self.scope = scope
         self.kind = kind
+        # starting, seeding, synced, restarting, incomplete or forbidden; a rule's status shows it.
         self.state = "starting"
+        # Why the stream is in that state, for users; empty if there is nothing to explain.
         self.message = ""
+        # Why the tracked state may be incomplete since the last complete snapshot; "" = no gap.
         self.gap = ""
-        """Why what is known may be incomplete, although a snapshot was complete once."""
+        # How often the watch ended, by reason; read by the metrics.
         self.restarts: dict[str, int] = defaultdict(int)
+        # Destinations that got a complete snapshot; the mirror removes those that need another.
         self.synced: set[Key] = set()
+        # Duration of the last complete snapshot; the metrics read it and set it back to None.
         self.snapshot_seconds: float | None = None
+        # Last known state of every object of the scope; survives restarts of the stream.
         self.tracker = ObjectTracker()
         self._connection = connection
         self._settings = settings
         self._object_reader = object_reader
         self._host = host
         self._clock = clock
+        # The running snapshot; None while changes are watched.
         self._snapshot: SnapshotProgress | None = None
+        # Whether the next attempt starts with a snapshot instead of a resume.
         self._needs_snapshot = False
+        # Why the last snapshot proves no deletion although it ran to its end; "" = it does.
         self._inconclusive = ""
-        """Why the last snapshot proves nothing although all of it came."""
+        # (object, destination) pairs with a reported decoding error, so each is reported once.
         self._unreadable: set[tuple[Key, Key]] = set()
 
     async def run(self) -> None:
-        """Follow the scope; ends only by cancellation."""
+        """Watch the scope, beginning with a snapshot; ends only by cancellation."""
         self._snapshot, self._needs_snapshot = None, True
-        items = reflect(self._connection, self.scope, self._settings, clock=self._clock)
-        breath = self._clock.monotonic()
-        async with aclosing(items):
-            async for item in items:
-                if self._clock.monotonic() - breath > _YIELD_SECONDS:
+        events = reflect(self._connection, self.scope, self._settings, clock=self._clock)
+        last_yield = self._clock.monotonic()
+        async with aclosing(events):
+            async for event in events:
+                if self._clock.monotonic() - last_yield > _YIELD_SECONDS:
                     await self._yield_to_others()
-                    breath = self._clock.monotonic()
+                    last_yield = self._clock.monotonic()
                 try:
-                    await self._handle(item)
+                    await self._handle(event)
                 except Exception:
-                    # One object must never stop the others; its file stays as it is.
+                    # One object must never stop the others; its file is kept.
                     _log.exception("object not understood", scope=str(self.scope))
                     self._keep_file(UnreadableLiveObject(None, "an error of ours; see the log"))
 
     async def _yield_to_others(self) -> None:
-        """Let others run, the lease first; a snapshot also waits for those who write it."""
+        """Yield to other tasks, the lease above all; a snapshot also waits for its writers."""
         await asyncio.sleep(0)
-        patience = self._clock.monotonic() + _MAX_WAIT_SECONDS
+        deadline = self._clock.monotonic() + _MAX_WAIT_SECONDS
         while self._snapshot is not None and self._host.is_backpressured(self.scope):
-            if self._clock.monotonic() > patience:
+            if self._clock.monotonic() > deadline:
                 return
             await asyncio.sleep(_PAUSE_SECONDS)
 
-    async def _handle(self, item: ReflectorEvent) -> None:
-        match item:
+    async def _handle(self, event: ReflectorEvent) -> None:
+        match event:
             case Observed():
-                await self._handle_event(item)
+                await self._handle_object(event)
             case SnapshotStarted():
                 self._snapshot = SnapshotProgress(self._clock.monotonic())
                 self.tracker.begin_snapshot()
@@ -166,48 +196,50 @@ class Stream:
             case SnapshotComplete():
                 self._complete_snapshot()
             case SnapshotAbandoned():
-                self._snapshot, self.gap = None, item.cause
+                self._snapshot, self.gap = None, event.cause
                 self.tracker.abandon_snapshot()
-                self._set_state("incomplete", item.cause)
+                self._set_state("incomplete", event.cause)
             case Resumed():
+                # A resume loses nothing, but completes no snapshot either.
                 self.gap = self._inconclusive
                 if self._inconclusive:
                     self._set_state("incomplete", self._inconclusive)
                 else:
                     self._set_state("synced" if self.synced else "restarting")
             case Interrupted():
-                self._handle_interrupt(item)
+                self._handle_interrupt(event)
 
-    def _handle_interrupt(self, item: Interrupted) -> None:
-        self.restarts[item.reason] += 1
-        refused = item.reason == "forbidden"
-        if refused or self._needs_snapshot:
-            # An ending that costs the version is no gap yet: the snapshot may come at once.
-            self.gap = item.message
-        self._needs_snapshot = self._needs_snapshot or not item.resumes
-        self._set_state("forbidden" if refused else "restarting", item.message)
+    def _handle_interrupt(self, interrupted: Interrupted) -> None:
+        self.restarts[interrupted.reason] += 1
+        forbidden = interrupted.reason == "forbidden"
+        if forbidden or self._needs_snapshot:
+            # The first interrupt that loses the resourceVersion is not a gap yet: the snapshot
+            # that follows may complete at once.
+            self.gap = interrupted.message
+        self._needs_snapshot = self._needs_snapshot or not interrupted.resumes
+        self._set_state("forbidden" if forbidden else "restarting", interrupted.message)
 
     def _set_state(self, state: str, message: str = "") -> None:
         if (state, message) != (self.state, self.message):
             self.state, self.message = state, message
             self._host.stream_changed(self)
 
-    async def _handle_event(self, item: Observed) -> None:
-        self._host.count_event(item.type)
-        if item.initial:
+    async def _handle_object(self, event: Observed) -> None:
+        self._host.count_event(event.type)
+        if event.initial:
             self._host.count_event("scanned")
-        sighting = await self._read(item.object)
-        if isinstance(sighting, UnreadableLiveObject):
-            if item.type == "DELETED" and sighting.identity is not None:
-                self._handle_unreadable_deletion(sighting.identity)
+        obj = await self._read(event.object)
+        if isinstance(obj, UnreadableLiveObject):
+            if event.type == "DELETED" and obj.identity is not None:
+                self._handle_unreadable_deletion(obj.identity)
             else:
-                self._keep_file(sighting)
+                self._keep_file(obj)
             return
-        self._clear_unreadable(sighting.identity.key)
-        if item.type == "DELETED" or sighting.is_terminating:
-            self._handle_deletion(sighting, gone=item.type == "DELETED")
+        self._clear_unreadable(obj.identity.key)
+        if event.type == "DELETED" or obj.is_terminating:
+            self._handle_deletion(obj, gone=event.type == "DELETED")
         else:
-            await self._handle_live(sighting, len(item.object))
+            await self._handle_live(obj, len(event.object))
 
     def _clear_unreadable(self, key: Key) -> None:
         if self._unreadable:
@@ -218,31 +250,33 @@ class Stream:
             return await asyncio.to_thread(self._object_reader.read, self.scope.gvr, self.kind, raw)
         return self._object_reader.read(self.scope.gvr, self.kind, raw)
 
-    def _keep_file(self, blurred: UnreadableLiveObject) -> None:
-        self._host.count_skip(blurred.identity, SkipReason.UNDECODABLE)
-        self._report_unreadable(blurred)
+    def _keep_file(self, unreadable: UnreadableLiveObject) -> None:
+        """Count an object that cannot be read as live, so that its file stays."""
+        self._host.count_skip(unreadable.identity, SkipReason.UNDECODABLE)
+        self._report_unreadable(unreadable)
         if self._snapshot is None:
             return
         self._snapshot.items += 1
-        if blurred.identity is None:
+        if unreadable.identity is None:
             self._snapshot.has_nameless = True
             return
-        self.tracker.mark_seen(blurred.identity.key)
-        for route in self._host.routes(self.scope.gvr, blurred.identity.namespace):
-            self._mark_live(route.destination, blurred.identity)
+        self.tracker.mark_listed(unreadable.identity.key)
+        for route in self._host.routes(self.scope.gvr, unreadable.identity.namespace):
+            self._mark_live(route.destination, unreadable.identity)
 
-    def _report_unreadable(self, blurred: UnreadableLiveObject) -> None:
-        """Say on each destination once that an object cannot be read, until it can."""
-        if blurred.identity is None:
+    def _report_unreadable(self, unreadable: UnreadableLiveObject) -> None:
+        """Report an unreadable object once per destination, until it can be read again."""
+        identity = unreadable.identity
+        if identity is None:
             return
-        for route in self._host.routes(self.scope.gvr, blurred.identity.namespace):
-            pair = (blurred.identity.key, route.destination)
+        for route in self._host.routes(self.scope.gvr, identity.namespace):
+            pair = (identity.key, route.destination)
             if pair not in self._unreadable:
                 self._unreadable.add(pair)
-                self._host.report_unreadable(route.destination, blurred.identity, blurred.reason)
+                self._host.report_unreadable(route.destination, identity, unreadable.reason)
 
     def _mark_live(self, destination: Key, identity: Identity) -> str | None:
-        """Note that the file of `identity` is alive; its path in that destination."""
+        """Record the file of `identity` as live; its path, or None if the folder is not open."""
         folder = self._host.folder(destination)
         if folder is None:
             return None
@@ -251,68 +285,73 @@ class Stream:
             self._snapshot.live_paths[destination].add(path)
         return path
 
-    async def _handle_live(self, sighting: CleanObject, size: int) -> None:
-        key = sighting.identity.key
-        known = self.tracker.get(key)
-        if known is not None and known.uid != sighting.uid:
-            known = None
-        initial = self._snapshot is not None
+    async def _handle_live(self, obj: CleanObject, size: int) -> None:
+        key = obj.identity.key
+        tracked = self.tracker.get(key)
+        if tracked is not None and tracked.uid != obj.uid:
+            # Same name, another object: it was recreated.
+            tracked = None
+        in_snapshot = self._snapshot is not None
         if self._snapshot is not None:
             self._snapshot.items += 1
-        same = known is not None and known.matches(sighting)
-        operation: Operation = "UPDATE" if known is not None else "CREATE"
-        observation = None if initial else self._observation(sighting, known, operation)
-        self.tracker.put(key, TrackedObject.from_object(sighting))
-        if same and not initial:
+        unchanged = tracked is not None and tracked.matches(obj)
+        operation: Operation = "UPDATE" if tracked is not None else "CREATE"
+        # A snapshot shows the state but not the request that caused it, so it has no author.
+        observation = None if in_snapshot else self._observation(obj, tracked, operation)
+        self.tracker.put(key, TrackedObject.from_object(obj))
+        if unchanged and not in_snapshot:
             self._host.count_event("duplicate")
             return
-        await self._offer_to_routes(sighting, observation, same, size)
+        await self._offer_to_routes(obj, observation, unchanged, size)
 
     def _observation(
-        self, sighting: CleanObject, known: TrackedObject | None, operation: Operation
+        self, obj: CleanObject, tracked: TrackedObject | None, operation: Operation
     ) -> Observation:
+        """The change as attribution needs it to find its admission record."""
         return Observation(
-            uid=sighting.uid,
+            uid=obj.uid,
             operation=operation,
-            previous_resource_version=known.resource_version if known is not None else None,
-            previous_replicas=known.replicas if known is not None else None,
-            identity=sighting.identity,
-            content=sighting.digest,
-            replicas=sighting.replicas,
+            previous_resource_version=tracked.resource_version if tracked is not None else None,
+            previous_replicas=tracked.replicas if tracked is not None else None,
+            identity=obj.identity,
+            content=obj.digest,
+            replicas=obj.replicas,
             received=self._clock.monotonic(),
-            bypasses_admission=sighting.bypasses_admission(
-                operation, was_bound=known is not None and known.is_bound
+            bypasses_admission=obj.bypasses_admission(
+                operation, was_bound=tracked is not None and tracked.is_bound
             ),
         )
 
     async def _offer_to_routes(
-        self, sighting: CleanObject, observation: Observation | None, same: bool, size: int
+        self, obj: CleanObject, observation: Observation | None, unchanged: bool, size: int
     ) -> None:
+        """Queue the object's file in each destination; `size` is that of its raw JSON."""
         received = self._clock.now()
         emitted: dict[bytes, bytes] = {}
-        for route in self._host.routes(self.scope.gvr, sighting.identity.namespace):
+        for route in self._host.routes(self.scope.gvr, obj.identity.namespace):
             folder = self._host.folder(route.destination)
             if folder is None:
                 continue
-            reason = sighting.skip_reason(include_owned=route.include_owned)
+            reason = obj.skip_reason(include_owned=route.include_owned)
             if reason is not None:
-                self._host.count_skip(sighting.identity, reason)
-                self._exclude(folder, sighting, route, received)
+                self._host.count_skip(obj.identity, reason)
+                self._exclude(folder, obj, route, received)
                 continue
-            path = self._mark_live(route.destination, sighting.identity)
-            if path is None or (same and route.destination in self.synced):
+            path = self._mark_live(route.destination, obj.identity)
+            # A destination that joined later needs the object although it did not change.
+            if path is None or (unchanged and route.destination in self.synced):
                 continue
-            content = await self._content(sighting, folder.target.salt, emitted, size)
+            content = await self._content(obj, folder.target.salt, emitted, size)
             self._host.add_update(
                 route.destination,
                 FileUpdate(
-                    identity=sighting.identity,
+                    identity=obj.identity,
                     kind=self.kind,
                     path=path,
                     blob=objects.blob_id(content),
                     content=content,
                     size=len(content),
-                    mask=route.mask_for(owned=sighting.is_controller_owned),
+                    mask=route.mask_for(owned=obj.is_controller_owned),
                     observation=observation,
                     received=received,
                     redacted=self._object_reader.redacts(self.scope.gvr),
@@ -320,54 +359,57 @@ class Stream:
             )
 
     async def _content(
-        self, sighting: CleanObject, salt: bytes, emitted: dict[bytes, bytes], size: int
+        self, obj: CleanObject, salt: bytes, emitted: dict[bytes, bytes], size: int
     ) -> bytes:
-        """The canonical bytes; those of sensitive objects depend on the destination's salt."""
+        """The canonical YAML; that of sensitive objects depends on the destination's salt.
+
+        `emitted` caches it by salt, so that destinations share what does not depend on it.
+        """
         key = salt if self._object_reader.redacts(self.scope.gvr) else b""
         if key not in emitted:
-            obj = self._object_reader.redact(sighting.content, sighting.identity, salt)
+            redacted = self._object_reader.redact(obj.content, obj.identity, salt)
             if size > _LARGE_BYTES:
-                emitted[key] = await asyncio.to_thread(yaml_emitter.emit, obj)
+                emitted[key] = await asyncio.to_thread(yaml_emitter.emit, redacted)
             else:
-                emitted[key] = yaml_emitter.emit(obj)
+                emitted[key] = yaml_emitter.emit(redacted)
         return emitted[key]
 
-    def _exclude(
-        self, folder: Folder, sighting: CleanObject, route: Route, received: datetime
-    ) -> None:
-        """The object lives but is not mirrored: nobody deleted it, so nobody is credited."""
-        why = sighting.exclusion_text
-        path = self._remove_file(folder, sighting.identity, route, received, reason=why)
+    def _exclude(self, folder: Folder, obj: CleanObject, route: Route, received: datetime) -> None:
+        """Remove the file of a live object that is not mirrored; no delete, hence no author."""
+        reason = obj.exclusion_text
+        path = self._remove_file(folder, obj.identity, route, received, reason=reason)
         if self._snapshot is not None:
-            self._snapshot.excluded[route.destination][path] = why
+            self._snapshot.excluded[route.destination][path] = reason
 
-    def _handle_deletion(self, sighting: CleanObject, *, gone: bool) -> None:
-        key = sighting.identity.key
-        known = self.tracker.get(key)
+    def _handle_deletion(self, obj: CleanObject, *, gone: bool) -> None:
+        """Remove the files of an object that is terminating, or `gone` for good."""
+        key = obj.identity.key
+        tracked = self.tracker.get(key)
         if self._snapshot is not None:
             self._snapshot.items += 1
-        credited = known is not None and known.uid == sighting.uid and not known.digest
-        observation = self._observation(sighting, known, "DELETE")
+        # An empty digest: its files were removed when the deletionTimestamp appeared.
+        already_removed = tracked is not None and tracked.uid == obj.uid and not tracked.digest
+        observation = self._observation(obj, tracked, "DELETE")
         if gone:
             self.tracker.forget(key)
         else:
-            self.tracker.put(key, TrackedObject.from_object(sighting, credited=True))
-        if credited:
-            self._host.count_skip(sighting.identity, SkipReason.TERMINATING)
+            self.tracker.put(key, TrackedObject.from_object(obj, deletion_attributed=True))
+        if already_removed:
+            self._host.count_skip(obj.identity, SkipReason.TERMINATING)
         else:
-            self._remove_everywhere(sighting.identity, observation)
+            self._remove_everywhere(obj.identity, observation)
 
     def _handle_unreadable_deletion(self, identity: Identity) -> None:
-        """An object that cannot be read was deleted; what was tracked of it tells who it was."""
+        """Remove the files of a deleted object that cannot be read, by its tracked state."""
         self._clear_unreadable(identity.key)
-        known = self.tracker.get(identity.key)
+        tracked = self.tracker.get(identity.key)
         self.tracker.forget(identity.key)
         if self._snapshot is not None:
             self._snapshot.items += 1
         observation = Observation(
-            uid=known.uid if known is not None else "",
+            uid=tracked.uid if tracked is not None else "",
             operation="DELETE",
-            previous_resource_version=known.resource_version if known is not None else None,
+            previous_resource_version=tracked.resource_version if tracked is not None else None,
             identity=identity,
             content=None,
             received=self._clock.monotonic(),
@@ -391,14 +433,17 @@ class Stream:
         observation: Observation | None = None,
         reason: str = "",
     ) -> str:
-        """The file of `identity` should not exist; only a file known as ours is removed here."""
+        """Queue the removal of the file of `identity`; its path.
+
+        Only a file that this process knows as its own is removed here.
+        """
         path = file_paths.file_path(folder.target.base_folder, identity)
         folder.refused.pop(path, None)
         if path in folder.own_paths:
-            arrival = FileUpdate.removal(
+            update = FileUpdate.removal(
                 identity, self.kind, path, route.mask, received, observation, reason
             )
-            self._host.add_update(route.destination, arrival)
+            self._host.add_update(route.destination, update)
         return path
 
     def _complete_snapshot(self) -> None:
@@ -407,17 +452,18 @@ class Stream:
             return
         self._needs_snapshot = False
         if snapshot.has_nameless:
+            # It may be any of the tracked objects, so a missing one proves no deletion.
             self.tracker.abandon_snapshot()
             self.gap = self._inconclusive = "an object without a readable name was listed"
             self._set_state("incomplete", self.gap)
             return
-        missed = self.tracker.end_snapshot()
+        missing = self.tracker.end_snapshot()
         self.gap = self._inconclusive = ""
         self.snapshot_seconds = self._clock.monotonic() - snapshot.started
-        for row in self._host.destinations_covering(self.scope):
-            destination = row[0]
+        for coverage in self._host.destinations_covering(self.scope):
+            destination = coverage[0]
             self._host.add_snapshot(
-                destination, snapshot.scope_snapshot(self.scope, self.kind, row, missed)
+                destination, snapshot.scope_snapshot(self.scope, self.kind, coverage, missing)
             )
             self.synced.add(destination)
         self._set_state("synced")

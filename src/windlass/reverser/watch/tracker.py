@@ -1,14 +1,16 @@
-"""What a stream remembers of each object, and the progress of a running snapshot.
+"""Tracked object states of one stream, and the progress of its running snapshot.
+
+Used by `Stream` alone.
 
 The tracked resourceVersion moves with every event, also with those that make no
 commit, because the next admission record names exactly that version. Versions are
 opaque: compared for equality, never ordered.
 
-A cluster has many objects, so each is two small values here: its key as one text, its
-state packed into bytes. As objects of their own they would take three times the memory.
+A cluster has many objects, so each is two small values here: its key as one string, its
+state packed into bytes. As Python objects they would take three times the memory.
 
-Only a snapshot that came whole, and in which every object had a name, proves anything;
-then `SnapshotProgress` builds what each destination may conclude from it.
+Only a complete snapshot in which every object had a name proves deletions; from it
+`SnapshotProgress` builds the scope snapshot of each destination.
 """
 
 from __future__ import annotations
@@ -27,29 +29,25 @@ from windlass.reverser.publish.file_update import ScopeSnapshot
 
 
 class TrackedObject(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The last state seen of one object; `digest` is empty once its deletion was credited.
+    """The last observed state of one object."""
 
-    `aside` says that it is noise or its controller's: that may turn without a change of
-    what is mirrored, so the digest does not show it. `bound` says that it is a Pod with a node.
-    """
-
-    uid: str
-    resource_version: str
-    digest: bytes
-    replicas: int | None = None
-    is_excluded: bool = False
-    is_bound: bool = False
+    uid: str  # of the object; another uid under the same name is another object
+    resource_version: str  # of the last event; opaque
+    digest: bytes  # of the sanitized content; empty once its deletion was attributed
+    replicas: int | None = None  # spec.replicas, which a scale request changes
+    is_excluded: bool = False  # noise or controller-owned; may flip while the digest stays equal
+    is_bound: bool = False  # a Pod with a node
 
     @classmethod
-    def from_object(cls, sighting: CleanObject, *, credited: bool = False) -> TrackedObject:
-        """The state that a sighting shows."""
-        digest = b"" if credited else sighting.digest
-        version, replicas = sighting.resource_version, sighting.replicas
-        return cls(sighting.uid, version, digest, replicas, sighting.is_excluded, sighting.is_bound)
+    def from_object(cls, obj: CleanObject, *, deletion_attributed: bool = False) -> TrackedObject:
+        """The state of `obj`; with `deletion_attributed` its next event removes nothing again."""
+        digest = b"" if deletion_attributed else obj.digest
+        version, replicas = obj.resource_version, obj.replicas
+        return cls(obj.uid, version, digest, replicas, obj.is_excluded, obj.is_bound)
 
-    def matches(self, sighting: CleanObject) -> bool:
+    def matches(self, obj: CleanObject) -> bool:
         """Whether nothing that is mirrored changed."""
-        return (self.digest, self.is_excluded) == (sighting.digest, sighting.is_excluded)
+        return (self.digest, self.is_excluded) == (obj.digest, obj.is_excluded)
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -57,11 +55,13 @@ _decoder = msgspec.msgpack.Decoder(TrackedObject)
 
 
 class ObjectTracker:
-    """Every object of one stream."""
+    """The last observed state of every object of one stream."""
 
     def __init__(self) -> None:
+        # `namespace/name` -> packed TrackedObject.
         self._objects: dict[str, bytes] = {}
-        self._seen: set[str] = set()
+        # Keys observed since the running snapshot began; empty outside of one.
+        self._listed: set[str] = set()
         self._in_snapshot = False
 
     def __len__(self) -> int:
@@ -72,35 +72,35 @@ class ObjectTracker:
         return _decoder.decode(packed) if packed is not None else None
 
     def put(self, key: Key, tracked: TrackedObject) -> None:
-        """Remember a state; whoever has one was seen."""
+        """Store the state of an object; inside a snapshot this also counts it as listed."""
         text = _key_text(key)
         self._objects[text] = _encoder.encode(tracked)
         if self._in_snapshot:
-            self._seen.add(text)
+            self._listed.add(text)
 
     def forget(self, key: Key) -> None:
         self._objects.pop(_key_text(key), None)
 
     def begin_snapshot(self) -> None:
-        """From now on it counts who is seen."""
-        self._in_snapshot, self._seen = True, set()
+        """Start to collect which objects are listed."""
+        self._in_snapshot, self._listed = True, set()
 
-    def mark_seen(self, key: Key) -> None:
-        """Somebody is alive whose state cannot be told."""
+    def mark_listed(self, key: Key) -> None:
+        """Count an object as listed although its state cannot be read."""
         if self._in_snapshot:
-            self._seen.add(_key_text(key))
+            self._listed.add(_key_text(key))
 
     def abandon_snapshot(self) -> None:
-        """It proves nothing: everybody stays known."""
-        self._in_snapshot, self._seen = False, set()
+        """End a snapshot that proves nothing: every object stays tracked."""
+        self._in_snapshot, self._listed = False, set()
 
     def end_snapshot(self) -> tuple[Key, ...]:
-        """Forget everybody who was not seen since it began, and say who that is."""
-        gone = tuple(_parse_key(text) for text in self._objects.keys() - self._seen)
-        for key in gone:
+        """End a complete snapshot: forget the objects that were not listed and return them."""
+        missing = tuple(_parse_key(text) for text in self._objects.keys() - self._listed)
+        for key in missing:
             self.forget(key)
         self.abandon_snapshot()
-        return gone
+        return missing
 
 
 def _key_text(key: Key) -> str:
@@ -115,25 +115,28 @@ def _parse_key(text: str) -> Key:
 
 @dataclass(slots=True)
 class SnapshotProgress:
-    """Which files are alive in each destination, how many objects came, and who had no name.
+    """What a running snapshot has listed so far; the stream writes it."""
 
-    `aside` are the paths of objects that came and are not mirrored, and what those are.
-    """
-
-    started: float
+    started: float  # monotonic time
+    # Paths of live objects, by destination.
     live_paths: dict[Key, set[str]] = field(default_factory=lambda: defaultdict(set))
+    # Paths of live objects that are not mirrored and what those are, by destination.
     excluded: dict[Key, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
-    items: int = 0
-    has_nameless: bool = False
+    items: int = 0  # objects listed, unreadable ones included
+    has_nameless: bool = False  # whether one had no readable name
 
     def scope_snapshot(
         self,
         scope: Scope,
         kind: str,
         coverage: tuple[Key, str, frozenset[Operation]],
-        missed: Iterable[Key],
+        missing: Iterable[Key],
     ) -> ScopeSnapshot:
-        """What a destination may conclude; `missed` were tracked and did not come."""
+        """What the snapshot proves to one destination.
+
+        `coverage` is its row of `StreamHost.destinations_covering`; `missing` were tracked and
+        are not listed.
+        """
         destination, namespace, mask = coverage
         return ScopeSnapshot(
             gvr=scope.gvr,
@@ -144,7 +147,7 @@ class SnapshotProgress:
             mask=mask,
             missing=tuple(
                 Identity(scope.gvr, key.namespace, key.name)
-                for key in missed
+                for key in missing
                 if namespace in ("", key.namespace)
             ),
             excluded=self.excluded.get(destination, {}),

@@ -50,7 +50,9 @@ class FakeHost:
     def routes(self, gvr: GVR, namespace: str) -> tuple[Route, ...]:
         return (Route(DESTINATION, frozenset(OPERATIONS)),)
 
-    def destinations_covering(self, scope: Scope) -> tuple[tuple[Key, str, frozenset[Operation]], ...]:
+    def destinations_covering(
+        self, scope: Scope
+    ) -> tuple[tuple[Key, str, frozenset[Operation]], ...]:
         return ((DESTINATION, "ns", mask(())),)
 
     def folder(self, destination: Key) -> Folder | None:

@@ -36,10 +36,10 @@ def test_who_was_not_seen_in_a_snapshot_is_forgotten() -> None:
     for name in ("one", "two"):
         tracking.put(Key("ns", name), STATE)
     tracking.begin_snapshot()
-    tracking.mark_seen(Key("ns", "two"))
+    tracking.mark_listed(Key("ns", "two"))
     tracking.begin_snapshot()
     tracking.put(Key("ns", "one"), STATE)
-    tracking.mark_seen(Key("ns", "blurred"))
+    tracking.mark_listed(Key("ns", "blurred"))
     assert tracking.end_snapshot() == (Key("ns", "two"),)
     assert tracking.get(Key("ns", "one")) == STATE
     assert len(tracking) == 1
