@@ -67,7 +67,7 @@ def reverser_settings(settings: Settings, instance: str, git: GitSettings) -> Re
         instance=instance,
         work_directory=settings.work_dir,
         git=git,
-        follow=ReflectorSettings(
+        reflector=ReflectorSettings(
             page_size=settings.page_size, idle_seconds=settings.watch_idle_timeout
         ),
         limits=WindowLimits(
@@ -129,7 +129,7 @@ class ReverserCapability:
             settings,
             ground,
             clock=self._clock,
-            tally=self._metrics,
+            metrics=self._metrics,
             may_push=self._may_push,
         )
         address = self._settings.webhook_bind_address

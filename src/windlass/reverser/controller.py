@@ -2,7 +2,15 @@
 
 `app` builds one `Reverser` per process; the leader runs `Reverser.run`. Cancelling it stops the
 watches first, then pushes what is pending. Everything is level-triggered: a change of one object
-adds the keys of its dependents to their queues, and their reconciles read the current state.
+adds the keys of its dependents to their queues, and their reconciles read the current state:
+
+| Changed | Reconciled again |
+|---|---|
+| GitRepoConfig, or what is known of its remote | its GitDestinations |
+| GitDestination | itself, its rules; its GitRepoConfig if the branch is to be created |
+| mirror progress of a GitDestination | itself, its folder review |
+| served types, or the route plan | all rules |
+| admission webhook health | all GitDestinations |
 """
 
 from __future__ import annotations
@@ -63,51 +71,76 @@ _log = structlog.get_logger(__name__)
 
 _STATUS_MANAGER = "windlass-reverser-status"
 _DRAIN_SECONDS = 20.0
+"""How long a shutdown may push pending changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReverserSettings:
-    """What can be set about the reverser."""
+    """The reverser's slice of the process settings; `app` fills it from flags."""
 
+    # Release and namespace, from which the names of windlass's own objects follow.
     install: Installation
+    # Identity of this process, as in the lease and in commit trailers.
     instance: str
+    # Where the bare stores of the branches are; may be empty at the start.
     work_directory: Path
-    git: GitSettings
-    follow: ReflectorSettings = field(default_factory=ReflectorSettings)
+    git: GitSettings  # how git children run
+    # Of every watch: page size and idle timeout.
+    reflector: ReflectorSettings = field(default_factory=ReflectorSettings)
+    # When a window of changes closes, and how large a commit gets.
     limits: cadence.WindowLimits = field(default_factory=cadence.WindowLimits)
+    # Interval of API discovery; changes of CRDs and APIServices trigger it earlier.
     discovery_refresh_seconds: float = 300.0
+    # `[group/]resource` of types that no rule selects.
     excluded: frozenset[str] = frozenset()
+    # Age up to which a GitDestination may lack its rules without losing files.
     removal_grace_seconds: float = 60.0
+    # `[group/]resource` of types that are redacted like Secrets.
     sensitive: frozenset[str] = frozenset()
+    # Annotation prefixes that stay readable on redacted objects, beside the built-in ones.
     readable_annotations: tuple[str, ...] = ()
+    # Whether a rule item without `resources` selects every type instead of the preset.
     watch_all: bool = False
+    # Whether objects that controllers create on their own are left out.
     noise_filter: bool = True
+    # False: rules are checked and reported, but select nothing, so nothing is watched.
     ingests: bool = True
+    # Interval at which remotes are listed; 0 = on change and on request only.
     remote_check_seconds: float = 60.0
+    # Bytes not yet pushed that one branch may hold; above it, folders whose pushes fail drop the
+    # content and read the objects again later.
     pending_max_bytes: int = 512 << 20
+    # Branch workers that may write at the same time, in all.
     workers_at_once: int = 24
+    # The same, per remote repository.
     workers_per_repository: int = 5
+    # Stable identity of the cluster in claims and trailers; empty = uid of kube-system.
     cluster_uid: str = ""
+    # Beside the install namespace: where a ClusterWatchRule may have its destination.
     cluster_destination_namespaces: frozenset[str] = frozenset()
+    # How long an admission record can explain a change.
     attribution_ttl_seconds: float = 60.0
+    # Object versions (uid and resourceVersion) for which admission records are kept.
     attribution_max_entries: int = 10_000
+    # Admission records kept per object version.
     attribution_depth: int = 10
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterIdentity:
-    """What must be known before anything can be decided."""
+    """Identity and salt of the cluster, loaded before anything is mirrored."""
 
     cluster_uid: str
     mirror_salt: bytes
 
     @property
     def digest_key(self) -> bytes:
+        """The key under which digests of sensitive objects are kept in memory."""
         return secret_redaction.derive_digest_key(self.mirror_salt)
 
 
 async def load_cluster_identity(api: Api, settings: ReverserSettings) -> ClusterIdentity:
-    """Look up who this cluster is, and with which salt it is mirrored."""
+    """Read the uid of the cluster and the salt of its mirror, which is created if missing."""
     uid = settings.cluster_uid
     if not uid:
         namespace = await api.get(GVR("", "v1", "namespaces"), "kube-system")
@@ -116,25 +149,27 @@ async def load_cluster_identity(api: Api, settings: ReverserSettings) -> Cluster
 
 
 class Reverser:
-    """All parts of the reverser, wired."""
+    """Wires the parts of the reverser, requeues what depends on a change, and runs them all."""
 
     def __init__(
         self,
         connection: Connection,
         settings: ReverserSettings,
-        ground: ClusterIdentity,
+        identity: ClusterIdentity,
         *,
         clock: Clock,
-        tally: MirrorMetrics,
+        metrics: MirrorMetrics,
         may_push: Callable[[], bool],
     ) -> None:
         self._connection = connection
         self._settings = settings
         self._clock = clock
-        self._metrics = tally
+        self._metrics = metrics
         self._may_push = may_push
+        # Branch workers that run; kept here because asyncio holds tasks only weakly.
         self._tasks: set[asyncio.Task[None]] = set()
         api = Api(connection)
+        # One work queue per custom resource kind.
         self._queues: dict[str, KeyedQueue[Key]] = {
             kind.name: KeyedQueue() for kind in registry.REVERSER_KINDS
         }
@@ -146,7 +181,8 @@ class Reverser:
                 registry.CLUSTER_WATCH_RULES, self._queues["ClusterWatchRule"].add
             ),
         )
-        self._types = tuple(
+        # In this order: `_is_definition_deleted` reads the first.
+        self._type_informers = tuple(
             self._informer(gvr, lambda _: self.catalog.refresh_soon(), keep_bytes=False)
             for gvr in (CUSTOM_RESOURCE_DEFINITIONS, API_SERVICES)
         )
@@ -156,7 +192,7 @@ class Reverser:
                 settings.attribution_max_entries,
                 settings.attribution_depth,
             ),
-            tally,
+            metrics,
             clock,
             coverage=WebhookCoverage(
                 frozenset({*webhook.SYSTEM_NAMESPACES, settings.install.namespace})
@@ -166,7 +202,7 @@ class Reverser:
         )
         self._recorder = EventRecorder(api, "windlass.dev/reverser", clock=clock)
         self._event_queue = EventQueue(self._recorder, self.objects.destinations.get)
-        self._git = Git(settings.git, on_end=tally.count_git_operation)
+        self._git = Git(settings.git, on_end=metrics.count_git_operation)
         self._listings = RefListings(self._git, clock)
         self.catalog = CatalogRefresher(
             api,
@@ -176,15 +212,15 @@ class Reverser:
         )
         self.mirror = Mirror(
             connection,
-            object_reader=self._object_reader(ground),
-            follow_settings=settings.follow,
+            object_reader=self._object_reader(identity),
+            reflector_settings=settings.reflector,
             clock=clock,
-            tally=tally,
-            workers=lambda mirror: self._make_workers(mirror, ground),
+            metrics=metrics,
+            workers=lambda mirror: self._make_workers(mirror, identity),
             on_destination=self._destination_updated,
             on_rules=self._requeue_all_rules,
             on_write=self.attributor.record_write,
-            tell=self._event_queue.add,
+            record_event=self._event_queue.add,
         )
         self.repositories = RepositoryReconciler(
             api,
@@ -201,11 +237,11 @@ class Reverser:
             self.mirror,
             self._queues["GitDestination"],
             clock,
-            mirror_salt=ground.mirror_salt,
-            tally=tally,
+            mirror_salt=identity.mirror_salt,
+            metrics=metrics,
             attribution=lambda key: (self.attributor.state, self.attributor.is_settling(key)),
         )
-        self._gauges = MirrorGauges(tally.metrics, self.mirror, self._queues, clock)
+        self._gauges = MirrorGauges(metrics.metrics, self.mirror, self._queues, clock)
         self._controllers = self._make_controllers(api)
 
     # ---- wiring
@@ -218,30 +254,30 @@ class Reverser:
             Scope(gvr),
             on_change=on_change,
             keep="bytes" if keep_bytes else "digest",
-            settings=self._settings.follow,
+            settings=self._settings.reflector,
             clock=self._clock,
         )
 
-    def _object_reader(self, ground: ClusterIdentity) -> ObjectReader:
+    def _object_reader(self, identity: ClusterIdentity) -> ObjectReader:
         install = self._settings.install
         own: noise.OwnObjects = frozenset(
             {
                 ("Secret", install.namespace, install.salt_secret),
                 ("Secret", install.namespace, install.webhook_secret),
-                # Its path and caBundle are ours and change with no wish of anybody.
+                # windlass writes its path and caBundle; they are not desired state of a user.
                 ("ValidatingWebhookConfiguration", "", install.webhook_configuration),
                 ("Lease", install.namespace, install.lease),
             }
         )
         return ObjectReader(
-            digest_key=ground.digest_key,
+            digest_key=identity.digest_key,
             sensitive=self._settings.sensitive,
             own_objects=own,
             noise_filter=self._settings.noise_filter,
             readable_annotations=self._settings.readable_annotations,
         )
 
-    def _make_workers(self, mirror: Mirror, ground: ClusterIdentity) -> WorkerPool:
+    def _make_workers(self, mirror: Mirror, identity: ClusterIdentity) -> WorkerPool:
         settings = self._settings
         self._folder_reviews = FolderReviews(
             Api(self._connection),
@@ -258,7 +294,7 @@ class Reverser:
             git=self._git,
             listings=self._listings,
             controller_identity=ControllerIdentity(
-                cluster_uid=ground.cluster_uid,
+                cluster_uid=identity.cluster_uid,
                 controller_namespace=settings.install.namespace,
                 controller_name=settings.install.release,
                 instance_id=settings.instance,
@@ -289,7 +325,7 @@ class Reverser:
         )
 
     def _make_controllers(self, api: Api) -> tuple[Controller[Key], ...]:
-        passes = {
+        reconcilers = {
             "GitRepoConfig": (self.objects.repositories, self.repositories.reconcile),
             "GitDestination": (self.objects.destinations, self.destinations.reconcile),
             "WatchRule": (self.objects.watch_rules, self._rule_reconciler("WatchRule").reconcile),
@@ -302,11 +338,11 @@ class Reverser:
             Controller(
                 kind.name.lower(),
                 self._queues[kind.name],
-                passes[kind.name][1],
+                reconcilers[kind.name][1],
                 reporter=Reporter(
                     api,
                     kind.gvr,
-                    passes[kind.name][0].get,
+                    reconcilers[kind.name][0].get,
                     field_manager=_STATUS_MANAGER,
                     recorder=self._recorder,
                     clock=self._clock,
@@ -332,7 +368,7 @@ class Reverser:
             reviews=self._folder_reviews,
         )
 
-    # ---- who must look again when something changed
+    # ---- what is reconciled again after a change
 
     def _repository_changed(self, key: Key) -> None:
         self._queues["GitRepoConfig"].add(key)
@@ -344,9 +380,10 @@ class Reverser:
 
     def _destination_changed(self, key: Key) -> None:
         self._queues["GitDestination"].add(key)
-        found = self.objects.destination(key)
-        if found is not None and found.spec.create_branch:
-            ref = found.spec.repo_ref
+        destination = self.objects.destination(key)
+        if destination is not None and destination.spec.create_branch:
+            # A missing branch is no error of the repository if a destination creates it.
+            ref = destination.spec.repo_ref
             self._queues["GitRepoConfig"].add(Key(ref.namespace_from(key.namespace), ref.name))
         self._requeue_rules_of(key)
 
@@ -361,13 +398,13 @@ class Reverser:
     def _push_acknowledged(self, delivery: Delivery) -> None:
         self._metrics.log_push(delivery)
         if delivery.creates_branch:
-            # Its GitRepoConfig would call the repository empty until the next check.
+            # Otherwise the GitRepoConfig would report the branch as missing until the next check.
             target = delivery.written.folder.target
             self._listings.forget(target.remote)
             self._queues["GitRepoConfig"].add(target.repository)
 
     def _is_definition_deleted(self, gvr: GVR) -> bool:
-        return self._types[0].is_leaving(Key("", f"{gvr.resource}.{gvr.group}"))
+        return self._type_informers[0].is_leaving(Key("", f"{gvr.resource}.{gvr.group}"))
 
     def _requeue_rules_of(self, destination: Key) -> None:
         for kind, rule in self.objects.rules_for(destination):
@@ -382,12 +419,14 @@ class Reverser:
                 self._queues[kind].add(key)
 
     def _catalog_changed(self) -> None:
-        assert self.catalog.current is not None, "a change brought a catalogue"
+        assert self.catalog.current is not None, (
+            "CatalogRefresher sets it before it calls on_change"
+        )
         self.mirror.set_catalog(self.catalog.current)
         self._requeue_all_rules()
 
     def _spawn_worker(self, worker: BranchWorker, name: str) -> asyncio.Task[None]:
-        # A worker serves many destinations; it must not log under the pass that hired it.
+        # A worker serves many destinations: it must not log with the context of one reconcile.
         task = asyncio.create_task(worker.run(), name=name, context=Context())
         self._tasks.add(task)
         task.add_done_callback(self._worker_ended)
@@ -401,12 +440,13 @@ class Reverser:
     # ---- running
 
     async def run(self) -> None:
-        """Mirror until cancelled, then write what waits and stop."""
+        """Mirror until cancelled, then push pending changes and stop."""
         try:
             async with asyncio.TaskGroup() as group:
-                for informer in (*self.objects.informers(), *self._types):
+                for informer in (*self.objects.informers(), *self._type_informers):
                     group.create_task(informer.run(), name=f"informer {informer.scope}")
                 group.create_task(self.catalog.run(), name="catalogue")
+                # Reconciling from a partial cache would treat objects as deleted.
                 for informer in self.objects.informers():
                     await informer.synced.wait()
                 group.create_task(self.mirror.run(), name="mirror")

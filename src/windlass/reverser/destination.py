@@ -1,7 +1,9 @@
 """Reconciles GitDestination: checks references, branch and folder, and reports mirror progress.
 
-A destination whose references are valid is handed to the mirror as a `WriteTarget`; any error
-stops its writes and keeps its files.
+A destination whose references are valid is passed to the mirror as a `WriteTarget`; any error
+stops its writes and keeps its files. Between reconciles the mirror reports progress through
+`mirror_progressed`, which requeues the destination: at once for a transition, else at most every
+`_STATUS_INTERVAL_SECONDS`.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from windlass.git.format import refs
 from windlass.git.format.objects import Person
 from windlass.git.format.refs import RefListing
 from windlass.objects.names import Key
-from windlass.reverser import status as reverser_status
+from windlass.reverser import status
 from windlass.reverser.attribution.webhook_coverage import AttributionState
 from windlass.reverser.content import secret_redaction
 from windlass.reverser.metrics import MirrorMetrics
@@ -31,18 +33,17 @@ from windlass.reverser.selection import reference_grants
 from windlass.reverser.status import DestinationProgress, StreamCount
 from windlass.reverser.watch.mirror import Mirror
 from windlass.reverser.watch.stream import Stream
-from windlass.runtime import status
 from windlass.runtime import status as runtime_status
 from windlass.runtime.outcome import Outcome
 from windlass.runtime.queue import KeyedQueue
 
 _FOLDER_CLAIMED = "FolderClaimed"
 _STATUS_INTERVAL_SECONDS = 10.0
-"""A busy destination's status moves at most this often."""
+"""The status of a busy destination is written at most this often."""
 
 
 class DestinationReconciler:
-    """Every GitDestination; what is in order is handed to the mirror."""
+    """Reconciles all GitDestinations; valid ones are passed to the mirror."""
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class DestinationReconciler:
         clock: Clock,
         *,
         mirror_salt: bytes,
-        tally: MirrorMetrics,
+        metrics: MirrorMetrics,
         attribution: Callable[[Key], tuple[AttributionState, bool]],
     ) -> None:
         self._cache = cache
@@ -62,35 +63,41 @@ class DestinationReconciler:
         self._queue = queue
         self._clock = clock
         self._mirror_salt = mirror_salt
-        self._metrics = tally
+        self._metrics = metrics
+        # State of attribution for a destination, and whether it is still settling.
         self._attribution = attribution
+        # The progress last reported, and its monotonic time.
         self._reported: dict[Key, tuple[DestinationProgress, float]] = {}
+        # Whether the last reconcile found it Ready; absent = no.
         self._ready: dict[Key, bool] = {}
+        # Destinations whose verdict is final for now; until then rules do not warn about them.
         self._settled: set[Key] = set()
+        # Destinations that were idle at least once since all their scopes are synced.
         self._first_synced: set[Key] = set()
+        # The ref listing and the reconcile request that the worker was last notified of.
         self._last_listings: dict[Key, tuple[RefListing, str | None]] = {}
 
     def is_ready(self, key: Key) -> bool:
-        """Whether the last pass over this destination found it in order."""
+        """Whether the last reconcile of this destination ended with Ready True."""
         return self._ready.get(key, False)
 
     def is_settled(self, key: Key) -> bool:
-        """Whether more is known of this destination than that it is there."""
+        """Whether a reconcile of this destination reached a verdict, be it an error."""
         return key in self._settled
 
     def mirror_progressed(self, key: Key) -> None:
-        """The mirror moved: report soon, at once where something turned."""
-        told, at = self._reported.get(key, (None, 0.0))
+        """Requeue a destination whose progress changed, at once if it is a transition."""
+        reported, reported_at = self._reported.get(key, (None, 0.0))
         progress = self._progress(key)
-        if told is None or told.transitions != progress.transitions:
+        if reported is None or reported.transitions != progress.transitions:
             self._queue.add(key)
-        elif told != progress:
+        elif reported != progress:
             self._queue.add_after(
-                key, max(0.0, at + _STATUS_INTERVAL_SECONDS - self._clock.monotonic())
+                key, max(0.0, reported_at + _STATUS_INTERVAL_SECONDS - self._clock.monotonic())
             )
 
     async def reconcile(self, key: Key) -> Outcome:
-        """One pass over one GitDestination."""
+        """Check one GitDestination, pass it to the mirror and report its progress."""
         raw = self._cache.destinations.get(key)
         if raw is None:
             self._stop_writing(key)
@@ -100,8 +107,9 @@ class DestinationReconciler:
             return Outcome.gone()
         try:
             destination = GitDestination.decode(raw)
+            # After a start its repository comes first; until then nothing has failed.
             if self._repositories.is_unchecked(repository_key(destination)):
-                return reverser_status.destination_pending("its GitRepoConfig is being looked at")
+                return status.destination_pending("its GitRepoConfig is being looked at")
             self._mirror.start_writing(self._target(destination))
             self._notify_worker(destination)
         except WindlassError:
@@ -110,26 +118,29 @@ class DestinationReconciler:
             raise
         progress = self._progress(key)
         self._update_metrics(key, progress)
-        status = msgspec.json.decode(raw).get("status") or {}
-        outcome = reverser_status.destination_outcome(
-            progress, runtime_status.status_conditions(status), is_new=not status.get("lastPush")
+        stored_status = msgspec.json.decode(raw).get("status") or {}
+        outcome = status.destination_outcome(
+            progress,
+            runtime_status.status_conditions(stored_status),
+            is_new=not stored_status.get("lastPush"),
         )
         self._ready[key] = outcome.ready is not None and outcome.ready.status == "True"
         self._settled.add(key)
+        # Its branch is still being checked.
         if outcome.transient and not progress.is_open:
             self._settled.discard(key)
         self._reported[key] = (progress, self._clock.monotonic())
         return outcome
 
     def _update_metrics(self, key: Key, progress: DestinationProgress) -> None:
-        """Tell the metrics how the destination is, and of a claim found in its way."""
+        """Set the gauges of a destination, and count a folder conflict when it appears."""
         self._metrics.set_destination(
             key,
             reachable=progress.reason != "GitUnavailable",
             synced=progress.is_synced and progress.error is None,
         )
-        before = self._reported.get(key)
-        if before is not None and before[0].reason == progress.reason:
+        previous = self._reported.get(key)
+        if previous is not None and previous[0].reason == progress.reason:
             return
         if progress.reason == _FOLDER_CLAIMED:
             self._metrics.count_claim_conflict()
@@ -137,16 +148,20 @@ class DestinationReconciler:
             self._metrics.count_overlap()
 
     def _notify_worker(self, destination: GitDestination) -> None:
-        """Tell the worker of a request, or of where the remote's branch was last seen."""
-        key, known = destination.key, self._repositories.reachable(repository_key(destination))
-        assert known is not None, "a placed destination has a known repository"
-        tip = known.listing.refs.get(refs.branch_ref(destination.spec.branch))
-        request = status.newest_request(destination.metadata.annotations)
-        last, answered = self._last_listings.get(key, (None, None))
+        """Pass a new tip of the branch, or a new reconcile request, to the worker."""
+        key, repository = destination.key, self._repositories.reachable(repository_key(destination))
+        assert repository is not None, "_target checked that the repository is reachable"
+        tip = repository.listing.refs.get(refs.branch_ref(destination.spec.branch))
+        request = runtime_status.newest_request(destination.metadata.annotations)
+        last_listing, last_request = self._last_listings.get(key, (None, None))
         worker = self._mirror.workers.worker(key)
-        if worker is not None and (known.listing is not last or request != answered):
-            self._last_listings[key] = (known.listing, request)
-            worker.branch_observed(key, tip, flush=last is not None and request != answered)
+        if worker is not None and (
+            repository.listing is not last_listing or request != last_request
+        ):
+            self._last_listings[key] = (repository.listing, request)
+            # A request that was there before this process is no new one.
+            requested = last_listing is not None and request != last_request
+            worker.branch_observed(key, tip, flush=requested)
 
     def _stop_writing(self, key: Key) -> None:
         self._settled.add(key)
@@ -154,23 +169,24 @@ class DestinationReconciler:
         self._mirror.stop_writing(key)
 
     def _target(self, destination: GitDestination) -> WriteTarget:
+        """What the mirror needs to write for a destination; raises if a reference is not valid."""
         key, spec = destination.key, destination.spec
         repository = repository_key(destination)
-        known = self._reachable_repository(destination, repository)
-        found = self._cache.repository(repository)
-        assert found is not None, "a known repository is in the cache"
-        committer = found.spec.commit.committer
+        reachable = self._reachable_repository(destination, repository)
+        config = self._cache.repository(repository)
+        assert config is not None, "_reachable_repository raises if it is absent"
+        committer = config.spec.commit.committer
         return WriteTarget(
             key=key,
             uid=destination.metadata.uid,
             repository=repository,
-            remote=known.remote,
+            remote=reachable.remote,
             branch=spec.branch,
             base_folder=spec.base_folder,
             create_branch=spec.create_branch,
             window_seconds=clock.parse_duration(spec.commit_window) if spec.commit_window else None,
             committer=Person(committer.name, committer.email),
-            credentials=known.credentials,
+            credentials=reachable.credentials,
             takeover=destination.metadata.annotations.get(folder_claim.TAKEOVER_ANNOTATION),
             salt=secret_redaction.derive_destination_salt(self._mirror_salt, str(key)),
             prune=spec.prune,
@@ -180,32 +196,33 @@ class DestinationReconciler:
     def _reachable_repository(
         self, destination: GitDestination, repository: Key
     ) -> ReachableRepository:
-        """The repository behind a destination, or why it may not or cannot be used."""
-        found = self._cache.repository(repository)
-        grants = found.spec.allowed_namespaces if found is not None else None
+        """The repository of a destination; raises if it may not or cannot be used."""
+        config = self._cache.repository(repository)
+        grants = config.spec.allowed_namespaces if config is not None else None
         permission = reference_grants.check_repository_ref(
             destination.key.namespace, repository, grants
         )
-        if not permission.allowed or found is None:
+        if not permission.allowed or config is None:
             raise _refusal_error(permission)
-        if destination.spec.branch not in found.spec.allowed_branches:
+        if destination.spec.branch not in config.spec.allowed_branches:
             raise Stalled(
                 "BranchNotAllowed",
                 f"GitRepoConfig {repository} does not list branch {destination.spec.branch} in "
                 "spec.allowedBranches; add it there or choose another branch",
             )
-        known = self._repositories.reachable(repository)
-        if known is None:
+        reachable = self._repositories.reachable(repository)
+        if reachable is None:
             raise Waiting(
                 "GitRepoConfigNotReady",
                 f"GitRepoConfig {repository} has not reached its remote yet; see its status",
                 after=30.0,
             )
-        return known
+        return reachable
 
     def _progress(self, key: Key) -> DestinationProgress:
-        """How far a destination is; whoever is not seen whole has to become idle once more."""
+        """The progress of a destination, with its first sync tracked over time."""
         progress = self._current_progress(key)
+        # A scope that lost its snapshot starts the first sync over.
         if not progress.all_scopes_synced:
             self._first_synced.discard(key)
         elif progress.is_idle:
@@ -213,15 +230,15 @@ class DestinationReconciler:
         return replace(progress, first_sync_done=key in self._first_synced)
 
     def _current_progress(self, key: Key) -> DestinationProgress:
-        found = self._mirror.workers.find(key)
-        if found is None:
+        assigned = self._mirror.workers.find(key)
+        if assigned is None:
             return DestinationProgress()
-        party, folder = found
-        last, (attributed, settles) = folder.last_push, self._attribution(key)
+        group, folder = assigned
+        last, (attributed, attribution_is_settling) = folder.last_push, self._attribution(key)
         return DestinationProgress(
             has_worker=True,
             is_open=folder.is_open,
-            error=folder.error or party.error,
+            error=folder.error or group.error,
             objects=folder.objects,
             pending=folder.pending,
             retained=folder.retained,
@@ -235,7 +252,7 @@ class DestinationReconciler:
             waiting_for=self._mirror.unsynced_scopes(key)[:3],
             is_idle=folder.is_idle,
             attributed=attributed,
-            attribution_is_settling=settles,
+            attribution_is_settling=attribution_is_settling,
         )
 
 
@@ -245,7 +262,7 @@ def _creation_time(destination: GitDestination) -> str:
 
 
 def _refusal_error(permission: reference_grants.Permission) -> WindlassError:
-    assert permission.reason is not None, "an allowed reference to nothing is a missing one"
+    assert permission.reason is not None, "a refused permission has a reason"
     if permission.stalled:
         return Stalled(permission.reason, permission.message)
     return Waiting(permission.reason, permission.message, after=30.0)

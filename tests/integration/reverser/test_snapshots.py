@@ -92,9 +92,9 @@ async def mirror(cluster: LocalCluster) -> AsyncIterator[Mirror]:
         yield Mirror(
             connection,
             object_reader=cast("ObjectReader", None),
-            follow_settings=QUICK,
+            reflector_settings=QUICK,
             clock=SystemClock(),
-            tally=cast("MirrorMetrics", None),
+            metrics=cast("MirrorMetrics", None),
             workers=lambda _: cast("WorkerPool", None),
             on_destination=lambda _: None,
             on_rules=lambda: None,
