@@ -1,8 +1,8 @@
 """Reconciles GitRepoConfig: can the remote be reached, and which branches does it have?
 
 One `ls-remote` serves every config of the same remote and credential (REP-1). A missing
-branch is reported but blocks no destination on another branch (REP-2). What was read here
-(credentials, listing) is what destinations work with; nothing is read twice.
+branch is reported but blocks no destination on another branch (REP-2). Destinations use the
+credentials and the ref listing that were read here; nothing is read twice.
 
 The remote is queried again at an interval, when the spec or a credential changed, and on
 request. Destinations never continue with an address or a credential that the object no longer
@@ -29,9 +29,9 @@ from windlass.git.ls_remote import RefListings
 from windlass.git.runner import Git, check_transport
 from windlass.kube.api import Api
 from windlass.objects.names import Key
-from windlass.reverser import status as reverser_status
+from windlass.reverser import status
 from windlass.reverser.object_cache import ReverserCache
-from windlass.runtime import status
+from windlass.runtime import status as runtime_status
 from windlass.runtime.outcome import READY, Outcome
 from windlass.sources import credentials
 from windlass.sources.credentials import CredentialRefs, KeyRef, SecretKeyMissing, SecretMissing
@@ -40,7 +40,7 @@ SECRET_RETRY_SECONDS = 3.0
 
 
 async def read_credentials(api: Api, repository: GitRepoConfig) -> Credentials:
-    """The credentials of a repository; Stalled says which object or key is missing."""
+    """The credentials of a repository; the Stalled it raises names what is missing."""
     try:
         return await credentials.read_credentials(
             api, repository.metadata.namespace, credential_refs(repository.spec)
@@ -48,13 +48,14 @@ async def read_credentials(api: Api, repository: GitRepoConfig) -> Credentials:
     except SecretKeyMissing as error:
         raise Stalled("SecretMalformed", error.message, after=SECRET_RETRY_SECONDS) from error
     except SecretMissing as error:
-        # An API server that just started refuses for a moment; that takes nothing away.
+        # A request refused by an API server that just started does not prove that the Secret is
+        # gone, so the last credentials stay in use.
         decision = Retryable if error.is_refused else Stalled
         raise decision("SecretNotFound", error.message, after=SECRET_RETRY_SECONDS) from error
 
 
 def credential_refs(spec: GitRepoConfigSpec) -> CredentialRefs:
-    """Where the credentials of a repository are."""
+    """The Secret and keys that hold the credentials of a repository."""
     return CredentialRefs(
         secret=spec.secret_ref.name if spec.secret_ref is not None else "",
         known_hosts=_key_ref(spec.known_hosts_ref),
@@ -70,12 +71,13 @@ def _key_ref(ref: KnownHostsRef | CertificateRef | None) -> KeyRef | None:
 
 _UNREACHABLE_RETRY_SECONDS = 3.0
 _DEBOUNCE_SECONDS = 0.02
-"""Who wants a fresh answer does not take one that was asked for before."""
+"""How long a fresh listing waits for other callers, who share it; above 0, so that a listing
+that is under way already does not count as fresh."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReachableRepository:
-    """A repository that can be worked with; `listing` is the newest answer of its remote."""
+    """A repository whose remote answered; `listing` is its newest ref listing."""
 
     remote: Remote
     credentials: Credentials
@@ -84,28 +86,28 @@ class ReachableRepository:
 
 @dataclass(frozen=True, slots=True)
 class _CheckTrigger:
-    """Why the remote is asked: another one of these wants a fresh answer."""
+    """What a check depends on; if any of it changes, the remote is listed afresh."""
 
-    generation: int
-    fingerprint: str
-    request: str | None
+    generation: int  # metadata.generation
+    fingerprint: str  # of the credentials
+    request: str | None  # newest reconcile request annotation
 
 
 @dataclass(frozen=True, slots=True)
 class _FailedCheck:
-    """Why the remote could not be asked, so that it is not asked again at once."""
+    """A check that failed; its error is reported again instead of querying the remote at once."""
 
     trigger: _CheckTrigger
     error: WindlassError
-    until: float
+    until: float  # monotonic time
 
-    def still_applies(self, occasion: _CheckTrigger, now: float) -> bool:
-        """Whether asking again would only repeat it."""
-        return self.trigger == occasion and now < self.until
+    def still_applies(self, trigger: _CheckTrigger, now: float) -> bool:
+        """Whether nothing changed since and it is too early to retry."""
+        return self.trigger == trigger and now < self.until
 
 
 class RepositoryReconciler:
-    """Every GitRepoConfig, and what its remote last said."""
+    """Reconciles all GitRepoConfigs, and keeps the last listing of each remote."""
 
     def __init__(
         self,
@@ -125,23 +127,29 @@ class RepositoryReconciler:
         self._clock = clock
         self._check_seconds = check_seconds
         self._on_change = on_change
+        # What destinations work with; stays through failures that prove nothing.
         self._reachable: dict[Key, ReachableRepository] = {}
+        # The last check, if it failed.
         self._failures: dict[Key, _FailedCheck] = {}
+        # What the last query of the remote depended on.
         self._triggers: dict[Key, _CheckTrigger] = {}
+        # Repositories that were reported as Checking, or had a status before.
         self._reported: set[Key] = set()
+        # Repositories that were checked at least once since this process began.
         self._checked: set[Key] = set()
 
     def reachable(self, key: Key) -> ReachableRepository | None:
+        """What is known of a repository; None if it may not or could not be used yet."""
         return self._reachable.get(key)
 
     def is_unchecked(self, key: Key) -> bool:
-        """Whether a repository is there that was not looked at since this process began."""
+        """Whether a repository exists and was not checked since this process began."""
         return key not in self._checked and self._cache.repositories.get(key) is not None
 
     async def reconcile(self, key: Key) -> Outcome:
-        """One pass over one GitRepoConfig."""
+        """Check the remote of one GitRepoConfig; report a new one as Checking first."""
         if self._is_new(key):
-            return reverser_status.repository_checking(after=_DEBOUNCE_SECONDS)
+            return status.repository_checking(after=_DEBOUNCE_SECONDS)
         try:
             return await self._check(key)
         finally:
@@ -150,12 +158,12 @@ class RepositoryReconciler:
                 self._on_change(key)
 
     def _is_new(self, key: Key) -> bool:
-        """Whether nobody ever reported on it: a remote may take long to answer."""
-        found = self._cache.repository(key)
-        if found is None or key in self._reported:
+        """Whether it has no status yet; then Checking is reported, as a remote may take long."""
+        repository = self._cache.repository(key)
+        if repository is None or key in self._reported:
             return False
         self._reported.add(key)
-        return found.status.condition(READY) is None
+        return repository.status.condition(READY) is None
 
     async def _check(self, key: Key) -> Outcome:
         raw = self._cache.repositories.get(key)
@@ -165,27 +173,27 @@ class RepositoryReconciler:
         try:
             repository = GitRepoConfig.decode(raw)
             remote = self._remote(repository)
-            found = await read_credentials(self._api, repository)
+            auth = await read_credentials(self._api, repository)
         except Stalled:
-            # Whoever takes a Secret or an address away means it: nothing is written with it.
+            # A removed Secret or a changed address is intended: nothing is written with the old.
             self._forget(key)
             raise
         try:
-            listing = await self._listing(key, repository, remote, found)
+            listing = await self._listing(key, repository, remote, auth)
         except WindlassError as error:
             known = self._reachable.get(key)
-            if known is not None and (known.remote, known.credentials) != (remote, found):
+            if known is not None and (known.remote, known.credentials) != (remote, auth):
                 self._forget_reachable(key)
-            return reverser_status.repository_unreachable(
+            return status.repository_unreachable(
                 error, remote.display, after=_UNREACHABLE_RETRY_SECONDS
             )
-        self._remember(key, ReachableRepository(remote, found, listing))
-        return reverser_status.repository_reachable(
+        self._remember(key, ReachableRepository(remote, auth, listing))
+        return status.repository_reachable(
             listing.refs,
             repository.spec.allowed_branches,
             creating=self._branches_to_create(key),
             remote=remote.identity,
-            verified=found.host_key_verification or remote.scheme != "ssh",
+            verified=auth.host_key_verification or remote.scheme != "ssh",
             after=self._check_seconds or None,
         )
 
@@ -198,43 +206,50 @@ class RepositoryReconciler:
         return remote
 
     async def _listing(
-        self, key: Key, repository: GitRepoConfig, remote: Remote, found: Credentials
+        self, key: Key, repository: GitRepoConfig, remote: Remote, auth: Credentials
     ) -> RefListing:
-        """The remote's refs; a failure is not repeated while nothing changed."""
-        request = status.newest_request(repository.metadata.annotations)
-        occasion = _CheckTrigger(repository.metadata.generation, found.fingerprint, request)
+        """The remote's refs, from the shared cache where that is new enough.
+
+        A failed query is not repeated while nothing changed.
+        """
+        request = runtime_status.newest_request(repository.metadata.annotations)
+        trigger = _CheckTrigger(repository.metadata.generation, auth.fingerprint, request)
         now, failure = self._clock.monotonic(), self._failures.get(key)
-        if failure is not None and failure.still_applies(occasion, now):
+        if failure is not None and failure.still_applies(trigger, now):
             raise failure.error
-        fresh = self._triggers.get(key, occasion) != occasion
-        self._triggers[key] = occasion
-        age = 0.0 if fresh else max(0.0, self._check_seconds - 1.0)
+        # The first check after a start may share a listing; a change needs one of its own.
+        fresh = self._triggers.get(key, trigger) != trigger
+        self._triggers[key] = trigger
+        max_age = 0.0 if fresh else max(0.0, self._check_seconds - 1.0)
         try:
             listing = await self._listings.get(
                 remote,
-                found,
-                max_age_seconds=age,
+                auth,
+                max_age_seconds=max_age,
                 gather_seconds=_DEBOUNCE_SECONDS if fresh else 0.0,
             )
         except GitError as error:
             translated = _translate_git_error(error)
             until = now + min(self._check_seconds or 60.0, 15.0)
-            self._failures[key] = _FailedCheck(occasion, translated, until)
+            self._failures[key] = _FailedCheck(trigger, translated, until)
             raise translated from error
         self._failures.pop(key, None)
         return listing
 
     def _branches_to_create(self, key: Key) -> frozenset[str]:
         """Branches that a destination of this repository will create."""
-        found = (self._cache.destination(other) for other in self._cache.destinations_for(key))
+        users = (self._cache.destination(user) for user in self._cache.destinations_for(key))
         return frozenset(
-            one.spec.branch for one in found if one is not None and one.spec.create_branch
+            destination.spec.branch
+            for destination in users
+            if destination is not None and destination.spec.create_branch
         )
 
-    def _remember(self, key: Key, known: ReachableRepository) -> None:
-        before, self._reachable[key] = self._reachable.get(key), known
-        # An equal answer is news too: the branch may be back where it was before our push.
-        if before is None or before.listing is not known.listing or before != known:
+    def _remember(self, key: Key, repository: ReachableRepository) -> None:
+        previous, self._reachable[key] = self._reachable.get(key), repository
+        # A new listing with equal refs counts, too: the branch may be back where it was before
+        # our push.
+        if previous is None or previous.listing is not repository.listing or previous != repository:
             self._on_change(key)
 
     def _forget(self, key: Key) -> None:
@@ -248,6 +263,7 @@ class RepositoryReconciler:
             self._on_change(key)
 
 
+# Git errors that only a change of the spec can fix, and the reason reported for each.
 _STALLED_REASONS = {
     "HostKeyMismatch": "HostKeyMismatch",
     "UnsupportedObjectFormat": "UnsupportedObjectFormat",
@@ -256,7 +272,7 @@ _STALLED_REASONS = {
 
 
 def _translate_git_error(error: GitError) -> WindlassError:
-    """A git error as this kind reports it."""
+    """A git error as the condition of a GitRepoConfig reports it."""
     if error.reason in _STALLED_REASONS:
         return Stalled(_STALLED_REASONS[error.reason], error.message)
     return Retryable("ConnectionFailed", f"{error.reason}: {error.message}")

@@ -1,6 +1,7 @@
 """Reconciles WatchRule and ClusterWatchRule: resolves the selected scopes and routes them.
 
-A rule that is broken selects nothing and removes nothing.
+`Reverser` runs one `RuleReconciler` per kind. A rule that is broken selects nothing, and the files
+that it selected stay.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _DELETION_RECHECK_SECONDS = 2.0
 
 
 class RuleReconciler:
-    """All rules of one kind, compiled against the newest catalogue."""
+    """Reconciles all rules of one kind against the newest type catalog."""
 
     def __init__(
         self,
@@ -35,7 +36,7 @@ class RuleReconciler:
         cache: ReverserCache,
         destinations: DestinationReconciler,
         mirror: Mirror,
-        catalogue: Callable[[], TypeCatalog | None],
+        catalog: Callable[[], TypeCatalog | None],
         *,
         watch_all: bool,
         excluded: frozenset[str],
@@ -48,50 +49,56 @@ class RuleReconciler:
         self._cache = cache
         self._destinations = destinations
         self._mirror = mirror
-        self._catalog = catalogue
+        # Returns the newest catalog; None until the first discovery succeeded.
+        self._catalog = catalog
         self._watch_all = watch_all
+        # `[group/]resource` of --discovery-exclude.
         self._excluded = excluded
         self._install_namespace = install_namespace
+        # Beside the install namespace: where a ClusterWatchRule may have its destination.
         self._cluster_namespaces = cluster_namespaces
+        # False: rules are checked but select nothing (--enable-watch-ingestion=false).
         self._ingests = ingests
         self._reviews = reviews
 
     async def reconcile(self, key: Key) -> Outcome:
-        """One pass over one rule; a broken rule selects nothing and removes nothing."""
+        """Resolve one rule, pass its selection to the mirror and report it."""
         raw = self._get_raw(key)
         if raw is None:
             return await self._reconcile_deleted(key)
-        if self._catalog() is None:
+        catalog = self._catalog()
+        if catalog is None:
             return status.rule_pending("the served types are being looked at")
         try:
             rule = self._decode(raw)
-            resolution = self._resolve(rule)
+            resolution = self._resolve(rule, catalog)
         except WindlassError:
             self._deselect(key)
             raise
         destination = destination_key(rule)
         if not self._ingests:
             return status.ingestion_disabled()
-        known = CompiledRule(rule.metadata.generation, self._selection_rule(rule), resolution)
-        self._reviews.set_rule(self._kind, key, known)
+        compiled = CompiledRule(rule.metadata.generation, self._selection_rule(rule), resolution)
+        self._reviews.set_rule(self._kind, key, compiled)
         self._mirror.select(self._kind, key, destination, resolution)
         return status.rule_outcome(
             resolution,
             states=self._mirror.stream_states(),
             objects=sum(
-                self._mirror.count_files(destination, one.gvr, one.namespace)
-                for one in resolution.scopes
+                self._mirror.count_files(destination, scope.gvr, scope.namespace)
+                for scope in resolution.scopes
             ),
             destination=destination,
             destination_ready=self._destinations.is_ready(destination),
             destination_settled=self._destinations.is_settled(destination),
-            failed_groups=catalogue.failed_group_names if (catalogue := self._catalog()) else (),
+            failed_groups=catalog.failed_group_names,
         )
 
     async def _reconcile_deleted(self, key: Key) -> Outcome:
-        """The files of a deleted rule go, so an absence from the cache alone does not delete."""
+        """Deselect a rule, and so remove its files, once the API server confirms its deletion."""
         gvr = registry.WATCH_RULES if self._kind == "WatchRule" else registry.CLUSTER_WATCH_RULES
         identity = Identity(gvr, key.namespace, key.name)
+        # A rule that was never compiled selected nothing, so it needs no proof.
         if self._reviews.has_rule(self._kind, key) and not await self._mirror.is_deleted(identity):
             return Outcome.postponed(_DELETION_RECHECK_SECONDS)
         self._deselect(key)
@@ -111,35 +118,34 @@ class RuleReconciler:
             return ClusterWatchRule.decode(raw)
         return WatchRule.decode(raw)
 
-    def _resolve(self, rule: RuleObject) -> RuleResolution:
+    def _resolve(self, rule: RuleObject, catalog: TypeCatalog) -> RuleResolution:
         self._check_destination(rule)
-        catalogue = self._catalog()
-        assert catalogue is not None, "a pass without a catalogue ends before this"
         return rules.resolve(
             self._selection_rule(rule),
-            catalogue,
+            catalog,
             watch_all=self._watch_all,
             excluded=self._excluded,
         )
 
     def _check_destination(self, rule: RuleObject) -> None:
-        wanted = destination_key(rule)
-        found = self._cache.destination(wanted)
+        """Raise Stalled or Waiting unless the rule may use the destination it names."""
+        key = destination_key(rule)
+        destination = self._cache.destination(key)
         if isinstance(rule, ClusterWatchRule):
             permission = reference_grants.check_cluster_destination_ref(
-                wanted,
-                exists=found is not None,
+                key,
+                exists=destination is not None,
                 install_namespace=self._install_namespace,
                 allowed_namespaces=self._cluster_namespaces,
             )
         else:
-            grants = found.spec.allowed_namespaces if found is not None else None
+            grants = destination.spec.allowed_namespaces if destination is not None else None
             permission = reference_grants.check_destination_ref(
-                rule.metadata.namespace, wanted, grants
+                rule.metadata.namespace, key, grants
             )
         if permission.allowed:
             return
-        assert permission.reason is not None, "only a refusal stops here"
+        assert permission.reason is not None, "a refused permission has a reason"
         if permission.stalled:
             raise Stalled(permission.reason, permission.message)
         raise Waiting(permission.reason, permission.message, after=_DESTINATION_RETRY_SECONDS)
