@@ -119,7 +119,7 @@ def _followed_first(family: list[ServedType]) -> list[ServedType]:
         one.gvr: ResourceType(one.gvr, one.kind, one.namespaced, one.verbs, one.preferred)
         for one in family
     }
-    chosen = type_catalog.preferred(tuple(of_type.values())).gvr
+    chosen = type_catalog.preferred_version(tuple(of_type.values())).gvr
     return sorted(family, key=lambda one: one.gvr != chosen)
 
 

@@ -29,7 +29,7 @@ from windlass.reverser.publish.remote_branch import RemoteBranch
 from windlass.reverser.publish.worker_hooks import WorkerHooks
 from windlass.reverser.publish.writer_group import WriterGroup
 from windlass.reverser.selection.rule_coverage import RuleCoverage
-from windlass.reverser.selection.rules import mask
+from windlass.reverser.selection.rules import operation_mask
 
 BASE = "clusters/prod"
 MAPS = GVR("", "v1", "configmaps")
@@ -140,7 +140,7 @@ class Site:
                 path=path_of(name),
                 blob=objects.blob_id(content) if content is not None else None,
                 content=content,
-                mask=mask((operations,)),
+                mask=operation_mask((operations,)),
                 observation=observation if live else None,
                 received=datetime.now(UTC),
                 size=len(content or b""),

@@ -19,10 +19,10 @@ from windlass.reverser import dump
 from windlass.reverser.content.clean_object import ObjectReader
 from windlass.reverser.dump import Dump, DumpSelection
 from windlass.reverser.publish import folder_claim
-from windlass.reverser.selection.rules import SelectedScope, mask
+from windlass.reverser.selection.rules import SelectedScope, operation_mask
 
 MAPS = GVR("", "v1", "configmaps")
-SCOPE = SelectedScope(MAPS, "ns", mask(()), include_owned=False)
+SCOPE = SelectedScope(MAPS, "ns", operation_mask(()), include_owned=False)
 
 
 @dataclass

@@ -21,7 +21,7 @@ from windlass.reverser.publish import remote_branch as branch_module
 from windlass.reverser.publish.file_update import FileUpdate, FolderReview, ScopeSnapshot
 from windlass.reverser.publish.folder import WriteTarget
 from windlass.reverser.selection.rule_coverage import RuleCoverage
-from windlass.reverser.selection.rules import mask
+from windlass.reverser.selection.rules import operation_mask
 from windlass.reverser.selection.type_catalog import TypeCatalog
 
 
@@ -345,7 +345,7 @@ async def test_a_snapshot_without_changes_does_not_wait_for_a_long_window(site: 
     """2.2: a long commitWindow gathers commits; it does not keep Synced from being True."""
     folder = await site.opened(window_seconds=300.0)
     site.worker.add_snapshot(
-        folder, ScopeSnapshot(MAPS, "ConfigMap", "ns", frozenset(), False, mask(("*",)))
+        folder, ScopeSnapshot(MAPS, "ConfigMap", "ns", frozenset(), False, operation_mask(("*",)))
     )
     assert not folder.is_idle
     await site.until_due()

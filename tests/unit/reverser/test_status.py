@@ -14,7 +14,12 @@ from windlass.objects.names import GVR, Key
 from windlass.reverser import status
 from windlass.reverser import status as reverser_status
 from windlass.reverser.attribution.webhook_coverage import AttributionState
-from windlass.reverser.selection.rules import RuleResolution, SelectedScope, Unresolved, mask
+from windlass.reverser.selection.rules import (
+    RuleResolution,
+    SelectedScope,
+    Unresolved,
+    operation_mask,
+)
 from windlass.reverser.status import DestinationProgress, StreamCount
 from windlass.runtime.outcome import Outcome, Verdict
 
@@ -171,7 +176,7 @@ def _rule(
     )
 
 
-_ONE = SelectedScope(GVR("", "v1", "configmaps"), "ns", mask(()), False)
+_ONE = SelectedScope(GVR("", "v1", "configmaps"), "ns", operation_mask(()), False)
 
 
 def test_a_rule_that_selects_nothing_waits_for_the_type() -> None:
@@ -218,7 +223,9 @@ def test_a_cluster_wide_stream_answers_for_a_namespace() -> None:
 
 def test_a_rule_without_streams_is_transient_only_while_its_destination_is_in_order() -> None:
     """A broken destination must show at once; a start leaves the stored status alone."""
-    starting = RuleResolution((SelectedScope(GVR("", "v1", "pods"), "ns", mask(()), False),))
+    starting = RuleResolution(
+        (SelectedScope(GVR("", "v1", "pods"), "ns", operation_mask(()), False),)
+    )
     assert _rule(starting).transient
     assert not _rule(starting, ready=False).transient
 

@@ -29,7 +29,7 @@ from windlass.reverser.selection.type_catalog import (
     TypeCatalog,
     TypeFamily,
     TypeReason,
-    preferred,
+    preferred_version,
 )
 
 PRESET: tuple[tuple[str, str], ...] = tuple((one.group, one.resource) for one in watchrules.PRESET)
@@ -152,7 +152,7 @@ def resolve(
         found, missing = compiler.compile(watch_all)
         for one in found:
             key = (one.gvr, item.include_owned)
-            masks[key] = masks.get(key, frozenset()) | mask(item.operations)
+            masks[key] = masks.get(key, frozenset()) | operation_mask(item.operations)
         unresolved.update(dict.fromkeys(missing))
     namespace = rule.namespace if rule.kind == "WatchRule" else ""
     scopes = (
@@ -162,7 +162,7 @@ def resolve(
     return RuleResolution(tuple(scopes), tuple(unresolved))
 
 
-def mask(operations: Iterable[str]) -> frozenset[Operation]:
+def operation_mask(operations: Iterable[str]) -> frozenset[Operation]:
     """The operations of an item; none or `*` means all three (RUL-7)."""
     named = frozenset(operations)
     if not named or "*" in named:
@@ -205,7 +205,7 @@ def _matches(names: Sequence[str] | None, name: str) -> bool:
 def select_versions(family: TypeFamily, wanted: Sequence[str] | None) -> TypeFamily:
     """RUL-3: the preferred version, or each listed one; one object, one file otherwise."""
     if _is_unrestricted(wanted):
-        return (preferred(family),)
+        return (preferred_version(family),)
     return tuple(one for one in family if one.gvr.version in (wanted or ()))
 
 

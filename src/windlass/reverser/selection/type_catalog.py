@@ -102,7 +102,7 @@ class TypeCatalog:
             yield from families
 
 
-def preferred(family: TypeFamily) -> ResourceType:
+def preferred_version(family: TypeFamily) -> ResourceType:
     """RUL-3: the version that stands for a plural.
 
     Discovery prefers a version of the group; a plural which that version lacks is taken in

@@ -10,7 +10,7 @@ from windlass.objects.names import GVR, Identity
 from windlass.reverser.attribution.author import Author
 from windlass.reverser.attribution.record_join import Tier
 from windlass.reverser.publish.commit_plan import DesiredFile, build_commit_plan
-from windlass.reverser.selection.rules import mask
+from windlass.reverser.selection.rules import operation_mask
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -23,7 +23,7 @@ def _wanted(
         identity=Identity(GVR("", "v1", "configmaps"), "ns", name),
         blob=blob,
         size=1,
-        mask=mask({only} if only else ()),
+        mask=operation_mask({only} if only else ()),
         author=Author(user, f"{user}@windlass.invalid"),
         tier=tier,
         user=user,

@@ -12,7 +12,7 @@ from windlass.git.store import Entry
 from windlass.objects.names import GVR, Identity
 from windlass.reverser.publish.file_update import FileUpdate
 from windlass.reverser.publish.folder import Folder
-from windlass.reverser.selection.rules import mask
+from windlass.reverser.selection.rules import operation_mask
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -26,7 +26,9 @@ def _folder(**files: str) -> Folder:
 def _arrival(name: str, blob: str | None) -> FileUpdate:
     identity = Identity(GVR("", "v1", "configmaps"), "ns", name)
     content = b"x" if blob is not None else None
-    return FileUpdate(identity, "ConfigMap", f"base/{name}", blob, content, mask(()), None, _NOW)
+    return FileUpdate(
+        identity, "ConfigMap", f"base/{name}", blob, content, operation_mask(()), None, _NOW
+    )
 
 
 def test_what_the_folder_holds_anyway_is_not_queued() -> None:

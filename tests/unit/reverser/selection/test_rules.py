@@ -124,7 +124,7 @@ def test_plural_outside_the_preferred_version_takes_the_most_stable() -> None:
         served(f"example.com/{version}/old", preferred=False)
         for version in ("v1alpha1", "v1beta2", "v1beta1", "odd")
     )
-    assert catalogues.preferred(family).gvr.version == "v1beta2"
+    assert catalogues.preferred_version(family).gvr.version == "v1beta2"
 
 
 def test_preset_of_a_watch_rule_is_its_namespaced_part() -> None:
@@ -307,7 +307,7 @@ def test_masks_of_items_are_united() -> None:
 @pytest.mark.parametrize("operations", [frozenset(), frozenset({"*"}), frozenset({"*", "CREATE"})])
 def test_no_operations_or_star_means_all(operations: frozenset[str]) -> None:
     """2.3: the default of operations is all of them."""
-    assert rules.mask(operations) == {"CREATE", "UPDATE", "DELETE"}
+    assert rules.operation_mask(operations) == {"CREATE", "UPDATE", "DELETE"}
 
 
 def test_owned_objects_keep_a_selection_of_their_own() -> None:

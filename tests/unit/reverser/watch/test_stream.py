@@ -28,7 +28,7 @@ from windlass.reverser.file_operation import OPERATIONS, Operation
 from windlass.reverser.publish.file_update import FileUpdate, ScopeSnapshot
 from windlass.reverser.publish.folder import Folder
 from windlass.reverser.selection.routes import Route
-from windlass.reverser.selection.rules import mask
+from windlass.reverser.selection.rules import operation_mask
 from windlass.reverser.watch.stream import Stream
 
 MAPS = GVR("", "v1", "configmaps")
@@ -53,7 +53,7 @@ class FakeHost:
     def destinations_covering(
         self, scope: Scope
     ) -> tuple[tuple[Key, str, frozenset[Operation]], ...]:
-        return ((DESTINATION, "ns", mask(())),)
+        return ((DESTINATION, "ns", operation_mask(())),)
 
     def folder(self, destination: Key) -> Folder | None:
         return self.open_folder
