@@ -27,10 +27,10 @@ RefusalReason = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """The verdict about a reference; `stalled` means that only a person can heal it.
+    """Whether a reference is allowed; `stalled` means that only a change of an object helps.
 
     A target missing from the referrer's own namespace may still be created, so that
-    verdict waits; the others stall.
+    refusal waits; the others stall.
     """
 
     reason: RefusalReason | None = None
@@ -49,66 +49,66 @@ ALLOWED = Permission()
 
 
 def check_repository_ref(
-    referrer_namespace: str, repo: Key, grants: Collection[str] | None
+    referrer_namespace: str, target: Key, grants: Collection[str] | None
 ) -> Permission:
-    """A GitDestination naming a GitRepoConfig; `grants` is None if that does not exist."""
-    return _check_grant("GitRepoConfig", referrer_namespace, repo, grants)
+    """Whether a GitDestination may name a GitRepoConfig; `grants` is None if that is absent."""
+    return _check_grant("GitRepoConfig", referrer_namespace, target, grants)
 
 
 def check_destination_ref(
-    referrer_namespace: str, wanted: Key, grants: Collection[str] | None
+    referrer_namespace: str, target: Key, grants: Collection[str] | None
 ) -> Permission:
-    """A WatchRule naming a GitDestination; `grants` is None if that does not exist."""
-    return _check_grant("GitDestination", referrer_namespace, wanted, grants)
+    """Whether a WatchRule may name a GitDestination; `grants` is None if that is absent."""
+    return _check_grant("GitDestination", referrer_namespace, target, grants)
 
 
 def check_cluster_destination_ref(
-    wanted: Key, *, exists: bool, install_namespace: str, allowed_namespaces: Collection[str]
+    target: Key, *, exists: bool, install_namespace: str, allowed_namespaces: Collection[str]
 ) -> Permission:
-    """REF-4: a ClusterWatchRule naming a GitDestination.
+    """REF-4: whether a ClusterWatchRule may name a GitDestination.
 
-    It needs no grant but only certain namespaces will do, because whoever edits the
-    destination redirects data of the whole cluster. The namespace is judged before the
-    object is looked at.
+    It needs no grant but is limited to certain namespaces, because whoever can edit the
+    destination can redirect data of the whole cluster. The namespace is checked before
+    the existence of the object.
     """
-    if not wanted.namespace:
+    if not target.namespace:
         return Permission(
             "GitDestinationInvalid",
             "spec.destinationRef.namespace is required in a ClusterWatchRule",
         )
-    if wanted.namespace != install_namespace and wanted.namespace not in allowed_namespaces:
-        return Permission("AccessDenied", _namespace_not_allowed_message(wanted, install_namespace))
-    return ALLOWED if exists else _not_found("GitDestination", wanted)
+    if target.namespace != install_namespace and target.namespace not in allowed_namespaces:
+        return Permission("AccessDenied", _namespace_not_allowed_message(target, install_namespace))
+    return ALLOWED if exists else _not_found("GitDestination", target)
 
 
 def _check_grant(
-    kind: TargetKind, referrer: str, wanted: Key, grants: Collection[str] | None
+    kind: TargetKind, referrer: str, target: Key, grants: Collection[str] | None
 ) -> Permission:
-    if wanted.namespace == referrer:
-        return ALLOWED if grants is not None else _not_found(kind, wanted)
+    if target.namespace == referrer:
+        return ALLOWED if grants is not None else _not_found(kind, target)
     if grants is not None and (referrer in grants or "*" in grants):
         return ALLOWED
-    return Permission("AccessDenied", access_denied_message(kind, wanted, referrer))
+    return Permission("AccessDenied", access_denied_message(kind, target, referrer))
 
 
-def access_denied_message(kind: TargetKind, wanted: Key, referrer: str) -> str:
-    """REF-3: the one text, whether or not the object exists."""
+def access_denied_message(kind: TargetKind, target: Key, referrer: str) -> str:
+    """REF-3: the same text, whether or not the object exists."""
     return (
-        f"{kind} {wanted} does not exist or does not grant namespace {referrer}; "
+        f"{kind} {target} does not exist or does not grant namespace {referrer}; "
         f"its owner can add it to spec.allowedNamespaces, or create one in {referrer}"
     )
 
 
-def _namespace_not_allowed_message(wanted: Key, install_namespace: str) -> str:
+def _namespace_not_allowed_message(target: Key, install_namespace: str) -> str:
     return (
-        f"GitDestination {wanted} lies in a namespace that cluster rules may not feed; "
+        f"GitDestination {target} lies in a namespace that cluster rules may not feed; "
         f"name one in {install_namespace}, or start windlass with "
-        f"--cluster-destination-namespaces={wanted.namespace}"
+        f"--cluster-destination-namespaces={target.namespace}"
     )
 
 
-def _not_found(kind: TargetKind, wanted: Key) -> Permission:
+def _not_found(kind: TargetKind, target: Key) -> Permission:
     reason: RefusalReason = (
         "GitRepoConfigNotFound" if kind == "GitRepoConfig" else "GitDestinationNotFound"
     )
-    return Permission(reason, f"{kind} {wanted} does not exist; create it or fix the reference")
+    return Permission(reason, f"{kind} {target} does not exist; create it or fix the reference")

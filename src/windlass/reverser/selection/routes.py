@@ -26,9 +26,9 @@ _NO_OPERATIONS: frozenset[Operation] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One destination of an object: the masks of all rules that hit it, united (RUL-7).
+    """One destination of an object: the masks of all rules that select it, united (RUL-7).
 
-    Controller-owned objects are hit only by rules with `includeOwned` (SAN-9), so those
+    Controller-owned objects are selected only by rules with `includeOwned` (SAN-9), so they
     have a mask of their own.
     """
 
@@ -48,12 +48,15 @@ class Route:
 
 
 class RoutePlan:
-    """Which scopes are followed for which destinations; never changed once built."""
+    """Which scopes are watched for which destinations; immutable."""
 
     def __init__(self, resolved: Iterable[tuple[Key, RuleResolution]] = ()) -> None:
         table = _merge_routes(resolved)
+        # Each selected (type, namespace) -> its routes, those of all namespaces merged in.
         self._routes = _routes_by_scope(table)
+        # Destination -> the scopes that its rules select, as the rules state them.
         self._selected = _scopes_by_destination(table)
+        # The scopes that need a stream.
         self._scopes = frozenset(
             scope for gvr, namespaces in table.items() for scope in _stream_scopes(gvr, namespaces)
         )
@@ -63,12 +66,12 @@ class RoutePlan:
         return self._scopes
 
     def routes(self, gvr: GVR, namespace: str) -> tuple[Route, ...]:
-        """Where objects of that type in that namespace go, one row a destination."""
-        found = self._routes.get((gvr, namespace))
-        return found if found is not None else self._routes.get((gvr, ""), ())
+        """The routes of objects of that type in that namespace, one per destination."""
+        routes = self._routes.get((gvr, namespace))
+        return routes if routes is not None else self._routes.get((gvr, ""), ())
 
     def scopes_for(self, destination: Key) -> frozenset[ScopeKey]:
-        """The scopes that one destination needs complete, as its rules state them."""
+        """The scopes that the rules of one destination select."""
         return self._selected.get(destination, frozenset())
 
     def destinations(self) -> frozenset[Key]:
@@ -80,16 +83,16 @@ def _merge_routes(
 ) -> Mapping[GVR, dict[str, _RoutesByDestination]]:
     table: defaultdict[GVR, dict[str, _RoutesByDestination]] = defaultdict(dict)
     for destination, resolution in resolved:
-        for one in resolution.scopes:
-            owned = one.mask if one.include_owned else _NO_OPERATIONS
-            route = Route(destination, one.mask, owned)
-            _merge_route(table[one.gvr].setdefault(one.namespace, {}), route)
+        for scope in resolution.scopes:
+            owned_mask = scope.mask if scope.include_owned else _NO_OPERATIONS
+            route = Route(destination, scope.mask, owned_mask)
+            _merge_route(table[scope.gvr].setdefault(scope.namespace, {}), route)
     return table
 
 
-def _merge_route(masks: _RoutesByDestination, route: Route) -> None:
-    known = masks.get(route.destination)
-    masks[route.destination] = route if known is None else known.merge(route)
+def _merge_route(routes: _RoutesByDestination, route: Route) -> None:
+    existing = routes.get(route.destination)
+    routes[route.destination] = route if existing is None else existing.merge(route)
 
 
 def _routes_by_scope(
@@ -97,13 +100,13 @@ def _routes_by_scope(
 ) -> dict[ScopeKey, tuple[Route, ...]]:
     routes: dict[ScopeKey, tuple[Route, ...]] = {}
     for gvr, namespaces in table.items():
-        everywhere = namespaces.get("", {})
-        for namespace, masks in namespaces.items():
-            both = dict(masks)
+        cluster_wide = namespaces.get("", {})
+        for namespace, by_destination in namespaces.items():
+            merged = dict(by_destination)
             if namespace:
-                for route in everywhere.values():
-                    _merge_route(both, route)
-            routes[gvr, namespace] = tuple(both[key] for key in sorted(both))
+                for route in cluster_wide.values():
+                    _merge_route(merged, route)
+            routes[gvr, namespace] = tuple(merged[key] for key in sorted(merged))
     return routes
 
 
@@ -112,12 +115,13 @@ def _scopes_by_destination(
 ) -> dict[Key, frozenset[ScopeKey]]:
     selected: defaultdict[Key, set[ScopeKey]] = defaultdict(set)
     for gvr, namespaces in table.items():
-        for namespace, masks in namespaces.items():
-            for destination in masks:
+        for namespace, by_destination in namespaces.items():
+            for destination in by_destination:
                 selected[destination].add((gvr, namespace))
     return {key: frozenset(scopes) for key, scopes in selected.items()}
 
 
 def _stream_scopes(gvr: GVR, namespaces: Iterable[str]) -> Iterable[ScopeKey]:
+    """The streams of one type: one for all namespaces if any rule selects all."""
     names = set(namespaces)
     return [(gvr, "")] if "" in names else [(gvr, name) for name in names]

@@ -1,19 +1,20 @@
 """Which files of a destination are still covered by a rule (SNP-7).
 
-`RuleCoverage` is what the rules of one destination select at one moment. A file outside their
-scopes is judged by the object that its content declares:
+`FolderReviews` builds a `RuleCoverage` of what the rules of one destination select at one moment;
+the branch worker removes the files that it does not cover. A file outside the selected scopes is
+judged by the object that its content declares:
 
 | The object's | then its file |
 |---|---|
 | namespace has a rule that could not be compiled, or such a cluster rule exists | stays |
 | group could not be discovered | stays |
 | scope is selected | stays |
-| type is selected in another version | goes once every selected scope was listed |
+| type is selected in another version | is removed once every selected scope was listed |
 | type would be selected if only it were served and could be watched | stays |
-| type is none of these | goes |
+| type is none of these | is removed |
 
-So only the text of a rule, or its absence, removes a file: a rule that is broken, and a
-type that is away for a moment, never do.
+So only the spec of a rule, or its deletion, removes a file: a broken rule and a type that is
+temporarily not served never do.
 
 Pure.
 """
@@ -37,7 +38,7 @@ _REQUIRED_VERBS = frozenset({"list", "watch"})
 
 @dataclass(frozen=True, slots=True)
 class CompiledRule:
-    """A rule, what it selects, and the generation of the object it was made from."""
+    """A rule, what it selects, and the generation of the object it was compiled from."""
 
     generation: int
     rule: SelectionRule
@@ -46,42 +47,42 @@ class CompiledRule:
 
 @dataclass(frozen=True, slots=True)
 class RuleCoverage:
-    """What the rules of one destination cover.
+    """What the rules of one destination cover."""
 
-    `unsure` are the namespaces of WatchRules that could not be compiled: they cover files of
-    their own namespace only, so nobody can hold up the files of others by a broken rule.
-    `blind` says that rules are unknown whose reach nobody knows. `settled` says that every
-    selected scope was seen completely, `grown` that the destination had time to get its rules:
-    until then only files of this process count as uncovered, because whoever makes a
-    destination anew makes its rules a moment later.
-    """
-
-    rules: tuple[CompiledRule, ...]
-    catalog: TypeCatalog
+    rules: tuple[CompiledRule, ...]  # of this destination, compiled
+    catalog: TypeCatalog  # that they were compiled against
+    # Namespaces of WatchRules that could not be compiled. Such a rule protects files of its own
+    # namespace only, so that it cannot block the removal of files elsewhere.
     uncompiled_namespaces: frozenset[str] = frozenset()
+    # Whether a rule could not be compiled that may select anything; then no file is removed.
     has_unknown_rules: bool = False
+    # Whether every selected scope has a complete snapshot.
     all_scopes_synced: bool = False
+    # Whether the destination had time to get its rules. Until then only files that this process
+    # wrote count as uncovered, because a recreated destination gets its rules a moment later.
     grace_expired: bool = True
-    watch_all: bool = False
-    excluded: frozenset[str] = frozenset()
+    watch_all: bool = False  # --watch-all
+    excluded: frozenset[str] = frozenset()  # --discovery-exclude
 
     def scopes(self) -> frozenset[ScopeKey]:
-        """Everything that is selected."""
+        """All selected scopes."""
         return frozenset(
-            (one.gvr, one.namespace) for item in self.rules for one in item.resolution.scopes
+            (scope.gvr, scope.namespace)
+            for compiled in self.rules
+            for scope in compiled.resolution.scopes
         )
 
     def may_contain(self, gvr: GVR, kind: str) -> bool:
-        """Whether objects of that kind have files under that plural, as far as anybody knows."""
-        served = {
-            one.gvr.resource
-            for one in self.catalog.types
-            if (one.gvr.group, one.kind) == (gvr.group, kind)
+        """Whether objects of that kind may be files of that plural; True for unserved kinds."""
+        plurals = {
+            served.gvr.resource
+            for served in self.catalog.types
+            if (served.gvr.group, served.kind) == (gvr.group, kind)
         }
-        return not served or gvr.resource in served
+        return not plurals or gvr.resource in plurals
 
     def removal_reason(self, identity: Identity, kind: str) -> str | None:
-        """Why the file of `identity` goes, in words; None if it stays."""
+        """Why the file of `identity` is removed, for the commit body; None if it stays."""
         gvr, namespace = identity.gvr, identity.namespace
         if (
             self.has_unknown_rules
@@ -89,24 +90,29 @@ class RuleCoverage:
             or gvr.group in self.catalog.failed_group_names
         ):
             return None
-        selected = {one for one, where in self.scopes() if where in ("", namespace)}
+        selected = {
+            selected_gvr
+            for selected_gvr, selected_namespace in self.scopes()
+            if selected_namespace in ("", namespace)
+        }
         if gvr in selected:
             return None
-        if any((one.group, one.resource) == (gvr.group, gvr.resource) for one in selected):
+        if any((other.group, other.resource) == (gvr.group, gvr.resource) for other in selected):
+            # Without a snapshot the file in the other version may not be written yet.
             return OTHER_VERSION if self.all_scopes_synced else None
         if self._would_select(identity, kind):
             return None
         return EXCLUDED if rules.is_excluded_by_flag(gvr, self.excluded) else NO_RULE
 
     def _would_select(self, identity: Identity, kind: str) -> bool:
-        """Whether a rule wants the type, served or not."""
+        """Whether a rule would select the type if it were served and could be watched."""
         namespace = identity.namespace
-        one = ResourceType(identity.gvr, kind, bool(namespace), _REQUIRED_VERBS, preferred=True)
-        only = TypeCatalog.from_types([one])
+        served = ResourceType(identity.gvr, kind, bool(namespace), _REQUIRED_VERBS, preferred=True)
+        catalog = TypeCatalog.from_types([served])
         return any(
             scope.namespace in ("", namespace)
-            for item in self.rules
+            for compiled in self.rules
             for scope in rules.resolve(
-                item.rule, only, watch_all=self.watch_all, excluded=self.excluded
+                compiled.rule, catalog, watch_all=self.watch_all, excluded=self.excluded
             ).scopes
         )

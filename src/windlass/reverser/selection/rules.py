@@ -8,7 +8,7 @@ Types that a rule does not name fall under three classes of exclusion (RUL-6):
 
 | Class | Gives way to | Checked |
 |---|---|---|
-| excluded by flag (--discovery-exclude) | nothing: the administrator's word | first |
+| excluded by flag (--discovery-exclude) | nothing: the administrator decides | first |
 | never mirrored | nothing | second |
 | excluded by default | a rule that names the plural | last |
 
@@ -32,7 +32,9 @@ from windlass.reverser.selection.type_catalog import (
     preferred_version,
 )
 
-PRESET: tuple[tuple[str, str], ...] = tuple((one.group, one.resource) for one in watchrules.PRESET)
+PRESET: tuple[tuple[str, str], ...] = tuple(
+    (preset.group, preset.resource) for preset in watchrules.PRESET
+)
 """RUL-5: what a rule item without `resources` means, as (group, plural)."""
 
 EXCLUDED_BY_DEFAULT: frozenset[tuple[str, str]] = frozenset(
@@ -58,7 +60,7 @@ NEVER_MIRRORED: frozenset[tuple[str, str]] = frozenset(
 
 
 def is_excluded_by_default(gvr: GVR) -> bool:
-    """RUL-6 soft: left out of `*` and of --watch-all, taken when named."""
+    """RUL-6 soft: not selected by `*` and --watch-all, but by its name."""
     return (gvr.group, gvr.resource) in EXCLUDED_BY_DEFAULT
 
 
@@ -68,10 +70,10 @@ def is_never_mirrored(gvr: GVR) -> bool:
 
 
 def is_excluded_by_flag(gvr: GVR, excluded: frozenset[str]) -> bool:
-    """RUL-6 hard: `[group/]resource` of --discovery-exclude.
+    """RUL-6 hard: whether an entry `[group/]resource` of --discovery-exclude names the type.
 
-    A bare plural excludes it in every group, since an administrator who shuts out a name
-    must not be surprised by its namesake; `core/` in front means the core group alone.
+    A bare plural excludes it in every group, so that no namesake in another group slips
+    through; `core/` in front means the core group alone.
     """
     names = {gvr.resource.lower(), f"{gvr.group or 'core'}/{gvr.resource}".lower()}
     return any(entry.lower() in names for entry in excluded)
@@ -81,7 +83,7 @@ RuleKind = Literal["WatchRule", "ClusterWatchRule"]
 TypeScope = Literal["Namespaced", "Cluster"]
 
 _REQUIRED_VERBS = frozenset({"list", "watch"})
-# Where an entry names several types and all are refused, the first of these is told.
+# Where an entry names several types and all are refused, the first of these is reported.
 _REASON_PRECEDENCE: tuple[TypeReason, ...] = (
     "ExcludedByFlag",
     "NeverMirrored",
@@ -94,19 +96,19 @@ _REASON_PRECEDENCE: tuple[TypeReason, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class RuleItem:
-    """One row of `spec.rules`; None, an empty tuple and `*` all mean "not narrowed"."""
+    """One item of `spec.rules`; None, an empty tuple and `*` all mean "not narrowed"."""
 
-    operations: frozenset[str] = frozenset()
-    api_groups: tuple[str, ...] | None = None
-    api_versions: tuple[str, ...] | None = None
-    resources: tuple[str, ...] | None = None
-    include_owned: bool = False
-    scope: TypeScope | None = None
+    operations: frozenset[str] = frozenset()  # CREATE, UPDATE, DELETE
+    api_groups: tuple[str, ...] | None = None  # "" is the core group
+    api_versions: tuple[str, ...] | None = None  # unset: the preferred version of each type
+    resources: tuple[str, ...] | None = None  # plurals; unset: the preset, or all (--watch-all)
+    include_owned: bool = False  # whether controller-owned objects are selected, too
+    scope: TypeScope | None = None  # of a ClusterWatchRule only
 
 
 @dataclass(frozen=True, slots=True)
 class SelectionRule:
-    """A WatchRule or ClusterWatchRule whose reference has been followed."""
+    """A WatchRule or ClusterWatchRule whose destination reference is resolved."""
 
     key: Key
     kind: RuleKind
@@ -117,7 +119,7 @@ class SelectionRule:
 
 @dataclass(frozen=True, slots=True, order=True)
 class SelectedScope:
-    """A scope and what is wanted of it; the namespace "" means all of them."""
+    """A type in a namespace ("" means all) with the selected operations."""
 
     gvr: GVR
     namespace: str
@@ -127,7 +129,7 @@ class SelectedScope:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Unresolved:
-    """An entry that selects nothing, as its author wrote it."""
+    """An entry that selects nothing, as the rule spells it."""
 
     entry: str
     reason: TypeReason
@@ -135,23 +137,23 @@ class Unresolved:
 
 @dataclass(frozen=True, slots=True)
 class RuleResolution:
-    """What a rule means today."""
+    """What a rule selects from the present catalog, and which entries select nothing."""
 
     scopes: tuple[SelectedScope, ...]
     unresolved: tuple[Unresolved, ...] = ()
 
 
 def resolve(
-    rule: SelectionRule, catalogue: TypeCatalog, *, watch_all: bool, excluded: frozenset[str]
+    rule: SelectionRule, catalog: TypeCatalog, *, watch_all: bool, excluded: frozenset[str]
 ) -> RuleResolution:
     """The scopes of a rule: RUL-1 to RUL-6; the items are alternatives of each other."""
     masks: dict[tuple[GVR, bool], frozenset[Operation]] = {}
     unresolved: dict[Unresolved, None] = {}
     for item in rule.items:
-        compiler = _Compiler(item, _type_scope(rule, item), catalogue, excluded)
-        found, missing = compiler.compile(watch_all)
-        for one in found:
-            key = (one.gvr, item.include_owned)
+        resolver = _ItemResolver(item, _type_scope(rule, item), catalog, excluded)
+        selected, missing = resolver.resolve(watch_all)
+        for selected_type in selected:
+            key = (selected_type.gvr, item.include_owned)
             masks[key] = masks.get(key, frozenset()) | operation_mask(item.operations)
         unresolved.update(dict.fromkeys(missing))
     namespace = rule.namespace if rule.kind == "WatchRule" else ""
@@ -167,25 +169,28 @@ def operation_mask(operations: Iterable[str]) -> frozenset[Operation]:
     named = frozenset(operations)
     if not named or "*" in named:
         return frozenset(OPERATIONS)
-    return frozenset(one for one in OPERATIONS if one in named)
+    return frozenset(operation for operation in OPERATIONS if operation in named)
 
 
 def refusal_reason(
-    one: ResourceType,
+    candidate: ResourceType,
     *,
     named: bool,
-    reach: TypeScope | None,
-    catalogue: TypeCatalog,
+    scope: TypeScope | None,
+    catalog: TypeCatalog,
     excluded: frozenset[str],
 ) -> TypeReason | None:
-    """Why a served type is not selected (RUL-4, RUL-6, DSC-6); None means it is."""
+    """Why a served type is not selected (RUL-4, RUL-6, DSC-6); None means it is.
+
+    `named` says that the rule names its plural, instead of selecting it by `*`.
+    """
     checks: tuple[tuple[bool, TypeReason], ...] = (
-        (is_excluded_by_flag(one.gvr, excluded), "ExcludedByFlag"),
-        (is_never_mirrored(one.gvr), "NeverMirrored"),
-        (reach != ("Namespaced" if one.namespaced else "Cluster"), "ScopeMismatch"),
-        (not one.verbs >= _REQUIRED_VERBS, "MissingVerb"),
-        (one.gvk in catalogue.ambiguous_kinds, "KindNotUnique"),
-        (not named and is_excluded_by_default(one.gvr), "ExcludedByDefault"),
+        (is_excluded_by_flag(candidate.gvr, excluded), "ExcludedByFlag"),
+        (is_never_mirrored(candidate.gvr), "NeverMirrored"),
+        (scope != ("Namespaced" if candidate.namespaced else "Cluster"), "ScopeMismatch"),
+        (not candidate.verbs >= _REQUIRED_VERBS, "MissingVerb"),
+        (candidate.gvk in catalog.ambiguous_kinds, "KindNotUnique"),
+        (not named and is_excluded_by_default(candidate.gvr), "ExcludedByDefault"),
     )
     return next((reason for refused, reason in checks if refused), None)
 
@@ -202,42 +207,44 @@ def _matches(names: Sequence[str] | None, name: str) -> bool:
     return _is_unrestricted(names) or name in (names or ())
 
 
-def select_versions(family: TypeFamily, wanted: Sequence[str] | None) -> TypeFamily:
-    """RUL-3: the preferred version, or each listed one; one object, one file otherwise."""
-    if _is_unrestricted(wanted):
+def select_versions(family: TypeFamily, versions: Sequence[str] | None) -> TypeFamily:
+    """RUL-3: each listed version, or else the preferred one, so that an object has one file."""
+    if _is_unrestricted(versions):
         return (preferred_version(family),)
-    return tuple(one for one in family if one.gvr.version in (wanted or ()))
+    return tuple(served for served in family if served.gvr.version in (versions or ()))
 
 
 @dataclass(frozen=True, slots=True)
-class _Compiler:
+class _ItemResolver:
+    """Resolves one rule item: the types it selects, and its entries that select none."""
+
     item: RuleItem
     scope: TypeScope | None
     catalog: TypeCatalog
     excluded: frozenset[str]
 
-    def compile(self, watch_all: bool) -> tuple[list[ResourceType], list[Unresolved]]:
+    def resolve(self, watch_all: bool) -> tuple[list[ResourceType], list[Unresolved]]:
         if not self.item.resources:
             return self._all_types("*") if watch_all else self._preset()
-        found: list[ResourceType] = []
-        missing: list[Unresolved] = []
+        selected: list[ResourceType] = []
+        unresolved: list[Unresolved] = []
         for entry in self.item.resources:
             types, rows = self._all_types(entry) if entry == "*" else self._named_type(entry)
-            found += types
-            missing += rows
-        return found, missing
+            selected += types
+            unresolved += rows
+        return selected, unresolved
 
     def _named_type(self, entry: str) -> tuple[list[ResourceType], list[Unresolved]]:
-        found, reasons = self._select(self.catalog.families(entry), named=True)
-        if found:
-            return found, []
-        if told := _most_specific(reasons):
-            return [], [Unresolved(self._entry_text(entry), told)]
+        selected, reasons = self._select(self.catalog.families(entry), named=True)
+        if selected:
+            return selected, []
+        if reason := _most_specific(reasons):
+            return [], [Unresolved(self._entry_text(entry), reason)]
         return [], [self._not_served(entry)]
 
     def _all_types(self, entry: str) -> tuple[list[ResourceType], list[Unresolved]]:
-        found, reasons = self._select(self.catalog.all_families(), named=False)
-        return found, self._gaps(found, reasons, self._entry_text(entry), lambda group: True)
+        selected, reasons = self._select(self.catalog.all_families(), named=False)
+        return selected, self._gaps(selected, reasons, self._entry_text(entry), lambda group: True)
 
     def _preset(self) -> tuple[list[ResourceType], list[Unresolved]]:
         families = (
@@ -246,59 +253,62 @@ class _Compiler:
             for family in self.catalog.families(plural)
             if family[0].gvr.group == group
         )
-        found, reasons = self._select(families, named=True)
+        selected, reasons = self._select(families, named=True)
         groups = {group for group, _ in PRESET}
-        return found, self._gaps(found, reasons, "preset", groups.__contains__)
+        return selected, self._gaps(selected, reasons, "preset", groups.__contains__)
 
     def _select(
         self, families: Iterable[TypeFamily], *, named: bool
     ) -> tuple[list[ResourceType], set[TypeReason]]:
-        found: list[ResourceType] = []
+        """The types of `families` that are selected, and why the others are not."""
+        selected: list[ResourceType] = []
         reasons: set[TypeReason] = set()
         for family in families:
             if not _matches(self.item.api_groups, family[0].gvr.group):
                 continue
-            for one in select_versions(family, self.item.api_versions):
-                reason = self._refusal(one, named)
+            for candidate in select_versions(family, self.item.api_versions):
+                reason = self._refusal(candidate, named)
                 if reason is None:
-                    found.append(one)
+                    selected.append(candidate)
                 else:
                     reasons.add(reason)
-        return found, reasons
+        return selected, reasons
 
-    def _refusal(self, one: ResourceType, named: bool) -> TypeReason | None:
+    def _refusal(self, candidate: ResourceType, named: bool) -> TypeReason | None:
         return refusal_reason(
-            one,
+            candidate,
             named=named,
-            reach=self.scope,
-            catalogue=self.catalog,
+            scope=self.scope,
+            catalog=self.catalog,
             excluded=self.excluded,
         )
 
     def _gaps(
         self,
-        found: list[ResourceType],
+        selected: list[ResourceType],
         reasons: set[TypeReason],
         entry: str,
-        concerns: Callable[[str], bool],
+        is_relevant: Callable[[str], bool],
     ) -> list[Unresolved]:
-        """What an open entry may miss: failed groups hide types nobody can name."""
-        hidden = [group for group in sorted(self._failed_groups()) if concerns(group)]
+        """What an open entry may miss: a failed group hides types whose names are unknown."""
+        hidden = [group for group in sorted(self._failed_groups()) if is_relevant(group)]
         rows = [Unresolved(f"{group or 'core'}/*", "DiscoveryDegraded") for group in hidden]
-        if not found and not rows:
+        if not selected and not rows:
             rows.append(Unresolved(entry, _most_specific(reasons) or "NotServed"))
         return rows
 
     def _not_served(self, entry: str) -> Unresolved:
-        if "/" in entry or self._below_parent_only(entry):
+        """Why no served type has that plural."""
+        if "/" in entry or self._is_subresource_only(entry):
             return Unresolved(self._entry_text(entry), "SubresourceOnly")
-        # Without a named group every failed one might serve it, and every typo would be its fault.
-        named = () if _is_unrestricted(self.item.api_groups) else sorted(self._failed_groups())
-        if named:
-            return Unresolved(f"{named[0] or 'core'}/{entry}", "DiscoveryDegraded")
+        # Without a named group any failed one might serve it, and every typo would be blamed on
+        # discovery.
+        failed = () if _is_unrestricted(self.item.api_groups) else sorted(self._failed_groups())
+        if failed:
+            return Unresolved(f"{failed[0] or 'core'}/{entry}", "DiscoveryDegraded")
         return Unresolved(self._entry_text(entry), "NotServed")
 
-    def _below_parent_only(self, entry: str) -> bool:
+    def _is_subresource_only(self, entry: str) -> bool:
         return any(
             gvr.resource.lower() == entry.lower() and _matches(self.item.api_groups, gvr.group)
             for gvr in self.catalog.subresource_only
@@ -306,10 +316,13 @@ class _Compiler:
 
     def _failed_groups(self) -> set[str]:
         return {
-            one for one in self.catalog.failed_group_names if _matches(self.item.api_groups, one)
+            group
+            for group in self.catalog.failed_group_names
+            if _matches(self.item.api_groups, group)
         }
 
     def _entry_text(self, entry: str) -> str:
+        """The entry for the status, with its group where the item names exactly one."""
         groups = self.item.api_groups
         if groups and len(groups) == 1 and groups[0] not in ("", "*"):
             return f"{groups[0]}/{entry}"

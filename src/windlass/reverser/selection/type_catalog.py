@@ -2,7 +2,7 @@
 
 `watch.catalog_refresher` converts what discovery found into this value; rules are resolved
 against it and against nothing else. Types of a failed group are those last known (DSC-1), so a
-failing group never looks like a removed one. A type that is absent but still within its
+failing group is never mistaken for a removed one. A type that is absent but still within its
 removal grace (DSC-3) stays in `types`, because a type that leaves the catalog loses its
 coverage and its files; pausing the stream is the work of the watch.
 
@@ -30,10 +30,11 @@ TypeReason = Literal[
     "ExcludedByFlag",
     "NeverMirrored",
 ]
-"""DSC-6: why a type is refused."""
+"""DSC-6: why an entry of a rule selects nothing, as its status reports it."""
 
 _VERSION = re.compile(r"v([0-9]+)(?:(alpha|beta)([0-9]+))?\Z")
 _STABILITY = {"alpha": 0, "beta": 1, None: 2}
+"""Rank of the stability in a version name; without a suffix it is stable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +58,18 @@ TypeFamily: TypeAlias = tuple[ResourceType, ...]
 
 @dataclass(frozen=True, slots=True)
 class TypeCatalog:
-    """Everything served; `failed_groups` holds names of groups or of group versions.
+    """All served types, indexed by plural."""
 
-    `subresource_only` names plurals that are served below a parent only, and
-    `ambiguous_kinds` the kinds that two plurals of one group version share.
-    """
-
-    types: tuple[ResourceType, ...]
+    types: tuple[ResourceType, ...]  # in the order of discovery
+    # Groups, or group versions, whose discovery failed; their types are those last known.
     failed_groups: frozenset[str] = frozenset()
+    # Plurals that are served below a parent only.
     subresource_only: frozenset[GVR] = frozenset()
+    # Kinds that two plurals of one group version share.
     ambiguous_kinds: frozenset[GVK] = frozenset()
+    # Index of `types`: plural in lower case -> a family for each group.
     _plurals: Mapping[str, tuple[TypeFamily, ...]] = field(init=False, repr=False, compare=False)
+    # The groups of `failed_groups`.
     _failed: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -82,11 +84,11 @@ class TypeCatalog:
         failed_groups: Iterable[str] = (),
         subresource_only: Iterable[GVR] = (),
     ) -> TypeCatalog:
-        """The catalogue of `types`, with the kinds that are not unique found from them."""
-        listed = tuple(types)
-        kinds = Counter(one.gvk for one in listed)
-        shared = frozenset(gvk for gvk, count in kinds.items() if count > 1)
-        return cls(listed, frozenset(failed_groups), frozenset(subresource_only), shared)
+        """The catalog of `types`; the ambiguous kinds are computed from them."""
+        served = tuple(types)
+        kinds = Counter(served_type.gvk for served_type in served)
+        ambiguous = frozenset(gvk for gvk, count in kinds.items() if count > 1)
+        return cls(served, frozenset(failed_groups), frozenset(subresource_only), ambiguous)
 
     @property
     def failed_group_names(self) -> frozenset[str]:
@@ -94,36 +96,37 @@ class TypeCatalog:
         return self._failed
 
     def families(self, plural: str) -> tuple[TypeFamily, ...]:
-        """The families of that plural, one for each group; letter case plays no part."""
+        """The families of that plural in any letter case, one for each group."""
         return self._plurals.get(plural.lower(), ())
 
     def all_families(self) -> Iterable[TypeFamily]:
+        """The families of all plurals."""
         for families in self._plurals.values():
             yield from families
 
 
 def preferred_version(family: TypeFamily) -> ResourceType:
-    """RUL-3: the version that stands for a plural.
+    """RUL-3: the version in which a plural is mirrored unless a rule names others.
 
     Discovery prefers a version of the group; a plural which that version lacks is taken in
     its most stable and newest one, as Kubernetes ranks versions.
     """
-    marked = next((one for one in family if one.preferred), None)
-    return marked or max(family, key=lambda one: _version_rank(one.gvr.version))
+    preferred = next((version for version in family if version.preferred), None)
+    return preferred or max(family, key=lambda version: _version_rank(version.gvr.version))
 
 
 def _version_rank(version: str) -> tuple[int, int, int]:
-    found = _VERSION.match(version)
-    if found is None:
+    match = _VERSION.match(version)
+    if match is None:
         return -1, 0, 0
-    major, stage, minor = found.groups()
-    return _STABILITY[stage], int(major), int(minor or 0)
+    major, stability, minor = match.groups()
+    return _STABILITY[stability], int(major), int(minor or 0)
 
 
 def _group_families(types: Iterable[ResourceType]) -> dict[str, tuple[TypeFamily, ...]]:
     plurals: dict[str, dict[str, list[ResourceType]]] = defaultdict(lambda: defaultdict(list))
-    for one in types:
-        plurals[one.gvr.resource.lower()][one.gvr.group].append(one)
+    for served in types:
+        plurals[served.gvr.resource.lower()][served.gvr.group].append(served)
     return {
         plural: tuple(tuple(family) for family in groups.values())
         for plural, groups in plurals.items()
@@ -131,6 +134,7 @@ def _group_families(types: Iterable[ResourceType]) -> dict[str, tuple[TypeFamily
 
 
 def _group_name(name: str) -> str:
+    """The group of `name`, which is a group, `group/version`, or a version of the core group."""
     group, slash, _ = name.partition("/")
     if slash:
         return group

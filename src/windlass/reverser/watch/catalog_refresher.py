@@ -1,8 +1,8 @@
-"""Keeps the type catalog current.
+"""Refreshes the type catalog by API discovery.
 
 Discovery runs at the start, every refresh interval, and when a CustomResourceDefinition
 or an APIService changes: then again after 0, 1, 2, 4 and 8 seconds, because a type is
-served a moment after its definition is established. A failed scan never removes a type.
+served a moment after its definition is established. A failed discovery never removes a type.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from windlass.base.clock import Clock
 from windlass.base.errors import WindlassError
 from windlass.kube import discovery
 from windlass.kube.api import Api
-from windlass.kube.discovery import ApiTypes as Served
+from windlass.kube.discovery import ApiTypes
 from windlass.objects.names import GVR
 from windlass.reverser.selection.type_catalog import ResourceType, TypeCatalog
 
@@ -30,7 +30,7 @@ _log = structlog.get_logger(__name__)
 
 
 class CatalogRefresher:
-    """The newest catalogue, and the loop that renews it."""
+    """The newest type catalog, and the loop that refreshes it."""
 
     def __init__(
         self,
@@ -40,31 +40,36 @@ class CatalogRefresher:
         on_change: Callable[[], None],
         clock: Clock,
     ) -> None:
+        # The newest catalog; None until the first discovery succeeded.
         self.current: TypeCatalog | None = None
         self._api = api
-        self._served: Served | None = None
+        # What `current` was built from; also the last known types of groups that fail.
+        self._served: ApiTypes | None = None
         self._refresh_seconds = refresh_seconds
         self._on_change = on_change
         self._clock = clock
         self._refresh_requested = asyncio.Event()
 
     def refresh_soon(self) -> None:
-        """Types may have changed: look soon."""
+        """Run discovery soon, because types may have changed."""
         self._refresh_requested.set()
 
     async def run(self) -> None:
-        """Renew until cancelled; a failed scan keeps what is known and is tried again soon."""
-        again: tuple[float, ...] = ()
+        """Refresh until cancelled; a failed discovery keeps the catalog and is retried soon."""
+        retries: tuple[float, ...] = ()
         while True:
-            scanned = await self._scan()
-            wait = self._refresh_seconds if scanned else min(2.0, self._refresh_seconds)
-            if again:
-                wait, again = min(again[0], wait), again[1:]
+            succeeded = await self._discover()
+            wait = self._refresh_seconds if succeeded else min(2.0, self._refresh_seconds)
+            if retries:
+                wait, retries = min(retries[0], wait), retries[1:]
             if await self._wait(wait):
-                again = _RETRY_SECONDS
+                retries = _RETRY_SECONDS
 
     async def _wait(self, seconds: float) -> bool:
-        """Whether somebody poked; pokes that come together count once."""
+        """Wait, at most `seconds`, for a requested refresh; whether one was requested.
+
+        Requests that come close together count once.
+        """
         try:
             async with asyncio.timeout(seconds):
                 await self._refresh_requested.wait()
@@ -74,7 +79,8 @@ class CatalogRefresher:
         self._refresh_requested.clear()
         return True
 
-    async def _scan(self) -> bool:
+    async def _discover(self) -> bool:
+        """Run discovery and publish a changed catalog; False if discovery failed."""
         try:
             served = await discovery.discover(self._api, self._served)
         except WindlassError as error:
@@ -87,18 +93,18 @@ class CatalogRefresher:
         return True
 
 
-def build_catalog(served: Served) -> TypeCatalog:
-    """The catalogue as decisions see it."""
+def build_catalog(served: ApiTypes) -> TypeCatalog:
+    """The catalog of the discovered types, in the form that rules are resolved against."""
     return TypeCatalog(
         types=tuple(
             ResourceType(
-                gvr=kind.gvr,
-                kind=kind.kind,
-                namespaced=kind.namespaced,
-                verbs=kind.verbs,
-                preferred=kind.preferred,
+                gvr=api_type.gvr,
+                kind=api_type.kind,
+                namespaced=api_type.namespaced,
+                verbs=api_type.verbs,
+                preferred=api_type.preferred,
             )
-            for kind in served.types
+            for api_type in served.types
         ),
         failed_groups=served.failed_groups,
         subresource_only=served.subresource_only,
