@@ -1,13 +1,12 @@
 """Reads a live object into its clean form: sanitized, classified and hashed.
 
-`ObjectReader` turns the bytes of a watch line into a `CleanObject`: the state a mirror
-needs, without what the server or a controller added. An object that cannot be read without
+`ObjectReader` turns the bytes of a watch event or list item into a `CleanObject`: the state a
+mirror needs, without what the server or a controller added. An object that cannot be read without
 guessing is an `UnreadableLiveObject`: it counts as live, its file stays as it is, and the stream
-goes on.
+goes on. The watch stream and the one-time dump use it.
 
 Equal digests mean that nothing changed: 128 bits of BLAKE2b over compact JSON with sorted keys.
-Objects that hold secrets are digested under a key, so the digest cannot be used to try out
-guesses.
+Sensitive objects are digested under a key, so that the digest cannot be used to verify guesses.
 
 Pure.
 """
@@ -29,33 +28,36 @@ from windlass.telemetry.reasons import SkipReason
 
 @dataclass(frozen=True, slots=True)
 class CleanObject:
-    """What a watch line said of one object."""
+    """One live object: its sanitized content, and what decides whether and how it is mirrored."""
 
     identity: Identity
-    uid: str
-    resource_version: str
-    is_terminating: bool
-    content: Object
-    digest: bytes
-    is_controller_owned: bool
-    noise: str | None
-    replicas: int | None
-    is_bound: bool = False
-    is_evicted: bool = False
+    uid: str  # empty if the server sent none
+    resource_version: str  # opaque
+    is_terminating: bool  # has a deletionTimestamp
+    content: Object  # sanitized, not redacted
+    digest: bytes  # of `content`, keyed for sensitive types
+    is_controller_owned: bool  # a controller created it and would create it again
+    noise: str | None  # sub-code of `noise.DESCRIPTIONS`; None = not noise
+    replicas: int | None  # spec.replicas
+    is_bound: bool = False  # a Pod with a node
+    is_evicted: bool = False  # a Pod that the eviction API deletes
 
     @property
     def is_excluded(self) -> bool:
-        """Whether it is noise or its controller's."""
+        """Whether it is noise or controller-owned."""
         return self.is_controller_owned or self.noise is not None
 
     def bypasses_admission(self, operation: Operation, *, was_bound: bool) -> bool:
-        """Whether it came by `pods/binding` or `pods/eviction`, of which nobody is asked."""
+        """Whether the change came by `pods/binding` or `pods/eviction`, which call no webhook.
+
+        `was_bound` is `is_bound` before the change.
+        """
         if operation == "DELETE":
             return self.is_evicted
         return operation == "UPDATE" and self.is_bound and not was_bound
 
     def skip_reason(self, *, include_owned: bool) -> SkipReason | None:
-        """Why the object has no file where owned ones are wanted or not; None if it has one."""
+        """Why the object is not mirrored, None if it is; `include_owned` is that of its route."""
         if self.noise is not None:
             is_own = self.noise == noise.OWN_OBJECT
             return SkipReason.OWN_OBJECT if is_own else SkipReason.NOISE
@@ -65,7 +67,7 @@ class CleanObject:
 
     @property
     def exclusion_text(self) -> str:
-        """What it is that is not mirrored, for people."""
+        """What kind of excluded object it is, for commit bodies; empty if it is none."""
         if self.noise is not None:
             return noise.DESCRIPTIONS[self.noise]
         return "an object that its controller recreates" if self.is_controller_owned else ""
@@ -81,16 +83,14 @@ class UnreadableLiveObject:
 
 @dataclass(frozen=True, slots=True)
 class ObjectReader:
-    """How objects are looked at: whose content is hashed with a key, what is left out.
+    """Reads and redacts objects according to the settings of the process."""
 
-    `readable` are prefixes of annotations that stay readable on sensitive objects, beside
-    those of `secrets.READABLE`.
-    """
-
-    digest_key: bytes
-    sensitive: frozenset[str]
-    own_objects: noise.OwnObjects = frozenset()
-    noise_filter: bool = True
+    digest_key: bytes  # of digests of sensitive objects, at most 64 bytes
+    sensitive: frozenset[str]  # `[group/]resource` of types that are redacted, beside Secrets
+    own_objects: noise.OwnObjects = frozenset()  # objects of windlass itself, never mirrored
+    noise_filter: bool = True  # False: of all noise, only `own_objects` are left out
+    # Annotation prefixes that stay readable on sensitive objects, beside
+    # `secret_redaction.READABLE_ANNOTATIONS`.
     readable_annotations: tuple[str, ...] = ()
 
     def redacts(self, gvr: GVR) -> bool:
@@ -98,7 +98,7 @@ class ObjectReader:
         return secret_redaction.is_sensitive(gvr, self.sensitive)
 
     def redact(self, cleaned: Object, identity: Identity, salt: bytes) -> Object:
-        """A cleaned object as it may leave the cluster."""
+        """A sanitized object as it may leave the cluster: with keyed digests if it is sensitive."""
         if not self.redacts(identity.gvr):
             return cleaned
         return secret_redaction.redact_object(
@@ -109,7 +109,7 @@ class ObjectReader:
         )
 
     def read(self, gvr: GVR, kind: str, raw: bytes) -> CleanObject | UnreadableLiveObject:
-        """The sighting in `raw`, an object of type `gvr`."""
+        """The clean form of `raw`, the JSON of an object of that type."""
         try:
             obj = object_decoder.decode_object(raw)
         except object_decoder.Undecodable as error:
@@ -120,7 +120,7 @@ class ObjectReader:
         metadata = obj.get("metadata")
         if not isinstance(metadata, dict) or not metadata.get("name"):
             return UnreadableLiveObject(None, "the object has no name")
-        # The items of a list do not say what they are.
+        # Items of a list lack apiVersion and kind.
         obj["apiVersion"], obj["kind"] = gvr.api_version, kind
         return self._clean(gvr, obj, metadata)
 
@@ -152,7 +152,7 @@ DIGEST_BYTES = 16
 
 
 def content_digest(cleaned: Object, *, key: bytes = b"") -> bytes:
-    """16 bytes that differ whenever two cleaned objects differ; `key` has at most 64 bytes."""
+    """16 bytes that differ whenever two sanitized objects differ; `key` has at most 64 bytes."""
     return blake2b(_sorted_json(cleaned), digest_size=DIGEST_BYTES, key=key).digest()
 
 

@@ -16,7 +16,10 @@ from windlass.objects.names import GVR, Identity
 
 EXTENSION = ".yaml"
 MAX_SEGMENT = 240
+"""Bytes of one path segment; file systems allow 255."""
+
 MAX_PREFIX = 200
+"""Bytes of a longer segment that stay in front of its hash."""
 
 _HASH_DIGITS = 32
 _UNSAFE = re.compile(rb"[^A-Za-z0-9._=+@,-]")
@@ -46,13 +49,14 @@ def scope_folder(base_folder: str, gvr: GVR, namespace: str = "") -> str:
 
 
 def encode_segment(text: str) -> str:
-    """`text` as one path segment: percent-encoded wherever some file system would object."""
+    """`text` as one path segment, percent-encoded wherever some file system would reject it."""
     if _SAFE.fullmatch(text) is None:
         text = _UNSAFE.sub(_percent_encode, text.encode()).decode("ascii")
         if text.startswith("."):
             text = "%2E" + text[1:]
         if text.endswith("."):
             text = text[:-1] + "%2E"
+    # Windows reserves these names, with any extension.
     if _DEVICE.match(text):
         text = f"%{ord(text[0]):02X}{text[1:]}"
     return text
@@ -72,11 +76,12 @@ def _file_name(identity: Identity) -> str:
     if len(encoded) + len(EXTENSION) > MAX_SEGMENT:
         gvr = identity.gvr
         parts = (gvr.group, gvr.version, gvr.resource, identity.namespace, identity.name)
+        # Names that share a prefix are distinguished by the hash of the whole identity.
         encoded = _truncate(encoded, "\0".join(parts))
     return encoded + EXTENSION
 
 
-def _truncate(encoded: str, hashed: str) -> str:
+def _truncate(encoded: str, hash_input: str) -> str:
     """A prefix that ends on a whole escape, `~` (which encoding never yields) and a hash."""
     prefix = _CUT_ESCAPE.sub("", encoded[:MAX_PREFIX])
-    return f"{prefix}~{sha256(hashed.encode()).hexdigest()[:_HASH_DIGITS]}"
+    return f"{prefix}~{sha256(hash_input.encode()).hexdigest()[:_HASH_DIGITS]}"

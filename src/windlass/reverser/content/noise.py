@@ -1,11 +1,11 @@
 """Recognizes objects that are not desired state: created, and recreated, by controllers.
 
-`noise_reason` gives the sub-code of the skip reason `Noise`, or None. Objects of windlass
+`noise_reason` returns the sub-code of the skip reason `Noise`, or None. Objects of windlass
 itself (`own`) are never mirrored, whatever the filter is set to. Bootstrap RBAC is not noise:
 it does not churn, and edits to it matter.
 
-Whoever may annotate or label an object must not be able to hide it, so a mark counts only
-on the kinds, and in the shapes, that the controllers themselves create.
+A user who may annotate or label an object must not be able to hide it, so a label or annotation
+counts only on the kinds, and in the shapes, that the controllers themselves create.
 
 Pure.
 """
@@ -37,11 +37,11 @@ DESCRIPTIONS = {
     "TokenTracking": "a tracking record of the API server",
     OWN_OBJECT: "an object that windlass keeps for itself",
 }
-"""What an object of each sub-code is, for people."""
+"""What an object of each sub-code is; part of commit bodies."""
 
 _LEADER = "control-plane.alpha.kubernetes.io/leader"
 _LEADER_KINDS = frozenset({("", "ConfigMap"), ("", "Endpoints"), ("coordination.k8s.io", "Lease")})
-"""Kinds that a leader election locks; elsewhere the annotation is somebody's own."""
+"""Kinds that leader election uses as locks; on others a user set the annotation."""
 
 _MANAGED_BY = "ipaddress.kubernetes.io/managed-by"
 _IP_ALLOCATOR = "ipallocator.k8s.io"
@@ -64,7 +64,7 @@ _HELM_TYPE = "helm.sh/release.v1"
 def noise_reason(
     obj: Object, *, own: OwnObjects = frozenset(), filtered: bool = True
 ) -> str | None:
-    """Why `obj` (as the server gave it) is not mirrored; `filtered=False` = own objects only."""
+    """The sub-code of `obj` as the server sent it; `filtered=False` checks own objects only."""
     metadata = obj.get("metadata") or {}
     kind = obj.get("kind", "")
     if own and (kind, metadata.get("namespace", ""), metadata.get("name", "")) in own:
@@ -80,14 +80,14 @@ def noise_reason(
 
 def _config_map(obj: Object, metadata: Object) -> str | None:
     data = obj.get("data")
-    # What a snapshot reads is judged before its shape is known.
+    # The object is not validated: `data` may be anything.
     if isinstance(data, dict) and data.keys() == {"release"} and _is_helm_record(metadata):
         return "HelmRelease"
     return _CONFIG_MAPS.get(metadata.get("name", ""))
 
 
 def _is_helm_record(metadata: Object) -> bool:
-    """Whether name and label are those that Helm gives its records."""
+    """Whether name and label are those that Helm gives its release records."""
     owner = (metadata.get("labels") or {}).get("owner")
     return owner == "helm" and _HELM_NAME.fullmatch(metadata.get("name", "")) is not None
 
@@ -100,8 +100,8 @@ def _secret(obj: Object, metadata: Object) -> str | None:
 
 
 def _service(obj: Object, metadata: Object) -> str | None:
-    here = (metadata.get("namespace"), metadata.get("name"))
-    return "ApiServerService" if here == ("default", "kubernetes") else None
+    key = (metadata.get("namespace"), metadata.get("name"))
+    return "ApiServerService" if key == ("default", "kubernetes") else None
 
 
 def _api_service(obj: Object, metadata: Object) -> str | None:
@@ -116,9 +116,9 @@ def _ip_address(obj: Object, metadata: Object) -> str | None:
 def _service_account(obj: Object, metadata: Object) -> str | None:
     if metadata.get("name") != "default":
         return None
-    rest = sanitize.sanitize_object(obj)
-    bare = rest.keys() <= {"apiVersion", "kind", "metadata"}
-    return "DefaultServiceAccount" if bare and rest["metadata"].keys() <= _NAME_FIELDS else None
+    clean = sanitize.sanitize_object(obj)
+    bare = clean.keys() <= {"apiVersion", "kind", "metadata"}
+    return "DefaultServiceAccount" if bare and clean["metadata"].keys() <= _NAME_FIELDS else None
 
 
 _NAME_FIELDS = {"name", "namespace"}

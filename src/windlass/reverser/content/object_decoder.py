@@ -1,8 +1,8 @@
 """Decodes the JSON of the API server into an object, or refuses it with a clear reason.
 
-Refused is what could not be mirrored faithfully: bad UTF-8, lone surrogates, nesting
-over 256, integers over 64 bit. Such an object still counts as live, so `scan_name` finds
-its name and namespace by scanning the bytes, whatever is wrong with the rest.
+An object is refused if it could not be mirrored faithfully: bad UTF-8, lone surrogates,
+nesting over 256, integers over 64 bit. It still counts as live, so `scan_name` finds its
+name and namespace by scanning the bytes, whatever is wrong with the rest.
 
 Pure.
 """
@@ -34,11 +34,12 @@ class Undecodable(ValueError):
 
 
 def decode_object(raw: bytes) -> Object:
-    """The object in `raw`; Undecodable where it is none or breaks a limit."""
+    """The object in `raw`; raises Undecodable if it is none or breaks a limit."""
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError as cause:
         raise Undecodable(_error_class(str(cause))) from cause
+    # The depth of few brackets need not be measured.
     if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH and _depth_exceeds(value, MAX_DEPTH):
         raise Undecodable(f"nesting is deeper than {MAX_DEPTH}")
     if _LONG_RUN in raw.translate(_DIGITS):
@@ -50,25 +51,26 @@ def decode_object(raw: bytes) -> Object:
 
 @dataclass(slots=True)
 class _Scan:
-    """Where the scanner stands: depth, the key last read per level, what it found."""
+    """The state of the scanner between two tokens."""
 
-    depth: int = 0
-    inside_metadata: bool = False
-    key: bytes | None = None
-    last: bytes | None = None
+    depth: int = 0  # open brackets
+    inside_metadata: bool = False  # whether the open object at depth 2 is the top-level metadata
+    key: bytes | None = None  # the key whose value comes next; None before a key
+    last: bytes | None = None  # the last string, without its quotes
 
 
 def scan_name(raw: bytes) -> Key | None:
-    """Namespace and name from the top-level metadata of a broken object."""
-    found: dict[bytes, str] = {}
+    """Namespace and name from the top-level metadata of a broken object; None without a name."""
+    fields: dict[bytes, str] = {}
     scan = _Scan()
     for match in _TOKEN.finditer(raw):
-        _advance(scan, match[0], found)
-    name = found.get(b"name")
-    return Key(found.get(b"namespace", ""), name) if name else None
+        _advance(scan, match[0], fields)
+    name = fields.get(b"name")
+    return Key(fields.get(b"namespace", ""), name) if name else None
 
 
-def _advance(scan: _Scan, token: bytes, found: dict[bytes, str]) -> None:
+def _advance(scan: _Scan, token: bytes, fields: dict[bytes, str]) -> None:
+    """Consume one token; the metadata's name and namespace are stored in `fields`."""
     if token in (b"{", b"["):
         if scan.depth == 1:
             scan.inside_metadata = scan.key == b"metadata" and token == b"{"
@@ -84,7 +86,7 @@ def _advance(scan: _Scan, token: bytes, found: dict[bytes, str]) -> None:
     else:
         scan.last = token[1:-1]
         if scan.depth == 2 and scan.inside_metadata and scan.key in (b"name", b"namespace"):
-            found.setdefault(scan.key, _token_text(token))
+            fields.setdefault(scan.key, _token_text(token))
 
 
 def _token_text(token: bytes) -> str:
@@ -95,6 +97,7 @@ def _token_text(token: bytes) -> str:
 
 
 def _error_class(problem: str) -> str:
+    """The rule that is broken; the parser's own message could quote the content."""
     if "surrogate" in problem:
         return "bad UTF-8 or a lone surrogate"
     if "depth limit" in problem:
@@ -118,13 +121,14 @@ def _checked_integer(text: str) -> int:
 
 def _depth_exceeds(value: JSON, limit: int) -> bool:
     try:
-        orjson.dumps(value)  # its own limit is 254 levels, so what it takes is shallow
+        orjson.dumps(value)  # its own limit is 254 levels, so what it accepts is shallow
     except TypeError:
         return _depth(value, limit) > limit
     return False
 
 
 def _depth(value: JSON, limit: int) -> int:
+    """Levels of nesting, counted to one above `limit`; without recursion, which has limits."""
     level, depth = [value], 0
     while depth <= limit:
         level = [item for item in level if isinstance(item, dict | list)]

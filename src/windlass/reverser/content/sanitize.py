@@ -45,11 +45,15 @@ _DROPPED_KEYS = frozenset(
 )
 _NO_KEYS: frozenset[str] = frozenset()
 _NEVER_OWNED_GROUPS = frozenset(("rbac.authorization.k8s.io", "admissionregistration.k8s.io"))
-"""Groups whose objects say who may do what: an owner that anybody can name hides none."""
+"""Groups whose objects grant or restrict access: an owner reference, which any editor can set,
+must not hide them."""
 
 
 def sanitize_object(obj: Object, gvk: GVK | None = None) -> Object:
-    """`obj` without what its server owns; `gvk` fills in the type where a list left it out."""
+    """`obj` without the fields that its server assigns.
+
+    `gvk` is the type of an object from a list, which has none of its own.
+    """
     api_version = obj.get("apiVersion") or (gvk.api_version if gvk else "")
     kind = obj.get("kind") or (gvk.kind if gvk else "")
     type_ = (_group(api_version), kind)
@@ -69,7 +73,7 @@ def sanitize_object(obj: Object, gvk: GVK | None = None) -> Object:
 
 
 def is_controller_owned(obj: Object) -> bool:
-    """True if a controller made this object and would make it again."""
+    """True if a controller created this object and would create it again."""
     if _group(obj.get("apiVersion")) in _NEVER_OWNED_GROUPS:
         return False
     owners = obj.get("metadata", {}).get("ownerReferences")
@@ -84,7 +88,7 @@ def _group(api_version: JSON) -> str:
 
 
 def _keep_metadata(metadata: Object, type_: tuple[str, str]) -> Object:
-    kept: Object = {key: metadata[key] for key in ("name", "namespace") if key in metadata}
+    result: Object = {key: metadata[key] for key in ("name", "namespace") if key in metadata}
     labels = _without_bookkeeping(
         metadata.get("labels"), sanitize_rules.SERVER_LABELS.get(type_, _NO_KEYS)
     )
@@ -92,20 +96,21 @@ def _keep_metadata(metadata: Object, type_: tuple[str, str]) -> Object:
         metadata.get("annotations"), sanitize_rules.SERVER_ANNOTATIONS.get(type_, _NO_KEYS)
     )
     if labels:
-        kept["labels"] = labels
+        result["labels"] = labels
     if annotations:
-        kept["annotations"] = annotations
-    return kept
+        result["annotations"] = annotations
+    return result
 
 
-def _without_bookkeeping(pairs: JSON, of_kind: frozenset[str]) -> Object | None:
+def _without_bookkeeping(pairs: JSON, server_keys: frozenset[str]) -> Object | None:
+    """Labels or annotations without those that controllers and tools keep for themselves."""
     if not isinstance(pairs, dict):
         return None
     return {
         key: value
         for key, value in pairs.items()
         if key not in _DROPPED_KEYS
-        and key not in of_kind
+        and key not in server_keys
         and not ("/" in key and key.partition("/")[0] in _DROPPED_PREFIXES)
     }
 
@@ -115,19 +120,24 @@ _TIMESTAMP_MARKER = b'"creationTimestamp":null'
 
 
 def strip_template_timestamps(type_: tuple[str, str], result: Object) -> None:
-    """Changes the top level of `result` in place; what lies below is copied where it changes."""
+    """Remove `creationTimestamp: null` from embedded templates.
+
+    Changes the top level of `result` in place; maps and lists below are copied where they change.
+    """
     if not _may_contain_timestamp(result):
         return
-    embedding = type_[1].endswith("Template")
+    is_template_kind = type_[1].endswith("Template")
     for key, value in result.items():
         if key != "metadata":
-            result[key] = _strip_node(value, _is_template(key) or (embedding and key == "spec"))
+            is_template = _is_template(key) or (is_template_kind and key == "spec")
+            result[key] = _strip_node(value, is_template)
 
 
 def _may_contain_timestamp(result: Object) -> bool:
     try:
         return _TIMESTAMP_MARKER in orjson.dumps(result)
     except (TypeError, ValueError):
+        # Too deep or too large for this encoder: search it.
         return True
 
 
@@ -135,17 +145,17 @@ def _is_template(key: str) -> bool:
     return key.endswith(("emplate", "emplates"))
 
 
-def _strip_node(node: JSON, template: bool) -> JSON:
+def _strip_node(node: JSON, is_template: bool) -> JSON:
     """`node` itself where nothing changes below it, else a copy."""
     if isinstance(node, list):
-        items = [_strip_node(item, template) for item in node]
+        items = [_strip_node(item, is_template) for item in node]
         return items if any(new is not old for new, old in zip(items, node, strict=True)) else node
     if not isinstance(node, dict):
         return node
-    fresh = {key: _strip_node(value, _is_template(key)) for key, value in node.items()}
-    metadata = fresh.get("metadata")
-    if template and isinstance(metadata, dict) and metadata.get(_TIMESTAMP_FIELD, "") is None:
-        fresh["metadata"] = {
+    stripped = {key: _strip_node(value, _is_template(key)) for key, value in node.items()}
+    metadata = stripped.get("metadata")
+    if is_template and isinstance(metadata, dict) and metadata.get(_TIMESTAMP_FIELD, "") is None:
+        stripped["metadata"] = {
             key: value for key, value in metadata.items() if key != _TIMESTAMP_FIELD
         }
-    return fresh if any(fresh[key] is not node[key] for key in node) else node
+    return stripped if any(stripped[key] is not node[key] for key in node) else node

@@ -3,7 +3,7 @@
 A rule works on the fresh top-level map of the result and replaces what it changes; the
 maps below belong to the input and are copied before a key is removed. *Allocated* fields are
 removed only if the object came from a server (it carries a uid or a resourceVersion) and no
-manager outside the control plane claims them; a sanitized object has neither mark, so
+manager outside the control plane claims them; a sanitized object has neither of the two, so
 sanitizing it again finds nothing allocated.
 
 Who claims a field is read from `metadata.managedFields`: the API server records, per field
@@ -40,7 +40,7 @@ FieldSet = dict[str, JSON]
 
 
 def user_field_sets(metadata: Object) -> list[FieldSet]:
-    """The field sets of every manager that is no part of the control plane."""
+    """The field sets of all managers that are not part of the control plane."""
     entries = metadata.get("managedFields")
     if not isinstance(entries, list):
         return []
@@ -64,7 +64,7 @@ def port_key(port: Object) -> str:
 
 
 def name_key(item: Object) -> str:
-    """The list key of a list whose items are told apart by name."""
+    """The key of an item in a list that is keyed by name, as the API server writes it."""
     return f'k:{{"name":"{item.get("name")}"}}'
 
 
@@ -115,7 +115,7 @@ _SERVICE_ALLOCATED = (
 
 
 def apply_kind_rule(type_: GroupKind, result: Object, metadata: Object) -> None:
-    """Applies the rule of `type_` to `result`; `metadata` is that of the input."""
+    """Apply the rule of `type_`, if there is one, to `result`; `metadata` is that of the input."""
     rule = _RULES.get(type_)
     if rule is not None:
         rule(result, metadata)
@@ -126,17 +126,18 @@ def _came_from_server(metadata: Object) -> bool:
 
 
 def _drop(result: Object, parent: str, *keys: str) -> None:
-    """Removes `keys` from the map at `parent`, on a copy."""
+    """Remove `keys` from a copy of the map at `parent`."""
     body = result.get(parent)
     if isinstance(body, dict) and any(key in body for key in keys):
         result[parent] = {key: value for key, value in body.items() if key not in keys}
 
 
 def _drop_allocated(result: Object, metadata: Object, *keys: str) -> None:
+    """Remove the fields `keys` of the spec that the server allocated and no user claims."""
     if _came_from_server(metadata):
         sets = user_field_sets(metadata)
-        free = [key for key in keys if not is_claimed(sets, "f:spec", f"f:{key}")]
-        _drop(result, "spec", *free)
+        unclaimed = [key for key in keys if not is_claimed(sets, "f:spec", f"f:{key}")]
+        _drop(result, "spec", *unclaimed)
 
 
 def _service(result: Object, metadata: Object) -> None:
@@ -149,6 +150,7 @@ def _service(result: Object, metadata: Object) -> None:
             key: value
             for key, value in spec.items()
             if key not in _SERVICE_ALLOCATED
+            # A headless Service asked for no address.
             or (key == "clusterIP" and value == "None")
             or is_claimed(sets, "f:spec", f"f:{key}")
         }
@@ -183,13 +185,13 @@ def _service_account(result: Object, metadata: Object) -> None:
     if not isinstance(secrets, list) or not _came_from_server(metadata):
         return
     sets = user_field_sets(metadata)
-    kept = [
+    claimed = [
         item
         for item in secrets
         if isinstance(item, dict) and is_claimed(sets, "f:secrets", name_key(item))
     ]
-    if kept:
-        result["secrets"] = kept
+    if claimed:
+        result["secrets"] = claimed
     else:
         del result["secrets"]
 
@@ -211,6 +213,7 @@ def _pod(result: Object, metadata: Object) -> None:
 def _job(result: Object, metadata: Object) -> None:
     spec = result.get("spec")
     if isinstance(spec, dict) and spec.get("manualSelector") is True:
+        # Selector and labels are the user's own.
         return
     _drop_job_labels(result)
     if isinstance(spec, dict):
@@ -222,19 +225,20 @@ def _job(result: Object, metadata: Object) -> None:
 
 
 def _drop_job_labels(holder: Object) -> None:
-    """Removes the labels the Job controller adds; a map left empty by that goes too."""
+    """Remove the labels that the Job controller adds, and the map if that leaves it empty."""
     metadata = holder.get("metadata")
     labels = metadata.get("labels") if isinstance(metadata, dict) else None
     if not isinstance(metadata, dict) or not isinstance(labels, dict):
         return
-    kept = {key: value for key, value in labels.items() if key not in JOB_LABELS}
-    if len(kept) != len(labels):
+    user_labels = {key: value for key, value in labels.items() if key not in JOB_LABELS}
+    if len(user_labels) != len(labels):
         rest = {key: value for key, value in metadata.items() if key != "labels"}
-        holder["metadata"] = rest | {"labels": kept} if kept else rest
+        holder["metadata"] = rest | {"labels": user_labels} if user_labels else rest
 
 
 def _cluster_role(result: Object, metadata: Object) -> None:
     if result.get("aggregationRule") is not None:
+        # The controller fills the rules from the aggregated roles.
         result.pop("rules", None)
 
 
