@@ -159,7 +159,7 @@ class DestinationReconciler:
             repository.listing is not last_listing or request != last_request
         ):
             self._last_listings[key] = (repository.listing, request)
-            # A request that was there before this process is no new one.
+            # A request from before this process started is not a new one.
             requested = last_listing is not None and request != last_request
             worker.branch_observed(key, tip, flush=requested)
 

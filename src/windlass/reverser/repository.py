@@ -181,8 +181,8 @@ class RepositoryReconciler:
         try:
             listing = await self._listing(key, repository, remote, auth)
         except WindlassError as error:
-            known = self._reachable.get(key)
-            if known is not None and (known.remote, known.credentials) != (remote, auth):
+            last = self._reachable.get(key)
+            if last is not None and (last.remote, last.credentials) != (remote, auth):
                 self._forget_reachable(key)
             return status.repository_unreachable(
                 error, remote.display, after=_UNREACHABLE_RETRY_SECONDS

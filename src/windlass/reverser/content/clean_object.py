@@ -30,7 +30,7 @@ from windlass.telemetry.reasons import SkipReason
 class CleanObject:
     """One live object: its sanitized content, and what decides whether and how it is mirrored."""
 
-    identity: Identity
+    identity: Identity  # in the version of the watch
     uid: str  # empty if the server sent none
     resource_version: str  # opaque
     is_terminating: bool  # has a deletionTimestamp

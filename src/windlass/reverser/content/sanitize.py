@@ -1,12 +1,12 @@
 """Removes from a live object the fields that only its API server assigns.
 
 The input is never changed, the result shares what was not touched, and sanitizing is idempotent.
-The body goes by deny-list (only `status` and the fields of `sanitize_rules`), metadata by
+The body is filtered by deny-list (`status` and the fields of `sanitize_rules`), metadata by
 allow-list, because the rest of it belongs to the server. Group and kind are compared together: a
 custom kind called Service is not the core Service.
 
-`creationTimestamp: null` also goes from the metadata of embedded templates: serving it or not
-depends on the version of the API server, never on what a user applied. A template is what lies
+`creationTimestamp: null` is also removed from the metadata of embedded templates: whether it is
+served depends on the version of the API server, never on what a user applied. A template is what lies
 below a key named `template`, `jobTemplate`, `volumeClaimTemplates` and the like, and the `spec`
 of a kind named `...Template`. Objects without that text are recognized at the speed of the JSON
 encoder and not walked.

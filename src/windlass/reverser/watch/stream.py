@@ -9,14 +9,14 @@ never cross objects: one that cannot be handled keeps its file, and the stream g
 | object in a snapshot | offered where its digest is new to the stream or the destination |
 | snapshot complete | objects not listed are dropped; every destination gets a scope snapshot |
 | snapshot abandoned | nothing is concluded from what was missing; a gap until one is complete |
-| refused | a gap until the stream goes on |
+| watch forbidden | a gap until the stream resumes |
 | digest equal | the resourceVersion moves on, nothing else happens |
 | digest differs | offered to every destination that covers it |
-| becomes noise or controller-owned | the file goes, without an author: the object lives on |
+| becomes noise or controller-owned | file removed without an author: the object lives on |
 | ceases to be noise or controller-owned | as if its digest differed |
-| deletionTimestamp, or deleted | the file goes; attributed once, at the first sign |
+| deletionTimestamp, or deleted | file removed; attributed once, at the first event |
 | cannot be read | counts as live, its file is kept, the others go on |
-| cannot be read, and deleted | the file goes all the same |
+| cannot be read, and deleted | file removed all the same |
 
 The tracked resourceVersion moves with every event, because the next admission record
 will name exactly that version.
