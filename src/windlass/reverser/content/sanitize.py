@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import orjson
 
-from windlass.objects.names import GVK, JSON, Object
+from windlass.objects.names import JSON, Object
 from windlass.reverser.content import sanitize_rules
 
 _DROPPED_PREFIXES = frozenset(
@@ -49,13 +49,10 @@ _NEVER_OWNED_GROUPS = frozenset(("rbac.authorization.k8s.io", "admissionregistra
 must not hide them."""
 
 
-def sanitize_object(obj: Object, gvk: GVK | None = None) -> Object:
-    """`obj` without the fields that its server assigns.
-
-    `gvk` is the type of an object from a list, which has none of its own.
-    """
-    api_version = obj.get("apiVersion") or (gvk.api_version if gvk else "")
-    kind = obj.get("kind") or (gvk.kind if gvk else "")
+def sanitize_object(obj: Object) -> Object:
+    """`obj` without the fields that its server assigns."""
+    api_version = obj.get("apiVersion") or ""
+    kind = obj.get("kind") or ""
     type_ = (_group(api_version), kind)
     source = obj.get("metadata")
     metadata = source if isinstance(source, dict) else {}

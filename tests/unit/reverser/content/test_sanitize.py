@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from windlass.objects.names import GVK
 from windlass.reverser.content import sanitize, sanitize_rules
 
 LIVE = {"uid": "u", "resourceVersion": "1"}
@@ -187,18 +186,6 @@ def test_null_timestamps_of_templates_go() -> None:
     assert sanitize.sanitize_object(claims)["spec"] == {"volumeClaimTemplates": whole}, (
         "an atomic list"
     )
-
-
-def test_type_of_a_list_item_is_filled_in() -> None:
-    """Items of a list lack apiVersion and kind; the caller knows them."""
-    obj = {"metadata": {"name": "x", **LIVE}, "spec": {"clusterIP": "10.0.0.1"}}
-    cleaned = sanitize.sanitize_object(obj, GVK("", "v1", "Service"))
-    assert cleaned == {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "x"},
-        "spec": {},
-    }
 
 
 def test_without_managed_fields_an_allocated_field_goes() -> None:
