@@ -6,10 +6,10 @@ allow-list, because the rest of it belongs to the server. Group and kind are com
 custom kind called Service is not the core Service.
 
 `creationTimestamp: null` is also removed from the metadata of embedded templates: whether it is
-served depends on the version of the API server, never on what a user applied. A template is what lies
-below a key named `template`, `jobTemplate`, `volumeClaimTemplates` and the like, and the `spec`
-of a kind named `...Template`. Objects without that text are recognized at the speed of the JSON
-encoder and not walked.
+served depends on the version of the API server, never on what a user applied. A template is what
+lies below a key named `template`, `jobTemplate`, `volumeClaimTemplates` and the like, and the
+`spec` of a kind named `...Template`. Objects without that text are recognized at the speed of the
+JSON encoder and not walked.
 
 Pure.
 """
