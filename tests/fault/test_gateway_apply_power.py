@@ -41,7 +41,7 @@ def memory() -> Iterator[Path]:
 @pytest.fixture
 def recording(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let appliers work on trees that note what they do."""
-    monkeypatch.setattr(data_volume, "Tree", RecordingTree)
+    monkeypatch.setattr(data_volume, "DataDirectory", RecordingTree)
 
 
 def record(data: Path, act: Act) -> list[Event]:

@@ -24,7 +24,6 @@ from windlass.base.clock import SystemClock
 from windlass.base.errors import WindlassError
 from windlass.cli import gateway_output
 from windlass.cli.gateway_options import GatewayOptions
-from windlass.gateways.agent import gateway_client
 from windlass.gateways.agent import inputs as orders
 from windlass.gateways.agent.inputs import SyncRequest
 from windlass.gateways.agent.sync import SyncEngine
@@ -290,6 +289,9 @@ def _read_credentials(folder: Path | None) -> Credentials:
 def _read_token_name(path: Path | None) -> str:
     if path is None:
         return ""
+    # Its HTTP library takes longer to load than a plan to make.
+    from windlass.gateways.agent import gateway_client
+
     try:
         token = gateway_client.parse_token(path.read_bytes())
     except OSError as error:

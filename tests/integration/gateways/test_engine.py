@@ -111,7 +111,7 @@ async def test_the_cost_follows_the_change(tmp_path: Path, monkeypatch: pytest.M
         cost: Counter[str] = Counter()
         _count(monkeypatch, cost, CommitStore, "read")
         _count(monkeypatch, cost, Staging, "add")
-        _count(monkeypatch, cost, completion, "digest")
+        _count(monkeypatch, cost, completion, "file_sha256")
         done = await site.engine.sync(site.order())
         assert cost == {"read": 1, "add": 1}
         assert (done.applied.put, done.applied.deleted) == (1, 0)
