@@ -1,10 +1,13 @@
 """Renders a resolved commit into the bundle that is applied.
 
-    files ─▶ manifests, or helm twice ─▶ generated values settled ─▶ bundle
+    files ─▶ manifests, or helm twice ─▶ generated values stabilized ─▶ bundle
 
-`BundleRenderer` decides whether to render at all. Its inputs are what is read: the files that the
-template needs, the template, the values, the target. The same inputs are not rendered twice, in
-whatever commit they are, and what was refused is refused again without a new attempt. The last
+The environment reconciler calls `BundleRenderer` in its step `render`; `ChartRenderer` is its
+part for templates of type helm.
+
+`BundleRenderer` decides whether to render at all. The inputs are the files that the template
+needs, the template, the values and the target. The same inputs are not rendered twice, in
+whatever commit they are, and a refused render is refused again without a new attempt. The last
 result is kept for as long as its Environment exists. Parsing YAML keeps a processor busy, so it
 runs off the event loop.
 
@@ -16,9 +19,8 @@ differs between the two takes its values from the stored output (`generated_valu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from windlass.api.kinds.project_sources import Template
 from windlass.base.clock import Clock
@@ -29,6 +31,7 @@ from windlass.environments.metrics import ReconcileMetrics
 from windlass.environments.preconditions import EnvironmentContext
 from windlass.environments.render import generated_values, helm_command, manifests
 from windlass.environments.render.api_capabilities import CapabilitiesCache
+from windlass.environments.render.helm import Helm
 from windlass.environments.render.helm_command import Release
 from windlass.environments.render.manifests import RenderRefused
 from windlass.environments.render.output_store import ChartOutput, OutputStore
@@ -44,208 +47,209 @@ _NOT_STORED = (
 )
 
 
-class HelmRenderer(Protocol):
-    """The part of `helm.Helm` that is used here."""
-
-    async def template(
-        self, chart: Mapping[str, bytes], values: Sequence[bytes], release: Release
-    ) -> tuple[bytes, bytes]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class RenderRequest:
-    """How a template becomes objects: itself, the values of both objects, the release's name."""
+    """The inputs of a render besides files and target; equal requests give equal objects."""
 
     template: Template
-    values: tuple[bytes, ...]
-    release: str
+    values: tuple[bytes, ...]  # of the template, then of the Environment; JSON, later ones win
+    release: str  # name of the helm release
 
 
 class ChartRenderer:
-    """The charts of all Environments."""
+    """Renders the charts of all Environments, and stores their outputs."""
 
-    def __init__(self, helm: HelmRenderer, offers: CapabilitiesCache, kept: OutputStore) -> None:
+    def __init__(self, helm: Helm, capabilities: CapabilitiesCache, outputs: OutputStore) -> None:
         self._helm = helm
-        self._capabilities = offers
-        self._outputs = kept
+        self._capabilities = capabilities
+        self._outputs = outputs
 
     async def render(
-        self, recipe: RenderRequest, tree: str, contents: Mapping[str, bytes], place: BundleTarget
+        self, request: RenderRequest, tree: str, contents: Mapping[str, bytes], target: BundleTarget
     ) -> ChartOutput:
-        """The objects of a chart; `tree` stands for all of its files."""
+        """The objects of a chart as text; `tree` is the digest of its files in `contents`."""
         inputs = helm_command.inputs_digest(
             tree,
-            recipe.template.path,
-            recipe.template.values_files or (),
-            recipe.values,
-            (recipe.release, place.namespace),
+            request.template.path,
+            request.template.values_files or (),
+            request.values,
+            (request.release, target.namespace),
         )
-        kept = await self._outputs.get(place.namespace, place.owner)
-        if kept is not None and kept.inputs == inputs:
-            return kept
-        first, second = await self._run_helm(recipe, contents, place.namespace)
-        last = kept.text if kept is not None else b""
-        settled = await asyncio.to_thread(generated_values.stabilize, first, second, last)
-        return ChartOutput(inputs, settled.output, settled.notes)
+        stored = await self._outputs.get(target.namespace, target.owner)
+        if stored is not None and stored.inputs == inputs:
+            return stored
+        first, second = await self._run_helm(request, contents, target.namespace)
+        previous = stored.text if stored is not None else b""
+        stable = await asyncio.to_thread(generated_values.stabilize, first, second, previous)
+        return ChartOutput(inputs, stable.output, stable.notes)
 
-    async def store(self, output: ChartOutput, place: BundleTarget) -> tuple[str, ...]:
-        """Keep what is about to be applied; what there is to say about that."""
-        is_kept = await self._outputs.store(place.namespace, place.owner, output)
-        return output.notes if is_kept else (*output.notes, _NOT_STORED)
+    async def store(self, output: ChartOutput, target: BundleTarget) -> tuple[str, ...]:
+        """Store the output that is about to be applied; returns its notes for the status."""
+        is_stored = await self._outputs.store(target.namespace, target.owner, output)
+        return output.notes if is_stored else (*output.notes, _NOT_STORED)
 
-    def forget(self, place: str) -> None:
-        """The namespace is gone."""
-        self._outputs.forget(place)
+    def forget(self, namespace: str) -> None:
+        """Drop the output of a namespace that is gone."""
+        self._outputs.forget(namespace)
 
     async def _run_helm(
-        self, recipe: RenderRequest, contents: Mapping[str, bytes], place: str
+        self, request: RenderRequest, contents: Mapping[str, bytes], namespace: str
     ) -> tuple[bytes, bytes]:
-        offer = await self._capabilities.get()
-        below = template_files.directory_prefix(recipe.template.path)
+        cluster = await self._capabilities.get()
+        prefix = template_files.directory_prefix(request.template.path)
         files = {
-            name[len(below) :]: content
+            name[len(prefix) :]: content
             for name, content in contents.items()
-            if name.startswith(below)
+            if name.startswith(prefix)
         }
-        named = tuple(contents[name] for name in recipe.template.values_files or ())
-        release = Release(recipe.release, place, offer.kube_version, offer.api_versions)
-        return await self._helm.template(files, (*named, *recipe.values), release)
+        values_files = tuple(contents[name] for name in request.template.values_files or ())
+        release = Release(request.release, namespace, cluster.kube_version, cluster.api_versions)
+        return await self._helm.template(files, (*values_files, *request.values), release)
 
 
 REFUSALS = (SpecRefused, RenderRefused, BundleRefused)
+"""Errors of the project or its spec; the same inputs raise them again."""
 
 
 @dataclass(frozen=True, slots=True)
 class _RenderedBundle:
-    """What came of some files, and what it was made from."""
+    """The result of the last render of an Environment, and its inputs."""
 
-    commit: str
+    commit: str  # the commit whose files were read last; may be newer than the render
     request: RenderRequest
     target: BundleTarget
-    tree: str
+    tree: str  # digest of the files that the template needs
     result: Bundle | RenderRefused | BundleRefused
 
     def bundle(self) -> Bundle:
+        """The bundle; raises the refusal where there is none."""
         if isinstance(self.result, Bundle):
             return self.result
+        # Raised again and again: its traceback would grow with every reconcile.
         raise self.result.with_traceback(None)
 
 
 class BundleRenderer:
-    """The bundles of all Environments."""
+    """Renders the bundles of all Environments."""
 
     def __init__(
         self,
         sources: SourceRepositories,
         charts: ChartRenderer,
-        measures: ReconcileMetrics,
+        metrics: ReconcileMetrics,
         clock: Clock,
     ) -> None:
         self._sources = sources
         self._charts = charts
-        self._metrics = measures
+        self._metrics = metrics
         self._clock = clock
+        # Last result of each Environment, refusals included; until `forget`.
         self._rendered: dict[Key, _RenderedBundle] = {}
 
     async def render(
-        self, subject: EnvironmentContext, settled: tuple[SourceCommit, ...], place: BundleTarget
+        self, context: EnvironmentContext, commits: tuple[SourceCommit, ...], target: BundleTarget
     ) -> Bundle:
-        """The bundle of a commit; one of REFUSALS says why there is none."""
-        recipe = _render_request(subject)
-        name = spec.template_source_name(subject.project, recipe.template)
-        source = next(one for one in settled if one.name == name)
-        known = self._rendered.get(subject.key)
-        if known is not None and (known.request, known.target) != (recipe, place):
-            known = None
-        if known is None or known.commit != source.commit:
-            known = await self._render_commit(subject, source, known, recipe, place)
-            self._rendered[subject.key] = known
-        return known.bundle()
+        """The bundle of an Environment at its resolved commits; raises one of REFUSALS."""
+        request = _render_request(context)
+        name = spec.template_source_name(context.project, request.template)
+        source = next(commit for commit in commits if commit.name == name)
+        previous = self._rendered.get(context.key)
+        if previous is not None and (previous.request, previous.target) != (request, target):
+            previous = None  # its files may be the same, but have to be rendered anew
+        if previous is None or previous.commit != source.commit:
+            previous = await self._render_commit(context, source, previous, request, target)
+            self._rendered[context.key] = previous
+        return previous.bundle()
 
     def forget(self, key: Key) -> None:
-        """The Environment is gone, or what was refused shall be looked at again."""
+        """Drop the last result: the Environment is gone, or a refusal shall be checked again."""
         self._rendered.pop(key, None)
 
-    def forget_namespace(self, place: str) -> None:
-        """The namespace is gone."""
-        self._charts.forget(place)
+    def forget_namespace(self, namespace: str) -> None:
+        """Drop what is stored of a namespace that is gone."""
+        self._charts.forget(namespace)
 
     async def _render_commit(
         self,
-        subject: EnvironmentContext,
+        context: EnvironmentContext,
         source: SourceCommit,
-        known: _RenderedBundle | None,
-        recipe: RenderRequest,
-        place: BundleTarget,
+        previous: _RenderedBundle | None,
+        request: RenderRequest,
+        target: BundleTarget,
     ) -> _RenderedBundle:
-        began = self._clock.monotonic()
-        wishes = spec.desired_sources(subject.project, subject.environment)
-        wanted = next(one for one in wishes if one.name == source.name)
+        started = self._clock.monotonic()
+        sources = spec.desired_sources(context.project, context.environment)
+        desired = next(candidate for candidate in sources if candidate.name == source.name)
         try:
             files = await self._sources.read_files(
-                subject.project.metadata.namespace,
-                wanted,
+                context.project.metadata.namespace,
+                desired,
                 source,
-                _file_selector(recipe),
-                known=known.tree if known is not None else "",
+                _file_selector(request),
+                known_tree=previous.tree if previous is not None else "",
             )
         except RenderRefused as error:
             self._metrics.record_render_rejection(error.reason)
             raise
-        if files.contents is None and known is not None:
-            return replace(known, commit=source.commit)
-        result = await self._build(recipe, files, place)
+        # Another commit with the same files: nothing is rendered, nothing restarts.
+        if files.contents is None and previous is not None:
+            return replace(previous, commit=source.commit)
+        result = await self._build(request, files, target)
         if isinstance(result, Bundle):
-            self._metrics.record_render(self._clock.monotonic() - began, recipe.template.type)
+            self._metrics.record_render(self._clock.monotonic() - started, request.template.type)
         else:
             self._metrics.record_render_rejection(result.reason)
-        return _RenderedBundle(source.commit, recipe, place, files.tree, result)
+        return _RenderedBundle(source.commit, request, target, files.tree, result)
 
     async def _build(
-        self, recipe: RenderRequest, files: SourceFiles, place: BundleTarget
+        self, request: RenderRequest, files: SourceFiles, target: BundleTarget
     ) -> Bundle | RenderRefused | BundleRefused:
         contents = files.contents or {}
         try:
-            if recipe.template.type == "manifest":
-                return await asyncio.to_thread(_bundle_from_manifests, contents, place)
-            output = await self._charts.render(recipe, files.tree, contents, place)
+            if request.template.type == "manifest":
+                return await asyncio.to_thread(_bundle_from_manifests, contents, target)
+            output = await self._charts.render(request, files.tree, contents, target)
             bundle = await asyncio.to_thread(
-                _bundle_from_chart, output.text, place, recipe.template.path, contents
+                _bundle_from_chart, output.text, target, request.template.path, contents
             )
-            # Not sooner: what is refused must not take the place of what runs.
-            notes = await self._charts.store(output, place)
+            # Not sooner: a refused output must not replace the stored one of what runs.
+            notes = await self._charts.store(output, target)
             return replace(bundle, notes=(*bundle.notes, *notes))
         except (RenderRefused, BundleRefused) as error:
             return error
 
 
-def _render_request(subject: EnvironmentContext) -> RenderRequest:
-    template = spec.select_template(subject.project, subject.environment)
-    values = helm_command.encode_values(template, subject.environment)
+def _render_request(context: EnvironmentContext) -> RenderRequest:
+    template = spec.select_template(context.project, context.environment)
+    values = helm_command.encode_values(template, context.environment)
     return RenderRequest(
-        template, values, helm_command.release_name(deletion.environment_identity(subject.object))
+        template, values, helm_command.release_name(deletion.environment_identity(context.object))
     )
 
 
-def _file_selector(recipe: RenderRequest) -> FileSelector:
-    template = recipe.template
+def _file_selector(request: RenderRequest) -> FileSelector:
+    template = request.template
     if template.type == "manifest":
         exclude = template.exclude or ()
         return lambda listing: template_files.select_manifests(listing, template.path, exclude)
-    named = template.values_files or ()
-    return lambda listing: template_files.select_chart(listing, template.path, named)
+    values_files = template.values_files or ()
+    return lambda listing: template_files.select_chart(listing, template.path, values_files)
 
 
-def _bundle_from_manifests(contents: dict[str, bytes], place: BundleTarget) -> Bundle:
-    found = manifests.read_manifests(contents)
-    skipped = (f"{name} (not a Kubernetes object)" for name in found.skipped)
-    return bundles.build_bundle(found.objects, place, left_out=skipped)
+def _bundle_from_manifests(contents: dict[str, bytes], target: BundleTarget) -> Bundle:
+    parsed = manifests.read_manifests(contents)
+    skipped = (f"{name} (not a Kubernetes object)" for name in parsed.skipped)
+    return bundles.build_bundle(parsed.objects, target, left_out=skipped)
 
 
 def _bundle_from_chart(
-    output: bytes, place: BundleTarget, path: str, contents: dict[str, bytes]
+    output: bytes, target: BundleTarget, path: str, contents: dict[str, bytes]
 ) -> Bundle:
-    chart, below = manifests.read_chart(output), template_files.directory_prefix(path)
-    inside = {name[len(below) :]: file for name, file in contents.items() if name.startswith(below)}
-    left_out = (*chart.left_out, *manifests.crd_files(inside))
-    return bundles.build_bundle(chart.manifests, place, left_out=left_out)
+    chart, prefix = manifests.read_chart(output), template_files.directory_prefix(path)
+    chart_files = {
+        name[len(prefix) :]: content
+        for name, content in contents.items()
+        if name.startswith(prefix)
+    }
+    left_out = (*chart.left_out, *manifests.crd_files(chart_files))
+    return bundles.build_bundle(chart.manifests, target, left_out=left_out)

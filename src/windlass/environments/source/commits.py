@@ -1,22 +1,23 @@
-"""Resolves which commits an Environment is made of, and reads files of them.
+"""Resolves the commits that an Environment is made of, and reads files of them.
 
-`CommitResolver` remembers per Environment, `SourceRepositories` talks to git.
+The environment reconciler calls `CommitResolver` in its step `source`: it remembers the commits
+of each Environment. `SourceRepositories` runs git; the renderer and the Project reconciler call
+it, too.
 
 | Desired | Requests to git |
 |---|---|
 | the newest commit of a branch | once per interval, for all who follow it |
-| a certain commit | once: that it lies on its branch is not questioned while it runs |
+| a certain commit | once: that it lies on its branch is not checked again while it runs |
 | the newest commit, on request | at once |
 
-A branch is resolved through the shared listing of refs; a commit that was named is believed only
-if it lies on its branch. From then on only the commit is used. A server that cannot be reached
-takes nothing away: the commits resolved last are still the desired ones, and the result carries
-the error that hides newer ones. It is tried again after the interval, so that a server that does
-not answer delays no reconcile twice. What a person has to mend (credentials, a branch that is
-gone) is an error as it always was.
+A branch is resolved through the shared listing of refs; a commit that the spec names is accepted
+only if it lies on its branch. From then on only the commit is used. While a server cannot be
+reached, the commits resolved last stay the desired ones, and the result carries the error that
+hides newer ones. It is tried again after the interval, so that a server that does not answer
+delays no reconcile twice. What a person has to fix (credentials, a missing branch) is raised.
 
-Files are read from a bare store and never written to a disk here: what is not a plain file is
-refused by name before a byte of it is used.
+Files are read from a bare store and never checked out: an entry that is not a plain file is
+refused by its path before a byte of it is used.
 """
 
 from __future__ import annotations
@@ -51,40 +52,42 @@ from windlass.sources.proofs import BranchHistory
 from windlass.sources.resolver import Resolver
 
 STORE_BYTES = 2 << 30
+"""Size above which the bare store of one remote is emptied."""
+
 MOST_FILE_BYTES = manifests.MOST_BYTES
 CREDENTIALS_TTL_SECONDS = 60.0
-"""How long credentials that were just used to find a commit are good to fetch it."""
+"""How long credentials that just resolved a commit may be used to fetch it."""
 
 FileSelector = Callable[[dict[str, Entry]], dict[str, Entry]]
-"""Which files of a whole commit are needed."""
+"""Picks the entries that are needed from the listing of a whole commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class _CachedCredentials:
-    """Credentials, and when they were read."""
+    """Credentials as read from a Secret."""
 
     credentials: Credentials
-    at: float
+    at: float  # monotonic time of the read
 
 
 @dataclass(frozen=True, slots=True)
 class _AuthFailure:
-    """That a server did not accept some credentials, and when."""
+    """A server's refusal of credentials."""
 
     message: str
-    at: float
+    at: float  # monotonic time of the refusal
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFiles:
-    """Some files of a commit; `contents` is None where `tree` is the one already known."""
+    """The selected files of a commit."""
 
-    tree: str
-    contents: dict[str, bytes] | None
+    tree: str  # digest of their paths and contents
+    contents: dict[str, bytes] | None  # by path; None where the caller knows `tree` already
 
 
 class SourceRepositories:
-    """Repositories of all Projects; `directory` is one that nobody else uses."""
+    """Repositories of all Projects; `directory` belongs to this object alone."""
 
     def __init__(
         self,
@@ -102,105 +105,117 @@ class SourceRepositories:
         self._resolver = resolver
         self._ancestry = BranchHistory(git, directory / "histories")
         self._directory = directory / "commits"
+        # Open stores and their locks by store name, which stands for a remote with one identity;
+        # they are never dropped, so their number grows with that of the repositories.
         self._stores: dict[str, CommitStore] = {}
         self._store_locks: dict[str, asyncio.Lock] = {}
+        # Credentials read last, by namespace and name of their Secret.
         self._credentials: dict[tuple[str, str], _CachedCredentials] = {}
+        # Refused credentials by store name, until they are tried again.
         self._auth_failures: dict[str, _AuthFailure] = {}
 
     async def resolve(
-        self, namespace: str, wanted: DesiredSource, *, max_age_seconds: float
+        self, namespace: str, desired: DesiredSource, *, max_age_seconds: float
     ) -> SourceCommit:
-        """The commit that is wanted of one repository of a Project in `namespace`."""
-        remote, proof = await self._origin(namespace, wanted, max_age_seconds)
-        here = credentials.store_name(remote, proof)
-        self._raise_known_failure(here, max_age_seconds)
+        """The desired commit of one repository of a Project in `namespace`."""
+        remote, login = await self._origin(namespace, desired, max_age_seconds)
+        store_name = credentials.store_name(remote, login)
+        self._raise_known_failure(store_name, max_age_seconds)
         try:
-            return await self._resolve(remote, proof, wanted, max_age_seconds)
+            return await self._resolve(remote, login, desired, max_age_seconds)
         except Stalled as error:
             if error.reason == "AuthFailed":
-                self._auth_failures[here] = _AuthFailure(error.message, self._clock.monotonic())
+                self._auth_failures[store_name] = _AuthFailure(
+                    error.message, self._clock.monotonic()
+                )
             raise
 
     async def _resolve(
-        self, remote: Remote, proof: Credentials, wanted: DesiredSource, max_age_seconds: float
+        self, remote: Remote, login: Credentials, desired: DesiredSource, max_age_seconds: float
     ) -> SourceCommit:
-        branch = wanted.branch or await self._default_branch(remote, proof, max_age_seconds)
+        branch = desired.branch or await self._default_branch(remote, login, max_age_seconds)
         ref = refs.branch_ref(branch)
-        found = await self._resolver.resolve(remote, proof, ref, max_age_seconds=max_age_seconds)
-        commit = found.commit
-        if wanted.commit:
-            commit = await self._ancestry.commit(remote, proof, ref, commit, wanted.commit)
-        return SourceCommit(wanted.name, branch, commit, ref)
+        resolved = await self._resolver.resolve(remote, login, ref, max_age_seconds=max_age_seconds)
+        commit = resolved.commit
+        if desired.commit:
+            commit = await self._ancestry.commit(remote, login, ref, commit, desired.commit)
+        return SourceCommit(desired.name, branch, commit, ref)
 
     async def read_files(
         self,
         namespace: str,
-        wanted: DesiredSource,
-        settled: SourceCommit,
-        choice: FileSelector,
+        desired: DesiredSource,
+        resolved: SourceCommit,
+        select: FileSelector,
         *,
-        known: str,
+        known_tree: str,
     ) -> SourceFiles:
-        """The files of a settled commit that `choice` takes; they are not read if `known`."""
-        remote, proof = await self._origin(namespace, wanted, CREDENTIALS_TTL_SECONDS)
-        here = credentials.store_name(remote, proof)
+        """The files of a resolved commit that `select` picks.
+
+        Contents are not read where their digest is `known_tree`.
+        """
+        remote, login = await self._origin(namespace, desired, CREDENTIALS_TTL_SECONDS)
+        store_name = credentials.store_name(remote, login)
         # A store serves one commit at a time.
-        async with self._store_locks.setdefault(here, asyncio.Lock()):
+        async with self._store_locks.setdefault(store_name, asyncio.Lock()):
             try:
-                store = await self._store(here)
-                commit = await store.fetch(Origin(remote, proof), settled.commit, ref=settled.ref)
-                entries, tree = await asyncio.to_thread(_select_entries, store, commit, choice)
-                if tree == known:
+                store = await self._store(store_name)
+                commit = await store.fetch(Origin(remote, login), resolved.commit, ref=resolved.ref)
+                entries, tree = await asyncio.to_thread(_select_entries, store, commit, select)
+                if tree == known_tree:
                     return SourceFiles(tree, None)
                 await store.need([entry.blob for entry in entries.values()])
                 return SourceFiles(tree, await asyncio.to_thread(_read_contents, store, entries))
             except GitError as error:
                 if error.reason == "CommitUnreachable":
                     # A forced push may have taken it away since it was listed.
-                    self._resolver.forget(remote, settled.commit)
+                    self._resolver.forget(remote, resolved.commit)
                 raise proofs.translate_error(error) from error
 
     async def _origin(
-        self, namespace: str, wanted: DesiredSource, max_age_seconds: float
+        self, namespace: str, desired: DesiredSource, max_age_seconds: float
     ) -> tuple[Remote, Credentials]:
         try:
-            remote = Remote.parse(wanted.repository_url)
+            remote = Remote.parse(desired.repository_url)
         except RemoteRefused as error:
-            raise Stalled("ConfigInvalid", f"source {wanted.name}: {error}") from error
+            raise Stalled("ConfigInvalid", f"source {desired.name}: {error}") from error
         check_transport(remote, self._git.settings)
-        return remote, await self._read_credentials(namespace, wanted.secret_name, max_age_seconds)
+        return remote, await self._read_credentials(namespace, desired.secret_name, max_age_seconds)
 
     async def _read_credentials(
         self, namespace: str, secret: str, max_age_seconds: float
     ) -> Credentials:
-        """Who we are for a repository; a Secret is not read anew in every pass."""
+        """Credentials of a repository; a Secret is not read again in every reconcile."""
         if not secret:
             return await credentials.read_credentials(self._api, namespace, CredentialRefs())
-        now, known = self._clock.monotonic(), self._credentials.get((namespace, secret))
-        if known is not None and now - known.at < max_age_seconds:
-            return known.credentials
+        now, cached = self._clock.monotonic(), self._credentials.get((namespace, secret))
+        if cached is not None and now - cached.at < max_age_seconds:
+            return cached.credentials
         self._credentials.pop((namespace, secret), None)
-        found = await credentials.read_credentials(
+        read = await credentials.read_credentials(
             self._api, namespace, CredentialRefs(secret=secret)
         )
-        self._credentials[namespace, secret] = _CachedCredentials(found, now)
-        return found
+        self._credentials[namespace, secret] = _CachedCredentials(read, now)
+        return read
 
-    def _raise_known_failure(self, here: str, max_age_seconds: float) -> None:
-        """A server that refused these very credentials is not asked with them all the time."""
-        known = self._auth_failures.get(here)
-        if known is None:
+    def _raise_known_failure(self, store_name: str, max_age_seconds: float) -> None:
+        """Raise a recent refusal of the same credentials instead of sending them again.
+
+        A request for the newest commit (`max_age_seconds` is 0) always tries anew.
+        """
+        failure = self._auth_failures.get(store_name)
+        if failure is None:
             return
-        age = self._clock.monotonic() - known.at
+        age = self._clock.monotonic() - failure.at
         if age < proofs.STALLED_SECONDS and max_age_seconds > 0:
-            raise Stalled("AuthFailed", known.message, after=proofs.STALLED_SECONDS - age)
-        del self._auth_failures[here]
+            raise Stalled("AuthFailed", failure.message, after=proofs.STALLED_SECONDS - age)
+        del self._auth_failures[store_name]
 
     async def _default_branch(
-        self, remote: Remote, proof: Credentials, max_age_seconds: float
+        self, remote: Remote, login: Credentials, max_age_seconds: float
     ) -> str:
         try:
-            listing = await self._listings.get(remote, proof, max_age_seconds=max_age_seconds)
+            listing = await self._listings.get(remote, login, max_age_seconds=max_age_seconds)
         except GitError as error:
             raise proofs.translate_error(error) from error
         if not listing.default_branch:
@@ -218,9 +233,9 @@ class SourceRepositories:
 
 
 def _select_entries(
-    store: CommitStore, commit: str, choice: FileSelector
+    store: CommitStore, commit: str, select: FileSelector
 ) -> tuple[dict[str, Entry], str]:
-    entries = choice(store.listing(commit))
+    entries = select(store.listing(commit))
     return entries, template_files.tree_digest(entries)
 
 
@@ -238,68 +253,73 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ResolvedCommits:
-    """The commits that are wished; `trouble` keeps us from looking for newer ones."""
+    """The desired commits of an Environment."""
 
     sources: tuple[SourceCommit, ...]
-    error: Retryable | None = None
+    error: Retryable | None = None  # why newer commits could not be resolved
 
 
 @dataclass(frozen=True, slots=True)
 class _KnownCommit:
-    """What was settled last for a wish; `failed_at` is when git last could not be asked."""
+    """The commit resolved last for one source of an Environment."""
 
     desired: DesiredSource
-    namespace: str
+    namespace: str  # of the Project
     source: SourceCommit
-    error: Retryable | None = None
-    failed_at: float = 0.0
+    error: Retryable | None = None  # of the last attempt; None if it succeeded
+    failed_at: float = 0.0  # monotonic time of that error
 
 
 class CommitResolver:
-    """The commits of all Environments, looked for every `poll_seconds`."""
+    """Resolves the commits of all Environments, each branch once per `poll_seconds`."""
 
     def __init__(self, sources: SourceRepositories, clock: Clock, *, poll_seconds: float) -> None:
         self._sources = sources
         self._clock = clock
         self._poll_seconds = poll_seconds
+        # By Environment, then by name of the source; until `forget`.
         self._known: dict[Key, dict[str, _KnownCommit]] = {}
 
     async def resolve(
-        self, key: Key, namespace: str, wishes: tuple[DesiredSource, ...], *, at_once: bool
+        self, key: Key, namespace: str, sources: tuple[DesiredSource, ...], *, at_once: bool
     ) -> ResolvedCommits:
-        """The commits that the Environment `key` wishes of a Project in `namespace`."""
-        before = self._known.get(key, {})
-        now = [
-            await self._resolve_source(before.get(wish.name), namespace, wish, at_once=at_once)
-            for wish in wishes
+        """The commits of the Environment `key` whose Project lies in `namespace`."""
+        previous = self._known.get(key, {})
+        resolved = [
+            await self._resolve_source(
+                previous.get(source.name), namespace, source, at_once=at_once
+            )
+            for source in sources
         ]
-        self._known[key] = {known.desired.name: known for known in now}
-        trouble = next((known.error for known in now if known.error is not None), None)
-        return ResolvedCommits(tuple(known.source for known in now), trouble)
+        self._known[key] = {commit.desired.name: commit for commit in resolved}
+        error = next((commit.error for commit in resolved if commit.error is not None), None)
+        return ResolvedCommits(tuple(commit.source for commit in resolved), error)
 
     def forget(self, key: Key) -> None:
-        """The Environment is gone."""
+        """Drop the commits of an Environment that is gone, or that shall be resolved anew."""
         self._known.pop(key, None)
 
     async def _resolve_source(
-        self, known: _KnownCommit | None, namespace: str, wish: DesiredSource, *, at_once: bool
+        self, known: _KnownCommit | None, namespace: str, desired: DesiredSource, *, at_once: bool
     ) -> _KnownCommit:
-        if known is None or (known.desired, known.namespace) != (wish, namespace):
+        if known is None or (known.desired, known.namespace) != (desired, namespace):
             known = None
         elif self._is_current(known, at_once=at_once):
             return known
-        age = 0.0 if at_once else self._poll_seconds
+        max_age_seconds = 0.0 if at_once else self._poll_seconds
         try:
-            found = await self._sources.resolve(namespace, wish, max_age_seconds=age)
+            resolved = await self._sources.resolve(
+                namespace, desired, max_age_seconds=max_age_seconds
+            )
         except Retryable as error:
             if known is None:
-                raise
-            _log.warning("newer commits are not known", source=wish.name, reason=error.reason)
-            return _KnownCommit(wish, namespace, known.source, error, self._clock.monotonic())
-        return _KnownCommit(wish, namespace, found)
+                raise  # no earlier commit to go on with
+            _log.warning("newer commits are not known", source=desired.name, reason=error.reason)
+            return _KnownCommit(desired, namespace, known.source, error, self._clock.monotonic())
+        return _KnownCommit(desired, namespace, resolved)
 
     def _is_current(self, known: _KnownCommit, *, at_once: bool) -> bool:
-        """Whether git need not be asked now."""
+        """Whether the known commit is used without a request to git."""
         if known.error is None:
             return not known.desired.follows_branch
         return not at_once and self._clock.monotonic() - known.failed_at < self._poll_seconds

@@ -50,7 +50,7 @@ class Around:
         self.stored: Object | None = None
 
     async def read_files(
-        self, _: str, wanted: Any, settled: SourceCommit, *rest: Any, known: str
+        self, _: str, wanted: Any, settled: SourceCommit, *rest: Any, known_tree: str
     ) -> SourceFiles:
         return SourceFiles(settled.commit, {"chart/Chart.yaml": settled.commit.encode()})
 
