@@ -1,7 +1,7 @@
 """API capabilities of the cluster for charts (`.Capabilities`): its version, and the served types.
 
-Discovered once and believed for a while; a chart that is not rendered anew never learns of a
-change. Where only a part of the types answers, the rest is believed as it was.
+Discovered once per interval; a chart that is not rendered anew never sees a change. Where only
+some groups answer, the types of the others stay as they were.
 """
 
 from __future__ import annotations
@@ -17,30 +17,31 @@ from windlass.kube.discovery import ApiTypes
 from windlass.kube.errors import ApiError
 
 CAPABILITIES_TTL_SECONDS = 600.0
+"""How long discovered capabilities are used."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiCapabilities:
-    """The cluster as charts know it; types as `group/version` and `group/version/Kind`."""
+    """What charts see of the cluster."""
 
-    kube_version: str
-    api_versions: tuple[str, ...]
+    kube_version: str  # such as v1.35.4
+    api_versions: tuple[str, ...]  # `group/version` and `group/version/Kind`, sorted
 
 
 class CapabilitiesCache:
-    """The cluster behind `api`."""
+    """Discovers the capabilities of the cluster behind `api`, and caches them."""
 
     def __init__(self, api: Api, clock: Clock) -> None:
         self._api = api
         self._clock = clock
-        self._known: ApiCapabilities | None = None
-        self._catalogue: ApiTypes | None = None
-        self._discovered_at = 0.0
-        # Many ask at once after a start; one question answers all of them.
+        self._known: ApiCapabilities | None = None  # None until the first discovery
+        self._types: ApiTypes | None = None  # fills in for groups that do not answer
+        self._discovered_at = 0.0  # monotonic
+        # Many renders begin together after a start; one discovery serves all of them.
         self._lock = asyncio.Lock()
 
     async def get(self) -> ApiCapabilities:
-        """The cluster, as of some minutes ago at most."""
+        """The capabilities, at most CAPABILITIES_TTL_SECONDS old."""
         async with self._lock:
             now = self._clock.monotonic()
             if self._known is None or now - self._discovered_at > CAPABILITIES_TTL_SECONDS:
@@ -50,15 +51,15 @@ class CapabilitiesCache:
     async def _discover(self) -> ApiCapabilities:
         try:
             version, _ = await self._api.document("/version")
-            self._catalogue = await discovery.discover(self._api, self._catalogue)
+            self._types = await discovery.discover(self._api, self._types)
         except ApiError as error:
             raise Retryable(
                 "RenderUnavailable", f"the API server does not say what it serves: {error.reason}"
             ) from error
-        return ApiCapabilities(str(version["gitVersion"]), _api_versions(self._catalogue))
+        return ApiCapabilities(str(version["gitVersion"]), _api_versions(self._types))
 
 
-def _api_versions(catalogue: ApiTypes) -> tuple[str, ...]:
-    kinds = {f"{found.gvr.api_version}/{found.kind}" for found in catalogue.types}
-    versions = {found.gvr.api_version for found in catalogue.types}
+def _api_versions(types: ApiTypes) -> tuple[str, ...]:
+    kinds = {f"{api_type.gvr.api_version}/{api_type.kind}" for api_type in types.types}
+    versions = {api_type.gvr.api_version for api_type in types.types}
     return tuple(sorted(versions | kinds))

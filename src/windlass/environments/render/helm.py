@@ -6,8 +6,9 @@ output, with their annotations; the directory `crds/` is not. A chart is rendere
 where the two outputs differ, its own functions generated something.
 The directory is gone afterwards; one that a killed operator left is removed at the start.
 
-A few are rendered at a time. A reconcile that would wait long for that is requeued: waiting here
-serves no one, and slow charts of one project would soon occupy all workers.
+A few renders run at a time. A reconcile that would wait long for its slot is requeued instead:
+slow charts of one project would otherwise soon occupy all workers. `renderer.ChartRenderer` is
+the caller.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ _PATH_ERRORS = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, e
 
 
 class Helm:
-    """One helm program, and how much each of its renders may take.
+    """Runs one helm program, each render within `limits`.
 
     `program` is a path, or a name on PATH; empty where charts shall not be rendered.
-    `directory` is where the directories of renders are made; it is ours alone.
+    `directory` gets one directory per render; it belongs to this object alone.
     """
 
     def __init__(self, program: str, limits: RenderLimits, directory: Path) -> None:
@@ -50,7 +51,7 @@ class Helm:
         self._limits = limits
         self._directory = environment.private_base(directory)
         environment.remove_leftovers(self._directory)
-        # More at once would only wait for each other, while their deadlines run.
+        # Renders that may run now: more would only wait for each other while their deadlines run.
         self._slots = asyncio.Semaphore(min(_MAX_RENDERS, os.cpu_count() or 1))
 
     async def template(
@@ -61,15 +62,15 @@ class Helm:
         `chart` maps paths relative to the chart's root to contents; `values` are YAML or JSON
         files, later ones win. Raises RenderRefused("RenderFailed" | "RenderTooLarge") for what
         the project did wrong, Stalled("SandboxUnavailable") where the child cannot be confined
-        or helm is not there, Retryable of the same reason where there is no room
-        for files or a process, Waiting("RenderUnavailable") where others come first.
+        or helm is not installed, Retryable of the same reason where there is no room
+        for files or a process, Waiting("RenderUnavailable") where no slot gets free in time.
         """
         program = await asyncio.to_thread(self._program_path)
         names = [f"values-{number}.yaml" for number in range(len(values))]
         files = {f"{_CHART}/{path}": content for path, content in chart.items()}
         files |= dict(zip(names, values, strict=True))
         command = [program, *helm_command.template_arguments(release, chart=_CHART, values=names)]
-        # One turn for both: waiting for a second one would throw the first output away.
+        # One slot for both: waiting for a second one would throw the first output away.
         async with self._slot(), self._chart_directory(files) as directory:
             first = await self._output(command, directory)
             return first, await self._output(command, directory)
@@ -80,22 +81,22 @@ class Helm:
         )
         if ended.returncode == 0:
             return ended.stdout
-        said = helm_command.stderr_tail(ended.stderr)
-        # Cleaned before it is cut to what is shown: half a secret would not be recognised.
-        said = redaction.process.clean(said, limit=len(said) * 2 + 1)
-        words = helm_command.error_message(said, directory=str(directory))
-        raise RenderRefused("RenderFailed", f"helm: {words or f'exit status {ended.returncode}'}")
+        stderr = helm_command.stderr_tail(ended.stderr)
+        # Redacted before it is cut to what is shown: half a secret would not be recognized.
+        stderr = redaction.process.clean(stderr, limit=len(stderr) * 2 + 1)
+        message = helm_command.error_message(stderr, directory=str(directory))
+        raise RenderRefused("RenderFailed", f"helm: {message or f'exit status {ended.returncode}'}")
 
     def _program_path(self) -> str:
-        found = shutil.which(self._program) if self._program else None
-        if found is None:
+        path = shutil.which(self._program) if self._program else None
+        if path is None:
             missing = f"there is no program {self._program}" if self._program else "it is empty"
             raise Stalled(
                 "SandboxUnavailable",
                 "charts are rendered by the program that the operator's setting environments-helm "
                 f"names, and {missing}; install helm and name it there, or use type manifest",
             )
-        return str(Path(found).absolute())
+        return str(Path(path).absolute())
 
     @contextlib.asynccontextmanager
     async def _slot(self) -> AsyncIterator[None]:
@@ -112,7 +113,7 @@ class Helm:
 
     @contextlib.asynccontextmanager
     async def _chart_directory(self, files: Mapping[str, bytes]) -> AsyncIterator[Path]:
-        """A directory of mode 0700 with these files, and nothing of it afterwards."""
+        """A directory of mode 0700 with these files, removed at the end of the block."""
         stack = contextlib.ExitStack()
         try:
             yield await tasks.run_in_thread(_write_files, stack, self._directory, files)
@@ -121,7 +122,7 @@ class Helm:
 
 
 def _environment(directory: Path) -> dict[str, str]:
-    """Where helm would look for plugins, repositories and registries: nowhere."""
+    """Paths of plugins, repositories and registries for helm; none of them exists."""
     home = directory / child.HOME
     return {
         "HELM_NO_PLUGINS": "1",
@@ -135,13 +136,14 @@ def _environment(directory: Path) -> dict[str, str]:
 
 def _write_files(stack: contextlib.ExitStack, base: Path, files: Mapping[str, bytes]) -> Path:
     try:
-        made = stack.enter_context(PrivateDirectory(base))
-        made.make_empty(child.HOME)
-        below = SafeDirectory(made.path)
+        private = stack.enter_context(PrivateDirectory(base))
+        private.make_empty(child.HOME)
+        root = SafeDirectory(private.path)
         for path, content in files.items():
+            # Legal in a Git tree, but a separator on other systems.
             if "\\" in path:
                 raise ValueError(path)
-            below.write(path, content, mode=0o600)
+            root.write(path, content, mode=0o600)
     except ValueError as error:
         raise _unsafe_path() from error
     except OSError as error:
@@ -150,7 +152,7 @@ def _write_files(stack: contextlib.ExitStack, base: Path, files: Mapping[str, by
         raise Retryable(
             "SandboxUnavailable", f"the chart cannot be written to disk: {error.strerror}"
         ) from error
-    return made.path
+    return private.path
 
 
 def _unsafe_path() -> RenderRefused:

@@ -1,4 +1,4 @@
-"""Arguments, values and release name that helm is called with, and its errors for people.
+"""Arguments, values and release name that helm is called with, and its errors as messages.
 
 Values win in this order, later over earlier:
 
@@ -6,10 +6,10 @@ Values win in this order, later over earlier:
 
 helm itself merges them, so they mean here what they mean everywhere.
 
-The inputs of a rendering are the files, the values and the names. Neither the commit nor
-the version of the cluster belongs to them: a commit that changes nothing of the chart
-restarts nothing, and neither does an upgrade of the cluster, which would otherwise give
-every chart with random values new ones at once.
+The inputs of a render are the files, the values and the names. Neither the commit nor the
+version of the cluster belongs to them: a commit that changes nothing of the chart restarts
+nothing, and neither does an upgrade of the cluster, which would otherwise give every chart with
+random values new ones at once.
 
 Pure.
 """
@@ -41,35 +41,35 @@ _VENDOR = "commit the dependencies in the chart's directory charts/; nothing is 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What a chart sees of the place it is rendered for."""
+    """The release and the cluster that a chart is rendered for, as its templates see them."""
 
     name: str
     namespace: str
-    kube_version: str
-    api_versions: tuple[str, ...]
+    kube_version: str  # such as v1.35.4; empty for helm's own default
+    api_versions: tuple[str, ...]  # `group/version` and `group/version/Kind`
 
 
 def template_arguments(release: Release, *, chart: str, values: Sequence[str]) -> list[str]:
     """The arguments of helm; `values` are files of which later ones win.
 
-    Hooks are in the output, CRDs are not. Tests are told apart later: helm would also leave
-    out what is a test and another hook as well. Nothing here lets helm speak to a cluster, a
-    resolver or a repository.
+    Hooks are in the output, CRDs are not. Test hooks are removed later (`bundle.hooks`): helm
+    would also leave out an object that is a test and another hook as well. No flag here lets
+    helm connect to a cluster, a resolver or a repository.
     """
     options = {"--namespace": release.namespace, "--kube-version": release.kube_version}
-    said = [f"{name}={value}" for name, value in options.items() if value]
-    said += [f"--api-versions={version}" for version in release.api_versions]
-    said += [f"--values={file}" for file in values]
-    return ["template", *said, "--", release.name, chart]
+    flags = [f"{name}={value}" for name, value in options.items() if value]
+    flags += [f"--api-versions={version}" for version in release.api_versions]
+    flags += [f"--values={file}" for file in values]
+    return ["template", *flags, "--", release.name, chart]
 
 
 def stderr_tail(stderr: bytes) -> str:
-    """The end of what helm said, ten times what is shown of it: all of it takes long to clean."""
+    """The end of helm's stderr, ten times what is shown: redacting all of it takes long."""
     return stderr[-_TAIL_BYTES:].decode("utf-8", "replace")
 
 
 def error_message(stderr: str, *, directory: str) -> str:
-    """The last lines that helm said, without our own paths and without what is no error."""
+    """The last lines of helm's stderr, without the paths of the sandbox and without warnings."""
     shown = stderr.replace(f"{directory}/", "").replace(directory, "")
     lines = [_printable(line.rstrip()) for line in shown.splitlines() if not _is_noise(line)]
     text = "\n".join(lines[-_MOST_LINES:]).removeprefix("Error: ").strip()
@@ -91,10 +91,14 @@ def _printable(line: str) -> str:
 MOST_TEMPLATE_BYTES = 256 << 10
 MOST_ENVIRONMENT_BYTES = 64 << 10
 MOST_NAME_CHARS = 53
+"""Longest release name that helm accepts."""
 
 
 def encode_values(template: Template, environment: Environment) -> tuple[bytes, ...]:
-    """The values that the two objects give, in order; WishRefused if there are too many."""
+    """The values of the Project's template and of the Environment, as JSON, in that order.
+
+    SpecRefused where they are too large, or where the template is not of type helm.
+    """
     own = environment.spec.values
     if own is not None and template.type != "helm":
         raise _invalid_values(
@@ -107,7 +111,7 @@ def encode_values(template: Template, environment: Environment) -> tuple[bytes, 
 
 
 def release_name(identity: EnvironmentIdentity) -> str:
-    """The name of the release: the id, or as much of it as helm takes with a hash behind it."""
+    """The name of the release: the id, or as much of it as helm accepts, with a hash behind it."""
     readable = naming.sanitize(identity.id)
     if readable == identity.id and len(readable) <= MOST_NAME_CHARS:
         return readable
@@ -119,22 +123,22 @@ def release_name(identity: EnvironmentIdentity) -> str:
 def inputs_digest(
     tree: str, path: str, files: Sequence[str], values: Sequence[bytes], release: Sequence[str]
 ) -> str:
-    """What changes with anything that a rendering is made from, and with nothing else."""
+    """Digest of the inputs of a render; any change of them changes it, nothing else does."""
     rows = (tree, path, tuple(files), tuple(values), tuple(release))
     return hashlib.sha256(repr(rows).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _encode_each(
-    given: Sequence[FreeObject | None], where: Sequence[str], bounds: Sequence[int]
+    values_of_objects: Sequence[FreeObject | None], where: Sequence[str], bounds: Sequence[int]
 ) -> Iterator[bytes]:
-    for values, name, most in zip(given, where, bounds, strict=True):
+    for values, name, limit in zip(values_of_objects, where, bounds, strict=True):
         if values is None:
             continue
-        # JSON is YAML, and a sorted one is the same for the same values.
+        # JSON is YAML; sorted, equal values give equal bytes.
         text = msgspec.json.encode(values, order="sorted")
-        if len(text) > most:
+        if len(text) > limit:
             raise _invalid_values(
-                f"{name}: they have {len(text)} bytes, at most {most >> 10} KiB are taken; "
+                f"{name}: they have {len(text)} bytes, at most {limit >> 10} KiB are taken; "
                 "put them into a file of the repository and name it in valuesFiles"
             )
         yield text

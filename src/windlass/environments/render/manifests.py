@@ -1,16 +1,19 @@
 """Parses manifests and the output of helm into a list of objects.
 
-Manifests: a path is one file, or every YAML and JSON file below it in byte order. Documents may
-be many to a file, `List`s are unfolded. A document with neither apiVersion nor kind is not meant
-for the API server: it is skipped and named. What cannot be read is an error that names file
-and document; nothing is guessed.
+`renderer` calls it with the files of a commit, or with what helm printed.
 
-Charts: helm writes every document behind a line that names its template; messages name that
-file. A line `---` always ends a document, whatever stands in it, so texts are cut there.
+Manifests: all files are read in the byte order of their paths. A file may have many documents;
+`List`s are unfolded. A document with neither apiVersion nor kind is not meant for the API
+server: it is skipped and listed. A file that cannot be parsed is an error with file and
+document; nothing is guessed.
 
-CRDs of charts: helm installs the files in `crds` beside the templates and never prints them with
-these, so users would not learn that they are left out. Dependencies lie below `charts`, as
-directories or as archives; an archive is read up to a bound, because it may claim any size.
+Charts: helm prints every document behind a comment with the path of its template; messages use
+that path. A line `---` always ends a document, whatever it contains, so the output is split
+there.
+
+CRDs of charts: helm installs the files in `crds` beside the templates and never prints them, so
+they are listed here as left out. Dependencies lie below `charts`, as directories or as archives;
+an archive is read up to a bound, because it may claim any size.
 
 Pure.
 """
@@ -45,7 +48,7 @@ _ENDINGS = (".yaml", ".yml", ".json")
 
 
 class RenderRefused(ValueError):
-    """Files that make no bundle; `reason` says of which kind the trouble is."""
+    """Files that cannot be rendered; `reason` is the condition reason."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -54,53 +57,53 @@ class RenderRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ManifestObject:
-    """An object as a project wrote it, the file in which it stands, and when it runs."""
+    """An object as a project wrote it."""
 
     object: Object
-    file: str
-    hook: Hook | None = None
+    file: str  # its manifest, or its template in the chart
+    hook: Hook | None = None  # None where it is applied with the rest
 
 
 def is_manifest(path: str) -> bool:
-    """Whether a file below a directory belongs to the bundle."""
+    """Whether a file below the template's directory is read as a manifest."""
     return path.endswith(_ENDINGS)
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedManifests:
-    """What some files hold: objects, and documents that are none."""
+    """The content of some files."""
 
     objects: tuple[ManifestObject, ...]
-    skipped: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()  # documents that are no objects, by file and number
 
 
 def objects(files: Mapping[str, bytes]) -> list[ManifestObject]:
-    """All objects of some files that must hold nothing else."""
-    found = read_manifests(files)
-    for where in found.skipped:
+    """All objects of files in which every document must be an object."""
+    parsed = read_manifests(files)
+    for where in parsed.skipped:
         raise RenderRefused("RenderFailed", _incomplete_message(where))
-    return list(found.objects)
+    return list(parsed.objects)
 
 
 def read_manifests(files: Mapping[str, bytes]) -> ParsedManifests:
-    """All objects of some files, in the byte order of their paths, and what else they hold."""
+    """All objects of some files in the byte order of their paths, and the skipped documents."""
     if sum(map(len, files.values())) > MOST_BYTES:
         raise RenderRefused(
             "RenderTooLarge", f"the manifests are larger than {MOST_BYTES >> 20} MiB; split them"
         )
-    found: list[ManifestObject] = []
+    parsed: list[ManifestObject] = []
     skipped: list[str] = []
     for path in sorted(files, key=lambda path: path.encode()):
         for obj in _parse_file(path, files[path], skipped):
-            found.append(ManifestObject(obj, path))
-            if len(found) > MOST_OBJECTS:
+            parsed.append(ManifestObject(obj, path))
+            if len(parsed) > MOST_OBJECTS:
                 raise RenderRefused(
                     "RenderTooLarge", f"the manifests hold more than {MOST_OBJECTS} objects"
                 )
-    if not found:
-        # Nothing wished would take away everything that runs; a wrong path looks the same.
+    if not parsed:
+        # An empty bundle would prune everything that runs; a wrong path gives one as well.
         raise RenderRefused("RenderFailed", "there is no object in the manifests; check the path")
-    return ParsedManifests(tuple(found), tuple(skipped))
+    return ParsedManifests(tuple(parsed), tuple(skipped))
 
 
 def _parse_file(path: str, content: bytes, skipped: list[str]) -> Iterator[Object]:
@@ -136,7 +139,7 @@ def _unfold(document: JSON, where: str) -> Iterator[Object]:
 
 
 def _is_object_like(document: JSON) -> bool:
-    """Whether a document is meant to be an object: it says at least half of what it is."""
+    """Whether a document is meant to be an object: it has apiVersion or kind."""
     return isinstance(document, dict) and ("apiVersion" in document or "kind" in document)
 
 
@@ -182,68 +185,68 @@ _SOURCE = re.compile(rb"\A(?:[ \t]*\r?\n)*# Source: ([^\r\n]+)")
 
 @dataclass(frozen=True, slots=True)
 class ChartObjects:
-    """The objects of a chart, and what is not made of it."""
+    """The objects of a chart that are applied."""
 
     manifests: tuple[ManifestObject, ...]
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()  # its hooks that never run, for `status.unsupported`
 
 
 def parse_chart_output(output: bytes) -> list[ManifestObject]:
-    """All objects that `helm template` printed; RenderRefused says why there are none."""
-    found = _by_template(output)
-    if not found:
+    """All objects that `helm template` printed; RenderRefused where there are none."""
+    by_template = _by_template(output)
+    if not by_template:
         raise RenderRefused(
             "RenderFailed", "the chart makes no object with these values; check them"
         )
-    return objects(found)
+    return objects(by_template)
 
 
 def parse_readable_output(output: bytes) -> list[ManifestObject]:
-    """The objects of an output that was applied before, as far as they can still be read.
+    """The objects of an output that was applied before, as far as they can still be parsed.
 
-    It was read by the rules of its time; one template that is refused today must not cost
+    It was accepted by the rules of its time; one template that is refused today must not cost
     the passwords in all others.
     """
-    found: list[ManifestObject] = []
+    readable: list[ManifestObject] = []
     for name, text in _by_template(output).items():
         with contextlib.suppress(RenderRefused):
-            found += objects({name: text})
-    return found
+            readable += objects({name: text})
+    return readable
 
 
 def read_chart(output: bytes) -> ChartObjects:
-    """The objects of a chart as they are applied; RenderRefused says why there are none."""
-    kept: list[ManifestObject] = []
+    """The objects of a chart as they are applied; RenderRefused where there are none."""
+    applied: list[ManifestObject] = []
     left_out: list[str] = []
-    for written in parse_chart_output(output):
-        left_out.extend(hooks.skipped_hooks(written.object))
-        if not hooks.is_skipped(written.object):
-            kept.append(
-                ManifestObject(written.object, written.file, hooks.parse_hook(written.object))
+    for manifest in parse_chart_output(output):
+        left_out.extend(hooks.skipped_hooks(manifest.object))
+        if not hooks.is_skipped(manifest.object):
+            applied.append(
+                ManifestObject(manifest.object, manifest.file, hooks.parse_hook(manifest.object))
             )
-    if not kept:
+    if not applied:
         raise RenderRefused("RenderFailed", "the chart makes nothing but hooks that do not run")
-    return ChartObjects(tuple(kept), tuple(left_out))
+    return ChartObjects(tuple(applied), tuple(left_out))
 
 
 def _by_template(output: bytes) -> dict[str, bytes]:
-    found: defaultdict[str, list[bytes]] = defaultdict(list)
+    by_template: defaultdict[str, list[bytes]] = defaultdict(list)
     for document in _DOCUMENT.split(output):
         if not _is_empty_document(document):
-            found[_template_name(document)].append(document)
-    return {name: b"\n---\n".join(documents) for name, documents in found.items()}
+            by_template[_template_name(document)].append(document)
+    return {name: b"\n---\n".join(documents) for name, documents in by_template.items()}
 
 
 def _is_empty_document(document: bytes) -> bool:
-    """Whether nothing but comments stands in it: a template whose values turn it off."""
+    """Whether it has nothing but comments: a template that is turned off by its values."""
     lines = (line.lstrip() for line in document.splitlines())
     return all(not line or line.startswith(b"#") for line in lines)
 
 
 def _template_name(document: bytes) -> str:
-    named = _SOURCE.match(document)
+    source = _SOURCE.match(document)
     return (
-        named[1].decode("utf-8", "replace")[:_MOST_TEMPLATE_CHARS] if named else _UNKNOWN_TEMPLATE
+        source[1].decode("utf-8", "replace")[:_MOST_TEMPLATE_CHARS] if source else _UNKNOWN_TEMPLATE
     )
 
 
@@ -254,7 +257,7 @@ _ARCHIVE = re.compile(rf"{_NESTED}charts/[^/]+\.(tgz|tar\.gz)")
 
 
 def crd_files(chart: Mapping[str, bytes]) -> tuple[str, ...]:
-    """What is not made of a chart, by its files; their paths begin where Chart.yaml lies."""
+    """The CRD files of a chart, for `status.unsupported`; paths are relative to Chart.yaml."""
     return tuple(f"{path} (CustomResourceDefinitions)" for path in sorted(_crd_paths(chart)))
 
 
@@ -270,10 +273,10 @@ def _crd_paths(chart: Mapping[str, bytes]) -> Iterator[str]:
 
 
 def _archive_names(archive: bytes) -> list[str]:
-    """The files of an archive; none where helm will say what is wrong with it."""
+    """The paths of the files in an archive; none where it is damaged: helm reports that."""
     try:
-        engine = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
-        unpacked = engine.decompress(archive, _MOST_ARCHIVE_BYTES)
+        decompressor = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+        unpacked = decompressor.decompress(archive, _MOST_ARCHIVE_BYTES)
         with tarfile.open(fileobj=io.BytesIO(unpacked), mode="r:") as files:
             return [member.name.removeprefix("./") for member in files if member.isfile()]
     except (zlib.error, tarfile.TarError):

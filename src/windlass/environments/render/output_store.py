@@ -3,9 +3,9 @@
 A chart may generate passwords. Rendered again, after a restart for example, it would give other
 ones to what already runs with the first. So the output is stored in a Secret of its namespace,
 before anything of it is applied, with the hash of its inputs: the same inputs are not
-rendered again, and other ones take generated values from it (`generated_values`). One
-output is kept, the last that may be applied: what is refused leaves that of what runs where
-it is. What is too large for a Secret is kept for as long as the operator lives.
+rendered again, and other ones take generated values from it (`generated_values`). One output
+per namespace is stored, the last that may be applied: a refused one does not replace it. An
+output that is too large for a Secret is kept in memory for as long as the operator runs.
 
     data      inputs   hash of what the chart was rendered from
               output   text as `helm template` prints it, gzip
@@ -33,6 +33,7 @@ from windlass.objects.names import Object
 
 NAME = "windlass-release-chart"
 MOST_BYTES = 900 << 10
+"""Largest compressed output that is stored; the data of a Secret may have 1 MiB."""
 
 _INPUTS_KEY = "inputs"
 _OUTPUT_KEY = "output"
@@ -54,62 +55,64 @@ class ChartOutput:
 
 @dataclass(frozen=True, slots=True)
 class _StoredOutput:
-    """An output, packed."""
+    """An output as its Secret holds it."""
 
     inputs: str
-    packed: bytes
+    packed: bytes  # gzip
     notes: tuple[str, ...]
 
     @property
     def fits(self) -> bool:
+        """Whether a Secret can hold it."""
         return len(self.packed) <= MOST_BYTES
 
 
 class OutputStore:
-    """The last output of every namespace."""
+    """Stores the last output of every namespace, in its Secret and in memory."""
 
     def __init__(self, api: Api, *, field_manager: str) -> None:
         self._api = api
         self._field_manager = field_manager
+        # By namespace: outputs read from Secrets, written to them, or too large for one.
         self._outputs: dict[str, _StoredOutput] = {}
 
-    async def get(self, place: str, owner: Ownership) -> ChartOutput | None:
-        """The output that was applied last in `place`, if it is still known."""
-        kept = self._outputs.get(place) or await self._read_secret(place, owner)
-        text = await asyncio.to_thread(_unpack, kept.packed) if kept is not None else None
-        if kept is None or text is None:
+    async def get(self, namespace: str, owner: Ownership) -> ChartOutput | None:
+        """The output that was applied last in `namespace`; None if there is none to read."""
+        stored = self._outputs.get(namespace) or await self._read_secret(namespace, owner)
+        text = await asyncio.to_thread(_unpack, stored.packed) if stored is not None else None
+        if stored is None or text is None:
             return None
-        self._outputs[place] = kept
-        return ChartOutput(kept.inputs, text, kept.notes)
+        self._outputs[namespace] = stored
+        return ChartOutput(stored.inputs, text, stored.notes)
 
-    async def store(self, place: str, owner: Ownership, output: ChartOutput) -> bool:
-        """Keep an output, if it is not kept yet; whether a restart will find it."""
-        known = self._outputs.get(place)
-        if known is not None and known.inputs == output.inputs:
-            return known.fits
-        # No time of packing in it: the same output is the same bytes.
+    async def store(self, namespace: str, owner: Ownership, output: ChartOutput) -> bool:
+        """Store an output unless it is stored already; whether it survives a restart."""
+        previous = self._outputs.get(namespace)
+        if previous is not None and previous.inputs == output.inputs:
+            return previous.fits
+        # Without a timestamp: the same output gives the same bytes, and no write.
         packed = await asyncio.to_thread(gzip.compress, output.text, mtime=0)
-        kept = _StoredOutput(output.inputs, packed, output.notes)
-        if kept.fits:
-            obj = _secret(place, owner, kept)
+        stored = _StoredOutput(output.inputs, packed, output.notes)
+        if stored.fits:
+            obj = _secret(namespace, owner, stored)
             failpoint.reach("environments.chart.before")
             await self._api.apply(SECRETS, obj, field_manager=self._field_manager)
             failpoint.reach("environments.chart.after")
-        self._outputs[place] = kept
-        return kept.fits
+        self._outputs[namespace] = stored
+        return stored.fits
 
-    def forget(self, place: str) -> None:
-        """The namespace is gone."""
-        self._outputs.pop(place, None)
+    def forget(self, namespace: str) -> None:
+        """Drop the output of a namespace that is gone, together with its Secret."""
+        self._outputs.pop(namespace, None)
 
-    async def _read_secret(self, place: str, owner: Ownership) -> _StoredOutput | None:
+    async def _read_secret(self, namespace: str, owner: Ownership) -> _StoredOutput | None:
         try:
-            found = await self._api.get(SECRETS, NAME, place)
+            secret = await self._api.get(SECRETS, NAME, namespace)
         except NotFound:
             return None
-        data = found.get("data") or {}
-        if owner_uid(found) != owner.uid:
-            return None
+        data = secret.get("data") or {}
+        if owner_uid(secret) != owner.uid:
+            return None  # of an earlier Environment with the same name, or copied
         return _StoredOutput(
             _decode_base64(data.get(_INPUTS_KEY)).decode("ascii", "replace"),
             _decode_base64(data.get(_OUTPUT_KEY)),
@@ -117,11 +120,11 @@ class OutputStore:
         )
 
 
-def _secret(place: str, owner: Ownership, kept: _StoredOutput) -> Object:
-    notes = msgspec.json.encode(kept.notes)
-    data = {_INPUTS_KEY: kept.inputs.encode(), _OUTPUT_KEY: kept.packed, _NOTES_KEY: notes}
+def _secret(namespace: str, owner: Ownership, stored: _StoredOutput) -> Object:
+    notes = msgspec.json.encode(stored.notes)
+    data = {_INPUTS_KEY: stored.inputs.encode(), _OUTPUT_KEY: stored.packed, _NOTES_KEY: notes}
     encoded = {name: base64.b64encode(value).decode() for name, value in data.items()}
-    return owned_objects.release_secret(place, owner, NAME, encoded)
+    return owned_objects.release_secret(namespace, owner, NAME, encoded)
 
 
 def _decode_base64(text: str | None) -> bytes:
@@ -139,10 +142,10 @@ def _decode_notes(notes: bytes) -> tuple[str, ...]:
 
 
 def _unpack(packed: bytes) -> bytes | None:
-    """The output; None for bytes that somebody spoiled or that would never end."""
+    """The decompressed output; None for bytes that are damaged, or larger than any output."""
     try:
-        engine = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
-        output = engine.decompress(packed, manifests.MOST_BYTES + 1)
+        decompressor = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+        output = decompressor.decompress(packed, manifests.MOST_BYTES + 1)
     except zlib.error:
         return None
-    return output if engine.eof and len(output) <= manifests.MOST_BYTES else None
+    return output if decompressor.eof and len(output) <= manifests.MOST_BYTES else None

@@ -52,7 +52,7 @@ from windlass.sources.proofs import BranchHistory
 from windlass.sources.resolver import Resolver
 
 STORE_BYTES = 2 << 30
-"""Size above which the bare store of one remote is emptied."""
+"""Disk space that the bare store of one remote may take."""
 
 MOST_FILE_BYTES = manifests.MOST_BYTES
 CREDENTIALS_TTL_SECONDS = 60.0
