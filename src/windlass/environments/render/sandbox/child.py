@@ -1,8 +1,8 @@
 """Runs a program in a confined child process, and maps its exit to an error.
 
-What is bounded from outside (time, output, memory, the whole process group) is bounded as
-for git; what must be given up from inside is given up by `confine` before the program
-begins. A child that cannot be confined is not started.
+`helm.Helm` is the caller. Limits that hold from outside (time, output, memory, the whole process
+group) are those of `git.process`; rights that a process has to give up itself are given up by
+`confine`, before the program begins. A child that cannot be confined is not started.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from windlass.git.process import Ended
 
 @dataclass(frozen=True, slots=True)
 class RenderLimits:
-    """Time by the clock on the wall, memory, and what may be printed."""
+    """Limits of one render."""
 
-    seconds: float = 60.0
+    seconds: float = 60.0  # of wall clock
     memory_bytes: int = 1 << 30
-    output_bytes: int = 16 << 20
+    output_bytes: int = 16 << 20  # on stdout, and of every file
 
 
 HOME = "home"
-"""The directory, in the one a child is started in, that it may write to."""
+"""Name of the directory, below the child's working directory, that it may write to."""
 
 _LAUNCHER = Path(__file__).with_name("confine.py")
 _UNCONFINED = 125
@@ -46,7 +46,7 @@ _PROCESSORS = 2
 _RESERVED_BYTES = 3 << 29
 # Helm repeats itself for each level of templates that call each other.
 _STDERR_BYTES = 1 << 20
-# The words of a runtime, at the start of a line: a chart may fail with any words of its own.
+# Messages of a runtime, at the start of a line: a chart may fail with any text of its own.
 _OUT_OF_MEMORY = re.compile(
     rb"^(?:(?:fatal error|runtime): .*(?:out of memory|cannot allocate memory)|MemoryError)",
     re.MULTILINE,
@@ -61,7 +61,7 @@ async def run(
     environment: Mapping[str, str],
     readable: Sequence[str] = (),
 ) -> Ended:
-    """Run `command` in `directory` to its end, whatever that is.
+    """Run `command` in `directory`, confined; returns its output and exit status.
 
     `command` begins with an absolute path. RenderRefused("RenderTooLarge") where a limit ended
     it, Stalled("SandboxUnavailable") where it could not be confined or started, Retryable of the
@@ -95,21 +95,21 @@ def _seccomp_filter() -> bytes:
     machine = platform.machine()
     architecture = seccomp.ARCHITECTURES.get(machine)
     if architecture is None or sys.platform != "linux":
-        known = " or ".join(seccomp.ARCHITECTURES)
+        supported = " or ".join(seccomp.ARCHITECTURES)
         raise Stalled(
             "SandboxUnavailable",
-            f"charts are rendered in a sandbox that needs Linux on {known}; this is "
+            f"charts are rendered in a sandbox that needs Linux on {supported}; this is "
             f"{sys.platform} on {machine}. Run the operator there, or use type manifest",
         )
     return seccomp.program(architecture)
 
 
 def _base_environment(directory: Path) -> dict[str, str]:
-    """All that a child knows of its surroundings; nothing comes from our own environment."""
+    """The whole environment of a child; nothing is inherited from the operator."""
     home = str(directory / HOME)
-    places = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
+    directories = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
     return {
-        **dict.fromkeys(places, home),
+        **dict.fromkeys(directories, home),
         "LC_ALL": "C.UTF-8",
         "TZ": "UTC",
         "GOMAXPROCS": str(_PROCESSORS),
@@ -128,12 +128,12 @@ def _process_limits(limits: RenderLimits) -> process.ProcessLimits:
 
 
 def _check_exit(ended: Ended, limits: RenderLimits) -> None:
-    """Raise where it was not the program that decided how it ends."""
+    """Raise where a limit or the launcher ended the child, not the program itself."""
     if ended.returncode == _UNCONFINED:
-        said = ended.stderr.decode("utf-8", "replace").strip()[:500]
+        text = ended.stderr.decode("utf-8", "replace").strip()[:500]
         raise Stalled(
             "SandboxUnavailable",
-            f"a child that renders charts could not be confined, so none was started ({said}). "
+            f"a child that renders charts could not be confined, so none was started ({text}). "
             "The operator's container must allow seccomp filters, and the program that setting "
             "environments-helm names must be one that this machine can run",
         )

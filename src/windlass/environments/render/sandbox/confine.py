@@ -2,17 +2,19 @@
 
     python -I -S confine.py PARENT SECONDS FILTER READABLE... -- PROGRAM ARGUMENT...
 
-PARENT is the process that must be alive, SECONDS how much processor time may be used, FILTER
-the seccomp filter in hexadecimal, with a mark where this process's id belongs. The current
-directory may be read, `home` in it written; READABLE are further files and directories,
-those that do not exist are passed over.
-A step that fails ends the process with status 125 before the program is started. Only
-the standard library is here, and little of it: a render waits for this.
+PARENT is the id of the process that must be alive, SECONDS the limit of processor time, FILTER
+the seccomp filter in hexadecimal, with a placeholder for this process's id. The current
+directory may be read, `home` in it written; READABLE are further files and directories, of
+which missing ones are skipped.
+A step that fails ends the process with status 125 before the program is started. Only the
+standard library is imported, and little of it: every render waits for this.
 
-Files are held by Landlock where the kernel has it. Without it they are held by ownership
-alone, which is why the operator's own token must not lie where its renders run. The user is
-not changed, also not root: program and directory lie where only their owner may look. What
+File access is restricted by Landlock where the kernel has it. Without it only file ownership
+restricts it, which is why the operator's own token must not be mounted where its renders run.
+The user is not changed, not even root: only their owner may read program and directory. What
 makes root more than an owner, its capabilities, is given up.
+
+`child` starts it; it must not import anything of windlass.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIRECTORY = 1, 2, 4, 8
 _FILE_RIGHTS_BY_VERSION = {1: (1 << 13) - 1, 2: 1 << 13, 3: 1 << 14, 5: 1 << 15}
 _TRUNCATE = 1 << 14
 _MAKE_AND_REMOVE = 0x1B0
-"""Directories and plain files, nothing else."""
+"""The rights to make and remove directories and plain files, nothing else."""
 _READ = _READ_FILE | _READ_DIRECTORY
 _WRITE = _READ | _WRITE_FILE | _MAKE_AND_REMOVE | _TRUNCATE
 _ON_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
@@ -67,10 +69,10 @@ def _main(arguments: list[str]) -> None:
     parent, seconds, steps, *readable = arguments[:end]
     command = arguments[end + 1 :]
     try:
-        _bind(int(parent), int(seconds))
+        _limit_process(int(parent), int(seconds))
         _give_up_capabilities()
         _prctl(_PR_SET_NO_NEW_PRIVS, 1, 0)
-        _hold_files(readable)
+        _restrict_files(readable)
         _install(bytes.fromhex(steps))
         os.execve(command[0], command, dict(os.environ))  # noqa: S606
     except OSError as error:
@@ -78,20 +80,21 @@ def _main(arguments: list[str]) -> None:
         os._exit(_UNCONFINED)
 
 
-def _bind(parent: int, seconds: int) -> None:
-    """Limits that hold for all descendants, and an end together with the parent's."""
+def _limit_process(parent: int, seconds: int) -> None:
+    """Set limits that all descendants inherit, and die together with the parent."""
     os.closerange(3, _HIGHEST_DESCRIPTOR)
     os.umask(0o077)
     _limit(resource.RLIMIT_CPU, seconds)
     _limit(resource.RLIMIT_NOFILE, _MOST_FILES)
-    _volunteer()
+    _raise_oom_score()
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0)
+    # The parent may have died before the signal was requested.
     if os.getppid() != parent:
         os._exit(_UNCONFINED)
 
 
-def _volunteer() -> None:
-    """Where memory runs out, this process is ended before the operator that shares it."""
+def _raise_oom_score() -> None:
+    """Make the OOM killer end this process before the operator in the same container."""
     try:
         with open("/proc/self/oom_score_adj", "w") as score:  # noqa: PTH123
             score.write("1000")
@@ -99,24 +102,25 @@ def _volunteer() -> None:
         return
 
 
-def _limit(kind: int, most: int) -> None:
-    """The kernel warns at the lower number and kills at the higher one."""
-    before = resource.getrlimit(kind)[1]
-    bound = most + 1 if before == resource.RLIM_INFINITY else min(most + 1, before)
-    resource.setrlimit(kind, (min(most, bound), bound))
+def _limit(kind: int, limit: int) -> None:
+    """Set soft and hard limit: the kernel warns at the lower one and kills at the higher."""
+    hard = resource.getrlimit(kind)[1]
+    bound = limit + 1 if hard == resource.RLIM_INFINITY else min(limit + 1, hard)
+    resource.setrlimit(kind, (min(limit, bound), bound))
 
 
 def _give_up_capabilities() -> None:
-    """All of them; what may be gained by starting a program is never more than is held."""
+    """Drop all capabilities; with no_new_privs a program cannot gain any by execve either."""
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
     nothing = (ctypes.c_uint32 * 6)()
     _check(_libc.capset(header, nothing), "capset")
 
 
-def _hold_files(readable: list[str]) -> None:
+def _restrict_files(readable: list[str]) -> None:
+    """Restrict file access, TCP and signals by Landlock, as far as the kernel supports it."""
     version = _libc.syscall(*_words(_CREATE_RULESET, 0, 0, _RULESET_VERSION))
     if version < 1:
-        return
+        return  # a kernel without Landlock: see the docstring of the module
     handled = sum(bits for since, bits in _FILE_RIGHTS_BY_VERSION.items() if version >= since)
     ruleset = _Ruleset(
         handled,
@@ -124,16 +128,16 @@ def _hold_files(readable: list[str]) -> None:
         _ALL_SCOPES if version >= _SCOPES_SINCE else 0,
     )
     rules = _landlock(_CREATE_RULESET, ctypes.addressof(ruleset), ctypes.sizeof(ruleset), 0)
-    _open_up(rules, ".", _READ)
+    _allow_path(rules, ".", _READ)
     for path in readable:
-        _open_up(rules, path, _READ | _EXECUTE)
+        _allow_path(rules, path, _READ | _EXECUTE)
     for path in ("home", os.devnull):
-        _open_up(rules, path, _WRITE & handled)
+        _allow_path(rules, path, _WRITE & handled)
     _landlock(_RESTRICT_SELF, rules, 0)
     os.close(rules)
 
 
-def _open_up(rules: int, path: str, rights: int) -> None:
+def _allow_path(rules: int, path: str, rights: int) -> None:
     try:
         opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -152,10 +156,10 @@ def _install(steps: bytes) -> None:
 
 
 def _with_own_id(steps: bytes) -> bytes:
-    """The second half of a step is its value; the program will have our id."""
+    """Fill in this process's id, which execve keeps; bytes 4 to 8 of a step are its value."""
     own = os.getpid().to_bytes(4, sys.byteorder)
-    found = (steps[at : at + _STEP_BYTES] for at in range(0, len(steps), _STEP_BYTES))
-    return b"".join(step[:4] + own if step[4:] == _OWN_ID else step for step in found)
+    split = (steps[at : at + _STEP_BYTES] for at in range(0, len(steps), _STEP_BYTES))
+    return b"".join(step[:4] + own if step[4:] == _OWN_ID else step for step in split)
 
 
 def _prctl(option: int, first: int, second: int) -> None:
@@ -167,15 +171,15 @@ def _landlock(*arguments: int) -> int:
 
 
 def _words(*values: int) -> list[ctypes.c_ulong]:
-    """The kernel reads whole registers; an int would fill half of one."""
+    """Arguments as whole registers; ctypes would pass an int as half of one."""
     return [ctypes.c_ulong(value) for value in values]
 
 
-def _check(answer: int, call: str) -> int:
-    if answer < 0:
+def _check(result: int, call: str) -> int:
+    if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), call)
-    return answer
+    return result
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
-"""The seccomp filter of one architecture as bytes for the kernel. Pure.
+"""The seccomp filter of one architecture, as bytes for the kernel. Pure.
 
 A classic BPF program reads the number of a system call, its architecture and its first
 argument, and returns a verdict. Each rule is a block of its own that either returns or
-falls through to the next; at the end stands "allowed". A call by the rules of another
+falls through to the next; the last instruction allows the call. A call by the rules of another
 architecture (32 bit, x32) has other numbers, so it is never compared: it kills or fails.
-Who the process is nobody knows yet: where its id belongs stands OWN_ID, which `confine`
-replaces.
+The id of the process is not known yet: OWN_ID is a placeholder that `confine` replaces.
 """
 
 from __future__ import annotations
@@ -37,18 +36,18 @@ _X32 = 0x40000000
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """What the kernel calls it, its column in the tables, and whether it has a second ABI."""
+    """An architecture that charts can be rendered on."""
 
-    audit: int
-    column: int
-    has_x32: bool
+    audit: int  # AUDIT_ARCH_* of the kernel
+    column: int  # of the tables in `syscalls`
+    has_x32: bool  # whether a second ABI shares its number space
 
 
 ARCHITECTURES: Mapping[str, Architecture] = {
     "x86_64": Architecture(0xC000003E, 0, has_x32=True),
     "aarch64": Architecture(0xC00000B7, 1, has_x32=False),
 }
-"""By the name that uname gives a machine; both put the low half of an argument first."""
+"""By the machine name of uname; on both the low half of an argument comes first in memory."""
 
 
 def program(architecture: Architecture) -> bytes:
@@ -81,11 +80,11 @@ def _instructions(architecture: Architecture) -> Iterator[bytes]:
     yield _step(_RETURN, ALLOW)
 
 
-def _deny_unless(number: int, *questions: bytes) -> Iterator[bytes]:
-    """Refuse a call unless the last question about its first argument jumps over one step."""
-    yield _step(_EQUAL, number, false=len(questions) + 3)
+def _deny_unless(number: int, *checks: bytes) -> Iterator[bytes]:
+    """Refuse a call unless the last check of its first argument skips one instruction."""
+    yield _step(_EQUAL, number, false=len(checks) + 3)
     yield _step(_LOAD, _FIRST_ARGUMENT)
-    yield from questions
+    yield from checks
     yield _step(_RETURN, EPERM)
     # The number is no longer loaded, and no other rule is about this call.
     yield _step(_RETURN, ALLOW)

@@ -1,8 +1,8 @@
-"""The system calls that a confined program is refused, by number.
+"""Tables of the system calls that a confined program may not make, by number.
 
-Numbers are (x86_64, aarch64); None where an architecture has no such call. Calls that did
-not exist before 2019 have the same number everywhere. What is not in these tables is
-allowed: the filter closes ways out of the process, it does not describe a program.
+`seccomp` compiles them. Numbers are (x86_64, aarch64); None where an architecture has no such
+call. Calls that did not exist before 2019 have the same number everywhere. Calls in none of the
+tables are allowed: the filter closes ways out of the process, it does not describe a program.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ _NAMESPACES_AND_MOUNTS: Mapping[str, Numbers] = {
     "setns": (308, 268),
 }
 _OTHER_PROCESSES: Mapping[str, Numbers] = {
-    # A second process would outlive the operator where that is killed: only the first one
-    # is told of it.
+    # A second process would outlive a killed operator: only the first one gets the signal.
     "fork": (57, None),
     "vfork": (58, None),
     "kill": (62, 129),
@@ -54,7 +53,7 @@ _OTHER_PROCESSES: Mapping[str, Numbers] = {
     "process_vm_writev": (311, 271),
     "kcmp": (312, 272),
     "pidfd_getfd": (438, 438),
-    # Who leaves the group would outlive the deadline, which kills the group.
+    # A process that leaves the group would outlive the deadline, which kills the group.
     "setsid": (112, 157),
     "setpgid": (109, 154),
 }
@@ -83,7 +82,7 @@ _KERNEL: Mapping[str, Numbers] = {
     "modify_ldt": (154, None),
 }
 _LASTING_MEMORY: Mapping[str, Numbers] = {
-    # It is outside of the limit on memory, and some of it stays when the process ends.
+    # Outside of the memory limit, and some of it stays when the process ends.
     "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
     "mq_open": (240, 180),
@@ -92,11 +91,11 @@ _LASTING_MEMORY: Mapping[str, Numbers] = {
     "shmget": (29, 194),
 }
 _CONNECTIONS: Mapping[str, Numbers] = {
-    # A render talks to nobody, so not to a daemon behind a path either; one that takes
-    # datagrams needs no connection.
+    # A render connects to nothing, so not to a daemon behind a path either; sending datagrams
+    # needs no connection, hence `socket`.
     "socket": (41, 198),
     "connect": (42, 203),
-    # A ring would open and use sockets past every filter.
+    # An io_uring opens and uses sockets without system calls that a filter sees.
     "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
@@ -118,7 +117,7 @@ ONLY_CALLER: Mapping[str, Numbers] = {"prlimit64": (302, 261)}
 """Refused with EPERM unless the first argument is 0, which is the caller."""
 
 ONLY_OWN_THREADS: Mapping[str, Numbers] = {"tgkill": (234, 131)}
-"""Refused with EPERM unless the first argument is the process itself; Go calls it all the time."""
+"""Refused with EPERM unless the first argument is the own process; Go preempts threads by it."""
 
 ONLY_NEW_THREADS: Mapping[str, Numbers] = {"clone": (56, 220)}
 """Refused with EPERM where the first argument asks for a process or a namespace."""
