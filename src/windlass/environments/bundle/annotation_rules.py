@@ -1,16 +1,16 @@
-"""Annotations and labels that act outside of the namespace, and are left out of a bundle.
+"""Rules for annotations and labels that act outside of the namespace: they are removed.
 
 Controllers, cloud providers and container runtimes read annotations of pods, Services,
-ServiceAccounts and claims: one line is enough to join another network, to take a cloud role,
-to get a name on the internet or a device of the node.
+ServiceAccounts and claims: one line is enough to join another network, to assume a cloud role,
+to get a public DNS name or a device of the node. `sanitizer` applies the rules.
 
 | | trusted | untrusted |
 |---|---|---|
 | annotations | all but DENIED_PREFIXES | HARMLESS_PREFIXES and keys without a domain |
 | labels | all but DENIED_PREFIXES | all but DENIED_PREFIXES |
 
-What the administrator denies or allows comes first, in this order. An entry is the beginning
-of a key; one that names a domain holds for its subdomains too.
+What the administrator denies or allows comes first, in this order. An entry is a prefix of
+keys; one with a domain holds for its subdomains too.
 
 Pure.
 """
@@ -112,21 +112,21 @@ HARMLESS_PREFIXES = (
 
 
 def disallowed_annotations(
-    keys: Iterable[str], reach: ClusterAccess, *, trusted: bool
+    keys: Iterable[str], access: ClusterAccess, *, trusted: bool
 ) -> list[str]:
-    """The annotations that are left out."""
-    return [key for key in keys if not _is_allowed(key, reach, trusted=trusted)]
+    """The annotations that are removed."""
+    return [key for key in keys if not _is_allowed(key, access, trusted=trusted)]
 
 
-def disallowed_labels(keys: Iterable[str], reach: ClusterAccess) -> list[str]:
-    """The labels that are left out; selectors need all others, whoever wrote them."""
-    return disallowed_annotations(keys, reach, trusted=True)
+def disallowed_labels(keys: Iterable[str], access: ClusterAccess) -> list[str]:
+    """The labels that are removed; all others stay, because selectors may need them."""
+    return disallowed_annotations(keys, access, trusted=True)
 
 
-def _is_allowed(key: str, reach: ClusterAccess, *, trusted: bool) -> bool:
-    if _is_listed(key, reach.denied_annotations):
+def _is_allowed(key: str, access: ClusterAccess, *, trusted: bool) -> bool:
+    if _is_listed(key, access.denied_annotations):
         return False
-    if _is_listed(key, reach.allowed_annotations):
+    if _is_listed(key, access.allowed_annotations):
         return True
     if _is_listed(key, DENIED_PREFIXES):
         return False
@@ -134,7 +134,7 @@ def _is_allowed(key: str, reach: ClusterAccess, *, trusted: bool) -> bool:
 
 
 def _is_plain(key: str) -> bool:
-    """Whether a key names no domain, in either notation: only its author knows its meaning."""
+    """Whether a key has no domain, in either notation: no controller of a vendor reads it."""
     return "/" not in key and "." not in key
 
 

@@ -2,13 +2,15 @@
 
     objects ─▶ allowed kinds ─▶ shape ─▶ field rules ─▶ sanitizer ─▶ defaults ─▶ labels ─▶ order
 
-A hook is applied at its phase in every revision. The pods of one that runs to completion carry
-the digest of everything that it runs for, so with anything new it is a new Job or Pod, and
-else the same. It stays until then, also where it asks to be cleaned up: one that is gone
-before its end was observed would run again and again.
+`renderer` calls `build_bundle`; `apply.bundle_applier` applies the result.
+
+A hook is applied at its phase in every revision. The pods of a hook that runs to completion
+carry the digest of the bundle that it runs for: a changed bundle makes it a new Job or Pod, an
+unchanged one leaves it as it is. It stays until then, also where it asks to be cleaned up: a
+hook that is gone before its end was observed would run again and again.
 
 Deterministic: equal objects give equal bytes, in whatever order they come. All violations are
-found before anything is applied, and then nothing is: a bundle is taken whole or not at all.
+found before anything is applied: a bundle is applied whole or not at all.
 
 Pure.
 """
@@ -52,6 +54,7 @@ _REMOVE = "remove it, or leave its file out"
 _TTL_FIELD = "ttlSecondsAfterFinished"
 _HASH_CHARS = 16
 _NAMED_AT_MOST = 10
+# Reasons by importance; the first that occurs becomes the reason of the condition.
 _ORDER = (
     "KindNotAllowed",
     "KindUnknown",
@@ -66,12 +69,17 @@ _ORDER = (
 
 
 class BundleRefused(ValueError):
-    """Objects that may not be applied; the message names all of them, up to a bound."""
+    """Objects that may not be applied; the message lists the violations, up to a bound."""
 
-    def __init__(self, offences: Iterable[Violation]) -> None:
+    def __init__(self, violations: Iterable[Violation]) -> None:
         ranked = sorted(
-            set(offences),
-            key=lambda one: (_ORDER.index(one.reason), one.where, one.why, one.file),
+            set(violations),
+            key=lambda violation: (
+                _ORDER.index(violation.reason),
+                violation.where,
+                violation.why,
+                violation.file,
+            ),
         )
         self.reason = ranked[0].reason
         self.violations = tuple(ranked)
@@ -82,27 +90,27 @@ class BundleRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class BundleTarget:
-    """Where a bundle goes and what everything in it gets."""
+    """The namespace that a bundle is applied to, and the rules for its objects."""
 
     namespace: str
-    owner: Ownership
-    default_limits: Mapping[str, str]
-    restricted: bool = True
-    trusted: bool = True
-    placement: Object = field(default_factory=dict)
+    owner: Ownership  # labels and annotations of every object
+    default_limits: Mapping[str, str]  # of a container without limits, by resource
+    restricted: bool = True  # whether pods get the defaults of the Pod Security level `restricted`
+    trusted: bool = True  # trust of the Environment
+    placement: Object = field(default_factory=dict)  # fields of every pod spec; they always win
     cluster_access: ClusterAccess = field(default_factory=ClusterAccess)
-    max_limits: Mapping[str, str] = field(default_factory=dict)
+    max_limits: Mapping[str, str] = field(default_factory=dict)  # of one container, by resource
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One object to apply, the file that it comes from, and when it runs if it is a hook."""
+    """One object to apply."""
 
     gvr: GVR
     stage: Stage
     object: Object
-    file: str = ""
-    hook: Hook | None = None
+    file: str = ""  # where the project wrote it, for messages
+    hook: Hook | None = None  # None where it is applied with its stage
 
     @property
     def kind(self) -> str:
@@ -122,18 +130,14 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """Everything of one revision, in the order in which it is applied; hooks by themselves.
+    """All objects of one revision."""
 
-    `digest` changes with anything that is applied but the team, and with nothing else.
-    `routes` are those of the dropped objects that would have given it an address.
-    """
-
-    members: tuple[Member, ...]
-    digest: str
-    dropped: tuple[str, ...] = ()
-    routes: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    hooks: tuple[Member, ...] = ()
+    members: tuple[Member, ...]  # without hooks, in the order in which they are applied
+    digest: str  # of all objects without their team label; equal bundles have equal digests
+    dropped: tuple[str, ...] = ()  # what is not applied, for `status.unsupported`
+    routes: tuple[str, ...] = ()  # dropped objects that would expose it outside the cluster
+    notes: tuple[str, ...] = ()  # what is applied with changes, for `status.unsupported`
+    hooks: tuple[Member, ...] = ()  # in the order in which they run
 
     @property
     def all_members(self) -> tuple[Member, ...]:
@@ -141,7 +145,7 @@ class Bundle:
         return (*self.members, *self.hooks)
 
     def hooks_at(self, when: HookPhase, *, is_upgrade: bool) -> tuple[Member, ...]:
-        """The hooks of one moment of a revision, in the order in which they run."""
+        """The hooks of one phase of a revision, in the order in which they run."""
         return tuple(
             hook
             for hook in self.hooks
@@ -150,18 +154,21 @@ class Bundle:
 
 
 def build_bundle(
-    manifests: Iterable[ManifestObject], place: BundleTarget, *, left_out: Iterable[str] = ()
+    manifests: Iterable[ManifestObject], target: BundleTarget, *, left_out: Iterable[str] = ()
 ) -> Bundle:
-    """The bundle of some objects; BundleRefused names every offender."""
-    kept, dropped, routes = _drop_kinds(manifests)
-    offences = list(_violations(kept, place))
-    if offences:
-        raise BundleRefused(offences)
-    notes = set(_notes(kept, place.namespace))
-    kept = [_sanitize(written, place, notes) for written in kept]
-    members = [_build_member(written, place) for written in kept if written.hook is None]
+    """The bundle of some objects; BundleRefused lists every violation.
+
+    `left_out` is what the render dropped already, for `Bundle.dropped`.
+    """
+    applied, dropped, routes = _drop_kinds(manifests)
+    violations = list(_violations(applied, target))
+    if violations:
+        raise BundleRefused(violations)
+    notes = set(_notes(applied, target.namespace))
+    applied = [_sanitize(manifest, target, notes) for manifest in applied]
+    members = [_build_member(manifest, target) for manifest in applied if manifest.hook is None]
     members.sort(key=lambda member: (member.stage, member.kind, member.name))
-    hooked = [_build_member(written, place) for written in kept if written.hook is not None]
+    hooked = [_build_member(manifest, target) for manifest in applied if manifest.hook is not None]
     hooked.sort(key=_hook_order)
     digest = _digest((*members, *hooked))
     return Bundle(
@@ -177,41 +184,41 @@ def build_bundle(
 def _drop_kinds(
     manifests: Iterable[ManifestObject],
 ) -> tuple[list[ManifestObject], set[str], set[str]]:
-    """What is kept, what is dropped, and which of that would have been a route."""
-    kept: list[ManifestObject] = []
+    """The objects to apply, the dropped ones, and the routes among those."""
+    applied: list[ManifestObject] = []
     dropped: set[str] = set()
     routes: set[str] = set()
-    for written in manifests:
-        if kinds.group_kind(written.object) in kinds.DROPPED_KINDS:
-            dropped.add(field_rules.describe(written.object))
+    for manifest in manifests:
+        if kinds.group_kind(manifest.object) in kinds.DROPPED_KINDS:
+            dropped.add(field_rules.describe(manifest.object))
         else:
-            kept.append(written)
-        if kinds.group_kind(written.object) in kinds.ROUTE_KINDS:
-            routes.add(field_rules.describe(written.object))
-    return kept, dropped, routes
+            applied.append(manifest)
+        if kinds.group_kind(manifest.object) in kinds.ROUTE_KINDS:
+            routes.add(field_rules.describe(manifest.object))
+    return applied, dropped, routes
 
 
-def _violations(manifests: Sequence[ManifestObject], place: BundleTarget) -> Iterator[Violation]:
-    objects = [written.object for written in manifests]
+def _violations(manifests: Sequence[ManifestObject], target: BundleTarget) -> Iterator[Violation]:
+    objects = [manifest.object for manifest in manifests]
     accounts = frozenset(
         field_rules.object_name(obj)
         for obj in objects
         if kinds.group_kind(obj) == ("", "ServiceAccount")
     )
-    seen: set[tuple[str, str, str]] = set()
-    for written in manifests:
-        obj = written.object
-        for found in _object_violations(obj, accounts, place):
-            yield replace(found, file=written.file)
+    identities: set[tuple[str, str, str]] = set()
+    for manifest in manifests:
+        obj = manifest.object
+        for violation in _object_violations(obj, accounts, target):
+            yield replace(violation, file=manifest.file)
         identity = (*kinds.group_kind(obj), field_rules.object_name(obj))
-        if identity in seen:
+        if identity in identities:
             where, why = field_rules.describe(obj), "duplicate object"
-            yield Violation("ConfigInvalid", where, why, written.file)
-        seen.add(identity)
+            yield Violation("ConfigInvalid", where, why, manifest.file)
+        identities.add(identity)
 
 
 def _object_violations(
-    obj: Object, accounts: frozenset[str], place: BundleTarget
+    obj: Object, accounts: frozenset[str], target: BundleTarget
 ) -> Iterator[Violation]:
     where = field_rules.describe(obj)
     if kinds.is_reserved(kinds.group_kind(obj)[1], field_rules.object_name(obj)):
@@ -220,29 +227,29 @@ def _object_violations(
         yield _old_version_violation(obj, kinds.current_api_version(obj))
     elif kinds.allowed_kind(obj) is None:
         yield _forbidden_kind_violation(obj)
-    elif not place.trusted and kinds.group_kind(obj) in kinds.TRUSTED_ONLY:
+    elif not target.trusted and kinds.group_kind(obj) in kinds.TRUSTED_ONLY:
         text = (
             f"kind {kinds.group_kind(obj)[1]} is not allowed in an untrusted Environment; remove it"
         )
         yield Violation("KindNotAllowed", where, text)
     else:
-        wrong = [
+        faults = [
             Violation("ConfigInvalid", f"{where} {path}", why)
             for path, why in shapes.shape_faults(obj)
         ]
-        # The rules rely on the shape.
-        yield from wrong or (
+        # The rules read fields without type checks, so they need an object without faults.
+        yield from faults or (
             *field_rules.field_violations(
-                obj, accounts, place.cluster_access, trusted=place.trusted
+                obj, accounts, target.cluster_access, trusted=target.trusted
             ),
-            *field_rules.container_violations(obj, place.max_limits),
+            *field_rules.container_violations(obj, target.max_limits),
         )
 
 
-def _old_version_violation(obj: Object, now: str) -> Violation:
-    # Another version has other fields; to apply it under a new name would change it.
-    was = field_rules.escape(obj.get("apiVersion"))
-    text = f"apiVersion {was} is not supported; rewrite the object for {now}"
+def _old_version_violation(obj: Object, current: str) -> Violation:
+    # Another version has other fields; renaming the version could change the meaning.
+    version = field_rules.escape(obj.get("apiVersion"))
+    text = f"apiVersion {version} is not supported; rewrite the object for {current}"
     return Violation("ApiVersionNotSupported", field_rules.describe(obj), text)
 
 
@@ -257,87 +264,94 @@ def _forbidden_kind_violation(obj: Object) -> Violation:
 
 
 def _notes(manifests: Iterable[ManifestObject], namespace: str) -> Iterator[str]:
-    for obj in (written.object for written in manifests):
-        there = obj["metadata"].get("namespace")
-        if there and there != namespace:
-            text = f"{field_rules.describe(obj)} named namespace {field_rules.escape(there)}"
+    for obj in (manifest.object for manifest in manifests):
+        named = obj["metadata"].get("namespace")
+        if named and named != namespace:
+            text = f"{field_rules.describe(obj)} named namespace {field_rules.escape(named)}"
             yield f"{text}; it was put into ours"
 
 
-def _sanitize(written: ManifestObject, place: BundleTarget, notes: set[str]) -> ManifestObject:
-    """A manifest without what is left out of it; `notes` hears what that is."""
+def _sanitize(manifest: ManifestObject, target: BundleTarget, notes: set[str]) -> ManifestObject:
+    """The manifest without what it may not contain; a note about that is added to `notes`."""
     obj, note = sanitizer.sanitize_object(
-        written.object, place.cluster_access, trusted=place.trusted
+        manifest.object, target.cluster_access, trusted=target.trusted
     )
     if note:
         notes.add(note)
-    return replace(written, object=obj)
+    return replace(manifest, object=obj)
 
 
-def _build_member(written: ManifestObject, place: BundleTarget) -> Member:
-    obj = written.object
+def _build_member(manifest: ManifestObject, target: BundleTarget) -> Member:
+    obj = manifest.object
     allowed = kinds.ALLOWED_KINDS[kinds.group_kind(obj)]
-    wanted = labeling.label_object(
-        _with_pod_defaults(_encode_secret(obj), place), place.owner, place.namespace
+    desired = labeling.label_object(
+        _with_pod_defaults(_encode_secret(obj), target), target.owner, target.namespace
     )
-    wanted.pop("status", None)
-    if wanted["kind"] == _KEEPS_OLD_PODS:
-        wanted = _with_template_hash(wanted)
+    desired.pop("status", None)
+    if desired["kind"] == _KEEPS_OLD_PODS:
+        desired = _with_template_hash(desired)
     return Member(
-        allowed.gvr, allowed.stage, _with_applied_hash(wanted), written.file, written.hook
+        allowed.gvr, allowed.stage, _with_applied_hash(desired), manifest.file, manifest.hook
     )
 
 
-def replaces_pods(wanted: Object, live: Object) -> bool:
-    """Whether a live object has to be made anew for its pods to be those that are wanted."""
-    if wanted["kind"] != _KEEPS_OLD_PODS:
+def replaces_pods(desired: Object, live: Object) -> bool:
+    """Whether a live object has to be recreated, because it keeps pods of an older template."""
+    if desired["kind"] != _KEEPS_OLD_PODS:
         return False
     path = ("spec", "template", "metadata", "annotations")
-    hashes = [(kinds.map_at(obj, path) or {}).get(TEMPLATE_HASH) for obj in (wanted, live)]
+    hashes = [(kinds.map_at(obj, path) or {}).get(TEMPLATE_HASH) for obj in (desired, live)]
     return hashes[0] != hashes[1]
 
 
 def _with_template_hash(obj: Object) -> Object:
     digest = _hash(obj["spec"]["template"])[:_HASH_CHARS]
     path = ("spec", "template", "metadata", "annotations")
-    told: Object = labeling.edit_at(obj, path, lambda said: {**said, TEMPLATE_HASH: digest})
-    return told
+    hashed: Object = labeling.edit_at(
+        obj, path, lambda annotations: {**annotations, TEMPLATE_HASH: digest}
+    )
+    return hashed
 
 
 def _hook_order(hook: Member) -> tuple[int, Stage, str, str]:
     weight = hook.hook.weight if hook.hook is not None else 0
-    # Jobs and Pods by name alone; what comes in an earlier stage may be what they need.
+    # Jobs and Pods by name alone; objects of an earlier stage come first, they may need those.
     kind = "" if hooks.runs_to_completion(hook.object) else hook.kind
     return weight, hook.stage, kind, hook.name
 
 
 def _bind_to_digest(hook: Member, digest: str) -> Member:
-    """A hook that is another one in every other bundle; pods of a Job cannot be changed."""
+    """The hook with the digest of its bundle on its pods, so that it runs once per bundle."""
     if not hooks.runs_to_completion(hook.object):
         return hook
-    told = {HOOK_OF: digest[:_HASH_CHARS]}
+    binding = {HOOK_OF: digest[:_HASH_CHARS]}
     path = (
         *(kinds.ALLOWED_KINDS[kinds.group_kind(hook.object)].template or ()),
         "metadata",
         "annotations",
     )
     spec = {name: value for name, value in hook.object["spec"].items() if name != _TTL_FIELD}
-    kept = {**hook.object, "spec": spec}
+    without_ttl = {**hook.object, "spec": spec}
     return replace(
-        hook, object=_with_applied_hash(labeling.edit_at(kept, path, lambda said: {**said, **told}))
+        hook,
+        object=_with_applied_hash(
+            labeling.edit_at(without_ttl, path, lambda annotations: {**annotations, **binding})
+        ),
     )
 
 
 def _with_applied_hash(obj: Object) -> Object:
     metadata = obj["metadata"]
-    said = {name: text for name, text in metadata["annotations"].items() if name != APPLIED_HASH}
-    plain = {**obj, "metadata": {**metadata, "annotations": said}}
-    applied = {**said, APPLIED_HASH: _hash(_without_team(plain))[:_HASH_CHARS]}
+    annotations = {
+        name: text for name, text in metadata["annotations"].items() if name != APPLIED_HASH
+    }
+    plain = {**obj, "metadata": {**metadata, "annotations": annotations}}
+    applied = {**annotations, APPLIED_HASH: _hash(_without_team(plain))[:_HASH_CHARS]}
     return {**obj, "metadata": {**metadata, "annotations": applied}}
 
 
 def _encode_secret(obj: Object) -> Object:
-    """A Secret as the server stores it: what it cannot show back cannot be compared."""
+    """A Secret with `data` alone, as the server returns it: drift is found by comparison."""
     if obj.get("kind") != "Secret" or "stringData" not in obj:
         return obj
     plain = {
@@ -348,18 +362,18 @@ def _encode_secret(obj: Object) -> Object:
     return {**rest, "data": {**(obj.get("data") or {}), **plain}}
 
 
-def _with_pod_defaults(obj: Object, place: BundleTarget) -> Object:
-    found = kinds.allowed_kind(obj)
-    if found is None or found.template is None:
+def _with_pod_defaults(obj: Object, target: BundleTarget) -> Object:
+    allowed = kinds.allowed_kind(obj)
+    if allowed is None or allowed.template is None:
         return obj
-    secured: Object = labeling.edit_at(
+    filled: Object = labeling.edit_at(
         obj,
-        (*found.template, "spec"),
+        (*allowed.template, "spec"),
         lambda spec: pod_defaults.apply_pod_defaults(
-            spec, place.default_limits, restricted=place.restricted, placement=place.placement
+            spec, target.default_limits, restricted=target.restricted, placement=target.placement
         ),
     )
-    return secured
+    return filled
 
 
 def _digest(members: Sequence[Member]) -> str:
@@ -371,7 +385,7 @@ def _hash(value: JSON) -> str:
 
 
 def _without_team(obj: Object) -> Object:
-    """Who is told to own an object makes it no other object: nothing runs anew for that."""
+    """The object without its team label: another team restarts nothing."""
     metadata = obj["metadata"]
     labels = {name: value for name, value in metadata["labels"].items() if name != ownership.TEAM}
     return {**obj, "metadata": {**metadata, "labels": labels}}

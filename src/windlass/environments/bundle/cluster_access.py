@@ -1,8 +1,8 @@
-"""What a bundle may use outside its namespace: storage, CSI drivers, schedulers, annotations.
+"""Cluster-wide features that a bundle may use: storage classes, drivers, schedulers, annotations.
 
 Volumes, nodes and networks are shared by the whole cluster, and a claim, an inline volume or
-an annotation is enough to get at them. Claims may use the `AllowedStorageClasses`; the rest is
-closed until the administrator lists it.
+an annotation is enough to reach them. Claims may use the `AllowedStorageClasses`; the rest is
+closed until the administrator lists it in the settings.
 
 Pure.
 """
@@ -23,33 +23,40 @@ _DEFAULT_ANNOTATIONS = (
 
 @dataclass(frozen=True, slots=True)
 class AllowedStorageClasses:
-    """The StorageClasses that claims may use; `default` is the one of claims that name none."""
+    """The StorageClasses that claims may use."""
 
     allowed: frozenset[str] = frozenset()
-    default: str = ""
+    default: str = ""  # of claims without a class; empty where the cluster has no default
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
-    """What bundles may use; annotations are named by how their keys begin."""
+    """What bundles may use, from the settings of the administrator."""
 
     storage_classes: AllowedStorageClasses = field(default_factory=AllowedStorageClasses)
-    csi_drivers: frozenset[str] = frozenset()
-    schedulers: frozenset[str] = frozenset()
-    allowed_annotations: tuple[str, ...] = ()
-    denied_annotations: tuple[str, ...] = ()
+    csi_drivers: frozenset[str] = frozenset()  # for inline volumes
+    schedulers: frozenset[str] = frozenset()  # besides default-scheduler
+    allowed_annotations: tuple[str, ...] = ()  # prefixes of keys
+    denied_annotations: tuple[str, ...] = ()  # prefixes of keys; they win
 
 
 def classes(observed: Iterable[Object], listed: Collection[str]) -> AllowedStorageClasses:
-    """The classes of a cluster that may be used: those `listed`, else those that provision.
+    """The StorageClasses that may be used: those `listed`, else those with a provisioner.
 
-    A class that provisions nothing exists only to bind volumes that somebody made by hand,
-    and so does a class name without any StorageClass behind it.
+    A class without a provisioner exists only to bind volumes that were created by hand, and so
+    does a class name without any StorageClass behind it.
     """
-    found = list(observed)
-    provisioning = {_name(one) for one in found if one.get("provisioner") != _NO_PROVISIONER}
-    defaults = sorted((one for one in found if _is_default(one)), key=_name)
-    # As the API server chooses where there are several: the newest.
+    storage_classes = list(observed)
+    provisioning = {
+        _name(storage_class)
+        for storage_class in storage_classes
+        if storage_class.get("provisioner") != _NO_PROVISIONER
+    }
+    defaults = sorted(
+        (storage_class for storage_class in storage_classes if _is_default(storage_class)),
+        key=_name,
+    )
+    # Of several defaults the newest, as the API server chooses; then by name.
     newest = max(defaults, key=_created, default=None)
     return AllowedStorageClasses(frozenset(listed or provisioning), _name(newest) if newest else "")
 
@@ -64,4 +71,4 @@ def _created(storage_class: Object) -> str:
 
 def _is_default(storage_class: Object) -> bool:
     annotations = storage_class["metadata"].get("annotations") or {}
-    return any(annotations.get(mark) == "true" for mark in _DEFAULT_ANNOTATIONS)
+    return any(annotations.get(annotation) == "true" for annotation in _DEFAULT_ANNOTATIONS)

@@ -1,13 +1,14 @@
-"""Fields of an allowed object that are refused, and containers that cannot start.
+"""Rules that refuse fields of an allowed object, and containers that cannot start.
 
-Each rule closes one way out of the namespace: onto the node, into another account, or to
-the outside past the isolation. All violations of a bundle are found at once, each
-with the path of its field, so that they can be mended at once. What the Pod Security level
-of the namespace refuses anyway (capabilities, sysctls, procMount, ...) is left to it.
+Each rule closes one way out of the namespace: onto the node, into another account, or past the
+network isolation. All violations of a bundle are found together, each with the path of its
+field, so that they can be fixed together. What the Pod Security level of the namespace refuses
+anyway (capabilities, sysctls, procMount, ...) is left to it.
 
-Containers without an image, or with more resources than one container may have, are refused here
-too: the API server does the same, but for the pods of a workload only later and elsewhere, and
-for the LimitRange only in prose. Objects have the shape that `shapes` requires.
+Containers without an image, or with more resources than the maximum, are refused here too: the
+API server refuses the pods of a workload only later, on another object, and for a LimitRange
+without a field path. `bundle` checks the shape of objects first (`shapes`), so values have the
+expected types here.
 
 Pure.
 """
@@ -46,7 +47,7 @@ _POD_FIELDS = {
 }
 _NO_NODE_CHOICE = "where the pods of an untrusted Environment run is the administrator's to say"
 _NODE_CHOICES = (("tolerations",), ("nodeSelector",), ("affinity", "nodeAffinity"))
-"""How a pod says on which nodes it may run."""
+"""Fields by which a pod chooses its nodes."""
 
 _VOLUMES = frozenset(
     {
@@ -61,7 +62,7 @@ _VOLUMES = frozenset(
         "secret",
     }
 )
-"""The volumes that hold what is the namespace's own; others reach a node or a server."""
+"""Volume types whose content belongs to the namespace; others reach a node or a server."""
 
 _CREDENTIALS = ("serviceAccountToken", "podCertificate")
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
@@ -71,12 +72,12 @@ _MOST_CHARS = 253
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One thing that may not be applied, why, and the file in which it stands."""
+    """One reason why a bundle is refused."""
 
-    reason: str
-    where: str
+    reason: str  # condition reason
+    where: str  # kind, name and path of the field
     why: str
-    file: str = ""
+    file: str = ""  # where the project wrote the object
 
     def __str__(self) -> str:
         where = f"{escape(self.file)}, {self.where}" if self.file else self.where
@@ -84,14 +85,14 @@ class Violation:
 
 
 def field_violations(
-    obj: Object, accounts: frozenset[str], reach: ClusterAccess, *, trusted: bool = True
+    obj: Object, accounts: frozenset[str], access: ClusterAccess, *, trusted: bool = True
 ) -> Iterator[Violation]:
-    """Every refused field of one allowed object; `accounts` are those the bundle brings."""
+    """Every refused field of one allowed object; `accounts` are ServiceAccounts of the bundle."""
     name = describe(obj)
     faults = (
         *_field_faults(obj, accounts),
-        *storage_rules.claim_faults(obj, reach.storage_classes),
-        *_cluster_access_faults(obj, reach),
+        *storage_rules.claim_faults(obj, access.storage_classes),
+        *_cluster_access_faults(obj, access),
     )
     for path, why in faults if trusted else (*faults, *_node_choice_faults(obj)):
         yield Violation("FieldNotAllowed", f"{name} {path}", why)
@@ -105,14 +106,14 @@ def describe(obj: Object) -> str:
 
 
 def object_name(obj: Object) -> str:
-    """The name; empty where there is none that could be one."""
+    """The name of an object; empty where it has none."""
     metadata = obj.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     return name if isinstance(name, str) else ""
 
 
 def escape(value: JSON) -> str:
-    """A word of a manifest as a message may show it: one line, not too long."""
+    """A value of a manifest for a message: printable, one line, bounded."""
     text = "".join(char if char.isprintable() else "?" for char in str(value)[:_MOST_CHARS])
     return text.encode("utf-8", "replace").decode()
 
@@ -131,7 +132,7 @@ def _field_faults(obj: Object, accounts: frozenset[str]) -> Iterator[Fault]:
 
 
 def _token_faults(obj: Object) -> Iterator[Fault]:
-    """Ways to a token of the API server: mounted, projected, or kept in a Secret."""
+    """Ways to a token of the API server: mounted, projected, or stored in a Secret."""
     if obj.get("kind") == "Secret" and "service-account-token" in str(obj.get("type", "")):
         yield "type", "a Secret of this type would hold a token of the API server; remove it"
     if obj.get("kind") == "ServiceAccount" and obj.get(_AUTOMOUNT):
@@ -160,7 +161,7 @@ def _service_faults(spec: Object) -> Iterator[Fault]:
 
 
 def _selector_faults(obj: Object, path: tuple[str, ...]) -> Iterator[Fault]:
-    """Labels that are dropped from pods select nothing, and nobody would see why."""
+    """Selectors with labels that are removed from pods: they would silently select nothing."""
     for key in kinds.map_at(obj, path) or {}:
         if key.startswith(ownership.OPERATOR_PREFIXES) and key not in ownership.POD_LABELS:
             yield (
@@ -184,7 +185,7 @@ def _pod_faults(spec: Object, accounts: frozenset[str]) -> Iterator[Fault]:
 
 
 def _node_choice_faults(obj: Object) -> Iterator[Fault]:
-    """Nodes that pods of an untrusted Environment would choose."""
+    """Fields by which pods of an untrusted Environment would choose nodes."""
     spec = kinds.pod_spec(obj) or {}
     for path in _NODE_CHOICES:
         holder = kinds.map_at(spec, path[:-1]) or {}
@@ -192,16 +193,16 @@ def _node_choice_faults(obj: Object) -> Iterator[Fault]:
             yield ".".join((kinds.pod_spec_path(obj), *path)), _NO_NODE_CHOICE
 
 
-def _cluster_access_faults(obj: Object, reach: ClusterAccess) -> Iterator[Fault]:
-    """Schedulers and CSI drivers that the administrator does not list."""
+def _cluster_access_faults(obj: Object, access: ClusterAccess) -> Iterator[Fault]:
+    """Schedulers and CSI drivers that the administrator did not allow."""
     spec, path = kinds.pod_spec(obj) or {}, kinds.pod_spec_path(obj)
     scheduler = spec.get("schedulerName") or _SCHEDULER
-    if scheduler not in {_SCHEDULER, *reach.schedulers}:
+    if scheduler not in {_SCHEDULER, *access.schedulers}:
         why = "this scheduler is not allowed; remove the field, or ask the administrator to add "
         yield f"{path}.schedulerName", f"{why}it to environments-schedulers"
     for index, volume in enumerate(spec.get("volumes") or ()):
         driver = (volume.get("csi") or {}).get("driver")
-        if driver is not None and driver not in reach.csi_drivers:
+        if driver is not None and driver not in access.csi_drivers:
             why = "this CSI driver is not allowed inline; use a claim, or ask the administrator to "
             yield f"{path}.volumes[{index}].csi.driver", f"{why}add it to environments-csi-drivers"
 
@@ -233,7 +234,7 @@ def _container_faults(container: Object) -> Iterator[Fault]:
 
 
 def _handlers(container: Object) -> Iterator[tuple[str, Object]]:
-    """Where a container says what the node is to call."""
+    """Probes and lifecycle hooks of a container, which the kubelet calls, with their paths."""
     for name in _PROBES:
         yield name, container.get(name) or {}
     for name in _HOOKS:
@@ -243,26 +244,28 @@ def _handlers(container: Object) -> Iterator[tuple[str, Object]]:
 _NO_IMAGE = "image is required; name it with a tag or a digest"
 
 
-def container_violations(obj: Object, most: Mapping[str, str]) -> Iterator[Violation]:
-    """Every fault of the containers in one allowed object; `most` is what each may have."""
+def container_violations(obj: Object, maximum: Mapping[str, str]) -> Iterator[Violation]:
+    """Every refused container of one allowed object; `maximum` is per container, by resource."""
     spec, path = kinds.pod_spec(obj) or {}, f"{describe(obj)} {kinds.pod_spec_path(obj)}"
     for group in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(group) or ()):
             where = f"{path}.{group}[{index}]"
             if not container.get("image"):
                 yield Violation("ImageMissing", f"{where}.image", _NO_IMAGE)
-            yield from _above_maximum(container.get("resources") or {}, where, most)
+            yield from _above_maximum(container.get("resources") or {}, where, maximum)
 
 
-def _above_maximum(resources: Object, where: str, most: Mapping[str, str]) -> Iterator[Violation]:
+def _above_maximum(
+    resources: Object, where: str, maximum: Mapping[str, str]
+) -> Iterator[Violation]:
     for part in ("requests", "limits"):
         for name, amount in (resources.get(part) or {}).items():
             # Amounts of other resources, such as devices, have no maximum here.
-            if amount is None or name not in most:
+            if amount is None or name not in maximum:
                 continue
-            if quantity.parse(amount) > quantity.parse(most[name]):
+            if quantity.parse(amount) > quantity.parse(maximum[name]):
                 why = (
-                    f"exceeds the maximum of {most[name]} per container; lower it, or raise "
+                    f"exceeds the maximum of {maximum[name]} per container; lower it, or raise "
                     "spec.resources.limitRange.max or the quota of the Project"
                 )
                 yield Violation("LimitAboveMaximum", f"{where}.resources.{part}.{name}", why)

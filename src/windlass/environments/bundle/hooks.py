@@ -1,4 +1,4 @@
-"""Helm hooks: when an object with a hook annotation is applied.
+"""Helm hooks: the phase in which an object with a hook annotation is applied.
 
 | `helm.sh/hook` | In the first revision | In later ones |
 |---|---|---|
@@ -8,11 +8,13 @@
 | post-upgrade | - | after the rollout |
 | all others | - | - |
 
-The first revision is every one until one was ready. Hooks of one phase are applied one after
+Every revision counts as the first until one was ready. Hooks of one phase are applied one after
 the other, by `helm.sh/hook-weight`, then by kind in the order in which kinds are applied, then
 by name. The next one waits until a Job is complete or a Pod has succeeded; an object of
-another kind is done once it exists. What serves none of these phases is left out, and
-named; what names a hook that helm does not know never comes here.
+another kind is done once it exists. Hooks of no supported phase are left out and listed; helm
+itself refuses annotations that it does not know.
+
+`render.manifests` parses hooks, `apply` runs them.
 
 Pure.
 """
@@ -40,50 +42,50 @@ _COMPLETING_KINDS = frozenset({("", "Pod"), ("batch", "Job")})
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """When an object is applied, and after which others."""
+    """The phases of a hook."""
 
-    weight: int
-    at_install: HookPhase | None
-    at_upgrade: HookPhase | None
+    weight: int  # order within a phase, ascending
+    at_install: HookPhase | None  # None where it does not run in a first revision
+    at_upgrade: HookPhase | None  # None where it does not run in later ones
 
     def when(self, *, is_upgrade: bool) -> HookPhase | None:
-        """The moment in a revision; None if it does not run in it."""
+        """The phase of the hook in a revision; None if it does not run in it."""
         return self.at_upgrade if is_upgrade else self.at_install
 
 
 def runs_to_completion(obj: Object) -> bool:
-    """Whether a hook of this kind runs to an end."""
+    """Whether a hook of this kind runs to completion, as Jobs and Pods do."""
     return kinds.group_kind(obj) in _COMPLETING_KINDS
 
 
 def is_skipped(obj: Object) -> bool:
-    """Whether an object serves hooks alone that never run here."""
+    """Whether an object is a hook of unsupported phases only, and is left out."""
     events = _events(obj)
     return bool(events) and not _SUPPORTED.intersection(events)
 
 
 def skipped_hooks(obj: Object) -> Iterator[str]:
-    """What is left out of an object that a chart calls a hook, for people."""
+    """Descriptions of the phases in which a hook does not run, for `status.unsupported`."""
     for event in _events(obj):
         if event not in _SUPPORTED:
             shown = event[:_SHOWN_CHARS]
             yield f"{field_rules.describe(obj)} as a {shown} hook"
-    for moments in (_INSTALL, _UPGRADE):
-        twice = [event for event in moments if event in _events(obj)]
-        if runs_to_completion(obj) and len(twice) > 1:
-            yield f"{field_rules.describe(obj)} as a {twice[1]} hook beside {twice[0]}"
+    for phases in (_INSTALL, _UPGRADE):
+        repeated = [event for event in phases if event in _events(obj)]
+        if runs_to_completion(obj) and len(repeated) > 1:
+            yield f"{field_rules.describe(obj)} as a {repeated[1]} hook beside {repeated[0]}"
 
 
 def parse_hook(obj: Object) -> Hook | None:
-    """The hook that an object is; None for one that is applied with the rest."""
+    """The hook phases of an object; None for one that is applied with the rest."""
     events = _events(obj)
     if not _SUPPORTED.intersection(events):
         return None
     return Hook(_weight(obj), _first_phase(_INSTALL, events), _first_phase(_UPGRADE, events))
 
 
-def _first_phase(moments: dict[str, HookPhase], events: tuple[str, ...]) -> HookPhase | None:
-    return next((when for event, when in moments.items() if event in events), None)
+def _first_phase(phases: dict[str, HookPhase], events: tuple[str, ...]) -> HookPhase | None:
+    return next((phase for event, phase in phases.items() if event in events), None)
 
 
 def _events(obj: Object) -> tuple[str, ...]:
@@ -95,13 +97,13 @@ def _weight(obj: Object) -> int:
     try:
         return int(_annotation(obj, WEIGHT_ANNOTATION))
     except ValueError:
-        # As helm reads it: what is no number weighs nothing.
+        # As in helm: a weight that is no number counts as 0.
         return 0
 
 
 def _annotation(obj: Object, name: str) -> str:
-    # Whether annotations have their shape is judged later, with everything else.
+    # The shape of annotations is checked later (`shapes`), so it is not known yet.
     metadata = obj.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-    found = annotations.get(name) if isinstance(annotations, dict) else None
-    return found if isinstance(found, str) else ""
+    value = annotations.get(name) if isinstance(annotations, dict) else None
+    return value if isinstance(value, str) else ""

@@ -1,8 +1,8 @@
-"""Kinds that a project may bring, and the stage in which each is applied.
+"""Kinds that a bundle may contain, and the stage in which each is applied.
 
-Everything not named here is refused: a preview never creates what acts outside its own
-namespace. Kinds that would open or close the network are the operator's; where a chart brings
-them as a matter of course they are dropped and listed, else they are refused.
+Every kind that is not listed is refused: a preview never creates an object that acts outside its
+own namespace. Kinds that would open or close the network belong to the operator; those that
+charts usually contain are dropped and listed, all others are refused.
 
 Pure.
 """
@@ -17,7 +17,7 @@ from windlass.objects.names import GVR, Object
 
 
 class Stage(IntEnum):
-    """When an object is applied; a failed one ends the pass after its stage."""
+    """Stages of an apply, in order; a failed object ends the reconcile after its stage."""
 
     ACCOUNTS = 0
     CONFIGURATION = 1
@@ -29,15 +29,15 @@ class Stage(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class AllowedKind:
-    """A kind that may be applied; `template` leads to its pod template, if it has one."""
+    """A kind that may be applied."""
 
     gvr: GVR
     stage: Stage
-    template: tuple[str, ...] | None = None
+    template: tuple[str, ...] | None = None  # path of the pod template; () is the object itself
 
     @property
     def templates(self) -> tuple[tuple[str, ...], ...]:
-        """Every template inside, outer ones first: that of a CronJob's Jobs, that of the pods."""
+        """Paths of all templates, outer ones first: of a CronJob's Jobs, then of the pods."""
         path = self.template or ()
         return tuple(path[:end] for end in range(2, len(path) + 1, 2))
 
@@ -77,10 +77,11 @@ ALLOWED_KINDS: dict[tuple[str, str], AllowedKind] = {
     ),
 }
 
+# By kind alone, to recognize an allowed kind in an older API group.
 _BY_NAME = {kind: allowed for (_, kind), allowed in ALLOWED_KINDS.items()}
 
 TRUSTED_ONLY = frozenset({("apps", "DaemonSet")})
-"""Kinds that only a trusted Environment may bring: they run on every node there is."""
+"""Kinds that only a trusted Environment may contain: they run on every node."""
 
 _MATCH_LABELS = ("spec", "selector", "matchLabels")
 
@@ -93,7 +94,7 @@ SELECTORS: dict[str, tuple[str, ...]] = {
     "Job": _MATCH_LABELS,
     "PodDisruptionBudget": _MATCH_LABELS,
 }
-"""Where objects say which pods they mean."""
+"""Path of the map with the labels of the selected pods, by kind."""
 
 ROUTE_KINDS = frozenset(
     {
@@ -102,13 +103,13 @@ ROUTE_KINDS = frozenset(
         ("gateway.networking.k8s.io", "HTTPRoute"),
     }
 )
-"""What gives an application an address outside of the cluster."""
+"""Kinds that expose an application outside of the cluster."""
 
 DROPPED_KINDS = ROUTE_KINDS | {
     ("extensions", "NetworkPolicy"),
     ("networking.k8s.io", "NetworkPolicy"),
 }
-"""What charts bring as a matter of course and the operator makes itself."""
+"""Kinds that charts usually contain and the operator creates itself."""
 
 RESERVED_NAMES = frozenset(
     {
@@ -126,47 +127,47 @@ RESERVED_NAMES = frozenset(
         ("ServiceAccount", "windlass-applier"),
     }
 )
-"""Objects of the operator, by kind and name; no project may bring one."""
+"""Objects of the operator, by kind and name; no bundle may contain one."""
 
 _RESERVED_SECRETS = "windlass-release-"
 
 
 def is_reserved(kind: str, name: str) -> bool:
-    """Whether an object of this name is the operator's."""
+    """Whether this name belongs to an object of the operator."""
     return (kind, name) in RESERVED_NAMES or (
         kind == "Secret" and name.startswith(_RESERVED_SECRETS)
     )
 
 
 def map_at(obj: Object, path: Sequence[str]) -> Object | None:
-    """The map at a path inside an object; None where there is none."""
-    inside: object = obj
-    for member in path:
-        inside = inside.get(member) if isinstance(inside, dict) else None
-    return inside if isinstance(inside, dict) else None
+    """The map at `path` inside an object; None where there is none."""
+    value: object = obj
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def group_kind(obj: Object) -> tuple[str, str]:
-    """Group and kind of an object; a version is not part of what may be applied."""
+    """Group and kind of an object; empty where they are missing."""
     return str(obj.get("apiVersion", "")).rpartition("/")[0], str(obj.get("kind", ""))
 
 
 def allowed_kind(obj: Object) -> AllowedKind | None:
-    """How an object is applied; None for a kind no project may bring."""
+    """The entry of an object's kind; None for a kind that no bundle may contain."""
     return ALLOWED_KINDS.get(group_kind(obj))
 
 
 def current_api_version(obj: Object) -> str:
-    """The apiVersion that an allowed kind has now, where an object names an older one.
+    """The current apiVersion of an allowed kind, where the object has another one; else empty.
 
-    A namesake in a group of somebody else is another kind.
+    A kind of the same name in a group outside Kubernetes is another kind.
     """
     group, kind = group_kind(obj)
     if not is_built_in(group):
         return ""
-    found = ALLOWED_KINDS.get((group, kind)) or _BY_NAME.get(kind)
-    now = found.gvr.api_version if found is not None else ""
-    return now if now != obj.get("apiVersion") else ""
+    allowed = ALLOWED_KINDS.get((group, kind)) or _BY_NAME.get(kind)
+    current = allowed.gvr.api_version if allowed is not None else ""
+    return current if current != obj.get("apiVersion") else ""
 
 
 def is_built_in(group: str) -> bool:
@@ -176,14 +177,14 @@ def is_built_in(group: str) -> bool:
 
 def pod_spec(obj: Object) -> Object | None:
     """The pod spec inside an object of an allowed kind; None where there is none."""
-    found = allowed_kind(obj)
-    if found is None or found.template is None:
+    allowed = allowed_kind(obj)
+    if allowed is None or allowed.template is None:
         return None
-    return map_at(obj, (*found.template, "spec"))
+    return map_at(obj, (*allowed.template, "spec"))
 
 
 def pod_spec_path(obj: Object) -> str:
-    """Where the pod spec stands, for messages."""
-    found = allowed_kind(obj)
-    inner = found.template if found is not None and found.template is not None else ()
-    return ".".join((*inner, "spec"))
+    """The path of the pod spec, for messages."""
+    allowed = allowed_kind(obj)
+    template = allowed.template if allowed is not None and allowed.template is not None else ()
+    return ".".join((*template, "spec"))

@@ -1,4 +1,4 @@
-"""Adds the ownership labels and annotations to everything that is applied.
+"""Adds ownership labels and annotations to every object of a bundle.
 
 | Where | Labels of the operator | What else |
 |---|---|---|
@@ -7,8 +7,8 @@
 | templates of volume claims | none | a claim outlives its Environment's labels |
 | selectors | as in the templates | or nothing would be selected |
 
-The operator's keys win everywhere; those that a project brings itself are dropped, and so
-is what only a server sets. What a project may set by annotation is in PROJECT_KEYS.
+The operator's keys win everywhere; those that a project sets itself are removed, and so are
+fields of the API server. PROJECT_KEYS are the annotations with which a project may control us.
 
 Pure.
 """
@@ -23,7 +23,11 @@ from windlass.environments.ownership import Ownership
 from windlass.objects.names import JSON, Object
 
 PRUNE = "catalyst.dev/prune"
+"""Annotation: whether an object that is no longer in the bundle is deleted."""
+
 RECREATE = "catalyst.dev/recreate"
+"""Annotation: whether an object whose update is refused may be deleted and created again."""
+
 PROJECT_KEYS = frozenset({PRUNE, RECREATE})
 
 _SERVER_FIELDS = frozenset(
@@ -45,34 +49,34 @@ Edit = Callable[[JSON], JSON]
 
 
 def label_object(obj: Object, owner: Ownership, namespace: str) -> Object:
-    """An object of an allowed kind as it belongs to an Environment."""
+    """An object of an allowed kind with the labels of its Environment, in its namespace."""
     metadata = project_metadata(obj.get("metadata") or {})
     metadata["namespace"] = namespace
     metadata["labels"] = {**metadata["labels"], **owner.labels}
     metadata["annotations"] = {**metadata["annotations"], **owner.annotations}
-    inside = _align_selector(_label_templates(_clean_claims(obj), owner), owner)
-    return {**inside, "metadata": metadata}
+    labeled = _align_selector(_label_templates(_clean_claims(obj), owner), owner)
+    return {**labeled, "metadata": metadata}
 
 
 def project_metadata(metadata: Object) -> Object:
-    """Metadata without what the server or the operator says."""
-    kept = {
+    """Metadata without fields of the API server and keys of the operator."""
+    own = {
         name: value
         for name, value in metadata.items()
         if name not in _SERVER_FIELDS and value is not None
     }
-    kept["labels"] = _project_keys(metadata.get("labels") or {})
-    kept["annotations"] = _project_keys(metadata.get("annotations") or {})
-    return kept
+    own["labels"] = _project_keys(metadata.get("labels") or {})
+    own["annotations"] = _project_keys(metadata.get("annotations") or {})
+    return own
 
 
 def is_operator_key(key: str) -> bool:
-    """Whether only the operator says a label or annotation."""
+    """Whether only the operator may set a label or annotation."""
     return key.startswith(ownership.OPERATOR_PREFIXES) and key not in PROJECT_KEYS
 
 
 def edit_at(value: JSON, path: Sequence[str], change: Edit) -> JSON:
-    """`value` with `change` made to what stands at `path`; the same where nothing does."""
+    """A copy of `value` with `change` applied at `path`; `value` itself where that is missing."""
     if not path:
         return change(value) if value is not None else None
     head, *rest = path
@@ -82,8 +86,8 @@ def edit_at(value: JSON, path: Sequence[str], change: Edit) -> JSON:
 
 
 def _label_templates(obj: Object, owner: Ownership) -> Object:
-    found = kinds.allowed_kind(obj)
-    for path in found.templates if found is not None else ():
+    allowed = kinds.allowed_kind(obj)
+    for path in allowed.templates if allowed is not None else ():
         obj = edit_at(obj, path, lambda template: _label_template(template, owner))
     return obj
 
@@ -96,13 +100,15 @@ def _label_template(template: Object, owner: Ownership) -> Object:
 
 
 def _clean_claims(obj: Object) -> Object:
-    """Claims that others make from templates in this object carry nothing of ours."""
+    """Remove the operator's keys from claim templates: claims outlive the Environment."""
     cleaned: Object = edit_at(obj, ("spec", "volumeClaimTemplates"), _for_each(_clean_claim))
-    found = kinds.allowed_kind(obj)
-    if found is None or found.template is None:
+    allowed = kinds.allowed_kind(obj)
+    if allowed is None or allowed.template is None:
         return cleaned
-    made: Object = edit_at(cleaned, (*found.template, "spec", "volumes"), _for_each(_clean_volume))
-    return made
+    cleaned_volumes: Object = edit_at(
+        cleaned, (*allowed.template, "spec", "volumes"), _for_each(_clean_volume)
+    )
+    return cleaned_volumes
 
 
 def _clean_volume(volume: JSON) -> JSON:
@@ -124,19 +130,19 @@ def _for_each(change: Edit) -> Edit:
 
 
 def _align_selector(obj: Object, owner: Ownership) -> Object:
-    """Selectors meet the labels that pods really have."""
-    path, ours = kinds.SELECTORS.get(str(obj.get("kind"))), owner.pod_labels
+    """Set the operator's labels in the selector to the values that the pods get."""
+    path, pod_labels = kinds.SELECTORS.get(str(obj.get("kind"))), owner.pod_labels
     if path is None:
         return obj
-    met: Object = edit_at(
-        obj, path, lambda labels: {name: ours.get(name, labels[name]) for name in labels}
+    aligned: Object = edit_at(
+        obj, path, lambda labels: {name: pod_labels.get(name, labels[name]) for name in labels}
     )
-    return met
+    return aligned
 
 
-def _project_keys(said: Mapping[str, str]) -> dict[str, str]:
+def _project_keys(entries: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
-        for name, value in said.items()
+        for name, value in entries.items()
         if value is not None and not is_operator_key(name)
     }

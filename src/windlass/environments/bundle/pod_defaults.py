@@ -1,8 +1,8 @@
-"""Defaults for every pod of an Environment, where its manifest leaves a field out.
+"""Fills in defaults of every pod spec of an Environment.
 
 Only absent fields are filled, so a manifest that is stricter stays stricter; null counts as
-absent, as it does for the API server. A limit that is missing becomes the larger of request
-and default, because the API server refuses a pod whose default limit is below its request.
+absent, as it does for the API server. A missing limit becomes the larger of request and
+default, because the API server refuses a pod whose default limit is below its request.
 
 Pure.
 """
@@ -28,9 +28,9 @@ def apply_pod_defaults(
     restricted: bool,
     placement: Object | None = None,
 ) -> Object:
-    """The pod spec with defaults filled in; `restricted` adds what that level demands.
+    """The pod spec with defaults; `restricted` adds what that Pod Security level requires.
 
-    `placement` is no default: it says where the pod runs, whatever its manifest says.
+    `placement` is no default: its fields (nodes, tolerations, runtime class) always win.
     """
     filled = {**_fill_absent(_POD, spec), **(placement or {})}
     if restricted:
@@ -57,8 +57,8 @@ def _with_container_defaults(
 
 
 def _fill_absent(defaults: Object, given: Object | None) -> Object:
-    said = {name: value for name, value in (given or {}).items() if value is not None}
-    return {**defaults, **said}
+    present = {name: value for name, value in (given or {}).items() if value is not None}
+    return {**defaults, **present}
 
 
 def _with_limits(resources: Object, default_limits: Mapping[str, str]) -> Object:
@@ -72,5 +72,5 @@ def _with_limits(resources: Object, default_limits: Mapping[str, str]) -> Object
     return {**resources, "limits": {**limits, **missing}} if missing else resources
 
 
-def _larger(one: str, other: str) -> str:
-    return one if quantity.parse(one) >= quantity.parse(other) else other
+def _larger(first: str, second: str) -> str:
+    return first if quantity.parse(first) >= quantity.parse(second) else second

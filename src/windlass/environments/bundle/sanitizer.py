@@ -7,8 +7,8 @@
 | annotations and labels that act outside (`annotation_rules`) | pods, Services, accounts, claims |
 | node ports, load balancers | Services: all are of type ClusterIP |
 
-Everything that a project wrote and does not get is named in one note per object. Objects
-have the shape that `shapes` requires.
+One note per object lists what was removed. `bundle` calls it after the rules, so objects have
+the shape that `shapes` requires.
 
 Pure.
 """
@@ -25,7 +25,7 @@ from windlass.objects.names import JSON, Object
 
 _OWNERSHIP_FIELDS = ("finalizers", "ownerReferences")
 _EXPOSED_KINDS = frozenset({"PersistentVolumeClaim", "Pod", "Service", "ServiceAccount"})
-"""Kinds whose own annotations others act upon."""
+"""Kinds whose own annotations other controllers act upon."""
 
 _EXTERNAL_TYPES = frozenset({"LoadBalancer", "NodePort"})
 _EXTERNAL_FIELDS = (
@@ -36,7 +36,7 @@ _EXTERNAL_FIELDS = (
     "loadBalancerIP",
     "loadBalancerSourceRanges",
 )
-"""Fields of a Service that the API server takes for a node port or load balancer only."""
+"""Fields that the API server accepts only in a Service of type NodePort or LoadBalancer."""
 
 _EPHEMERAL = ("ephemeral", "volumeClaimTemplate")
 _NODE_PORT = "nodePort"
@@ -45,92 +45,94 @@ _NAMED_AT_MOST = 8
 
 @dataclass(slots=True)
 class _Sanitizer:
-    """One object on its way, and the paths of what it lost."""
+    """Sanitizes one object, and collects the paths of what it removes."""
 
     cluster_access: ClusterAccess
     trusted: bool
-    paths: list[str] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)  # removed so far, for the note
 
     def metadata(self, metadata: JSON, path: str, *, exposed: bool) -> JSON:
-        """Metadata at `path` without what it may not say."""
+        """Metadata at `path` without removed keys; `exposed` if other controllers read it."""
         for name in _OWNERSHIP_FIELDS:
             if metadata.get(name):
                 self.paths.append(join_path(path, name))
-        kept = {name: value for name, value in metadata.items() if name not in _OWNERSHIP_FIELDS}
+        sanitized = {
+            name: value for name, value in metadata.items() if name not in _OWNERSHIP_FIELDS
+        }
         for part in ("labels", "annotations"):
-            if kept.get(part):
-                kept[part] = self._filter_keys(
-                    part, kept[part], join_path(path, part), exposed=exposed
+            if sanitized.get(part):
+                sanitized[part] = self._filter_keys(
+                    part, sanitized[part], join_path(path, part), exposed=exposed
                 )
-        return kept
+        return sanitized
 
     def service(self, spec: JSON) -> JSON:
-        """The spec of a Service that is reached inside the cluster alone."""
-        lost = [name for name in _EXTERNAL_FIELDS if spec.get(name) is not None]
-        self.paths += [f"spec.{name}" for name in lost]
-        kept = {name: value for name, value in spec.items() if name not in _EXTERNAL_FIELDS}
-        if kept.get("type") in _EXTERNAL_TYPES:
-            kept["type"] = "ClusterIP"
-        if kept.get("ports"):
-            kept["ports"] = [self._port(*row) for row in enumerate(kept["ports"])]
-        return kept
+        """The spec of a Service as type ClusterIP, without fields of the external types."""
+        removed = [name for name in _EXTERNAL_FIELDS if spec.get(name) is not None]
+        self.paths += [f"spec.{name}" for name in removed]
+        sanitized = {name: value for name, value in spec.items() if name not in _EXTERNAL_FIELDS}
+        if sanitized.get("type") in _EXTERNAL_TYPES:
+            sanitized["type"] = "ClusterIP"
+        if sanitized.get("ports"):
+            sanitized["ports"] = [self._port(*row) for row in enumerate(sanitized["ports"])]
+        return sanitized
 
     def _port(self, index: int, port: Object) -> Object:
         if port.get(_NODE_PORT):
             self.paths.append(f"spec.ports[{index}].{_NODE_PORT}")
         return {name: value for name, value in port.items() if name != _NODE_PORT}
 
-    def _filter_keys(self, part: str, said: Object, path: str, *, exposed: bool) -> Object:
-        lost = {key for key in said if labeling.is_operator_key(key)}
+    def _filter_keys(self, part: str, entries: Object, path: str, *, exposed: bool) -> Object:
+        removed = {key for key in entries if labeling.is_operator_key(key)}
         if exposed and part == "annotations":
-            lost.update(
+            removed.update(
                 annotation_rules.disallowed_annotations(
-                    said, self.cluster_access, trusted=self.trusted
+                    entries, self.cluster_access, trusted=self.trusted
                 )
             )
         elif exposed:
-            lost.update(annotation_rules.disallowed_labels(said, self.cluster_access))
-        lost -= labeling.PROJECT_KEYS
-        self.paths += [join_path(path, key) for key in said if key in lost]
-        return {key: value for key, value in said.items() if key not in lost}
+            removed.update(annotation_rules.disallowed_labels(entries, self.cluster_access))
+        removed -= labeling.PROJECT_KEYS
+        self.paths += [join_path(path, key) for key in entries if key in removed]
+        return {key: value for key, value in entries.items() if key not in removed}
 
 
-def sanitize_object(obj: Object, reach: ClusterAccess, *, trusted: bool) -> tuple[Object, str]:
-    """An allowed object without what it may not say, and the note about it, if any."""
-    cleaning = _Sanitizer(reach, trusted)
-    cleaned = _sanitized(obj, cleaning)
-    return cleaned, _note(obj, cleaned, cleaning.paths)
+def sanitize_object(obj: Object, access: ClusterAccess, *, trusted: bool) -> tuple[Object, str]:
+    """An allowed object without what it may not contain, and a note; empty if unchanged."""
+    run = _Sanitizer(access, trusted)
+    sanitized = _sanitized(obj, run)
+    return sanitized, _note(obj, sanitized, run.paths)
 
 
-def _sanitized(obj: Object, cleaning: _Sanitizer) -> Object:
+def _sanitized(obj: Object, run: _Sanitizer) -> Object:
     for path, exposed in _metadata_paths(obj):
         shown = ".".join(path)
 
         def change(value: JSON, shown: str = shown, exposed: bool = exposed) -> JSON:
-            return cleaning.metadata(value, shown, exposed=exposed)
+            return run.metadata(value, shown, exposed=exposed)
 
         obj = labeling.edit_at(obj, path, change)
-    obj = _sanitize_claims(obj, cleaning)
+    obj = _sanitize_claims(obj, run)
     if obj.get("kind") == "Service":
-        obj = labeling.edit_at(obj, ("spec",), cleaning.service)
+        obj = labeling.edit_at(obj, ("spec",), run.service)
     return obj
 
 
 def _metadata_paths(obj: Object) -> Iterator[tuple[tuple[str, ...], bool]]:
-    """Where metadata stands in an object, and whether others act upon it."""
-    found = kinds.allowed_kind(obj)
+    """Paths of all metadata in an object, each with whether other controllers act upon it."""
+    allowed = kinds.allowed_kind(obj)
     yield ("metadata",), obj.get("kind") in _EXPOSED_KINDS
-    for path in found.templates if found is not None else ():
-        yield (*path, "metadata"), found is not None and path == found.template
+    for path in allowed.templates if allowed is not None else ():
+        yield (*path, "metadata"), allowed is not None and path == allowed.template
 
 
-def _sanitize_claims(obj: Object, cleaning: _Sanitizer) -> Object:
-    """Templates of claims, which are as exposed as claims are."""
+def _sanitize_claims(obj: Object, run: _Sanitizer) -> Object:
+    """Sanitize the templates of claims, which are as exposed as claims are."""
 
     def template(value: JSON, path: str) -> JSON:
         shown = join_path(path, "metadata")
         return labeling.edit_at(
-            value, ("metadata",), lambda inner: cleaning.metadata(inner, shown, exposed=True)
+            value, ("metadata",), lambda inner: run.metadata(inner, shown, exposed=True)
         )
 
     def claims(rows: JSON) -> JSON:
@@ -145,11 +147,11 @@ def _sanitize_claims(obj: Object, cleaning: _Sanitizer) -> Object:
         path = f"{kinds.pod_spec_path(obj)}.volumes"
         return [volume(row, f"{path}[{index}]") for index, row in enumerate(rows)]
 
-    found = kinds.allowed_kind(obj)
-    changed: Object = labeling.edit_at(obj, ("spec", "volumeClaimTemplates"), claims)
-    if found is not None and found.template is not None:
-        changed = labeling.edit_at(changed, (*found.template, "spec", "volumes"), volumes)
-    return changed
+    allowed = kinds.allowed_kind(obj)
+    sanitized: Object = labeling.edit_at(obj, ("spec", "volumeClaimTemplates"), claims)
+    if allowed is not None and allowed.template is not None:
+        sanitized = labeling.edit_at(sanitized, (*allowed.template, "spec", "volumes"), volumes)
+    return sanitized
 
 
 def _note(before: Object, after: Object, paths: list[str]) -> str:

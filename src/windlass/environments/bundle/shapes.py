@@ -1,11 +1,12 @@
-"""The shape that an object must have before any other rule reads it.
+"""Type checks of an object, before any other rule reads it.
 
-A shape is a function that yields what is wrong with a JSON value, each with the path of its
-place. Null counts as absent, as it does for the API server. Nothing here repeats a value:
-what stands in the wrong place may be a credential.
+A shape is a function that yields the faults of a JSON value, each with its path. Null counts as
+absent, as it does for the API server. No message repeats a value: what is in the wrong field may
+be a credential.
 
-Only what is read or filled in later is described, and what an API server refuses without
-a path: the rest is the server's to judge. After this, rules and defaults need no type checks.
+Shapes describe the fields that are read or filled in later, and those that an API server refuses
+without a path; all others are left to the server. After this, rules and defaults need no type
+checks.
 
 Pure.
 """
@@ -31,7 +32,7 @@ _LEAST_INTEGER, _MOST_INTEGER = -(2**63), 2**63 - 1
 
 
 def map_with(**shapes: Shape) -> Shape:
-    """A map; what stands in it under these names has these shapes."""
+    """A map whose values under these keys have these shapes; other keys are not checked."""
 
     def check(value: JSON, path: str) -> Iterator[Fault]:
         if value is None:
@@ -46,7 +47,7 @@ def map_with(**shapes: Shape) -> Shape:
 
 
 def list_of(shape: Shape) -> Shape:
-    """A list; everything in it is there and has one shape."""
+    """A list whose items all have one shape; none may be missing or empty."""
 
     def check(value: JSON, path: str) -> Iterator[Fault]:
         if value is not None and not isinstance(value, list):
@@ -59,7 +60,7 @@ def list_of(shape: Shape) -> Shape:
 
 
 def required(shape: Shape) -> Shape:
-    """Something that may be neither missing nor empty."""
+    """A value that may be neither missing nor empty."""
 
     def check(value: JSON, path: str) -> Iterator[Fault]:
         if value is None or value in ([], {}, ""):
@@ -71,7 +72,7 @@ def required(shape: Shape) -> Shape:
 
 
 def map_of(shape: Shape) -> Shape:
-    """A map in which all values have one shape."""
+    """A map whose values all have one shape."""
 
     def check(value: JSON, path: str) -> Iterator[Fault]:
         if value is not None and not isinstance(value, dict):
@@ -84,13 +85,13 @@ def map_of(shape: Shape) -> Shape:
 
 
 def text(value: JSON, path: str) -> Iterator[Fault]:
-    """A text, which YAML reads as something else where it is not quoted."""
+    """A string; unquoted in YAML it may be parsed as a number, a boolean or a date."""
     if value is not None and not isinstance(value, str):
         yield path, "it must be a text; put it in quotes"
 
 
 def quantity_text(value: JSON, path: str) -> Iterator[Fault]:
-    """A quantity."""
+    """A Kubernetes quantity, as a string or a number."""
     try:
         if value is not None:
             quantity.parse(value)
@@ -99,7 +100,7 @@ def quantity_text(value: JSON, path: str) -> Iterator[Fault]:
 
 
 def base64_text(value: JSON, path: str) -> Iterator[Fault]:
-    """Bytes in base64; line breaks are allowed, as a folded YAML text has them."""
+    """Base64; line breaks are allowed, as a folded YAML scalar has them."""
     try:
         if value is not None:
             base64.b64decode("".join(value.splitlines()), validate=True)
@@ -108,7 +109,7 @@ def base64_text(value: JSON, path: str) -> Iterator[Fault]:
 
 
 def anything(value: JSON, path: str) -> Iterator[Fault]:
-    """Whatever JSON can say and the API server can hold."""
+    """Any JSON value that the API server can store."""
     if isinstance(value, dict):
         for name, item in value.items():
             yield from _surrogate_faults(name, path)
@@ -123,7 +124,7 @@ def anything(value: JSON, path: str) -> Iterator[Fault]:
 
 
 def join_path(path: str, name: str) -> str:
-    """The path of a member; a name of any length and content stays readable."""
+    """The path of a member, with its name cut to a readable length."""
     shown = name if len(name) <= _MOST_SHOWN_CHARS else f"{name[:_MOST_SHOWN_CHARS]}…"
     plain = shown.encode("utf-8", "replace").decode()
     return f"{path}.{plain}" if path else plain
@@ -136,7 +137,7 @@ def _surrogate_faults(value: str, path: str) -> Iterator[Fault]:
         yield path, "it holds half of a character (a lone surrogate)"
 
 
-def _is_storable(value: int | float) -> bool:  # noqa: PYI041 - they are told apart
+def _is_storable(value: int | float) -> bool:  # noqa: PYI041 - bounds differ
     if isinstance(value, float):
         return math.isfinite(value)
     return _LEAST_INTEGER <= value <= _MOST_INTEGER
@@ -209,7 +210,7 @@ _SHAPES: dict[str, Shape] = {
 
 
 def shape_faults(obj: Object) -> Iterator[Fault]:
-    """Everything that is wrong with the shape of an object of an allowed kind."""
+    """All faults in the shape of an object of an allowed kind."""
     yield from anything(obj, "")
     yield from _METADATA(obj.get("metadata"), "metadata")
     yield from _SHAPES.get(str(obj.get("kind")), map_with())(obj, "")

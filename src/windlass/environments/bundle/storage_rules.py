@@ -1,4 +1,4 @@
-"""Volume claims that are refused: those that would choose a volume, not ask for one.
+"""Rules that refuse volume claims which choose an existing volume instead of requesting one.
 
 | A claim with | would get |
 |---|---|
@@ -29,7 +29,7 @@ _BINDER = (
     "volume.beta.kubernetes.io/",
     "volume.kubernetes.io/",
 )
-"""How annotations begin that the volume binder and provisioners write and believe."""
+"""Prefixes of annotations that the volume binder and provisioners write and trust."""
 
 _VOLUME_CHOICES = {
     "volumeName": "a claim must not choose its volume; remove the field",
@@ -81,15 +81,15 @@ def _faults_of_claim(claim: Object, classes: AllowedStorageClasses) -> Iterator[
     yield from _class_faults(spec.get(_CLASS), classes)
 
 
-def _class_faults(wanted: str | None, classes: AllowedStorageClasses) -> Iterator[Fault]:
+def _class_faults(name: str | None, classes: AllowedStorageClasses) -> Iterator[Fault]:
     path = f"spec.{_CLASS}"
-    if wanted == "":
+    if name == "":
         yield path, f"an empty class binds volumes made by hand; {_remedy(classes)}"
-    elif wanted is None and not classes.default:
+    elif name is None and not classes.default:
         yield path, f"the cluster has no default StorageClass; {_remedy(classes)}"
-    elif wanted is None and classes.default not in classes.allowed:
+    elif name is None and classes.default not in classes.allowed:
         yield path, f"the default StorageClass is not allowed; {_remedy(classes)}"
-    elif wanted is not None and wanted not in classes.allowed:
+    elif name is not None and name not in classes.allowed:
         yield path, f"this StorageClass is not allowed; {_remedy(classes)}"
 
 
