@@ -109,7 +109,7 @@ async def _probe(
             SystemClock(),
             image=image,
             seconds=seconds,
-            tell=lambda text: typer.echo(text, err=True),
+            report=lambda text: typer.echo(text, err=True),
         )
         return await probe.run()
 

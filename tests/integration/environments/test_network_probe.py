@@ -44,7 +44,7 @@ async def test_a_cluster_that_runs_no_pod_is_told(api: Api) -> None:
     busy = probe_objects.namespace_object(name, run)
     other = await api.create(NAMESPACES, busy, field_manager="test")
     told: list[str] = []
-    probe = NetworkProbe(api, SystemClock(), image="any", seconds=1.0, tell=told.append)
+    probe = NetworkProbe(api, SystemClock(), image="any", seconds=1.0, report=told.append)
     try:
         with pytest.raises(Stalled, match="no pod ran within 1 s: pod server") as caught:
             await probe.run()

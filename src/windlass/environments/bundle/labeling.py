@@ -23,10 +23,10 @@ from windlass.environments.ownership import Ownership
 from windlass.objects.names import JSON, Object
 
 PRUNE = "catalyst.dev/prune"
-"""Annotation: whether an object that is no longer in the bundle is deleted."""
+"""Annotation: `true` has an object pruned although objects of its kind are retained."""
 
 RECREATE = "catalyst.dev/recreate"
-"""Annotation: whether an object whose update is refused may be deleted and created again."""
+"""Annotation: `true` has an object deleted and created again where an update is refused."""
 
 PROJECT_KEYS = frozenset({PRUNE, RECREATE})
 

@@ -1,10 +1,10 @@
-"""The verdict whether a cluster enforces NetworkPolicies, from who reached whom.
+"""The verdict whether a cluster enforces NetworkPolicies, from the calls of a network probe.
 
 A `server` listens. A `neighbour` from its own namespace and a `stranger` from another call
 it again and again. For each direction the policies of an Environment are created, for ingress
-around the server, for egress around the stranger, and deleted again.
+in the namespace of the server, for egress in that of the stranger, and deleted again.
 
-| Before | Isolated: stranger | Isolated: neighbour | After | Verdict |
+| Before | Isolated: stranger | Isolated: neighbor | After | Verdict |
 |---|---|---|---|---|
 | not open | | | | Inconclusive: there was nothing to shut |
 | open | open | | | NotEnforced |
@@ -32,7 +32,7 @@ Reachability = Literal["open", "shut", "unsteady", "silent"]
 
 DIRECTIONS: tuple[Direction, ...] = ("ingress", "egress")
 STEADY_CALLS = 3
-"""So many calls in a row have to end alike; a single one may be lost on any network."""
+"""Number of calls in a row that have to end alike; a single one may be lost on any network."""
 
 _LINE = re.compile(r"([0-9]{1,9}) (open|shut)")
 _SETTING = "--environments-network-enforcement"
@@ -47,89 +47,87 @@ _ADVICE: dict[EnforcementVerdict, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ProbeCall:
-    """One call, as its caller told it."""
+    """One call from the log of its caller."""
 
-    number: int
+    number: int  # ascending per caller
     connected: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeObservation:
-    """How both callers fared at the end of a wait.
-
-    `seconds` is how long it took until the stranger fared as was waited for, or the whole
-    wait. `trouble` says why a caller could not be heard.
-    """
+    """Reachability of the server at the end of a wait."""
 
     stranger: Reachability
     neighbor: Reachability
-    seconds: float
-    error: str = ""
+    seconds: float  # until the stranger's calls ended as expected, or the whole wait
+    error: str = ""  # why the log of a caller could not be read
 
     @property
     def is_open(self) -> bool:
+        """Whether both callers connect."""
         return self.stranger == self.neighbor == "open"
 
     @property
     def is_isolated(self) -> bool:
+        """Whether the policies hold: the neighbor connects, the stranger does not."""
         return self.stranger == "shut" and self.neighbor == "open"
 
 
 @dataclass(frozen=True, slots=True)
 class DirectionResult:
-    """What was found out about one direction; `seconds` until the fence was in force."""
+    """The verdict for one direction."""
 
     direction: Direction
     verdict: EnforcementVerdict
     message: str
-    seconds: float | None = None
+    seconds: float | None = None  # until the policies were in force; None unless Enforced
 
 
 def parse_calls(log: str) -> tuple[ProbeCall, ...]:
-    """The calls in a caller's log; a line that is cut off is none."""
-    found = (_LINE.fullmatch(line.strip()) for line in log.splitlines())
-    return tuple(ProbeCall(int(row[1]), row[2] == "open") for row in found if row)
+    """The calls in a caller's log; a truncated line is skipped."""
+    matches = (_LINE.fullmatch(line.strip()) for line in log.splitlines())
+    return tuple(ProbeCall(int(match[1]), match[2] == "open") for match in matches if match)
 
 
-def reachability(made: Sequence[ProbeCall]) -> Reachability:
-    """How the last calls ended."""
-    last = [call.connected for call in made[-STEADY_CALLS:]]
-    if len(last) < STEADY_CALLS:
+def reachability(calls: Sequence[ProbeCall]) -> Reachability:
+    """The reachability that the last STEADY_CALLS show."""
+    connected = [call.connected for call in calls[-STEADY_CALLS:]]
+    if len(connected) < STEADY_CALLS:
         return "silent"
-    if all(last):
+    if all(connected):
         return "open"
-    return "unsteady" if any(last) else "shut"
+    return "unsteady" if any(connected) else "shut"
 
 
-def has_flipped(made: Sequence[ProbeCall], wanted: Reachability) -> bool:
-    """Whether the very last call ended as wanted, steady or not yet."""
-    return bool(made) and made[-1].connected is (wanted == "open")
+def has_flipped(calls: Sequence[ProbeCall], expected: Reachability) -> bool:
+    """Whether the very last call ended as expected, steady or not yet."""
+    return bool(calls) and calls[-1].connected is (expected == "open")
 
 
 def judge(
     direction: Direction,
     before: ProbeObservation,
-    fenced: ProbeObservation | None = None,
+    isolated: ProbeObservation | None = None,
     after: ProbeObservation | None = None,
 ) -> DirectionResult:
     """The verdict of the table above."""
-    if not before.is_open or fenced is None:
+    if not before.is_open or isolated is None:
         return _unclear(direction, before, f"without the fence {_describe(before)}")
-    if fenced.stranger == "open":
-        text = f"a stranger still gets through {fenced.seconds:.1f} s after the fence was put up"
+    if isolated.stranger == "open":
+        text = f"a stranger still gets through {isolated.seconds:.1f} s after the fence was put up"
         return DirectionResult(direction, "NotEnforced", text)
-    if not fenced.is_isolated:
-        return _unclear(direction, fenced, f"with the fence {_describe(fenced)}")
+    if not isolated.is_isolated:
+        return _unclear(direction, isolated, f"with the fence {_describe(isolated)}")
     if after is None or not after.is_open:
-        told = _describe(after) if after else "nobody looked"
-        return _unclear(direction, after, f"after the fence was taken down {told}")
-    text = f"a stranger is kept out, in force within {fenced.seconds:.1f} s"
-    return DirectionResult(direction, "Enforced", text, fenced.seconds)
+        observed = _describe(after) if after else "nobody looked"
+        return _unclear(direction, after, f"after the fence was taken down {observed}")
+    text = f"a stranger is kept out, in force within {isolated.seconds:.1f} s"
+    return DirectionResult(direction, "Enforced", text, isolated.seconds)
 
 
-def overall_verdict(findings: Iterable[DirectionResult]) -> EnforcementVerdict:
-    """One word for the cluster: a hole in one direction is a hole."""
-    verdicts = {finding.direction: finding.verdict for finding in findings}
+def overall_verdict(results: Iterable[DirectionResult]) -> EnforcementVerdict:
+    """The verdict for the cluster: Enforced only if it is in both directions."""
+    verdicts = {result.direction: result.verdict for result in results}
     if "NotEnforced" in verdicts.values():
         return "NotEnforced"
     enforced = all(verdicts.get(direction) == "Enforced" for direction in DIRECTIONS)
@@ -137,13 +135,15 @@ def overall_verdict(findings: Iterable[DirectionResult]) -> EnforcementVerdict:
 
 
 def advice(verdict: EnforcementVerdict) -> str:
-    """What to set."""
+    """The setting to use with this verdict."""
     return _ADVICE[verdict]
 
 
-def _unclear(direction: Direction, sight: ProbeObservation | None, text: str) -> DirectionResult:
-    trouble = f" ({sight.error})" if sight is not None and sight.error else ""
-    return DirectionResult(direction, "Inconclusive", f"{text}{trouble}")
+def _unclear(
+    direction: Direction, observation: ProbeObservation | None, text: str
+) -> DirectionResult:
+    error = f" ({observation.error})" if observation is not None and observation.error else ""
+    return DirectionResult(direction, "Inconclusive", f"{text}{error}")
 
 
 _TEXTS: dict[Reachability, str] = {
@@ -154,8 +154,9 @@ _TEXTS: dict[Reachability, str] = {
 }
 
 
-def _describe(sight: ProbeObservation) -> str:
+def _describe(observation: ProbeObservation) -> str:
     return (
-        f"the stranger {_TEXTS[sight.stranger]} and the neighbour {_TEXTS[sight.neighbor]} "
-        f"after {sight.seconds:.1f} s"
+        f"the stranger {_TEXTS[observation.stranger]} and "
+        f"the neighbour {_TEXTS[observation.neighbor]} "
+        f"after {observation.seconds:.1f} s"
     )

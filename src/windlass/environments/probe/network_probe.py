@@ -1,15 +1,16 @@
 """Measures whether the network of a cluster enforces the NetworkPolicies of an Environment.
 
-A server, a neighbor in its namespace, a stranger in another one. Both callers call all the
-time; the policies are created and deleted, and the verdict comes from the callers' logs.
+`windlass check --network-probe` runs it. There is a server, a neighbor in its namespace, and a
+stranger in another one. Both callers call without a pause; the policies are created and deleted,
+and the verdict (`enforcement`) comes from the callers' logs.
 
-A log has a numbered line per call. Whether a pod is Ready would be cheaper to
-read, but a pod also stops being so when its node is lost or its program is missing, and that
-would pass for enforcement. A line proves that a call was made, and how it ended; where
-the lines stop coming, nothing is concluded.
+A log has a numbered line per call. Whether a pod is Ready would be cheaper to read, but a pod
+also stops being Ready when its node is lost or its program is missing, and that would pass for
+enforcement. A line proves that a call was made, and how it ended; where no more lines come,
+nothing is concluded.
 
-Callers start after the server, because they are given its pod address: Services are left out
-on purpose, since whether policies apply to their address or the pod's is each plugin's own choice.
+Callers start after the server, because they are given its pod address. Services are not used:
+whether policies apply to their address or to the pod's differs between network plugins.
 """
 
 from __future__ import annotations
@@ -50,53 +51,60 @@ _TAIL = "tailLines=20"
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """What a probe found, on which nodes, and which namespaces it could not remove."""
+    """The result of a probe."""
 
     results: tuple[DirectionResult, ...]
-    nodes: Mapping[str, str]
-    leftover_namespaces: tuple[str, ...]
+    nodes: Mapping[str, str]  # node by pod name
+    leftover_namespaces: tuple[str, ...]  # those that could not be removed
 
 
 class NetworkProbe:
-    """One measurement; `seconds` is how long it waits for pods, and for each change."""
+    """One measurement.
+
+    `seconds` is how long it waits for pods, and for each change; `report` prints progress.
+    """
 
     def __init__(
-        self, api: Api, clock: Clock, *, image: str, seconds: float, tell: Callable[[str], None]
+        self, api: Api, clock: Clock, *, image: str, seconds: float, report: Callable[[str], None]
     ) -> None:
         self._api = api
         self._clock = clock
         self._image = image
         self._seconds = seconds
-        self._report = tell
+        self._report = report
 
     async def run(self) -> ProbeResult:
-        """Measure both directions; afterwards the namespaces are gone."""
-        keeper = ProbeNamespaceManager(self._api, self._clock, self._report)
-        async with keeper.create(secrets.token_hex(4)) as places:
-            nodes = await self._start_pods(places)
+        """Measure both directions, in namespaces that are removed afterwards."""
+        manager = ProbeNamespaceManager(self._api, self._clock, self._report)
+        async with manager.create(secrets.token_hex(4)) as namespaces:
+            nodes = await self._start_pods(namespaces)
             self._report("the pods run; waiting until the server is reached without a fence")
-            around: dict[Direction, str] = {"ingress": places.server, "egress": places.stranger}
-            listening = _CallLogs(self._api, self._clock, places, self._seconds)
-            findings = [
-                await self._measure(listening, direction, place)
-                for direction, place in around.items()
+            # Where the policies go: around the server for ingress, around the caller for egress.
+            isolated: dict[Direction, str] = {
+                "ingress": namespaces.server,
+                "egress": namespaces.stranger,
+            }
+            logs = _CallLogs(self._api, self._clock, namespaces, self._seconds)
+            results = [
+                await self._measure(logs, direction, namespace)
+                for direction, namespace in isolated.items()
             ]
-        return ProbeResult(tuple(findings), nodes, tuple(places.leftovers))
+        return ProbeResult(tuple(results), nodes, tuple(namespaces.leftovers))
 
-    async def _start_pods(self, places: ProbeNamespaces) -> dict[str, str]:
-        """Run all three pods; the node of each."""
-        word = secrets.token_hex(8)
-        self._report(f"starting pods in namespaces {places.server} and {places.stranger}")
-        server = probe_objects.server_pod(places.server, self._image, word)
-        found = {probe_objects.SERVER: (await self._run([server]))[0]}
+    async def _start_pods(self, namespaces: ProbeNamespaces) -> dict[str, str]:
+        """Start all three pods; returns the node of each."""
+        token = secrets.token_hex(8)
+        self._report(f"starting pods in namespaces {namespaces.server} and {namespaces.stranger}")
+        server = probe_objects.server_pod(namespaces.server, self._image, token)
+        running = {probe_objects.SERVER: (await self._run([server]))[0]}
         callers = [
             probe_objects.caller_pod(
-                name, place, self._image, word, found[probe_objects.SERVER].address
+                name, namespace, self._image, token, running[probe_objects.SERVER].address
             )
-            for name, place in _caller_namespaces(places).items()
+            for name, namespace in _caller_namespaces(namespaces).items()
         ]
-        found |= zip(_caller_namespaces(places), await self._run(callers), strict=True)
-        return {name: standing.node for name, standing in found.items()}
+        running |= zip(_caller_namespaces(namespaces), await self._run(callers), strict=True)
+        return {name: pod.node for name, pod in running.items()}
 
     async def _run(self, pods: list[Object]) -> list[RunningPod]:
         for pod in pods:
@@ -111,43 +119,43 @@ class NetworkProbe:
         name = metadata["name"]
         while True:
             pod = await self._api.get(_PODS, name, metadata["namespace"])
-            found = probe_objects.running_pod(pod)
-            if found is not None:
-                return found
-            trouble = probe_objects.pod_problem(pod)
-            if trouble is not None and not trouble.may_heal:
-                raise Stalled(trouble.reason, clean(trouble.message))
+            running = probe_objects.running_pod(pod)
+            if running is not None:
+                return running
+            problem = probe_objects.pod_problem(pod)
+            if problem is not None and not problem.may_heal:
+                raise Stalled(problem.reason, clean(problem.message))
             if self._clock.monotonic() >= deadline:
-                text = clean(trouble.message) if trouble else f"pod {name}: no node has taken it up"
-                reason = trouble.reason if trouble else "PodNotRunning"
+                text = clean(problem.message) if problem else f"pod {name}: no node has taken it up"
+                reason = problem.reason if problem else "PodNotRunning"
                 raise Stalled(reason, f"no pod ran within {self._seconds:g} s: {text}")
             await asyncio.sleep(_POLL_SECONDS)
 
     async def _measure(
-        self, listening: _CallLogs, direction: Direction, place: str
+        self, logs: _CallLogs, direction: Direction, namespace: str
     ) -> DirectionResult:
-        """Open, fenced, open again; what cannot be judged any more is not waited for."""
-        before = await listening.wait_until("open")
+        """Observe without, with and again without policies; stop where no verdict is possible."""
+        before = await logs.wait_until("open")
         if not before.is_open:
             return enforcement.judge(direction, before)
-        fence = probe_objects.isolation_policies(place)
-        await self._create_policies(fence)
+        policies = probe_objects.isolation_policies(namespace)
+        await self._create_policies(policies)
         self._report(f"{direction}: the fence is up; waiting until it is in force")
-        fenced = await listening.wait_until("shut")
-        await self._delete_policies(fence)
-        after = await listening.wait_until("open") if fenced.is_isolated else None
-        return enforcement.judge(direction, before, fenced, after)
+        isolated = await logs.wait_until("shut")
+        await self._delete_policies(policies)
+        after = await logs.wait_until("open") if isolated.is_isolated else None
+        return enforcement.judge(direction, before, isolated, after)
 
-    async def _create_policies(self, fence: list[Object]) -> None:
+    async def _create_policies(self, policies: list[Object]) -> None:
         try:
-            for policy in fence:
+            for policy in policies:
                 await self._api.create(NETWORK_POLICIES, policy, field_manager=FIELD_MANAGER)
         except Forbidden as error:
             raise missing_right("create networkpolicies in namespaces of its own", error) from error
 
-    async def _delete_policies(self, fence: list[Object]) -> None:
+    async def _delete_policies(self, policies: list[Object]) -> None:
         try:
-            for policy in fence:
+            for policy in policies:
                 metadata = policy["metadata"]
                 with contextlib.suppress(NotFound):
                     await self._api.delete(
@@ -158,40 +166,46 @@ class NetworkProbe:
 
 
 class _CallLogs:
-    """What the callers tell, and how long until they tell what is waited for."""
+    """Reads the callers' logs, and waits until they show an expected reachability."""
 
-    def __init__(self, api: Api, clock: Clock, places: ProbeNamespaces, seconds: float) -> None:
+    def __init__(self, api: Api, clock: Clock, namespaces: ProbeNamespaces, seconds: float) -> None:
         self._api = api
         self._clock = clock
-        self._namespaces = _caller_namespaces(places)
+        self._namespaces = _caller_namespaces(namespaces)
         self._seconds = seconds
+        # The last error of each log that could not be read, until it can be.
         self._errors: dict[Caller, str] = {}
 
-    async def wait_until(self, wanted: Reachability) -> ProbeObservation:
-        """Wait until the stranger fares so and the neighbour gets through, or give up.
+    async def wait_until(self, expected: Reachability) -> ProbeObservation:
+        """Wait until the stranger's calls end as `expected` and the neighbor's connect.
 
-        Only calls count that were made after their caller was first heard in this wait.
+        After `seconds` the last observation is returned as it is. Only calls count that follow
+        the newest line of the first read: older ones belong to the state before.
         """
-        begun = self._clock.monotonic()
-        heard: dict[Caller, int] = {}
-        turned: float | None = None
+        started = self._clock.monotonic()
+        baseline: dict[Caller, int] = {}
+        flipped_after: float | None = None
         while True:
-            made = {name: await self._calls(name, heard) for name in PORTS}
-            elapsed = self._clock.monotonic() - begun
-            ways = {name: enforcement.reachability(calls) for name, calls in made.items()}
-            if not enforcement.has_flipped(made["stranger"], wanted):
-                turned = None
-            elif turned is None:
-                turned = elapsed
-            is_so = ways == {"stranger": wanted, "neighbour": "open"}
-            if is_so or elapsed >= self._seconds:
-                seconds = turned if is_so and turned is not None else elapsed
-                troubles = "; ".join(self._errors.values())
-                return ProbeObservation(ways["stranger"], ways["neighbour"], seconds, troubles)
+            calls_by_caller = {name: await self._calls(name, baseline) for name in PORTS}
+            elapsed = self._clock.monotonic() - started
+            reachability = {
+                name: enforcement.reachability(calls) for name, calls in calls_by_caller.items()
+            }
+            if not enforcement.has_flipped(calls_by_caller["stranger"], expected):
+                flipped_after = None
+            elif flipped_after is None:
+                flipped_after = elapsed
+            is_reached = reachability == {"stranger": expected, "neighbour": "open"}
+            if is_reached or elapsed >= self._seconds:
+                seconds = flipped_after if is_reached and flipped_after is not None else elapsed
+                errors = "; ".join(self._errors.values())
+                return ProbeObservation(
+                    reachability["stranger"], reachability["neighbour"], seconds, errors
+                )
             await asyncio.sleep(_POLL_SECONDS)
 
-    async def _calls(self, name: Caller, heard: dict[Caller, int]) -> tuple[ProbeCall, ...]:
-        """The calls after the one that is noted in `heard`; the first look notes it."""
+    async def _calls(self, name: Caller, baseline: dict[Caller, int]) -> tuple[ProbeCall, ...]:
+        """The calls after the one in `baseline`, which the first read of a wait sets."""
         path = api.object_path(_PODS, name, self._namespaces[name], "log")
         try:
             text = await self._api.text(f"{path}?{_TAIL}")
@@ -201,10 +215,10 @@ class _CallLogs:
             self._errors[name] = f"the log of {name} could not be read: {error.message}"
             return ()
         self._errors.pop(name, None)
-        made = enforcement.parse_calls(text)
-        mark = heard.setdefault(name, made[-1].number if made else 0)
-        return tuple(call for call in made if call.number > mark)
+        calls = enforcement.parse_calls(text)
+        first = baseline.setdefault(name, calls[-1].number if calls else 0)
+        return tuple(call for call in calls if call.number > first)
 
 
-def _caller_namespaces(places: ProbeNamespaces) -> dict[Caller, str]:
-    return {"stranger": places.stranger, "neighbour": places.server}
+def _caller_namespaces(namespaces: ProbeNamespaces) -> dict[Caller, str]:
+    return {"stranger": namespaces.stranger, "neighbour": namespaces.server}

@@ -3,13 +3,15 @@
 Rules
 1. Names are chosen here, and known before the call that creates them: a call whose answer was
    lost is cleaned up after like any other. An interruption waits for that answer, because a
-   namespace may come to be after its call was given up.
+   namespace may still be created after its call was abandoned.
 2. A namespace is deleted only if its labels and its name show that a probe created it: this run's
    own at its end, another run's once it is older than any probe may become. Deletion names its
    uid.
-3. Cleaning up raises no error of ours, so that it hides no other one; what stays behind is
-   reported by name, also where cleaning up is interrupted.
-4. A killed run deletes nothing; its namespaces are named by the next runs and go by rule 2.
+3. Cleaning up raises no error of ours, so that it hides no other one; namespaces that remain
+   are reported by name, also where cleaning up is interrupted.
+4. A killed run deletes nothing; the next runs report its namespaces and delete them by rule 2.
+
+`network_probe` is the only caller.
 """
 
 from __future__ import annotations
@@ -36,10 +38,10 @@ _POLL_SECONDS = 0.5
 
 @dataclass(slots=True)
 class ProbeNamespaces:
-    """The two namespaces; after the end `left` names those that could not be removed."""
+    """The two namespaces of one run."""
 
-    run: str
-    leftovers: list[str] = field(default_factory=list)
+    run: str  # random id
+    leftovers: list[str] = field(default_factory=list)  # filled at the end: not removed
 
     @property
     def server(self) -> str:
@@ -51,36 +53,38 @@ class ProbeNamespaces:
 
 
 class ProbeNamespaceManager:
-    """Makes and removes the namespaces of one run; `tell` is what a person reads meanwhile."""
+    """Creates and removes the namespaces of one run; `report` prints progress."""
 
-    def __init__(self, api: Api, clock: Clock, tell: Callable[[str], None]) -> None:
+    def __init__(self, api: Api, clock: Clock, report: Callable[[str], None]) -> None:
         self._api = api
         self._clock = clock
-        self._report = tell
+        self._report = report
 
     @asynccontextmanager
     async def create(self, run: str) -> AsyncIterator[ProbeNamespaces]:
         """Both namespaces, for as long as the block runs."""
-        held = ProbeNamespaces(run)
-        begun: list[str] = []
+        namespaces = ProbeNamespaces(run)
+        to_remove: list[str] = []
         try:
-            for name in (held.server, held.stranger):
-                begun.append(name)
-                own = await self._create_namespace(name, run, begun)
+            for name in (namespaces.server, namespaces.stranger):
+                # Before the call: its answer may be lost (rule 1).
+                to_remove.append(name)
+                own = await self._create_namespace(name, run, to_remove)
             await self._remove_old_runs(own)
-            yield held
+            yield namespaces
         finally:
-            await self._remove_all(held, begun)
+            await self._remove_all(namespaces, to_remove)
 
-    async def _create_namespace(self, name: str, run: str, begun: list[str]) -> Object:
+    async def _create_namespace(self, name: str, run: str, to_remove: list[str]) -> Object:
         failpoint.reach("environments.probe.namespace.before")
         try:
-            wanted = probe_objects.namespace_object(name, run)
-            creating = self._api.create(NAMESPACES, wanted, field_manager=FIELD_MANAGER)
-            made = await tasks.finish(asyncio.ensure_future(creating))
+            desired = probe_objects.namespace_object(name, run)
+            request = self._api.create(NAMESPACES, desired, field_manager=FIELD_MANAGER)
+            created = await tasks.finish(asyncio.ensure_future(request))
         except ApiError as error:
+            # The server refused the call, so there is nothing to remove.
             if 400 <= error.status < 500:
-                begun.remove(name)
+                to_remove.remove(name)
             if isinstance(error, Forbidden):
                 raise missing_right("create namespaces", error) from error
             raise
@@ -90,62 +94,64 @@ class ProbeNamespaceManager:
             await self._api.create(SERVICE_ACCOUNTS, account, field_manager=FIELD_MANAGER)
         except Forbidden as error:
             raise missing_right("create serviceaccounts in namespaces of its own", error) from error
-        return made
+        return created
 
     async def _remove_old_runs(self, own: Object) -> None:
-        """Remove what killed runs left behind; whether that works decides nothing."""
+        """Delete namespaces of killed runs; a failure is reported and ends nothing."""
         try:
-            found = await self._api.list(NAMESPACES, label_selector=probe_objects.SELECTOR)
-            left, fresh = probe_objects.other_runs(found, own)
-            for live in left:
+            namespaces = await self._api.list(NAMESPACES, label_selector=probe_objects.SELECTOR)
+            leftovers, active = probe_objects.other_runs(namespaces, own)
+            for live in leftovers:
                 self._report(f"removing namespace {live['metadata']['name']} of a probe that died")
                 await self._delete(live)
         except ApiError as error:
             self._report(f"namespaces of earlier probes may be left: {error.message}")
             return
-        for live in fresh:
+        for live in active:
             name = live["metadata"]["name"]
             self._report(
                 f"namespace {name} belongs to another probe and is left alone; "
                 f"if that one was killed: kubectl delete namespace {name}"
             )
 
-    async def _remove_all(self, held: ProbeNamespaces, begun: list[str]) -> None:
-        """Remove what was begun; what stays is told, whatever happens meanwhile."""
-        stays = dict.fromkeys(begun, "nobody waited until it was gone")
-        if begun:
-            self._report(f"removing {' and '.join(begun)}")
+    async def _remove_all(self, namespaces: ProbeNamespaces, to_remove: list[str]) -> None:
+        """Delete the namespaces, and report those that remain, also when interrupted."""
+        remaining = dict.fromkeys(to_remove, "nobody waited until it was gone")
+        if to_remove:
+            self._report(f"removing {' and '.join(to_remove)}")
         try:
-            await asyncio.gather(*(self._remove(name, held.run, stays) for name in begun))
+            await asyncio.gather(
+                *(self._remove(name, namespaces.run, remaining) for name in to_remove)
+            )
         finally:
-            held.leftovers.extend(stays)
-            for name, why in stays.items():
+            namespaces.leftovers.extend(remaining)
+            for name, why in remaining.items():
                 text = f"namespace {name} is left behind: {why}; kubectl delete namespace {name}"
                 self._report(text)
 
-    async def _remove(self, name: str, run: str, stays: dict[str, str]) -> None:
-        """Delete one of our namespaces; `stays` forgets it once it is gone, or says why not."""
+    async def _remove(self, name: str, run: str, remaining: dict[str, str]) -> None:
+        """Delete one namespace; it leaves `remaining` once it is gone, else gets a reason there."""
         deadline = self._clock.monotonic() + _REMOVAL_SECONDS
         while self._clock.monotonic() < deadline:
             try:
                 if await self._is_gone(name, run):
-                    del stays[name]
+                    del remaining[name]
                     return
-                stays[name] = "it is still being deleted"
+                remaining[name] = "it is still being deleted"
             except WindlassError as error:
-                stays[name] = error.message
+                remaining[name] = error.message
                 if isinstance(error, Forbidden):
                     return
             await asyncio.sleep(_POLL_SECONDS)
 
     async def _is_gone(self, name: str, run: str) -> bool:
-        """Whether one of our namespaces is not there; one that is there is told to go."""
+        """Whether a namespace of this run is gone; one that exists is deleted."""
         try:
             live = await self._api.get(NAMESPACES, name)
         except NotFound:
             return True
         if probe_objects.run_id(live) != run:
-            return True
+            return True  # another one of the same name (rule 2)
         if not live["metadata"].get("deletionTimestamp"):
             await self._delete(live)
         return False
@@ -161,5 +167,5 @@ class ProbeNamespaceManager:
 
 
 def missing_right(what: str, error: Forbidden) -> Stalled:
-    """The error of a right that is missing, or of a policy of the cluster that says no."""
+    """The error for a missing right, or for an admission policy that denies a call."""
     return Stalled("Forbidden", f"the probe has to {what}, and may not: {error.message}")

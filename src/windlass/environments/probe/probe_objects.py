@@ -1,14 +1,14 @@
-"""Objects of a network probe: its two namespaces, its pods, and the policies that are tried.
+"""Objects of a network probe: its two namespaces, its pods, and the policies under test.
 
-Both namespaces carry the probe label and the id of their run, which their names hold too: a
-namespace that only has such labels put on it is none of ours. Those of another run are left
-over only once they are older than any probe may become, by the API server's own clock.
+Both namespaces carry the probe label and the id of their run, which is also part of their names:
+a namespace that only got such labels is not ours. Those of another run are leftovers once they
+are older than any probe may become, by the API server's own clock.
 
-One pod listens, the others call it. They satisfy the Pod Security level `restricted`, hold no
-token, and end by themselves long after any probe. Addresses and words reach their scripts as
-variables, never as text of the script. The listener answers with a word of this very probe, so
-that another server at its address is not taken for it. It has a port per caller, because a simple
-`nc` serves one connection and is started again.
+One pod listens, the others call it. They satisfy the Pod Security level `restricted`, have no
+API token, and end by themselves long after any probe. Addresses and tokens reach their scripts
+as variables, never as text of the script. The listener answers with a random token of this run,
+so that another server at its address is not mistaken for it. It has a port per caller, because a
+simple `nc` serves one connection and is started again.
 
 Pure.
 """
@@ -41,7 +41,7 @@ for program in nc timeout; do
   command -v "$program" >/dev/null || { echo "the image holds no $program"; exit 127; }
 done
 """
-# A connection that the fence cuts in two never ends by itself, hence the timeout.
+# A connection that a policy cuts never ends by itself, hence the timeout.
 _LISTEN_SCRIPT = f"""\
 {_REQUIRED_PROGRAMS}
 answer() {{
@@ -50,8 +50,8 @@ answer() {{
 answer {PORTS["stranger"]} &
 answer {PORTS["neighbour"]}
 """
-# A listener that stumbles is back after a second: no three calls may fit in there, because
-# that many are taken for a fence.
+# A listener that fails is back after a second: no STEADY_CALLS may fit in there, because that
+# many failures count as isolation.
 _CALL_SCRIPT = f"""\
 {_REQUIRED_PROGRAMS}
 number=0
@@ -67,7 +67,7 @@ while :; do
   fi
 done
 """
-# No user of an image's own: a number is what the kubelet can tell from root.
+# By number: with a user name of the image the kubelet cannot check runAsNonRoot.
 _USER = 65532
 _RESOURCES: Object = {
     "requests": {"cpu": "10m", "memory": "16Mi"},
@@ -77,25 +77,25 @@ _RESOURCES: Object = {
 
 @dataclass(frozen=True, slots=True)
 class RunningPod:
-    """A pod that runs: its address, and the node it runs on."""
+    """A pod that is running."""
 
-    address: str
-    node: str
-
-
-def server_pod(place: str, image: str, word: str) -> Object:
-    """The pod that listens."""
-    return _pod(SERVER, place, image, _LISTEN_SCRIPT, {"WORD": word})
+    address: str  # pod IP
+    node: str  # name of its node
 
 
-def caller_pod(name: Caller, place: str, image: str, word: str, address: str) -> Object:
-    """A pod that calls the one that listens, and prints how each call ended."""
-    variables = {"WORD": word, "ADDRESS": address, "PORT": str(PORTS[name])}
-    return _pod(name, place, image, _CALL_SCRIPT, variables)
+def server_pod(namespace: str, image: str, token: str) -> Object:
+    """The pod that listens, and answers with `token`."""
+    return _pod(SERVER, namespace, image, _LISTEN_SCRIPT, {"WORD": token})
+
+
+def caller_pod(name: Caller, namespace: str, image: str, token: str, address: str) -> Object:
+    """A pod that calls the server at `address`, and logs how each call ended."""
+    variables = {"WORD": token, "ADDRESS": address, "PORT": str(PORTS[name])}
+    return _pod(name, namespace, image, _CALL_SCRIPT, variables)
 
 
 def running_pod(pod: Object) -> RunningPod | None:
-    """Where a pod runs, or None while it does not."""
+    """Address and node of a pod; None while it is not running."""
     status = pod.get("status") or {}
     address = status.get("podIP") or ""
     if status.get("phase") != "Running" or not address:
@@ -104,26 +104,26 @@ def running_pod(pod: Object) -> RunningPod | None:
 
 
 def pod_problem(pod: Object) -> PodProblem | None:
-    """Why a pod does not run."""
+    """Why a pod is not running; None where it may just be starting."""
     return _end_problem(pod) or readiness.worst_pod_problem([pod])
 
 
 def _end_problem(pod: Object) -> PodProblem | None:
-    """None of these pods ends by itself unless its image is not what it should be."""
+    """The problem of a pod that ended: during a probe only a wrong image makes it do so."""
     status = pod.get("status") or {}
     for row in status.get("containerStatuses") or []:
         ended = (row.get("state") or {}).get("terminated")
         if ended:
-            said = str(ended.get("message") or ended.get("reason") or "").strip()
-            text = f"pod {pod['metadata']['name']} ended with code {ended.get('exitCode')}: {said}"
+            cause = str(ended.get("message") or ended.get("reason") or "").strip()
+            text = f"pod {pod['metadata']['name']} ended with code {ended.get('exitCode')}: {cause}"
             return PodProblem("PodEnded", text)
     if status.get("phase") in ("Failed", "Succeeded"):
-        said = status.get("message") or status.get("reason") or "it does not say why"
-        return PodProblem("PodEnded", f"pod {pod['metadata']['name']} ended: {said}")
+        cause = status.get("message") or status.get("reason") or "it does not say why"
+        return PodProblem("PodEnded", f"pod {pod['metadata']['name']} ended: {cause}")
     return None
 
 
-def _pod(name: str, place: str, image: str, script: str, variables: dict[str, str]) -> Object:
+def _pod(name: str, namespace: str, image: str, script: str, variables: dict[str, str]) -> Object:
     container: Object = {
         "name": "main",
         "image": image,
@@ -146,7 +146,7 @@ def _pod(name: str, place: str, image: str, script: str, variables: dict[str, st
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": place},
+        "metadata": {"name": name, "namespace": namespace},
         "spec": pod_defaults.apply_pod_defaults(spec, {}, restricted=True),
     }
 
@@ -159,34 +159,34 @@ _LEVEL = "pod-security.kubernetes.io/enforce"
 
 
 def namespace_names(run: str) -> tuple[str, str]:
-    """The namespace of the server and its neighbour, and that of the stranger."""
+    """The namespace of the server and its neighbor, and that of the stranger."""
     return f"windlass-probe-{run}-server", f"windlass-probe-{run}-stranger"
 
 
 def namespace_object(name: str, run: str) -> Object:
-    """One of them, complete in its very first write."""
+    """A namespace of a run, complete with labels when it is created."""
     labels = {PROBE_LABEL: "network-probe", RUN_LABEL: run, _LEVEL: "restricted"}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
 
-def service_account(place: str) -> Object:
-    """Who the pods run as; one of their own need not be waited for."""
+def service_account(namespace: str) -> Object:
+    """The service account of the pods; `default` would be created later, by a controller."""
     return {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
-        "metadata": {"name": ACCOUNT, "namespace": place},
+        "metadata": {"name": ACCOUNT, "namespace": namespace},
         "automountServiceAccountToken": False,
     }
 
 
-def isolation_policies(place: str) -> list[Object]:
-    """The policies of an Environment that opens no door of its own."""
+def isolation_policies(namespace: str) -> list[Object]:
+    """The network policies of an Environment without any egress rules of its Project."""
     specs = network_policies.desired_policies((), ClusterNetwork(), web_egress=False)
     return [
         {
             "apiVersion": "networking.k8s.io/v1",
             "kind": "NetworkPolicy",
-            "metadata": {"name": name, "namespace": place},
+            "metadata": {"name": name, "namespace": namespace},
             "spec": spec,
         }
         for name, spec in sorted(specs.items())
@@ -194,7 +194,7 @@ def isolation_policies(place: str) -> list[Object]:
 
 
 def run_id(live: Object) -> str:
-    """The run that made a namespace; empty unless its labels and its name agree."""
+    """The id of the run that created a namespace; empty unless its labels and its name agree."""
     labels = live["metadata"].get("labels") or {}
     run = str(labels.get(RUN_LABEL) or "")
     is_ours = labels.get(PROBE_LABEL) == "network-probe" and live["metadata"][
@@ -203,19 +203,19 @@ def run_id(live: Object) -> str:
     return run if is_ours else ""
 
 
-def other_runs(found: Iterable[Object], own: Object) -> tuple[list[Object], list[Object]]:
-    """Namespaces of other runs: those that are left over, and those that may be in use.
+def other_runs(namespaces: Iterable[Object], own: Object) -> tuple[list[Object], list[Object]]:
+    """Namespaces of other runs: leftovers, and those that may be in use.
 
-    `own` was made just now, so its time of creation is what the API server's clock shows.
+    `own` was created just now, so its creation time is the API server's current time.
     """
-    left: list[Object] = []
-    fresh: list[Object] = []
-    for live in found:
-        is_going = bool(live["metadata"].get("deletionTimestamp"))
-        if run_id(live) not in ("", run_id(own)) and not is_going:
+    leftovers: list[Object] = []
+    active: list[Object] = []
+    for live in namespaces:
+        is_terminating = bool(live["metadata"].get("deletionTimestamp"))
+        if run_id(live) not in ("", run_id(own)) and not is_terminating:
             age = (_created(own) - _created(live)).total_seconds()
-            (left if age > LIFE_SECONDS else fresh).append(live)
-    return left, fresh
+            (leftovers if age > LIFE_SECONDS else active).append(live)
+    return leftovers, active
 
 
 def _created(live: Object) -> datetime:
