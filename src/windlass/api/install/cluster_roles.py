@@ -51,7 +51,7 @@ WRITE_VERBS = ("create", "update", "patch", "delete", "deletecollection")
 def cluster_role(
     installation: Installation, name: str, purpose: str, rules: list[Object]
 ) -> Object:
-    """A ClusterRole."""
+    """A ClusterRole with its purpose as an annotation."""
     return {
         "apiVersion": f"{RBAC_GROUP}/v1",
         "kind": "ClusterRole",
@@ -61,7 +61,7 @@ def cluster_role(
 
 
 def object_metadata(installation: Installation, name: str, purpose: str) -> Object:
-    """Name, labels and purpose."""
+    """Metadata of an installed object: name, labels, and its purpose as an annotation."""
     return {
         "name": name,
         "labels": installation.labels,
@@ -75,21 +75,25 @@ def rule(
     verbs: Sequence[str],
     names: Sequence[str] = (),
 ) -> Object:
-    """One right; with `names` over those objects alone."""
-    found: Object = {"apiGroups": list(groups), "resources": list(resources), "verbs": list(verbs)}
-    return found | {"resourceNames": list(names)} if names else found
+    """One RBAC rule; with `names` for those objects alone."""
+    granted: Object = {
+        "apiGroups": list(groups),
+        "resources": list(resources),
+        "verbs": list(verbs),
+    }
+    return granted | {"resourceNames": list(names)} if names else granted
 
 
 def with_binding(role: Object, subjects: Sequence[Object]) -> list[Object]:
-    """The role and, if there are subjects, its binding."""
+    """The role, and its binding if there are subjects."""
     if not subjects:
         return [role]
-    about = role["metadata"]
+    metadata = role["metadata"]
     binding = {
         "apiVersion": f"{RBAC_GROUP}/v1",
         "kind": f"{role['kind']}Binding",
-        "metadata": about | {"labels": dict(about["labels"])},
-        "roleRef": {"apiGroup": RBAC_GROUP, "kind": role["kind"], "name": about["name"]},
+        "metadata": metadata | {"labels": dict(metadata["labels"])},
+        "roleRef": {"apiGroup": RBAC_GROUP, "kind": role["kind"], "name": metadata["name"]},
         "subjects": [dict(subject) for subject in subjects],
     }
     binding["metadata"]["annotations"] = {
@@ -99,19 +103,20 @@ def with_binding(role: Object, subjects: Sequence[Object]) -> list[Object]:
 
 
 def aggregate_to(role: Object, *names: str) -> Object:
-    """The role as a part of the cluster's own roles for people."""
+    """Aggregate the role to the cluster's own roles for people, such as `view`."""
     for name in names:
         role["metadata"]["labels"][f"{RBAC_GROUP}/aggregate-to-{name}"] = "true"
     return role
 
 
 WatchMode = Literal["selected", "any"]
+"""Whether the reverser may read the usual types, or every type."""
 
 
 def reverser_roles(
     installation: Installation, subjects: list[Object], watch: WatchMode
 ) -> dict[str, list[Object]]:
-    """The roles by file, bound to `who`."""
+    """The roles by file, bound to `subjects`."""
     return {
         "reverser": with_binding(_reverser_role(installation), subjects),
         "reverser-leader": with_binding(_reverser_leader_role(installation), subjects),
@@ -157,7 +162,7 @@ def _reverser_role(installation: Installation) -> Object:
 
 
 def _reverser_leader_role(installation: Installation) -> Object:
-    found = cluster_role(
+    role = cluster_role(
         installation,
         f"{installation.reverser_role}-leader",
         "Elects one leader, marks its pod so that admission calls reach it, "
@@ -176,8 +181,8 @@ def _reverser_leader_role(installation: Installation) -> Object:
             rule([""], ["pods"], ["get", "list", "patch"]),
         ],
     )
-    metadata = found["metadata"] | {"namespace": installation.namespace}
-    return found | {"kind": "Role", "metadata": metadata}
+    metadata = role["metadata"] | {"namespace": installation.namespace}
+    return role | {"kind": "Role", "metadata": metadata}
 
 
 def _reverser_watch_role(installation: Installation) -> Object:
@@ -218,32 +223,32 @@ def _reverser_watch_secrets_role(installation: Installation) -> Object:
 
 def _reverser_view_role(installation: Installation) -> Object:
     plurals = [kind.plural for kind in REVERSER_KINDS]
-    found = cluster_role(
+    role = cluster_role(
         installation,
         f"{installation.reverser_role}-view",
         "Lets whoever may view a namespace see its mirroring.",
         [rule([CONFIGBUTLER.name], plurals, READ_VERBS)],
     )
-    return aggregate_to(found, "view", "edit", "admin")
+    return aggregate_to(role, "view", "edit", "admin")
 
 
 def _reverser_edit_role(installation: Installation) -> Object:
-    # A cluster rule exports the whole cluster: no right to edit a namespace leads there.
+    # Without ClusterWatchRules: they export the whole cluster, not only an edited namespace.
     plurals = [kind.plural for kind in REVERSER_KINDS if kind.namespaced]
-    found = cluster_role(
+    role = cluster_role(
         installation,
         f"{installation.reverser_role}-edit",
         "Lets whoever may edit a namespace mirror it. Cluster rules are not part of this.",
         [rule([CONFIGBUTLER.name], plurals, WRITE_VERBS)],
     )
-    return aggregate_to(found, "edit", "admin")
+    return aggregate_to(role, "edit", "admin")
 
 
 _OWNED_OBJECT_VERBS = ("get", "list", "watch", "create", "patch", "delete")
 
 
 def gateways_roles(installation: Installation, subjects: list[Object]) -> dict[str, list[Object]]:
-    """The roles by file, bound to `who`."""
+    """The roles by file, bound to `subjects`."""
     return {
         "gateways": with_binding(_gateways_role(installation), subjects),
         "gateways-people": [_gateways_view_role(installation), _gateways_edit_role(installation)],
@@ -272,23 +277,23 @@ def _gateways_role(installation: Installation) -> Object:
 
 
 def _gateways_view_role(installation: Installation) -> Object:
-    found = cluster_role(
+    role = cluster_role(
         installation,
         f"{installation.gateways_role}-view",
         "Lets whoever may view a namespace see how its gateways are.",
         [rule([IGNITION.name], [kind.plural for kind in GATEWAY_KINDS], READ_VERBS)],
     )
-    return aggregate_to(found, "view", "edit", "admin")
+    return aggregate_to(role, "view", "edit", "admin")
 
 
 def _gateways_edit_role(installation: Installation) -> Object:
-    found = cluster_role(
+    role = cluster_role(
         installation,
         f"{installation.gateways_role}-edit",
         "Lets whoever may edit a namespace bring commits onto its gateways.",
         [rule([IGNITION.name], [kind.plural for kind in GATEWAY_KINDS], WRITE_VERBS)],
     )
-    return aggregate_to(found, "edit", "admin")
+    return aggregate_to(role, "edit", "admin")
 
 
 def _subresources(plurals: list[str], name: str) -> list[str]:
@@ -296,7 +301,7 @@ def _subresources(plurals: list[str], name: str) -> list[str]:
 
 
 APPLIER = "windlass-applier"
-"""The name to act as, of the RoleBinding that gives it rights, and of nothing else."""
+"""Name of the impersonated service account, which does not exist, and of its RoleBinding."""
 
 MANAGER_BINDING = "windlass-manager"
 """The RoleBinding that gives the operator its rights inside a namespace."""
@@ -365,7 +370,7 @@ def _environments_role(installation: Installation) -> Object:
         "made. Secrets are only ever fetched by the name that a Project gives.",
         [
             rule([CATALYST.name], plurals, (*READ_VERBS, "patch")),
-            # A Project that is deleted may take its Environments along.
+            # A Project with the deletion policy Cascade deletes its Environments.
             rule([CATALYST.name], ["environments"], ["delete"]),
             rule([CATALYST.name], statuses, ["update", "patch"]),
             rule([""], ["namespaces"], ["create", "patch", "delete"]),
@@ -410,21 +415,21 @@ def _environment_applier_role(installation: Installation) -> Object:
 
 
 def _environments_view_role(installation: Installation) -> Object:
-    found = cluster_role(
+    role = cluster_role(
         installation,
         f"{installation.environments_role}-view",
         "Lets whoever may view a namespace see its Projects and Environments.",
         [rule([CATALYST.name], [kind.plural for kind in ENVIRONMENT_KINDS], READ_VERBS)],
     )
-    return aggregate_to(found, "view", "edit", "admin")
+    return aggregate_to(role, "view", "edit", "admin")
 
 
 def _environments_edit_role(installation: Installation) -> Object:
-    found = cluster_role(
+    role = cluster_role(
         installation,
         f"{installation.environments_role}-edit",
         "Lets whoever may edit a namespace keep Projects and Environments there, and so use the "
         "credentials that a Project names.",
         [rule([CATALYST.name], [kind.plural for kind in ENVIRONMENT_KINDS], WRITE_VERBS)],
     )
-    return aggregate_to(found, "edit", "admin")
+    return aggregate_to(role, "edit", "admin")

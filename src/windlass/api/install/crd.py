@@ -1,6 +1,7 @@
 """The CustomResourceDefinition of a kind, and a minimal sample object of it.
 
-Samples of one API group work together.
+`windlass dev generate` writes both to files; tests and `windlass dev` apply them. Samples of one
+API group work together.
 
 Pure.
 """
@@ -18,7 +19,7 @@ CRDS = GVR("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 
 
 def crd_manifest(kind: Kind) -> Object:
-    """The CRD to apply."""
+    """The CRD of a kind."""
     return {
         "apiVersion": CRDS.api_version,
         "kind": "CustomResourceDefinition",
@@ -58,15 +59,15 @@ def _version(kind: Kind) -> Object:
 
 
 def _column(column: Column) -> Object:
-    found: Object = {
+    manifest: Object = {
         "name": column.name,
         "type": column.type,
         "description": column.description,
         "jsonPath": column.path,
     }
     if column.wide:
-        found["priority"] = 1
-    return found
+        manifest["priority"] = 1
+    return manifest
 
 
 def _root_schema(kind: Kind) -> Object:
@@ -92,5 +93,5 @@ def _description(part: type) -> str:
 
 
 def sample_manifest(kind: Kind) -> Object:
-    """The sample; those of one group work together."""
+    """The sample object of a kind."""
     return {"apiVersion": kind.gvk.api_version, "kind": kind.name} | kind.sample

@@ -1,5 +1,7 @@
 """Names of the objects that an installation consists of.
 
+They follow from release and namespace; manifests, the operator and its tests take them from here.
+
 Pure.
 """
 
@@ -38,16 +40,17 @@ class Installation:
 
     @property
     def environment_manager_role(self) -> str:
-        """The ClusterRole that the operator gets inside a namespace it made."""
+        """The ClusterRole that the operator gets inside a namespace it created."""
         return f"{self.release}-environment-manager"
 
     @property
     def environment_applier_role(self) -> str:
-        """The ClusterRole that covers what a bundle may hold."""
+        """The ClusterRole that covers the kinds of a bundle."""
         return f"{self.release}-environment-applier"
 
     @property
     def operator_policy(self) -> str:
+        """The ValidatingAdmissionPolicy for the operator; also a prefix of the other one."""
         return f"{self.release}-fence"
 
     @property
@@ -56,15 +59,17 @@ class Installation:
 
     @property
     def salt_secret(self) -> str:
+        """The Secret with the salt of redacted values in the mirror."""
         return f"{self.release}-mirror-salt"
 
     @property
     def webhook_secret(self) -> str:
-        """The Secret with which admission requests are received: authority, leaf and path."""
+        """The Secret of the admission webhook: CA, server certificate and URL path."""
         return f"{self.release}-webhook"
 
     @property
     def leader_service(self) -> str:
+        """The Service that selects the leader's pod alone."""
         return f"{self.release}-leader-only"
 
     @property
@@ -73,5 +78,5 @@ class Installation:
 
     @property
     def service_account(self) -> Object:
-        """The subject that acts, where nobody else is named."""
+        """The operator's ServiceAccount as an RBAC subject."""
         return {"kind": "ServiceAccount", "name": self.release, "namespace": self.namespace}

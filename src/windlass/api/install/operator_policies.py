@@ -1,14 +1,14 @@
 """Admission policies that bound the operator, beyond what roles can express.
 
-A role cannot say "only in namespaces I created" or "only rules like these". Two
+A role cannot express "only in namespaces I created" or "only rules like these". Two
 ValidatingAdmissionPolicies do:
 
 - the **operator policy** is about the operator alone: each kind that it writes is bounded in
   where, by what name and with which content (`operator_policy_bounds`); it touches a namespace
   only if that carries the uid of an Environment;
-- the **ownership label policy** is about everybody else: nobody but the operator may put the
-  labels onto a namespace that make it one of an Environment. Otherwise a namespace that was
-  created beforehand with a copied uid would be taken for ours.
+- the **ownership label policy** is about all other users: only the operator may set the labels
+  that make a namespace one of an Environment. Otherwise a namespace that was created beforehand
+  with a copied uid would be treated as ours.
 
 Both match every subresource: with `*` alone a token of a foreign service account could be
 created. A write that cannot be evaluated is denied. They come before the roles, also by the
@@ -51,7 +51,7 @@ def policies_by_file(
 
 
 def _user_name(subject: Object) -> str:
-    """How the API server calls a subject that acts."""
+    """The user name of a subject in admission requests."""
     if subject["kind"] == "ServiceAccount":
         return f"system:serviceaccount:{subject['namespace']}:{subject['name']}"
     return str(subject["name"])

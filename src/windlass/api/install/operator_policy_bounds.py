@@ -1,8 +1,8 @@
-"""What the operator may write, kind by kind, as CEL expressions of the operator policy.
+"""CEL expressions of the operator policy: what the operator may write, kind by kind.
 
-Roles cannot bound the content of what is written. Whoever got hold of the operator's
-credentials could otherwise pass on its rights: a Role over Secrets, a token of another
-account, an image of its own in a pod.
+Roles cannot bound the content of writes. With stolen credentials of the operator its rights
+could otherwise be passed on: a Role over Secrets, a token of another account, another image in a
+pod.
 
 | Where | Kind | Bound |
 |---|---|---|
@@ -35,13 +35,13 @@ from windlass.api.schema.resource import CATALYST, CONFIGBUTLER, IGNITION
 from windlass.objects.names import Object
 
 ENVIRONMENT_UID = "catalyst.dev/environment-uid"
-"""Annotation and label of a namespace: which Environment it belongs to."""
+"""Annotation and label of a namespace: uid of the Environment it belongs to."""
 
 NAMESPACE_TYPE = "catalyst.dev/namespace-type"
-"""Label of a namespace: what it is for."""
+"""Label of a namespace: its purpose."""
 
 ENVIRONMENT_TYPE = "environment"
-"""The type of a namespace that an Environment runs in."""
+"""Value of NAMESPACE_TYPE for the namespace of an Environment."""
 
 ADMISSION_GROUP = "admissionregistration.k8s.io"
 RELEASE_TYPE = "catalyst.dev/release.v1"
@@ -58,7 +58,7 @@ _UNCHANGED = "request.operation == 'UPDATE' && object.spec == oldObject.spec"
 
 
 def bound_variables(installation: Installation, operators: Sequence[Object]) -> list[Object]:
-    """The variables of the policy; each says whether a write is within one of the bounds."""
+    """The variables of the policy; each is true for a write within one of the bounds."""
     return [
         _variable("isPlain", _PLAIN),
         _variable("isReview", f"request.resource.group in {cel_list(_REVIEWS)}"),
@@ -80,11 +80,11 @@ BOUNDS = (
     "isInOwnNamespace",
     "isInEnvironment",
 )
-"""The variables of which one has to hold."""
+"""The variables of which at least one has to be true."""
 
 
 def cel_list(names: Sequence[str]) -> str:
-    """Texts as a list of the expression language."""
+    """Strings as a CEL list literal."""
     return "[" + ", ".join(f"'{name}'" for name in names) + "]"
 
 
@@ -93,10 +93,10 @@ def cel_list(names: Sequence[str]) -> str:
 
 def _own_kind_bound() -> str:
     status = "has(request.subResource) && request.subResource == 'status'"
-    removal = f"{_DELETES} && request.resource.resource == 'environments'"
+    deletes_environment = f"{_DELETES} && request.resource.resource == 'environments'"
     return _all_of(
         f"request.resource.group in {cel_list(_OWN_GROUPS)}",
-        _any_of(status, _all_of("variables.isPlain", _any_of(_UNCHANGED, removal))),
+        _any_of(status, _all_of("variables.isPlain", _any_of(_UNCHANGED, deletes_environment))),
     )
 
 
@@ -115,7 +115,7 @@ def _event_bound() -> str:
 
 
 def _webhook_bound(installation: Installation) -> str:
-    kept = (
+    fields = (
         "name",
         "rules",
         "failurePolicy",
@@ -126,7 +126,7 @@ def _webhook_bound(installation: Installation) -> str:
         "objectSelector",
         "admissionReviewVersions",
     )
-    same = " && ".join(f"one.{name} == old.{name}" for name in kept)
+    same = " && ".join(f"one.{name} == old.{name}" for name in fields)
     conditions = (
         "(has(one.matchConditions) ? one.matchConditions : [])"
         " == (has(old.matchConditions) ? old.matchConditions : [])"
@@ -160,7 +160,7 @@ def _gateways_bound() -> str:
 
 
 def _agent_rules() -> str:
-    """Rules over ConfigMaps that are named, and are objects of gateways."""
+    """That every rule is about ConfigMaps of gateways, by name."""
     return _any_of(
         "!has(object.rules)",
         "object.rules.all(rule, rule.apiGroups == [''] && rule.resources == ['configmaps']"
@@ -224,7 +224,7 @@ def _environment_bound(installation: Installation, operators: Sequence[Object]) 
                 _is_object("", "serviceaccounts", "default"), _any_of(_DELETES, _mounts_no_token())
             ),
             _all_of(_is_type("", "secrets"), _release_secret()),
-            # Those of others may be deleted: they could open what the Environment is held in.
+            # Any policy may be deleted: a foreign one could open the isolation.
             _all_of(
                 _is_type("networking.k8s.io", "networkpolicies"),
                 _any_of(_DELETES, "request.name == 'default-policy'", _name_starts_with("allow-")),
@@ -250,18 +250,18 @@ def _release_secret() -> str:
 
 
 def _bindings(installation: Installation, operators: Sequence[Object]) -> str:
-    """The two bindings, each to exactly whom it is meant for."""
-    itself = _any_of(*(_subject(one) for one in operators))
-    applier = f"{_is_account_of_namespace()} && one.name == '{cluster_roles.APPLIER}'"
+    """That it is one of the two bindings, with its own role and subjects alone."""
+    is_operator = _any_of(*(_subject(operator) for operator in operators))
+    is_applier = f"{_is_account_of_namespace()} && one.name == '{cluster_roles.APPLIER}'"
     return _any_of(
-        _binding(cluster_roles.MANAGER_BINDING, installation.environment_manager_role, itself),
-        _binding(cluster_roles.APPLIER, installation.environment_applier_role, applier),
+        _binding(cluster_roles.MANAGER_BINDING, installation.environment_manager_role, is_operator),
+        _binding(cluster_roles.APPLIER, installation.environment_applier_role, is_applier),
     )
 
 
-def _binding(name: str, granted: str, subject: str) -> str:
+def _binding(name: str, role: str, subject: str) -> str:
     content = _all_of(
-        f"object.roleRef.kind == 'ClusterRole' && object.roleRef.name == '{granted}'",
+        f"object.roleRef.kind == 'ClusterRole' && object.roleRef.name == '{role}'",
         f"has(object.subjects) && object.subjects.all(one, {subject})",
     )
     return _all_of(f"request.name == '{name}'", _any_of(_DELETES, content))

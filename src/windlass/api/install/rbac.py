@@ -1,9 +1,8 @@
 """Everything that grants or bounds rights in an installation, in the order to apply it.
 
 The namespace and service account, the operator policies, then the roles of each capability.
-Each file can be left out on its own. Who is bound: the operator's roles are bound to the
-subjects; roles for people work by aggregation; roles for one namespace are bound there, by the
-operator.
+Each file can be left out on its own. The operator's roles are bound to the given subjects; roles
+for people work by aggregation; roles for one namespace are bound there, by the operator.
 
 Pure.
 """
@@ -32,7 +31,7 @@ def documents(
     watch: WatchMode = "selected",
     capabilities: Sequence[CapabilityName] = CAPABILITIES,
 ) -> list[Object]:
-    """Everything to apply, in an order that works; subjects default to the service account."""
+    """All objects in the order to apply; subjects default to the service account."""
     by_file = documents_by_file(
         subjects, installation=installation, watch=watch, capabilities=capabilities
     )
@@ -46,7 +45,7 @@ def documents_by_file(
     watch: WatchMode = "selected",
     capabilities: Sequence[CapabilityName] = CAPABILITIES,
 ) -> dict[str, list[Object]]:
-    """The same by file name, so that each can be left out on its own."""
+    """The same objects by file name, so that each file can be left out on its own."""
     installation = installation or Installation()
     bound_subjects = list(subjects) if subjects is not None else [installation.service_account]
     roles = {
@@ -55,8 +54,8 @@ def documents_by_file(
         "environments": cluster_roles.environments_roles(installation, bound_subjects),
     }
     by_file = {"00-namespace": _namespace_documents(installation, with_account=subjects is None)}
-    # Whoever applies them in this order, or in that of their names, never gives a right
-    # that nothing fences in.
+    # Policies before roles, in this order and in that of the file names: no right is ever granted
+    # that no policy bounds.
     by_file |= operator_policies.policies_by_file(installation, bound_subjects)
     for capability in capabilities:
         by_file |= roles[capability]
@@ -64,7 +63,7 @@ def documents_by_file(
 
 
 def user_subject(name: str) -> Object:
-    """A person or a desk process as the subject of a binding."""
+    """A user as the subject of a binding: a person, or the operator run from a local machine."""
     return {"kind": "User", "apiGroup": RBAC_GROUP, "name": name}
 
 

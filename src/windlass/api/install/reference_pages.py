@@ -18,7 +18,7 @@ _STATUS_TEXT = "Written by windlass; what stands there is never read back as an 
 
 
 def kind_page(kind: Kind, sample_yaml: str) -> str:
-    """The page of `kind` in Markdown."""
+    """The reference page of `kind`."""
     (version,) = crd.crd_manifest(kind)["spec"]["versions"]
     parts = version["schema"]["openAPIV3Schema"]["properties"]
     lines = [
@@ -31,7 +31,7 @@ def kind_page(kind: Kind, sample_yaml: str) -> str:
 
 
 def rbac_page(documents_by_file: dict[str, list[Object]]) -> str:
-    """The page of the roles in Markdown."""
+    """The reference page of all roles and admission policies."""
     lines = [
         "# Rights",
         "",
@@ -95,14 +95,14 @@ def _table(schema: Object, root: str) -> Iterator[str]:
 
 def _fields(schema: Object, path: str) -> Iterator[tuple[str, Object, bool]]:
     for name, field in schema.get("properties", {}).items():
-        here = f"{path}.{name}"
-        yield here, field, name in schema.get("required", ())
+        field_path = f"{path}.{name}"
+        yield field_path, field, name in schema.get("required", ())
         if "items" in field:
-            yield from _fields(field["items"], f"{here}[]")
+            yield from _fields(field["items"], f"{field_path}[]")
         elif "additionalProperties" in field:
-            yield from _fields(field["additionalProperties"], f"{here}.KEY")
+            yield from _fields(field["additionalProperties"], f"{field_path}.KEY")
         else:
-            yield from _fields(field, here)
+            yield from _fields(field, field_path)
 
 
 def _rules(schema: Object) -> Iterator[str]:

@@ -1,8 +1,8 @@
-"""The validating webhook configuration through which the API server reports who makes a change.
+"""The ValidatingWebhookConfiguration through which the API server reports who makes a change.
 
-It only records: its failure policy is Ignore and its timeout one second, so a missing or slow
-answer costs an author's name and never a write. What cannot be mirrored, and what nodes do, is
-filtered by the server itself and costs nothing.
+The webhook only records: its failure policy is Ignore and its timeout one second, so a missing
+or slow answer costs an author's name and never a write. Requests that cannot change a mirror, and
+those of nodes, are filtered by the server itself and cost nothing.
 
 | Request | Sent |
 |---|---|
@@ -11,7 +11,7 @@ filtered by the server itself and costs nothing.
 | UPDATE of `status` | if labels, annotations, finalizers or owners differ |
 | CREATE of a subresource (`pods/binding`, `pods/eviction`) | no |
 
-What is left out here is never attributed to anybody: see `reverser.selection.coverage`.
+Requests that are not sent are never attributed: see `reverser.selection.coverage`.
 
 Pure.
 """
@@ -24,14 +24,16 @@ from windlass.api.install.installation import Installation
 from windlass.objects.names import Object
 
 PATH_PREFIX = "/process-validating-webhook/"
-"""What every path begins with; the rest is known to those who may read the configuration."""
+"""Prefix of every URL path; the rest is random, readable only with the configuration."""
 
 WEBHOOK_NAME = "gitops-reverser.configbutler.ai"
 PORT = 9443
 
 LEADER_LABEL = {"role": "leader"}
+"""Label that the leader sets on its own pod."""
 
 SYSTEM_NAMESPACES = ("kube-system", "kube-public", "kube-node-lease")
+"""Namespaces whose requests are not sent, besides the operator's own."""
 
 _OPTIONAL_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 
@@ -75,10 +77,10 @@ _MATCH_CONDITIONS = (
 def webhook_configuration(
     release: str, namespace: str, ca_bundle: bytes, url: str | None
 ) -> Object:
-    """The configuration; `url` is the root of a server at the desk, None the leader's Service.
+    """The configuration; `url` is the root of a server outside the cluster, else the Service.
 
-    It names no path, and without a `ca_bundle` none of that either: the operator fills both
-    in when it serves, so that applying this again takes neither away.
+    It has no path, and without a `ca_bundle` no CA either: the operator fills in both when it
+    serves, and applying this again removes neither.
     """
     installation = Installation(release, namespace)
     return {
@@ -90,7 +92,7 @@ def webhook_configuration(
 
 
 def leader_service(release: str, namespace: str) -> Object:
-    """The Service that leads to the leader of this release and to nobody else."""
+    """The Service that selects the leader of this release alone."""
     installation = Installation(release, namespace)
     return {
         "apiVersion": "v1",
@@ -110,12 +112,12 @@ def leader_service(release: str, namespace: str) -> Object:
 def _client_config(installation: Installation, ca_bundle: bytes, url: str | None) -> Object:
     endpoint: Object
     if url is None:
-        named = {"name": installation.leader_service, "namespace": installation.namespace}
-        endpoint = {"service": named | {"port": 443}}
+        service = {"name": installation.leader_service, "namespace": installation.namespace}
+        endpoint = {"service": service | {"port": 443}}
     else:
         endpoint = {"url": url}
-    bundle = {"caBundle": base64.b64encode(ca_bundle).decode("ascii")} if ca_bundle else {}
-    return endpoint | bundle
+    trusted = {"caBundle": base64.b64encode(ca_bundle).decode("ascii")} if ca_bundle else {}
+    return endpoint | trusted
 
 
 def _webhook(installation: Installation, client: Object) -> Object:

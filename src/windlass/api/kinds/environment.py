@@ -1,5 +1,7 @@
 """Environment: one running copy of a Project in a namespace of its own.
 
+Every field is described by its schema, which is published in the CRD.
+
 Pure.
 """
 
@@ -27,7 +29,7 @@ from windlass.api.schema.scalars import FreeObject, NamespaceOrSame, ObjectName
 
 FINALIZER = "catalyst.dev/finalizer"
 RETRY_ANNOTATION = "windlass.dev/retryAt"
-"""Whoever changes it asks a failed Environment to try again."""
+"""Annotation: a new value makes a failed Environment try again."""
 
 DeploymentMode = Literal["manifest", "helm"]
 Trust = Literal["trusted", "untrusted"]
@@ -54,7 +56,7 @@ class ProjectRef(Struct, frozen=True, kw_only=True, rename="camel", omit_default
     ] = ""
 
     def namespace_from(self, own: str) -> str:
-        """The namespace meant, for an Environment that lives in `own`."""
+        """The namespace of the Project, for an Environment in namespace `own`."""
         return self.namespace or own
 
 
@@ -128,13 +130,13 @@ class EnvironmentSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_de
 
 
 def canonical_spec(spec: EnvironmentSpec) -> EnvironmentSpec:
-    """`spec` with `sources` alone, whichever way it was written."""
+    """`spec` with `sources` alone, also where it was written with `source`."""
     sources = project_sources.canonical_environment_sources(spec.source, spec.sources)
     return msgspec.structs.replace(spec, sources=sources, source=None)
 
 
 class StepStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One stage on the way."""
+    """One step of a reconcile."""
 
     name: Annotated[str, Meta(description="Name of the stage.", max_length=63)]
     state: Annotated[StepState, Meta(description="How far it is.")]
@@ -144,7 +146,7 @@ class StepStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_default
 
 
 class ResolvedSource(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Which commit a source means."""
+    """The commit that a source resolved to."""
 
     name: Annotated[str, Meta(description="Name of the source.", max_length=63)]
     branch: Annotated[str, Meta(description="The branch.", max_length=255)] = ""
@@ -164,7 +166,7 @@ class ServingStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
 
 class DeletionStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """How far the end is."""
+    """Progress of the deletion."""
 
     started_at: Annotated[datetime | None, Meta(description="When it began.")] = None
     blocked_by: Annotated[

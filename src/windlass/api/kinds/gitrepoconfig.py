@@ -108,7 +108,7 @@ class GitRepoConfigSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_
 
 
 class BranchStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What the remote says about one allowed branch."""
+    """State of one allowed branch on the remote."""
 
     name: Annotated[str, Meta(description="Name of the branch.", max_length=244)]
     state: Annotated[

@@ -44,7 +44,7 @@ from windlass.api.schema.resource import IGNITION, Group, Resource
 FINALIZER = "ignition-sync.io/finalizer"
 
 OWNED_PREFIX = "ignition-sync-"
-"""What the names of all objects begin with that are made for an IgnitionSync."""
+"""Prefix of the names of all objects that the operator creates for an IgnitionSync."""
 
 DEFAULT_EXCLUDES = ("**/.git/", "**/.gitkeep", "**/.resources/**")
 

@@ -22,7 +22,7 @@ FileSize = Annotated[str, Meta(max_length=11, pattern="^[1-9][0-9]{0,8}(Ki|Mi|Gi
 
 
 class ScanSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """How the gateway is told to read its files."""
+    """How the gateway is made to read its files."""
 
     mode: Annotated[
         ScanMode,

@@ -126,7 +126,7 @@ class Polling(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=T
 
 
 class GatewayAccess(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """How the agent speaks to the gateway beside it."""
+    """How the agent connects to the gateway in its pod."""
 
     api_key_secret_ref: Annotated[
         SecretKeyRef,

@@ -39,7 +39,7 @@ class SourceStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
 
 
 class GatewayCounts(Struct, frozen=True, kw_only=True, rename="camel"):
-    """How many gateways there are, by how they are."""
+    """Counts of gateways by state."""
 
     total: Annotated[Count, Meta(description="All of them.")] = 0
     synced: Annotated[Count, Meta(description="Those that have the wished commit.")] = 0

@@ -32,8 +32,8 @@ DeletionPolicy = Literal["Block", "Cascade"]
 
 def _refers_to_known_sources(spec: ProjectSpec) -> bool:
     names = {source.name for source in spec.sources or ()} or {PRIMARY_SOURCE}
-    wanted = {template.source_ref for template in (spec.templates or {}).values()}
-    return wanted <= names | {""}
+    referenced = {template.source_ref for template in (spec.templates or {}).values()}
+    return referenced <= names | {""}
 
 
 _KNOWN_SOURCES = Constraint(
@@ -124,7 +124,7 @@ class ProjectSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
 
 
 def canonical_spec(spec: ProjectSpec) -> ProjectSpec:
-    """`spec` with `sources` and `templates` alone, whichever way it was written."""
+    """`spec` with `sources` and `templates` alone, also where it was written in the older form."""
     return msgspec.structs.replace(
         spec,
         sources=project_sources.canonical_project_sources(spec.source, spec.sources),
@@ -135,7 +135,7 @@ def canonical_spec(spec: ProjectSpec) -> ProjectSpec:
 
 
 class EnvironmentCounts(Struct, frozen=True, kw_only=True, rename="camel"):
-    """How many Environments there are, by how they are."""
+    """Counts of Environments by state."""
 
     total: Annotated[Count, Meta(description="All of them.")] = 0
     ready: Annotated[Count, Meta(description="Those that run as wished.")] = 0
@@ -143,7 +143,7 @@ class EnvironmentCounts(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SourceHead(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Where a repository stands."""
+    """The current commit of a source."""
 
     name: Annotated[str, Meta(description="Name of the source.", max_length=63)]
     head: Annotated[str, Meta(description="The commit of its branch.", max_length=64)] = ""

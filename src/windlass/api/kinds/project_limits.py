@@ -28,7 +28,7 @@ Quantity = (
 """A quantity above zero."""
 
 ObjectCount = Annotated[int, Meta(ge=1, le=100_000)]
-"""How many of something."""
+"""A limit on the number of objects."""
 
 QUOTA_FIELDS = (
     "cpu",
@@ -44,45 +44,46 @@ QUOTA_FIELDS = (
     "secrets",
     "config_maps",
 )
-"""Every field of a quota."""
+"""All fields of `Quota`."""
 
 CONTAINER_FIELDS = ("cpu", "memory", "ephemeral_storage")
-"""Every field of a container's amounts."""
+"""All fields of `ContainerResources`."""
 
 
 def not_above(
-    smaller: str,
-    larger: str,
+    lower_field: str,
+    upper_field: str,
     fields: tuple[str, ...],
     message: str,
     fallback: Mapping[str, str] | None = None,
 ) -> Constraint:
-    """No field of the object `smaller` is above the same field of the object `larger`.
+    """A rule that no quantity in `lower_field` is above the same one in `upper_field`.
 
-    A field that `larger` leaves out is the one in `fallback`; without one it is no bound.
+    A quantity that `upper_field` leaves out is the one in `fallback`; without one it is no bound.
     """
-    usual = fallback or {}
+    defaults = fallback or {}
 
     def holds(value: Any) -> bool:
-        one, other = getattr(value, smaller), getattr(value, larger)
-        return all(low <= high for low, high in _comparable_pairs(one, other, fields, usual))
+        lower, upper = getattr(value, lower_field), getattr(value, upper_field)
+        return all(low <= high for low, high in _comparable_pairs(lower, upper, fields, defaults))
 
-    # A quantity may be a number, and a field that may be both has no bound the server trusts.
-    return code_only(message, holds, field=larger)
+    # Not in CEL: a field that is a string or a number has no bound from which the server could
+    # estimate a cost.
+    return code_only(message, holds, field=upper_field)
 
 
 def _comparable_pairs(
-    one: Any, other: Any, fields: tuple[str, ...], usual: Mapping[str, str]
+    lower: Any, upper: Any, fields: tuple[str, ...], defaults: Mapping[str, str]
 ) -> Iterator[tuple[Fraction, Fraction]]:
     for field in fields:
-        low = getattr(one, field, None)
-        high = getattr(other, field, None) or usual.get(field)
+        low = getattr(lower, field, None)
+        high = getattr(upper, field, None) or defaults.get(field)
         if low is not None and high is not None:
             yield quantity.parse(low), quantity.parse(high)
 
 
 class Quota(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Amounts that somebody names; what is left out stays as it is."""
+    """A quota; fields that are left out keep the default."""
 
     cpu: Annotated[Quantity | None, Meta(description="CPU requests of all pods.")] = None
     memory: Annotated[Quantity | None, Meta(description="Memory requests of all pods.")] = None
@@ -103,7 +104,7 @@ class Quota(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tru
 
 
 class DefaultQuota(Quota, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The amounts of an Environment that names none."""
+    """The quota of an Environment without one of its own."""
 
     cpu: Annotated[Quantity, Meta(description="CPU requests of all pods.")] = "2"
     memory: Annotated[Quantity, Meta(description="Memory requests of all pods.")] = "4Gi"
@@ -129,7 +130,7 @@ class DefaultQuota(Quota, frozen=True, kw_only=True, rename="camel", omit_defaul
 
 
 class ContainerResources(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Amounts of one container."""
+    """Resources of one container."""
 
     cpu: Annotated[Quantity | None, Meta(description="CPU.")] = None
     memory: Annotated[Quantity | None, Meta(description="Memory.")] = None
@@ -137,7 +138,7 @@ class ContainerResources(Struct, frozen=True, kw_only=True, rename="camel", omit
 
 
 class ContainerLimits(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What a container gets that names nothing, and what none may exceed."""
+    """Default and maximum resources of a container."""
 
     CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = (
         not_above(
@@ -246,7 +247,7 @@ class Network(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=T
 
 
 class Security(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """How far the pods of trusted Environments may go."""
+    """Pod security of trusted Environments."""
 
     pod_security: Annotated[
         PodSecurity,

@@ -1,9 +1,9 @@
 """Sources and templates: repositories and commits that Environments are made from.
 
-A Project names repositories and templates, an Environment the commits of them. Both specs can
-also be written in an older way, with one source and one template. `canonical_…` turns the older
-way into the later one: once, where an object is decoded. The stored object is never rewritten,
-because the tool that wrote it would write it back. Canonical input is returned unchanged.
+A Project lists repositories and templates, an Environment the commits of them. Both specs also
+have an older form, with one source and one template. `canonical_…` converts the older form into
+the current one when an object is decoded. The stored object is never rewritten, because the tool
+that wrote it would write it back. Canonical input is returned unchanged.
 
 Pure.
 """
@@ -96,7 +96,7 @@ class ProjectSource(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
 
 class SingleSource(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The only repository of a Project, in the older way to write it."""
+    """The only repository of a Project, in the older form."""
 
     CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = remote_url.url_constraints(
         "repository_url", "sources[].secretRef"
@@ -107,7 +107,7 @@ class SingleSource(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
 
 
 class Template(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """How an Environment of one type is made."""
+    """How the Environments of one type are rendered."""
 
     CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = (
         _only_helm("values"),
@@ -146,7 +146,7 @@ class Template(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=
 
 
 class SingleTemplate(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The only template of a Project, in the older way to write it."""
+    """The only template of a Project, in the older form."""
 
     CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = (_only_helm("values"),)
 
@@ -165,7 +165,7 @@ _COMMIT_BRANCH_TEXT = (
 
 
 class EnvironmentSource(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What to take from one repository of the Project."""
+    """The commit or branch of one repository of the Project."""
 
     name: Annotated[
         LabelName,
@@ -179,7 +179,7 @@ class EnvironmentSource(Struct, frozen=True, kw_only=True, rename="camel", omit_
 
 
 class SingleCommit(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What to take from the only repository, in the older way to write it."""
+    """The commit or branch of the only repository, in the older form."""
 
     commit_sha: Annotated[CommitChoice, Meta(description=_COMMIT_TEXT)] = ""
     branch: Annotated[RefOrDefault, Meta(description=_COMMIT_BRANCH_TEXT)] = ""
@@ -188,7 +188,7 @@ class SingleCommit(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
 def canonical_project_sources(
     single: SingleSource | None, several: tuple[ProjectSource, ...] | None
 ) -> tuple[ProjectSource, ...]:
-    """The repositories of a Project."""
+    """The repositories of a Project, from either form."""
     if single is None:
         return several or ()
     url, branch = single.repository_url, single.branch
@@ -198,18 +198,18 @@ def canonical_project_sources(
 def canonical_project_templates(
     single: SingleTemplate | None, several: dict[str, Template] | None
 ) -> dict[str, Template]:
-    """The templates of a Project; the older way knows one, for every type."""
+    """The templates of a Project, from either form; the older one has one for every type."""
     if single is None:
         return several or {}
     template = Template(type=single.type, path=single.path, values=single.values)
-    # Without a source: the first is the only one there is, whatever it is called.
+    # Without sourceRef: the first source is the only one, whatever its name.
     return {DEFAULT_TEMPLATE: template}
 
 
 def canonical_environment_sources(
     single: SingleCommit | None, several: tuple[EnvironmentSource, ...] | None
 ) -> tuple[EnvironmentSource, ...]:
-    """What an Environment asks of the repositories."""
+    """The commits and branches of an Environment, from either form."""
     if single is None:
         return several or ()
     commit, branch = single.commit_sha, single.branch

@@ -1,6 +1,6 @@
 """The table of all kinds, by the capability that reconciles them, and their GVRs.
 
-Short on purpose: it imports every kind, so nothing that a kind imports can stand here.
+Short on purpose: it imports every kind, so no kind can import it.
 
 Pure.
 """

@@ -31,10 +31,10 @@ from windlass.api.schema.scalars import GroupName, ResourcePlural, VersionName
 
 @dataclass(frozen=True, slots=True, order=True)
 class PresetType:
-    """A type by group and plural; the version is the one the server prefers."""
+    """A type that is mirrored by default, in the version that the server prefers."""
 
-    group: str
-    resource: str
+    group: str  # empty for the core group
+    resource: str  # plural
     namespaced: bool
 
 
@@ -81,7 +81,7 @@ _ResourcePlurals = Annotated[
 
 
 class RuleSelector(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A set of types. What is left out does not narrow it, but for `resources`."""
+    """One entry of a rule: a set of types. Empty fields do not narrow it, except `resources`."""
 
     operations: Annotated[
         tuple[Operation, ...],
@@ -221,7 +221,7 @@ RuleScope = Literal["Cluster", "Namespaced"]
 class ClusterRuleSelector(
     RuleSelector, frozen=True, kw_only=True, rename="camel", omit_defaults=True
 ):
-    """One selection of types in the whole cluster."""
+    """One entry of a cluster rule: a set of types of one scope."""
 
     scope: Annotated[
         RuleScope,

@@ -32,12 +32,12 @@ ListType = Literal["atomic", "set", "map"]
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """One rule: what must hold, and what to tell the person for whom it does not."""
+    """One validation rule, for the API server and for this process."""
 
-    cel: str
-    message: str
-    holds: Callable[[Any], bool]
-    field: str = ""
+    cel: str  # empty where only this process evaluates it
+    message: str  # for users, without the value
+    holds: Callable[[Any], bool]  # the same rule in Python
+    field: str = ""  # of the value that it is about, in snake case; empty for the value itself
 
 
 def schema_extra(
@@ -46,9 +46,10 @@ def schema_extra(
     keys: tuple[str, ...] = (),
     filled_in: bool = False,
 ) -> dict[str, Any]:
-    """The `extra` of a `msgspec.Meta`: what our schema knows beyond msgspec's own bounds.
+    """The `extra` of a `msgspec.Meta`: schema attributes beyond msgspec's own bounds.
 
-    `filled_in` objects are put into place by the API server, with the defaults below them.
+    A `filled_in` object gets the default `{}`, so that the API server also fills in the defaults
+    below it.
     """
     extra: dict[str, Any] = {}
     if constraints:
@@ -63,58 +64,58 @@ def schema_extra(
 
 
 def code_only(message: str, holds: Callable[[Any], bool], *, field: str = "") -> Constraint:
-    """A rule that costs more than the server grants: it is judged when an object is decoded."""
+    """A rule beyond the server's CEL cost limit: evaluated only when an object is decoded."""
     return Constraint("", message, holds, field)
 
 
 def must_match(regex: str, message: str, *, field: str = "") -> Constraint:
-    """The text holds a match of `regex`."""
+    """A rule that the text contains a match of `regex`."""
     matches = _pattern_search(regex, field)
     return Constraint(f"{_subject(field)}.matches({cel_string(regex)})", message, matches, field)
 
 
 def must_not_match(regex: str, message: str, *, field: str = "") -> Constraint:
-    """The text holds no match of `regex`."""
+    """A rule that the text contains no match of `regex`."""
     matches = _pattern_search(regex, field)
     cel = f"!{_subject(field)}.matches({cel_string(regex)})"
     return Constraint(cel, message, lambda value: not matches(value), field)
 
 
 def immutable(field: str, message: str) -> Constraint:
-    """The field keeps the value it was created with; only the server sees both."""
+    """A rule that the field never changes; only the server can check it, it has both values."""
     subject = camel_case(field)
     return Constraint(f"self.{subject} == oldSelf.{subject}", message, lambda _: True, field)
 
 
 def may_only_become(field: str, lowest: str, message: str) -> Constraint:
-    """The field may change to `lowest` and to nothing else; only the server sees both."""
+    """A rule that the field changes to `lowest` alone; only the server can check it."""
     subject = camel_case(field)
     cel = f"self.{subject} == oldSelf.{subject} || self.{subject} == {cel_string(lowest)}"
     return Constraint(cel, message, lambda _: True, field)
 
 
-def at_most_one(one: str, other: str, message: str) -> Constraint:
-    """Two optional fields never stand together."""
-    cel = f"!(has(self.{camel_case(one)}) && has(self.{camel_case(other)}))"
+def at_most_one(first: str, second: str, message: str) -> Constraint:
+    """A rule that two optional fields are not set together."""
+    cel = f"!(has(self.{camel_case(first)}) && has(self.{camel_case(second)}))"
 
     def holds(value: Any) -> bool:
-        return getattr(value, one) is None or getattr(value, other) is None
+        return getattr(value, first) is None or getattr(value, second) is None
 
-    return Constraint(cel, message, holds, one)
+    return Constraint(cel, message, holds, first)
 
 
-def exactly_one(one: str, other: str, message: str) -> Constraint:
-    """Of two optional fields one is given, and not both."""
-    cel = f"has(self.{camel_case(one)}) != has(self.{camel_case(other)})"
+def exactly_one(first: str, second: str, message: str) -> Constraint:
+    """A rule that exactly one of two optional fields is set."""
+    cel = f"has(self.{camel_case(first)}) != has(self.{camel_case(second)})"
 
     def holds(value: Any) -> bool:
-        return (getattr(value, one) is None) != (getattr(value, other) is None)
+        return (getattr(value, first) is None) != (getattr(value, second) is None)
 
-    return Constraint(cel, message, holds, other)
+    return Constraint(cel, message, holds, second)
 
 
 def compile_pattern(regex: str) -> re.Pattern[str]:
-    """`regex` with the server's meaning of `$`: not before a closing line break."""
+    """`regex` compiled with RE2's meaning of `$`: the end, not before a final line break."""
     return re.compile(regex.replace("$", r"\Z"))
 
 
@@ -126,7 +127,7 @@ def cel_string(text: str) -> str:
 
 
 def camel_case(name: str) -> str:
-    """The name of a field as it stands in a manifest."""
+    """The name of a field in manifests."""
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest)
 

@@ -1,4 +1,6 @@
-"""What the API server has to know about a kind besides its fields: names, scope, columns.
+"""Declaration of a kind for the API server: names, scope, printer columns, sample.
+
+Each module in `api.kinds` declares one; `install.crd` and `install.reference_pages` read it.
 
 Pure.
 """
@@ -14,26 +16,26 @@ from windlass.objects.names import GVK, GVR, Object
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of `kubectl get`; `wide` ones show with `-o wide` only."""
+    """One printer column of `kubectl get`."""
 
     name: str
-    path: str
+    path: str  # JSONPath into the object
     description: str
     type: Literal["string", "integer", "date"] = "string"
-    wide: bool = False
+    wide: bool = False  # shown with `-o wide` only
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A declared kind."""
+    """A declared kind; its other names follow from `resource`."""
 
-    resource: type[Resource]
+    resource: type[Resource]  # the type of its objects; its class name is the name of the kind
     plural: str
-    short_names: tuple[str, ...]
-    namespaced: bool
-    columns: tuple[Column, ...]
-    description: str
-    sample: Object
+    short_names: tuple[str, ...]  # for kubectl
+    namespaced: bool  # False for a cluster-scoped kind
+    columns: tuple[Column, ...]  # of `kubectl get`, in order
+    description: str  # one sentence, for the CRD and the reference page
+    sample: Object  # metadata and spec of a minimal object
 
     @property
     def name(self) -> str:
@@ -63,7 +65,7 @@ class Kind:
 def condition_column(
     name: str, condition: str, part: Literal["status", "message"], description: str
 ) -> Column:
-    """One part of a condition."""
+    """A column with the status or the message of a condition."""
     return Column(name, f'.status.conditions[?(@.type=="{condition}")].{part}', description)
 
 
@@ -72,11 +74,11 @@ AGE_COLUMN = Column("Age", ".metadata.creationTimestamp", "Time since creation."
 
 
 def message_column(*, wide: bool) -> Column:
-    """The message of Ready."""
+    """The column `Status` with the message of the condition Ready."""
     path = '.status.conditions[?(@.type=="Ready")].message'
     return Column("Status", path, "Why, in words.", wide=wide)
 
 
 def objects_column(description: str) -> Column:
-    """A count of objects."""
+    """The column `Objects` with a count from the status."""
     return Column("Objects", ".status.objects", description, type="integer")

@@ -1,8 +1,8 @@
-"""How one object refers to others: by name, or by the labels of pods.
+"""References from one object to others: by name, or by the labels of pods.
 
 A reference inside one namespace is always allowed; one that crosses a namespace needs a
-grant by the object it names. A label selector means what it means everywhere in Kubernetes,
-and only ever selects pods of the namespace of its own object.
+grant by the object it names. A label selector has the semantics of Kubernetes, and only ever
+selects pods in the namespace of its own object.
 
 Pure.
 """
@@ -57,7 +57,7 @@ class CrossNamespaceRef(Struct, frozen=True, kw_only=True, rename="camel", omit_
     ] = ""
 
     def namespace_from(self, own: str) -> str:
-        """The namespace meant, for a referrer that lives in `own`."""
+        """The namespace of the object, for a reference from namespace `own`."""
         return self.namespace or own
 
 
@@ -74,7 +74,7 @@ class NamespacedRef(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     ]
 
     def namespace_from(self, own: str) -> str:
-        """The namespace meant; `own` plays no part."""
+        """The namespace of the object; `own` is ignored."""
         del own
         return self.namespace
 
@@ -86,7 +86,7 @@ _KEY_TEXT = "Key in its data."
 
 
 class KnownHostsRef(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Where SSH host keys stand."""
+    """A key of a ConfigMap or Secret with SSH host keys."""
 
     kind: Annotated[SourceKind, Meta(description=_KIND_TEXT)] = "ConfigMap"
     name: Annotated[ObjectName, Meta(description=_NAME_TEXT)]
@@ -94,7 +94,7 @@ class KnownHostsRef(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
 
 class CertificateRef(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Where a bundle of CA certificates stands."""
+    """A key of a ConfigMap or Secret with CA certificates."""
 
     kind: Annotated[SourceKind, Meta(description=_KIND_TEXT)] = "ConfigMap"
     name: Annotated[ObjectName, Meta(description=_NAME_TEXT)]
@@ -116,7 +116,7 @@ def _has_fitting_values(requirement: LabelRequirement) -> bool:
 
 
 class LabelRequirement(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One demand on one label."""
+    """One requirement of a label selector."""
 
     CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = (
         Constraint(
@@ -141,7 +141,7 @@ class LabelRequirement(Struct, frozen=True, kw_only=True, rename="camel", omit_d
     ] = ()
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether `labels` meet the demand; a label that is missing is in no list."""
+        """Whether `labels` meet the requirement; a missing label is in no list of values."""
         present = self.key in labels
         if self.operator == "Exists":
             return present
@@ -151,7 +151,7 @@ class LabelRequirement(Struct, frozen=True, kw_only=True, rename="camel", omit_d
 
 
 class LabelSelector(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Pods that meet every demand; without any demand all of them."""
+    """Selects the pods that meet all requirements; without any, all pods."""
 
     match_labels: Annotated[
         Annotated[dict[LabelKey, LabelValue], Meta(max_length=32)] | None,
@@ -167,6 +167,6 @@ class LabelSelector(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     ] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether a pod with these labels is meant."""
+        """Whether a pod with these labels is selected."""
         equal = all(labels.get(key) == value for key, value in (self.match_labels or {}).items())
-        return equal and all(demand.holds(labels) for demand in self.match_expressions)
+        return equal and all(requirement.holds(labels) for requirement in self.match_expressions)

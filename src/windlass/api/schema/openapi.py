@@ -1,8 +1,8 @@
-"""The structural OpenAPI schema of a declared type, as its CRD holds it.
+"""Builds the structural OpenAPI schema of a declared type for its CRD.
 
-Deterministic: properties stand in the order of their declaration. A default is published
-for scalars and for lists with entries. For an object only one that its declaration calls
-`filled_in` gets the default `{}`; otherwise a missing object differs from an empty one.
+Deterministic: properties are in the order of their declaration. A default is published for
+scalars and for lists with entries. Of the objects only those declared as `filled_in` get the
+default `{}`; for all others a missing object differs from an empty one.
 
 Pure.
 """
@@ -28,7 +28,7 @@ def build_schema(struct: type[Struct]) -> Object:
 
 @cache
 def _type_info(struct: type[Struct]) -> inspect.Type:
-    """What a type looks like; it never changes, and to find out takes milliseconds."""
+    """The type information of msgspec, cached because inspection takes milliseconds."""
     return inspect.type_info(struct)
 
 
@@ -37,32 +37,32 @@ def _schema(kind: Any) -> Object:
 
 
 def _metadata_schema(kind: inspect.Metadata) -> Object:
-    told = kind.extra_json_schema or {}
+    published = kind.extra_json_schema or {}
     extra = kind.extra or {}
-    head = {"description": told["description"]} if "description" in told else {}
-    rest = {key: value for key, value in told.items() if key != "description"}
+    head = {"description": published["description"]} if "description" in published else {}
+    rest = {key: value for key, value in published.items() if key != "description"}
     inner = _schema(kind.type)
     inner.pop("description" if head else "", None)
-    known = inner.pop(_VALIDATIONS, [])
-    filled: Object = {"default": {}} if "filled_in" in extra else {}
-    own = cel_rules(extra.get("constraints", ()))
+    inner_rules = inner.pop(_VALIDATIONS, [])
+    default: Object = {"default": {}} if "filled_in" in extra else {}
+    own_rules = cel_rules(extra.get("constraints", ()))
     return (
         head
         | inner
         | rest
-        | filled
+        | default
         | _list_type(extra)
-        | _validations([*known, *own.get(_VALIDATIONS, [])])
+        | _validations([*inner_rules, *own_rules.get(_VALIDATIONS, [])])
     )
 
 
 def _list_type(extra: dict[str, Any]) -> Object:
-    found: Object = {}
+    attributes: Object = {}
     if "list_type" in extra:
-        found["x-kubernetes-list-type"] = extra["list_type"]
+        attributes["x-kubernetes-list-type"] = extra["list_type"]
     if "list_keys" in extra:
-        found["x-kubernetes-list-map-keys"] = list(extra["list_keys"])
-    return found
+        attributes["x-kubernetes-list-map-keys"] = list(extra["list_keys"])
+    return attributes
 
 
 def cel_rules(constraints: Sequence[Constraint]) -> Object:
@@ -70,8 +70,8 @@ def cel_rules(constraints: Sequence[Constraint]) -> Object:
     return _validations([_cel_rule(constraint) for constraint in constraints if constraint.cel])
 
 
-def _validations(found: list[Object]) -> Object:
-    return {_VALIDATIONS: found} if found else {}
+def _validations(rules: list[Object]) -> Object:
+    return {_VALIDATIONS: rules} if rules else {}
 
 
 def _cel_rule(constraint: Constraint) -> Object:
@@ -89,31 +89,31 @@ def _union_schema(kind: inspect.UnionType) -> Object:
 
 
 def _int_or_string_schema(members: list[Any]) -> Object:
-    """A number that may also be written as a text, as quantities may."""
-    found: Object = {"anyOf": [{"type": "integer"}, {"type": "string"}]}
+    """The schema of a number that may also be a string, as for quantities."""
+    schema: Object = {"anyOf": [{"type": "integer"}, {"type": "string"}]}
     for member in members:
         bounds = _schema(member)
-        found |= {name: bounds[name] for name in bounds if name not in ("type", "format")}
-    return found | {"x-kubernetes-int-or-string": True}
+        schema |= {name: bounds[name] for name in bounds if name not in ("type", "format")}
+    return schema | {"x-kubernetes-int-or-string": True}
 
 
 def _struct_schema(kind: inspect.StructType) -> Object:
-    found: Object = {"type": "object"}
+    schema: Object = {"type": "object"}
     required = [field.encode_name for field in kind.fields if field.required]
     if required:
-        found["required"] = required
-    found["properties"] = {field.encode_name: _field_schema(field) for field in kind.fields}
-    return found | cel_rules(getattr(kind.cls, "CONSTRAINTS", ()))
+        schema["required"] = required
+    schema["properties"] = {field.encode_name: _field_schema(field) for field in kind.fields}
+    return schema | cel_rules(getattr(kind.cls, "CONSTRAINTS", ()))
 
 
 def _field_schema(field: inspect.Field) -> Object:
-    found = _schema(field.type)
+    schema = _schema(field.type)
     default = field.default
     if isinstance(default, bool) or (isinstance(default, (str, int)) and default):
-        found["default"] = default
+        schema["default"] = default
     elif isinstance(default, tuple) and default:
-        found["default"] = list(default)
-    return found
+        schema["default"] = list(default)
+    return schema
 
 
 def _list_schema(kind: inspect.VarTupleType) -> Object:
@@ -130,7 +130,7 @@ def _map_schema(kind: inspect.DictType) -> Object:
 
 
 def _key_rules(key: Any) -> Object:
-    """A structural schema has no pattern for keys, so a rule stands in for it."""
+    """A CEL rule for the pattern of keys, which a structural schema cannot express."""
     pattern = getattr(key, "pattern", None)
     if pattern is None:
         return {}

@@ -32,11 +32,11 @@ _FORMS = (
 )
 
 RemoteUrl = Annotated[str, Meta(min_length=1, max_length=2048)]
-"""The address of a remote; the bounds do not make the server repeat the value."""
+"""The address of a remote; an error about length does not quote the value."""
 
 
 def url_constraints(field: str, secret: str) -> tuple[Constraint, ...]:
-    """The rules for the address in `field`; `secret` says where its credentials belong."""
+    """The rules for the address in `field`; `secret` is the field with its credentials."""
     return (
         must_match(
             f"^({'|'.join(_FORMS)})$",

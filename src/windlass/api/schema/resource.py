@@ -33,10 +33,10 @@ VERSION = "v1alpha1"
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group by its name in `apiVersion`, and the categories `kubectl get` finds it under."""
+    """An API group of ours."""
 
-    name: str
-    categories: tuple[str, ...]
+    name: str  # as in `apiVersion`
+    categories: tuple[str, ...]  # of `kubectl get`, for all of its kinds
 
     @property
     def api_version(self) -> str:
@@ -49,15 +49,15 @@ CATALYST = Group("catalyst.catalyst.dev", ("windlass", "catalyst"))
 
 
 class ObjectMeta(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Who an object is, and in which state the server holds it."""
+    """The metadata that reconcilers read; all other fields are ignored."""
 
     name: str
-    namespace: str = ""
+    namespace: str = ""  # empty for a cluster-scoped kind
     uid: str = ""
-    generation: int = 0
-    resource_version: str = ""
+    generation: int = 0  # of the spec, counted by the API server
+    resource_version: str = ""  # opaque
     creation_timestamp: datetime | None = None
-    deletion_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None  # None unless it is being deleted
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
 
     @property
@@ -69,7 +69,7 @@ Count = Annotated[int, Meta(ge=0)]
 
 
 class ConditionRow(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One condition as it stands in a manifest."""
+    """One condition as the status encodes it; each field is described by its schema."""
 
     type: Annotated[str, Meta(description="What is told about.", min_length=1, max_length=316)]
     status: Annotated[Literal["True", "False", "Unknown"], Meta(description="Whether it is true.")]
@@ -124,7 +124,7 @@ class ResourceStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_def
     conditions: Conditions = ()
 
     def condition(self, name: str) -> Condition | None:
-        """The condition of that type, if it is reported."""
+        """The condition of that type; None if there is none."""
         for row in self.conditions:
             if row.type == name:
                 return _condition_value(row)
@@ -132,7 +132,7 @@ class ResourceStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_def
 
     @property
     def condition_values(self) -> tuple[Condition, ...]:
-        """All conditions as values."""
+        """All conditions, as `Condition`."""
         return tuple(_condition_value(row) for row in self.conditions)
 
 
@@ -153,7 +153,7 @@ S = TypeVar("S", bound=Struct)
 
 
 class _Invalid(Exception):
-    """What is wrong with an object, before its kind gives it a reason."""
+    """The errors of an object, before its kind adds a reason."""
 
     def __init__(self, problems: list[FieldError]) -> None:
         super().__init__()
@@ -161,17 +161,19 @@ class _Invalid(Exception):
 
 
 class _ResourceEnvelope(Struct, frozen=True):
+    """An object whose spec and status are still raw JSON."""
+
     metadata: ObjectMeta
     spec: Raw = Raw(b"{}")
     status: Raw = Raw(b"{}")
 
 
 class Resource(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What all kinds share; each kind adds a `spec` and a `status`."""
+    """Base of all kinds; each kind adds a `spec` and a `status`."""
 
     group: ClassVar[Group] = CONFIGBUTLER
-    invalid_reason: ClassVar[str] = "SpecInvalid"
-    NAME_CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = ()
+    invalid_reason: ClassVar[str] = "SpecInvalid"  # condition reason of an invalid object
+    NAME_CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = ()  # rules on the metadata
 
     metadata: ObjectMeta
 
@@ -181,7 +183,7 @@ class Resource(Struct, frozen=True, kw_only=True, rename="camel"):
 
     @classmethod
     def decode(cls, raw: bytes) -> Self:
-        """The object in `raw` JSON; Stalled says which field is wrong."""
+        """The valid object in `raw` JSON; Stalled with the paths of all wrong fields."""
         try:
             return cls._decode(raw)
         except _Invalid as problem:
@@ -189,7 +191,7 @@ class Resource(Struct, frozen=True, kw_only=True, rename="camel"):
 
     @classmethod
     def canonicalize(cls, spec: Any) -> Any:
-        """`spec` without fields that are another way to write something; the same if none."""
+        """`spec` in its canonical form; a kind with an older form of some fields overrides it."""
         return spec
 
     @classmethod
@@ -249,7 +251,7 @@ def _field_error(cause: Exception, root: str) -> FieldError:
 
 
 def _error_text(text: str) -> str:
-    """The sentence of msgspec, without the value it repeats for an unknown enum member."""
+    """The message of msgspec, without the value that it quotes for an unknown enum member."""
     return "is not one of the allowed values" if text.startswith("Invalid enum value") else text
 
 

@@ -42,7 +42,7 @@ LabelName = Annotated[str, Meta(min_length=1, max_length=63, pattern=f"^{_LABEL}
 """A name that becomes part of the name of an object."""
 
 LabelNameOrFirst = Annotated[str, Meta(max_length=63, pattern=f"^({_LABEL})?$")]
-"""Such a name; empty means the first there is."""
+"""Such a name; empty means the first of a list."""
 
 NamespaceOrAny = Annotated[str, Meta(min_length=1, max_length=63, pattern=rf"^(\*|{_LABEL})$")]
 """One entry of a grant list."""
@@ -60,7 +60,7 @@ _BRANCH_BYTES = 244
 _REF_BYTES = 255
 
 
-def _ref_constraints(what: str, most: int) -> tuple[Constraint, ...]:
+def _ref_constraints(what: str, max_bytes: int) -> tuple[Constraint, ...]:
     return (
         must_not_match(
             rf"[{INVISIBLE_CHARACTERS}~^:?*\[\\]",
@@ -77,9 +77,9 @@ def _ref_constraints(what: str, most: int) -> tuple[Constraint, ...]:
             "^(@|HEAD)$", "@ and HEAD are not branches; give the name of the branch itself"
         ),
         Constraint(
-            f"size(bytes(self)) <= {most}",
-            f"{what} has at most {most} bytes",
-            lambda name: len(name.encode("utf-8", "replace")) <= most,
+            f"size(bytes(self)) <= {max_bytes}",
+            f"{what} has at most {max_bytes} bytes",
+            lambda name: len(name.encode("utf-8", "replace")) <= max_bytes,
         ),
     )
 
@@ -100,7 +100,7 @@ RefName = Annotated[str, Meta(min_length=1, max_length=_REF_BYTES, extra=_REF_RU
 """A branch, a tag, a full reference name or a full commit id."""
 
 RefOrDefault = Annotated[str, Meta(max_length=_REF_BYTES, extra=_REF_RULES)]
-"""A branch; empty means the one that is meant without a word."""
+"""A branch; empty means the default, which the field's description names."""
 
 _FOLDER_CONSTRAINTS = (
     must_not_match(
@@ -130,7 +130,7 @@ def _is_window(text: str) -> bool:
 
 
 _WINDOW_BOUNDS = Constraint(
-    # The first half keeps numbers too large for a duration away from the conversion.
+    # The first half keeps numbers that are too large for a duration out of the conversion.
     "self.matches('^([0-9]{1,8}(ms|s|m|h))+$') && duration(self) <= duration('5m')",
     "the window lies between 0s and 5m; write it like 0s, 500ms, 30s or 2m",
     _is_window,
@@ -216,8 +216,7 @@ TreePath = Annotated[str, Meta(min_length=1, max_length=512, extra=_PATH_RULES)]
 TreePathOrRoot = Annotated[str, Meta(max_length=512, extra=_PATH_RULES)]
 """A file or directory; empty is the root."""
 
-# By pattern and not by rule: inside a map of lists of lists the rules of a spec would
-# cost more than the server grants.
+# By pattern and not by rule: in a map of lists of lists rules would exceed the CEL cost limit.
 Glob = Annotated[
     str, Meta(min_length=1, max_length=256, pattern=r"^[^!\x00-\x1f\x7f][^\x00-\x1f\x7f]*$")
 ]
@@ -226,29 +225,29 @@ Glob = Annotated[
 GlobOrMapped = Annotated[
     str, Meta(max_length=256, pattern=r"^([^!\x00-\x1f\x7f][^\x00-\x1f\x7f]*)?$")
 ]
-"""Such a pattern; empty is the file that is mapped."""
+"""Such a pattern; empty means the mapped file itself."""
 
 
 _DURATION_PATTERN = "^([0-9]{1,6}(ms|s|m|h))+$"
 _MAX_DURATION_CHARS = 32
 
 
-def duration_between(least: str, most: str) -> Meta:
-    """The bounds of a text such as 90s or 1h30m."""
-    # The first part keeps what is no duration away from the conversion.
+def duration_between(shortest: str, longest: str) -> Meta:
+    """The constraints of a duration such as 90s or 1h30m within two bounds."""
+    # The first part keeps strings that are no duration out of the conversion, which would fail.
     cel = (
-        f"self.matches({cel_string(_DURATION_PATTERN)}) && duration(self) >= duration('{least}')"
-        f" && duration(self) <= duration('{most}')"
+        f"self.matches({cel_string(_DURATION_PATTERN)}) && duration(self) >= duration('{shortest}')"
+        f" && duration(self) <= duration('{longest}')"
     )
-    message = f"write a length of time from {least} to {most}, for example 90s or 1h30m"
-    constraint = Constraint(cel, message, _within_bounds(least, most))
+    message = f"write a length of time from {shortest} to {longest}, for example 90s or 1h30m"
+    constraint = Constraint(cel, message, _within_bounds(shortest, longest))
     return Meta(
         max_length=_MAX_DURATION_CHARS, pattern=_DURATION_PATTERN, extra=schema_extra(constraint)
     )
 
 
-def _within_bounds(least: str, most: str) -> Callable[[str], bool]:
-    low, high = clock.parse_duration(least), clock.parse_duration(most)
+def _within_bounds(shortest: str, longest: str) -> Callable[[str], bool]:
+    low, high = clock.parse_duration(shortest), clock.parse_duration(longest)
 
     def holds(text: str) -> bool:
         try:

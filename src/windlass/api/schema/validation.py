@@ -23,9 +23,9 @@ _MAX_KEY_CHARS = 63
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One thing that is wrong, and where."""
+    """One validation error."""
 
-    path: str
+    path: str  # such as spec.rules[0].resources
     message: str
 
     def __str__(self) -> str:
@@ -33,7 +33,7 @@ class FieldError:
 
 
 def validate(spec: Struct) -> list[FieldError]:
-    """All that is wrong with `spec`; an empty list if nothing is."""
+    """All errors of `spec`, in the order of its fields; empty if it is valid."""
     return list(_errors(_type_info(type(spec)), spec, "spec"))
 
 
@@ -51,7 +51,7 @@ def _unknown_paths(kind: Any, raw: Any, path: str) -> Iterator[str]:
 
 
 def _parts(kind: Any, raw: Any, path: str) -> Iterator[tuple[Any, Any, str]]:
-    """What `raw` consists of, each part with its declaration and its path."""
+    """The parts of `raw`, each with its declared type and its path."""
     if isinstance(kind, inspect.Metadata):
         yield kind.type, raw, path
     elif isinstance(kind, inspect.UnionType):
@@ -109,7 +109,7 @@ def _check_union(kind: inspect.UnionType, value: Any, path: str) -> Iterator[Fie
 
 
 def _accepts_type(kind: Any, value: Any) -> bool:
-    """Whether a member of a union speaks about `value`; only numbers and texts share one."""
+    """Whether a member of a union applies to `value`; only int and str share a union."""
     if isinstance(kind, inspect.StrType):
         return isinstance(value, str)
     return not isinstance(kind, inspect.IntType) or isinstance(value, int)
@@ -166,7 +166,7 @@ def _check_length(
 
 
 def violations(constraints: Iterable[Constraint], value: Any, path: str) -> Iterator[FieldError]:
-    """The constraints that `value` does not hold to."""
+    """The errors of the constraints that `value` violates."""
     for constraint in constraints:
         if not constraint.holds(value):
             where = f"{path}.{camel_case(constraint.field)}" if constraint.field else path
