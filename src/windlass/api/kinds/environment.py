@@ -63,6 +63,7 @@ class ProjectRef(Struct, frozen=True, kw_only=True, rename="camel", omit_default
 class EnvironmentSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """Which commits of which Project, and how much they may use."""
 
+    # Rules across fields; the CRD publishes them as CEL.
     CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = (
         exactly_one(
             "source",

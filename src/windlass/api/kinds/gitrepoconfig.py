@@ -46,6 +46,7 @@ class Commit(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
 class GitRepoConfigSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """The remote, how to reach it, and who may use it."""
 
+    # Rules across fields; the CRD publishes them as CEL.
     CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = remote_url.url_constraints(
         "repo_url", "spec.secretRef"
     )

@@ -72,6 +72,7 @@ class GitAuth(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=T
 class GitSource(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """The repository, and which commit of it."""
 
+    # Rules across fields; the CRD publishes them as CEL.
     CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = remote_url.url_constraints(
         "repo", "spec.git.auth"
     )

@@ -50,6 +50,7 @@ _KNOWN_SOURCES = Constraint(
 class ProjectSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """The repositories, how Environments are made from them, and what those may use."""
 
+    # Rules across fields; the CRD publishes them as CEL.
     CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = (
         exactly_one("source", "sources", "give sources or source, one of the two"),
         at_most_one("deployment", "templates", "give templates or deployment, not both"),

@@ -109,6 +109,7 @@ class SingleSource(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
 class Template(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """How the Environments of one type are rendered."""
 
+    # Rules across fields; the CRD publishes them as CEL.
     CONSTRAINTS: ClassVar[tuple[Constraint, ...]] = (
         _only_helm("values"),
         _only_helm("values_files"),

@@ -30,7 +30,7 @@ class Kind:
     """A declared kind; its other names follow from `resource`."""
 
     resource: type[Resource]  # the type of its objects; its class name is the name of the kind
-    plural: str
+    plural: str  # resource name in URLs and RBAC rules
     short_names: tuple[str, ...]  # for kubectl
     namespaced: bool  # False for a cluster-scoped kind
     columns: tuple[Column, ...]  # of `kubectl get`, in order

@@ -51,13 +51,14 @@ CATALYST = Group("catalyst.catalyst.dev", ("windlass", "catalyst"))
 class ObjectMeta(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """The metadata that reconcilers read; all other fields are ignored."""
 
-    name: str
+    name: str  # unique in its namespace
     namespace: str = ""  # empty for a cluster-scoped kind
-    uid: str = ""
+    uid: str = ""  # differs for an object that was deleted and created again
     generation: int = 0  # of the spec, counted by the API server
     resource_version: str = ""  # opaque
-    creation_timestamp: datetime | None = None
+    creation_timestamp: datetime | None = None  # by the API server's clock
     deletion_timestamp: datetime | None = None  # None unless it is being deleted
+    # Requests of users, such as windlass.dev/requestedAt.
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
 
     @property

@@ -92,12 +92,13 @@ class BundleRefused(ValueError):
 class BundleTarget:
     """The namespace that a bundle is applied to, and the rules for its objects."""
 
-    namespace: str
+    namespace: str  # of the Environment's workloads
     owner: Ownership  # labels and annotations of every object
     default_limits: Mapping[str, str]  # of a container without limits, by resource
     restricted: bool = True  # whether pods get the defaults of the Pod Security level `restricted`
     trusted: bool = True  # trust of the Environment
     placement: Object = field(default_factory=dict)  # fields of every pod spec; they always win
+    # Storage classes, CSI drivers, schedulers and annotations that it may use.
     cluster_access: ClusterAccess = field(default_factory=ClusterAccess)
     max_limits: Mapping[str, str] = field(default_factory=dict)  # of one container, by resource
 
