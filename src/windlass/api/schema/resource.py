@@ -131,11 +131,6 @@ class ResourceStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_def
                 return _condition_value(row)
         return None
 
-    @property
-    def condition_values(self) -> tuple[Condition, ...]:
-        """All conditions, as `Condition`."""
-        return tuple(_condition_value(row) for row in self.conditions)
-
 
 def _condition_value(row: ConditionRow) -> Condition:
     return Condition(
