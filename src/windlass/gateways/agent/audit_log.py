@@ -42,36 +42,36 @@ class AuditLog:
 
     async def sync_record(
         self,
-        order: SyncRequest,
-        done: SyncResult,
-        held: AppliedTree | None,
+        request: SyncRequest,
+        result: SyncResult,
+        applied_tree: AppliedTree | None,
         seconds: float,
-        occasion: SyncCause,
+        cause: SyncCause,
     ) -> AuditRecord:
-        """The record of a sync; `held` is what is on the disk now."""
-        plan, applied = done.planned.plan, done.applied
-        warnings = (*plan.warnings, *done.planned.warnings, *applied.warnings)
+        """The record of a sync; `applied_tree` is what is on the disk now."""
+        plan, applied = result.planned.plan, result.applied
+        warnings = (*plan.warnings, *result.planned.warnings, *applied.warnings)
         record = AuditRecord(
             action="sync",
             time=self._clock.now(),
-            trigger=occasion,
+            trigger=cause,
             gateway=plan.gateway,
-            ref=order.ref,
+            ref=request.ref,
             previous_commit=plan.from_commit,
-            added=done.planned.added,
-            modified=applied.put - done.planned.added,
+            added=result.planned.added,
+            modified=applied.put - result.planned.added,
             deleted=applied.deleted,
             plan_digest=plan.digest,
             tx=applied.tx,
             duration_ms=round(seconds * 1000),
             warnings=warnings[:_MAX_LISTED],
         )
-        return structs.replace(record, **await self._applied_fields(held))
+        return structs.replace(record, **await self._applied_fields(applied_tree))
 
     async def rollback_record(
-        self, applied: ApplyResult | None, held: AppliedTree | None, undone: str
+        self, applied: ApplyResult | None, applied_tree: AppliedTree | None, undone_commit: str
     ) -> AuditRecord:
-        """The record of a rollback of commit `undone`.
+        """The record of a rollback of commit `undone_commit`.
 
         Without `applied` a run that was killed had done it already.
         """
@@ -79,30 +79,30 @@ class AuditLog:
             action="rollback",
             time=self._clock.now(),
             trigger="manual",
-            previous_commit=undone,
+            previous_commit=undone_commit,
             modified=applied.put if applied is not None else 0,
             deleted=applied.deleted if applied is not None else 0,
             tx=applied.tx if applied is not None else "",
         )
-        return structs.replace(record, **await self._applied_fields(held))
+        return structs.replace(record, **await self._applied_fields(applied_tree))
 
     async def resumed_sync_record(
-        self, ended: TransactionRecord, held: AppliedTree | None
+        self, transaction: TransactionRecord, applied_tree: AppliedTree | None
     ) -> AuditRecord:
         """The record of a sync that was cut off past its commit point, and ended by a start."""
-        puts = [step for step in ended.steps if step.op == "put"]
+        puts = [step for step in transaction.steps if step.op == "put"]
         added = sum(step.was != "file" for step in puts)
         record = AuditRecord(
             action="sync",
             time=self._clock.now(),
             trigger="start",
-            previous_commit=ended.from_commit,
+            previous_commit=transaction.from_commit,
             added=added,
             modified=len(puts) - added,
-            deleted=sum(step.op == "delete" for step in ended.steps),
-            tx=ended.tx,
+            deleted=sum(step.op == "delete" for step in transaction.steps),
+            tx=transaction.tx,
         )
-        return structs.replace(record, **await self._applied_fields(held))
+        return structs.replace(record, **await self._applied_fields(applied_tree))
 
     def write(self, record: AuditRecord | None, scan_result: str, reason: str = "") -> None:
         """Say a record, if there is one; `reason` is why the gateway has not read the files."""
@@ -111,16 +111,16 @@ class AuditLog:
                 record, scan_result, pod_uid=self._pod_uid, result=reason or "Synced"
             )
 
-    async def _applied_fields(self, held: AppliedTree | None) -> dict[str, Any]:
+    async def _applied_fields(self, applied_tree: AppliedTree | None) -> dict[str, Any]:
         """What is on the disk now, and whose it is."""
-        if held is None:
+        if applied_tree is None:
             return {}
         return {
-            "commit": held.version.commit,
-            "commit_author": await self._author(held.version.commit),
-            "profile_hash": held.version.profile_hash,
-            "tree_digest": held.tree_digest,
-            "projects": held.projects[:_MAX_LISTED],
+            "commit": applied_tree.version.commit,
+            "commit_author": await self._author(applied_tree.version.commit),
+            "profile_hash": applied_tree.version.profile_hash,
+            "tree_digest": applied_tree.tree_digest,
+            "projects": applied_tree.projects[:_MAX_LISTED],
         }
 
     async def _author(self, commit: str) -> str:

@@ -144,67 +144,67 @@ class ContentBuilder:
         due = [self._layout.files[path] for path in changes.render if path not in self.rendered]
         if not due:
             return
-        await self._interrupt.run(self._store.need(wanted.blob for wanted in due))
-        whole, in_pieces = await run_in_thread(self._split_by_size, due, changes)
+        await self._interrupt.run(self._store.need(file.blob for file in due))
+        whole, streamed = await run_in_thread(self._split_by_size, due, changes)
         await run_in_thread(self._build_whole, whole, changes)
-        for wanted in in_pieces:
+        for file in streamed:
             self._interrupt.check()
-            self.rendered[wanted.path] = await self._build_streamed(wanted, changes)
+            self.rendered[file.path] = await self._build_streamed(file, changes)
 
     def _split_by_size(
         self, due: Sequence[LayoutFile], changes: Changes
     ) -> tuple[list[LayoutFile], list[LayoutFile]]:
         """Those to read as a whole and those to pass on in pieces, after a look at all sizes."""
-        sizes = {wanted.path: self._store.size(wanted.blob) for wanted in due}
+        sizes = {file.path: self._store.size(file.blob) for file in due}
         kept = {path: entry.size for path, entry in changes.kept.items()}
         file_policy.check_sizes(kept | sizes, self._caps)
-        large = [wanted for wanted in due if self._is_streamed(wanted, changes)]
-        names = {wanted.path for wanted in large}
-        return [wanted for wanted in due if wanted.path not in names], large
+        large = [file for file in due if self._is_streamed(file, changes)]
+        large_paths = {file.path for file in large}
+        return [file for file in due if file.path not in large_paths], large
 
-    def _is_streamed(self, wanted: LayoutFile, changes: Changes) -> bool:
-        recipe, _ = changes.recipe(wanted)
-        copies = recipe is None or recipe.for_path(wanted.path).is_plain_copy
-        is_json = wanted.path.endswith(".json")
-        return copies and not is_json and self._store.is_large(wanted.blob)
+    def _is_streamed(self, file: LayoutFile, changes: Changes) -> bool:
+        recipe, _ = changes.recipe(file)
+        copies = recipe is None or recipe.for_path(file.path).is_plain_copy
+        is_json = file.path.endswith(".json")
+        return copies and not is_json and self._store.is_large(file.blob)
 
     def _build_whole(self, due: Sequence[LayoutFile], changes: Changes) -> None:
-        for wanted in due:
+        for file in due:
             self._interrupt.check()
-            content = self._store.read(wanted.blob)
-            file_policy.check_content(wanted.path, content)
-            recipe, _ = changes.recipe(wanted)
-            made = file_renderer.render_file(content, wanted.path, recipe or RenderRecipe())
+            content = self._store.read(file.blob)
+            file_policy.check_content(file.path, content)
+            recipe, _ = changes.recipe(file)
+            result = file_renderer.render_file(content, file.path, recipe or RenderRecipe())
             about = content_checks.content_facts(
-                wanted.path, made.content, _check_rendered(wanted.path, made)
+                file.path, result.content, _check_rendered(file.path, result)
             )
-            weight = self._stage(wanted.path, made.content, changes)
-            self.rendered[wanted.path] = RenderedDigest(
-                weight.sha256, weight.size, made.transforms, made.system_names > 0, about
+            staged = self._stage(file.path, result.content, changes)
+            self.rendered[file.path] = RenderedDigest(
+                staged.sha256, staged.size, result.transforms, result.system_names > 0, about
             )
 
     def _stage(self, path: str, content: bytes, changes: Changes) -> HashedContent:
-        there = _sha256_on_disk(path, changes)
-        if there is not None:
-            weighed = self._discarding_sink.stage(path, content)
-            if weighed.sha256 == there:
-                return weighed
+        on_disk = _sha256_on_disk(path, changes)
+        if on_disk is not None:
+            hashed = self._discarding_sink.stage(path, content)
+            if hashed.sha256 == on_disk:
+                return hashed
         return self._sink.stage(path, content)
 
-    async def _build_streamed(self, wanted: LayoutFile, changes: Changes) -> RenderedDigest:
-        there = _sha256_on_disk(wanted.path, changes)
-        if there is not None:
-            weighed = await self._stream_to(wanted, self._discarding_sink)
-            if weighed.sha256 == there:
-                return RenderedDigest(weighed.sha256, weighed.size)
-        staged = await self._stream_to(wanted, self._sink)
+    async def _build_streamed(self, file: LayoutFile, changes: Changes) -> RenderedDigest:
+        on_disk = _sha256_on_disk(file.path, changes)
+        if on_disk is not None:
+            hashed = await self._stream_to(file, self._discarding_sink)
+            if hashed.sha256 == on_disk:
+                return RenderedDigest(hashed.sha256, hashed.size)
+        staged = await self._stream_to(file, self._sink)
         return RenderedDigest(staged.sha256, staged.size)
 
-    async def _stream_to(self, wanted: LayoutFile, sink: ContentSink) -> HashedContent:
+    async def _stream_to(self, file: LayoutFile, sink: ContentSink) -> HashedContent:
         def consume(pieces: Iterator[bytes]) -> HashedContent:
-            return sink.stage(wanted.path, _check_pieces(wanted.path, pieces))
+            return sink.stage(file.path, _check_pieces(file.path, pieces))
 
-        return await stream_blob(self._store, wanted.blob, consume)
+        return await stream_blob(self._store, file.blob, consume)
 
 
 async def stream_blob(store: CommitStore, blob: str, consume: Callable[[Iterator[bytes]], T]) -> T:
@@ -232,13 +232,13 @@ def _consume(pipe: ContentPipe, consume: Callable[[Iterator[bytes]], T]) -> T:
         pipe.abort()
 
 
-def _check_rendered(path: str, made: RenderResult) -> tuple[str, ...]:
+def _check_rendered(path: str, result: RenderResult) -> tuple[str, ...]:
     """What is doubtful about one content; `Refused` where it must not reach a gateway."""
-    found = content_checks.check_content(path, made.content)
-    for finding in found:
+    findings = content_checks.check_content(path, result.content)
+    for finding in findings:
         if finding.level == "error":
             raise SyncRefused(finding.reason, path, str(finding))
-    return (*made.warnings, *map(str, found))
+    return (*result.warnings, *map(str, findings))
 
 
 def _check_pieces(path: str, pieces: Iterator[bytes]) -> Iterator[bytes]:

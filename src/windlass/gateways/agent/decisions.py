@@ -1,24 +1,24 @@
 """The decisions of the agent: the next step, the cause of a sync, and when the gateway may start.
 
-Each is a table; the first row that fits decides. They depend on nothing but the facts given: after
-a restart the answers are the same. `next_step`:
+Each is a table; the first row that matches decides. They depend only on the given facts: after a
+restart the decisions are the same. `next_step`:
 
 | what is known | step |
 |---|---|
 | no metadata was ever received | hold: WaitingForController |
 | the CR is being deleted | rest: the gateway stays as it is |
-| paused, by anybody | rest: Paused |
+| paused, by the CR or by the profile | rest: Paused |
 | no commit was resolved yet | hold: WaitingForController |
 | a rollback is requested that was not done yet | rollback |
 | this commit and routing were rolled back, no new request | scan if pending, hold: RolledBack |
 | dry run, and this version was not planned yet | plan |
 | dry run | rest: DryRun |
 | commit or routing differ from the disk; a sync was requested; drift to repair | sync |
-| adopted files are there, and a person has just allowed to delete them | sync |
+| there are adopted files, and deleting them was newly allowed | sync |
 | the gateway still has to read files | scan |
 | anything else | rest: Synced |
 
-`sync_cause`, for the audit record (agents do not learn how the controller heard of a commit; a
+`sync_cause`, for the audit record (agents do not know how the controller learned of a commit; a
 push is a poll to them):
 
 | what is known | cause |
@@ -27,20 +27,20 @@ push is a poll to them):
 | nothing was ever synced, or the gateway has not been started yet | start |
 | another ref, or another routing of the gateway | spec |
 | another commit under the same ref | poll |
-| the version that is there already | drift |
+| the version on the disk | drift |
 
-`start_blocker`, for the startup probe (STA-1 to STA-4, amendment 8); a gateway that was once
-allowed to start stays so:
+`start_blocker`, for the startup probe (STA-1 to STA-4, amendment 8); a gateway that was allowed to
+start once is not blocked again:
 
 | what is known | the gateway |
 |---|---|
-| it answers already: only the agent was restarted | may run |
+| it answers already: only the agent was restarted | may start |
 | the volume is locked by another agent, or not recovered yet | waits |
-| the metadata says paused or terminating | may start |
-| a synced tree, and it is the desired one, or 20 s are over | may start |
-| other files, and a first sync was tried, or 30 s are over | may start |
-| nothing, a first sync was tried, and the policy is StartAnyway | may start |
-| nothing | waits |
+| the metadata is paused or terminating | may start |
+| a synced tree, and it is the desired one, or 20 s have passed | may start |
+| other files, and a first sync was tried, or 30 s have passed | may start |
+| no files, a first sync was tried, and the policy is StartAnyway | may start |
+| no files | waits |
 
 Pure.
 """
@@ -58,7 +58,7 @@ StepKind = Literal["hold", "rest", "rollback", "plan", "sync", "scan"]
 
 @dataclass(frozen=True, slots=True)
 class SyncVersion:
-    """A commit under a routing: what a gateway is synced for."""
+    """A commit under a routing: what a gateway is synced to."""
 
     commit: str
     profile_hash: str
@@ -66,31 +66,39 @@ class SyncVersion:
 
 @dataclass(frozen=True, slots=True)
 class StepFacts:
-    """All that the table looks at.
+    """The inputs of `next_step` and `sync_cause`."""
 
-    `on_disk` is None without a manifest. `trigger` and `rollback` are the values that were
-    heeded last; `rolled_back` is what must not come again by itself. `may_delete` says that
-    files which the last sync kept are allowed to go now.
-    """
-
+    # Newest metadata of the controller; None before any.
     metadata: AgentMetadata | None
+    # Name of this gateway, to match rollback requests.
     gateway: str = ""
+    # Desired routing of this gateway; empty without metadata.
     profile_hash: str = ""
+    # The gateway's profile is paused; the CR's own pause is in the metadata.
     profile_paused: bool = False
+    # The gateway's profile asks for plans only.
     dry_run: bool = False
+    # Version of the manifest; None without one.
     on_disk: SyncVersion | None = None
+    # The gateway has not read everything on the disk.
     scan_pending: bool = False
+    # Sync request that was handled last.
     trigger: str = ""
+    # Rollback request that was handled last.
     rollback: str = ""
+    # Version that must not be synced again without a request; None if there is none.
     rolled_back_version: SyncVersion | None = None
+    # Version of the last dry run; None before one.
     planned_version: SyncVersion | None = None
+    # Drift was found, and the policy repairs it.
     repair_needed: bool = False
+    # Files that the last sync kept may be deleted now.
     deletes_allowed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """What to do, and for those that do nothing how the gateway is."""
+    """The step to run; for `hold` and `rest`, the condition to publish."""
 
     kind: StepKind
     status: AgentSyncStatus = "Syncing"
@@ -99,41 +107,43 @@ class NextStep:
 
 
 def desired_version(facts: StepFacts) -> SyncVersion | None:
-    """What the gateway should have; None while nobody knows."""
+    """The version that the gateway should have; None while no commit is resolved."""
     metadata = facts.metadata
     if metadata is None or metadata.source is None:
         return None
     return SyncVersion(metadata.source.commit, facts.profile_hash)
 
 
-def is_rollback_requested(metadata: AgentMetadata, gateway: str, heeded: str) -> bool:
-    """Whether the rollback override speaks of this gateway and was not heeded yet."""
-    asked = metadata.overrides.rollback
-    return bool(asked) and asked != heeded and asked.partition("@")[0] in ("*", gateway)
+def is_rollback_requested(metadata: AgentMetadata, gateway: str, handled: str) -> bool:
+    """Whether the rollback request names this gateway and is not the one `handled` last."""
+    requested = metadata.overrides.rollback
+    return (
+        bool(requested) and requested != handled and requested.partition("@")[0] in ("*", gateway)
+    )
 
 
 def next_step(facts: StepFacts) -> NextStep:
-    """The first row of the table that fits."""
-    metadata, goal = facts.metadata, desired_version(facts)
+    """The next step by the first row of the table that matches."""
+    metadata, desired = facts.metadata, desired_version(facts)
     if metadata is None:
         return _waiting_step("the controller has not published anything for this gateway yet")
     stop = _pause_step(facts, metadata)
     if stop is not None:
         return stop
-    if goal is None:
+    if desired is None:
         return _waiting_step("no commit was found yet; see the IgnitionSync's condition RepoCloned")
     if is_rollback_requested(metadata, facts.gateway, facts.rollback):
         return NextStep("rollback")
-    asked = metadata.trigger != facts.trigger
-    if facts.rolled_back_version == goal and not asked:
-        return NextStep("scan") if facts.scan_pending else _rolled_back_step(goal)
+    requested = metadata.trigger != facts.trigger
+    if facts.rolled_back_version == desired and not requested:
+        return NextStep("scan") if facts.scan_pending else _rolled_back_step(desired)
     if facts.dry_run:
         return (
             NextStep("rest", "DryRun")
-            if facts.planned_version == goal and not asked
+            if facts.planned_version == desired and not requested
             else NextStep("plan")
         )
-    if facts.on_disk != goal or asked or facts.repair_needed or facts.deletes_allowed:
+    if facts.on_disk != desired or requested or facts.repair_needed or facts.deletes_allowed:
         return NextStep("sync")
     if facts.scan_pending:
         return NextStep("scan")
@@ -145,23 +155,23 @@ def _pause_step(facts: StepFacts, metadata: AgentMetadata) -> NextStep | None:
         return NextStep("rest", "Paused", "", "the IgnitionSync is being deleted; the files stay")
     if not metadata.paused and not facts.profile_paused:
         return None
-    why = metadata.pause_reason or "paused"
+    message = metadata.pause_reason or "paused"
     if not metadata.paused:
-        why = "the profile is paused"
+        message = "the profile is paused"
     reason = "PausedWithoutData" if facts.on_disk is None else ""
-    return NextStep("rest", "Paused", reason, why)
+    return NextStep("rest", "Paused", reason, message)
 
 
 def _waiting_step(message: str) -> NextStep:
     return NextStep("hold", "Pending", "WaitingForController", message)
 
 
-def _rolled_back_step(goal: SyncVersion) -> NextStep:
+def _rolled_back_step(desired: SyncVersion) -> NextStep:
     return NextStep(
         "hold",
         "Error",
         "RolledBack",
-        f"commit {goal.commit[:7]} was rolled back on this gateway; push another commit, or "
+        f"commit {desired.commit[:7]} was rolled back on this gateway; push another commit, or "
         "request a reconcile to apply it again",
     )
 
@@ -170,53 +180,60 @@ SyncCause = Literal["manual", "start", "spec", "poll", "drift"]
 
 
 def sync_cause(facts: StepFacts, *, ref: str, is_starting: bool) -> SyncCause:
-    """Why a sync is the next step; `ref` is the one that was synced last."""
-    goal, metadata, held = desired_version(facts), facts.metadata, facts.on_disk
+    """The cause of a sync; `ref` is the branch or tag that was synced last."""
+    desired, metadata, on_disk = desired_version(facts), facts.metadata, facts.on_disk
     if facts.deletes_allowed or (metadata is not None and metadata.trigger != facts.trigger):
         return "manual"
-    if held is None or goal is None or is_starting:
+    if on_disk is None or desired is None or is_starting:
         return "start"
     source = metadata.source if metadata is not None else None
-    if held.profile_hash != goal.profile_hash or (source is not None and source.ref != ref):
+    if on_disk.profile_hash != desired.profile_hash or (source is not None and source.ref != ref):
         return "spec"
-    return "poll" if held.commit != goal.commit else "drift"
+    return "poll" if on_disk.commit != desired.commit else "drift"
 
 
 SYNCED_TREE_WAIT_SECONDS = 20.0
 OTHER_FILES_WAIT_SECONDS = 30.0
 
 VolumeContents = Literal["tree", "files", "nothing"]
-"""What is on the volume: a tree that we synced, files of somebody else, or nothing."""
+"""What is on the volume: a synced tree, files that no sync wrote, or no files."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartFacts:
-    """All that the table looks at."""
+    """The inputs of `start_blocker`."""
 
+    # The gateway runs or starts already.
     gateway_answers: bool = False
+    # No transaction is half applied on the volume.
     is_volume_ready: bool = False
-    volume_contents: VolumeContents = "nothing"
+    volume_contents: VolumeContents = "nothing"  # what a gateway would start with
+    # The desired version is on the disk, and no scan is pending.
     at_target: bool = False
+    # A step of this process came to an end, with or without success.
     has_tried_sync: bool = False
+    # Paused by CR or profile, or the CR is being deleted.
     is_paused: bool = False
+    # The policy for a volume without files is StartAnyway.
     starts_anyway: bool = False
+    # Since the agent started.
     waited_seconds: float = 0.0
 
 
-def start_blocker(start: StartFacts) -> str | None:
-    """Why the gateway has to wait; None if it may start."""
-    if start.gateway_answers:
+def start_blocker(facts: StartFacts) -> str | None:
+    """The reason why the gateway must not start yet; None if it may."""
+    if facts.gateway_answers:
         return None
-    if not start.is_volume_ready:
+    if not facts.is_volume_ready:
         return "the data volume is not ready: it is locked, or being made whole"
-    if start.is_paused:
+    if facts.is_paused:
         return None
-    if start.volume_contents == "tree":
-        ready = start.at_target or start.waited_seconds >= SYNCED_TREE_WAIT_SECONDS
+    if facts.volume_contents == "tree":
+        ready = facts.at_target or facts.waited_seconds >= SYNCED_TREE_WAIT_SECONDS
         return None if ready else "the wanted commit is being fetched"
-    if start.volume_contents == "files":
-        ready = start.has_tried_sync or start.waited_seconds >= OTHER_FILES_WAIT_SECONDS
+    if facts.volume_contents == "files":
+        ready = facts.has_tried_sync or facts.waited_seconds >= OTHER_FILES_WAIT_SECONDS
         return None if ready else "the first sync is being tried"
-    if start.at_target or (start.has_tried_sync and start.starts_anyway):
+    if facts.at_target or (facts.has_tried_sync and facts.starts_anyway):
         return None
     return "there are no files yet: the first sync has to succeed"

@@ -25,8 +25,8 @@ _log: Any = structlog.get_logger(__name__)
 class DriftWatch:
     """What differs on one gateway; `repairs` asks for a sync that puts it right."""
 
-    def __init__(self, work: GatewayOperations, clock: Clock) -> None:
-        self._operations = work
+    def __init__(self, operations: GatewayOperations, clock: Clock) -> None:
+        self._operations = operations
         self._clock = clock
         self._checked_at = clock.monotonic()
         self.drift: FileDrift | None = None
@@ -47,15 +47,15 @@ class DriftWatch:
     async def check(self, policy: SyncPolicy, excludes: GlobSet) -> None:
         """Look now; by content if that is due too."""
         everything = self._unhashed_seconds() >= policy.full_hash_seconds
-        found = await self._find_drift(excludes, everything=everything)
-        removes_extra = policy.delete_policy == "Mirror" and bool(found.extra)
-        is_ours = bool(found.modified or found.missing) or removes_extra
+        drift = await self._find_drift(excludes, everything=everything)
+        removes_extra = policy.delete_policy == "Mirror" and bool(drift.extra)
+        is_ours = bool(drift.modified or drift.missing) or removes_extra
         self.repair_needed = policy.drift_mode == "Remediate" and is_ours
 
     async def check_after_boot(self, excludes: GlobSet) -> None:
         """Look at everything once, and put right what the first boot rewrote."""
-        found = await self._find_drift(excludes, everything=True)
-        self.repair_needed = bool(found.modified or found.missing)
+        drift = await self._find_drift(excludes, everything=True)
+        self.repair_needed = bool(drift.modified or drift.missing)
 
     def _unhashed_seconds(self) -> float:
         """How long ago all files were compared by content; a clock that was set back is due."""
@@ -64,16 +64,16 @@ class DriftWatch:
         return seconds if seconds >= 0 else float("inf")
 
     async def _find_drift(self, excludes: GlobSet, *, everything: bool) -> FileDrift:
-        found = await self._operations.find_drift(excludes, everything=everything)
+        drift = await self._operations.find_drift(excludes, everything=everything)
         self._checked_at = self._clock.monotonic()
-        if found.has_drift and found != self.drift:
-            paths = (*found.modified, *found.missing, *found.extra)[:_MAX_PATHS]
+        if drift.has_drift and drift != self.drift:
+            paths = (*drift.modified, *drift.missing, *drift.extra)[:_MAX_PATHS]
             _log.warning(
                 "files differ from Git",
-                modified=len(found.modified),
-                missing=len(found.missing),
-                extra=len(found.extra),
+                modified=len(drift.modified),
+                missing=len(drift.missing),
+                extra=len(drift.extra),
                 paths=paths,
             )
-        self.drift = found
-        return found
+        self.drift = drift
+        return drift

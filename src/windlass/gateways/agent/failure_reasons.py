@@ -106,19 +106,19 @@ def failure_reason(error: WindlassError, *, has_data: bool) -> FailureReason:
 
 def git_cause(error: WindlassError) -> str:
     """Why Git could not be read, as one of the causes that users see (GRF-8)."""
-    found = failures.describe_cause(error.reason, error.message)
+    cause = failures.describe_cause(error.reason, error.message)
     # An agent asks for ids; a name that is gone is an id that cannot be had.
-    return "CommitUnreachable" if found == "RefNotFound" else found
+    return "CommitUnreachable" if cause == "RefNotFound" else cause
 
 
 def _source_failure(error: WindlassError, *, has_data: bool) -> FailureReason:
-    found = git_cause(error)
-    message = f"{found}: {error.message}{failures.remedy(found)}"
-    if found == "DiskFull":
+    cause = git_cause(error)
+    message = f"{cause}: {error.message}{failures.remedy(cause)}"
+    if cause == "DiskFull":
         return FailureReason("Error", "DiskFull", error.message)
-    if found == "TooLarge":
+    if cause == "TooLarge":
         return FailureReason("Error", "TooLarge", error.message, HUMAN_RETRY_SECONDS)
-    after = HUMAN_RETRY_SECONDS if found in failures.NEEDS_A_PERSON else None
+    after = HUMAN_RETRY_SECONDS if cause in failures.NEEDS_A_PERSON else None
     if has_data:
         return FailureReason("Error", "SourceUnavailable", message, after, is_source_failure=True)
     return FailureReason("Pending", "WaitingForGit", message, after, is_source_failure=True)

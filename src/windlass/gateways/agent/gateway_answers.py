@@ -190,22 +190,22 @@ def scan_baseline(answer: GatewayAnswer) -> int | None:
     """The timestamp to be exceeded; None where the gateway does not tell."""
     if not answer.is_success:
         return None
-    seen = parse_scan_status(answer.body)
-    if seen.timestamp is None and seen.active is not None:
+    status = parse_scan_status(answer.body)
+    if status.timestamp is None and status.active is not None:
         return NEVER_SCANNED
-    return seen.timestamp
+    return status.timestamp
 
 
-def scan_completion(before: int | None, answer: GatewayAnswer) -> ScanCompletion:
+def scan_completion(baseline: int | None, answer: GatewayAnswer) -> ScanCompletion:
     """What a GET after the POST says, given the baseline."""
     if answer.is_inconclusive:
         return ScanCompletion.RUNNING
-    seen = parse_scan_status(answer.body) if answer.is_success else ScanStatus()
-    if seen.active:
+    status = parse_scan_status(answer.body) if answer.is_success else ScanStatus()
+    if status.active:
         return ScanCompletion.RUNNING
-    if seen.active is None or seen.timestamp is None or before is None:
+    if status.active is None or status.timestamp is None or baseline is None:
         return ScanCompletion.UNVERIFIED
-    return ScanCompletion.VERIFIED if seen.timestamp > before else ScanCompletion.RUNNING
+    return ScanCompletion.VERIFIED if status.timestamp > baseline else ScanCompletion.RUNNING
 
 
 def incomplete_message(last: GatewayAnswer, seconds: float) -> str:
@@ -239,7 +239,7 @@ def parse_gwinfo(gwinfo: bytes) -> dict[str, str]:
     """The pairs of a gwinfo line; what is no pair is left out."""
     parts = gwinfo.decode("utf-8", "replace").strip().split(";")
     pairs = (part.partition("=") for part in parts)
-    return {name.strip(): value.strip() for name, found, value in pairs if found}
+    return {name.strip(): value.strip() for name, separator, value in pairs if separator}
 
 
 def gateway_state(gwinfo: GatewayAnswer, ping: GatewayAnswer | None = None) -> GatewayState:

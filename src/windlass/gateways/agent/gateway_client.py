@@ -95,8 +95,8 @@ def parse_token(raw: bytes) -> str | None:
     """The `name:secret` in the bytes of a file; None where they are something else."""
     token = raw.decode("ascii", "replace").strip()
     name, _, secret = token.partition(":")
-    plain = all(" " <= letter <= "~" for letter in token)
-    return token if name and secret and plain and len(raw) <= _MAX_TOKEN_BYTES else None
+    is_printable = all(" " <= character <= "~" for character in token)
+    return token if name and secret and is_printable and len(raw) <= _MAX_TOKEN_BYTES else None
 
 
 _MAX_BODY_BYTES = 64 * 1024

@@ -62,62 +62,62 @@ class AgentPaths:
     gateway_ca: Path
 
 
-def read_pod(identity: AgentIdentity, places: AgentPaths) -> GatewayPod:
+def read_pod(identity: AgentIdentity, paths: AgentPaths) -> GatewayPod:
     """The pod as the kubelet tells it now."""
     return GatewayPod(
         identity.pod_name,
         identity.namespace,
-        gateway_pod.parse_downward_file(_read_text(places.pod_info / "annotations")),
-        gateway_pod.parse_downward_file(_read_text(places.pod_info / "labels")),
+        gateway_pod.parse_downward_file(_read_text(paths.pod_info / "annotations")),
+        gateway_pod.parse_downward_file(_read_text(paths.pod_info / "labels")),
     )
 
 
-def read_api_token_name(places: AgentPaths) -> str:
+def read_api_token_name(paths: AgentPaths) -> str:
     """The name in the key we scan with; empty while there is none."""
-    name, colon, _ = _read_text(places.api_key).strip().partition(":")
+    name, colon, _ = _read_text(paths.api_key).strip().partition(":")
     return name if colon else ""
 
 
-def gateway_ca(places: AgentPaths) -> Path | None:
+def gateway_ca(paths: AgentPaths) -> Path | None:
     """The authority of the gateway's certificate, where one was given."""
-    return places.gateway_ca if places.gateway_ca.is_file() else None
+    return paths.gateway_ca if paths.gateway_ca.is_file() else None
 
 
 def read_git_credentials(
-    places: AgentPaths, source: CommitSource, *, verifies_host_keys: bool
+    paths: AgentPaths, source: CommitSource, *, verifies_host_keys: bool
 ) -> Credentials:
     """What proves to the repository who we are; Waiting while the Secret is not there."""
-    found = ANONYMOUS
+    result = ANONYMOUS
     if source.auth_type != "none":
-        found = _parse_credentials(_read_secret(places.git_auth), source.auth_type)
-    authority = _read_secret(places.git_ca).get("ca.crt", b"")
-    if authority.strip():
-        found = replace(found, ca=authority)
-    return replace(found, host_key_verification=verifies_host_keys)
+        result = _parse_credentials(_read_secret(paths.git_auth), source.auth_type)
+    ca = _read_secret(paths.git_ca).get("ca.crt", b"")
+    if ca.strip():
+        result = replace(result, ca=ca)
+    return replace(result, host_key_verification=verifies_host_keys)
 
 
 def _parse_credentials(data: dict[str, bytes], auth_type: AuthType) -> Credentials:
-    wanted = SSH_KEYS if auth_type == "ssh" else _TOKEN_KEYS
-    key = next((name for name in wanted if data.get(name, b"").strip()), None)
+    accepted = SSH_KEYS if auth_type == "ssh" else _TOKEN_KEYS
+    key = next((name for name in accepted if data.get(name, b"").strip()), None)
     if key is None:
         shown = ", ".join(sorted(data)) or "nothing"
         raise Waiting(
             "WaitingForCredential",
-            f"the Git Secret holds none of the keys {', '.join(wanted)} (found: {shown}); "
+            f"the Git Secret holds none of the keys {', '.join(accepted)} (found: {shown}); "
             "create the Secret that git.auth names",
             after=_RETRY_SECONDS,
         )
     if auth_type == "ssh":
-        kept = {
+        secret = {
             SSH_KEYS[0]: data[key],
             **_pick_keys(data, "ssh-password", "password", *_TRUST_KEYS),
         }
     elif key == "bearerToken":
-        kept = {key: data[key], **_pick_keys(data, *_TRUST_KEYS)}
+        secret = {key: data[key], **_pick_keys(data, *_TRUST_KEYS)}
     else:
-        kept = {"token": data[key], **_pick_keys(data, "username", *_TRUST_KEYS)}
+        secret = {"token": data[key], **_pick_keys(data, "username", *_TRUST_KEYS)}
     try:
-        return credentials.from_secret(kept)
+        return credentials.from_secret(secret)
     except SecretMalformed as error:
         raise Waiting("WaitingForCredential", error.message, after=_RETRY_SECONDS) from error
 
@@ -183,8 +183,8 @@ def caps_from_policy(policy: SyncPolicy) -> Caps:
 def delete_safety(metadata: AgentMetadata, pod: GatewayPod, api_token: str) -> DeleteSafety:
     """What may be deleted; a word on the pod counts for its gateway like one on the CR."""
     commit = metadata.source.commit if metadata.source is not None else ""
-    said = (metadata.overrides.mass_delete, pod.annotation("allow-mass-delete") or "")
-    allowed = bool(commit) and commit in said
+    allowances = (metadata.overrides.mass_delete, pod.annotation("allow-mass-delete") or "")
+    allowed = bool(commit) and commit in allowances
     return DeleteSafety(
         delete_policy=metadata.policy.delete_policy,
         max_deletes=metadata.policy.max_deletes,
@@ -236,22 +236,22 @@ def sync_relevant(metadata: AgentMetadata | None) -> AgentMetadata | None:
 
 
 def read_inputs(
-    metadata: AgentMetadata | None, identity: AgentIdentity, places: AgentPaths
+    metadata: AgentMetadata | None, identity: AgentIdentity, paths: AgentPaths
 ) -> AgentInputs:
     """The view of this moment; reads files."""
-    pod = read_pod(identity, places)
+    pod = read_pod(identity, paths)
     name = _gateway_name(pod)
     if metadata is None:
         return AgentInputs(None, pod, name)
-    hashed = pod_profile_hash(metadata.routing_hash, pod)
+    profile_hash = pod_profile_hash(metadata.routing_hash, pod)
     return AgentInputs(
-        metadata, pod, name, _select_or_none(metadata, pod, identity.cr_name), hashed
+        metadata, pod, name, _select_or_none(metadata, pod, identity.cr_name), profile_hash
     )
 
 
-def build_request(view: AgentInputs, identity: AgentIdentity, places: AgentPaths) -> SyncRequest:
+def build_request(inputs: AgentInputs, identity: AgentIdentity, paths: AgentPaths) -> SyncRequest:
     """The order that brings about what was told; reads files."""
-    metadata = view.metadata
+    metadata = inputs.metadata
     assert metadata is not None
     assert metadata.source is not None
     source = metadata.source
@@ -260,7 +260,7 @@ def build_request(view: AgentInputs, identity: AgentIdentity, places: AgentPaths
     except RemoteRefused as error:
         raise GitError("NotFound", f"the repository's address: {error}") from error
     credentials = read_git_credentials(
-        places, source, verifies_host_keys=metadata.policy.verify_host_keys
+        paths, source, verifies_host_keys=metadata.policy.verify_host_keys
     )
     return SyncRequest(
         source=RemoteSource(remote, credentials),
@@ -268,9 +268,9 @@ def build_request(view: AgentInputs, identity: AgentIdentity, places: AgentPaths
         ref=source.ref,
         routing=metadata.routing,
         routing_hash=metadata.routing_hash,
-        pod=view.pod,
+        pod=inputs.pod,
         cr_name=identity.cr_name,
-        safety=delete_safety(metadata, view.pod, read_api_token_name(places)),
+        safety=delete_safety(metadata, inputs.pod, read_api_token_name(paths)),
         caps=caps_from_policy(metadata.policy),
     )
 

@@ -47,25 +47,25 @@ class Interrupt:
             raise SyncInterrupted
 
     @contextlib.contextmanager
-    def on_interrupt(self, end: Callable[[], None]) -> Iterator[None]:
-        """While the block runs, `end` is called when it is asked."""
-        self._callback = end
+    def on_interrupt(self, callback: Callable[[], None]) -> Iterator[None]:
+        """While the block runs, `callback` is called when it is asked."""
+        self._callback = callback
         try:
             yield
         finally:
             self._callback = None
 
-    async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`, which is cancelled when it is asked."""
-        task = asyncio.ensure_future(work)
-        asked = asyncio.ensure_future(self._requested.wait())
+    async def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """The result of `coroutine`, which is cancelled when it is asked."""
+        task = asyncio.ensure_future(coroutine)
+        requested = asyncio.ensure_future(self._requested.wait())
         try:
-            await asyncio.wait({task, asked}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task, requested}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 raise SyncInterrupted
             return await task
         finally:
-            asked.cancel()
+            requested.cancel()
             await cancel_and_wait(task)
 
     async def sleep(self, seconds: float) -> None:

@@ -48,11 +48,11 @@ class MetadataWatch:
     """One agent's view of its metadata."""
 
     def __init__(
-        self, connection: Connection, namespace: str, cr_name: str, told: MetadataListener
+        self, connection: Connection, namespace: str, cr_name: str, on_metadata: MetadataListener
     ) -> None:
         self._connection = connection
         self._scope = Scope(CONFIG_MAPS, namespace, name=agent_objects.metadata_name(cr_name))
-        self._on_metadata = told
+        self._on_metadata = on_metadata
         self._exists = False
         self._is_disconnected = False
 

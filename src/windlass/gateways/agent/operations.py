@@ -61,69 +61,74 @@ ScannerFactory = Callable[[GatewayEndpoint], GatewayScanner]
 
 
 class ScanPending(Retryable):
-    """The files are in place, and the gateway has not read them yet."""
+    """The files are in place, but the gateway has not scanned them yet."""
 
 
 class GatewayOperations:
-    """One gateway's disk, memory and scan API."""
+    """Sync, scan, rollback and drift check of one gateway, and the durable state they share."""
 
     def __init__(
         self,
-        applier: DataVolume,
+        volume: DataVolume,
         store: CommitStore,
-        scanner_of: ScannerFactory,
+        scanner_factory: ScannerFactory,
         clock: Clock,
         metrics: AgentMetrics,
         *,
         pod_uid: str = "",
     ) -> None:
-        self._volume = applier
+        self._volume = volume
         self._phases = PhaseTimer(lambda phase, s: metrics.sync_seconds.observe(s, phase), clock)
-        self._sync_engine = SyncEngine(applier, store, self._phases)
-        self._state_file = AgentStateFile(applier.directory)
+        self._sync_engine = SyncEngine(volume, store, self._phases)
+        self._state_file = AgentStateFile(volume.directory)
         self._store = store
-        self._scanner_factory = scanner_of
+        self._scanner_factory = scanner_factory
+        # The scanner of the last endpoint only; another endpoint replaces it.
         self._scanners: dict[GatewayEndpoint, GatewayScanner] = {}
         self._clock = clock
         self._metrics = metrics
         self._audit_log = AuditLog(store, clock, pod_uid)
+        # Equal to the state file on the volume, once it was loaded.
         self.state = AgentState()
+        # Summary of the manifest on the volume; None before the first sync.
         self.applied_tree: AppliedTree | None = None
+        # The volume is locked by this agent and recovered: it may write.
         self.is_started = False
+        # No transaction is half applied, so a gateway may start on the tree. Also true for a
+        # volume that this agent may not write and that has no journal.
         self.is_tree_consistent = False
-        """Whether a gateway may start on the tree: nothing of it is half done."""
 
     @property
     def is_scanned(self) -> bool:
-        """Whether it is noted that the gateway has read all that is on the disk."""
-        known, holding = self.state, self.applied_tree
-        if known.pending or holding is None:
-            return not known.pending
-        read = known.read
-        return read is not None and SyncVersion(read.commit, read.profile_hash) == holding.version
+        """Whether the state records that the gateway has read everything on the disk."""
+        applied, read = self.applied_tree, self.state.read
+        if self.state.pending or applied is None:
+            return not self.state.pending
+        return read is not None and SyncVersion(read.commit, read.profile_hash) == applied.version
 
     async def load_state(self) -> None:
-        """Read what is remembered, before the volume is ours."""
+        """Read manifest and durable state; needs no lock on the volume."""
         self.applied_tree = state.summarize_manifest(await run_in_thread(self._volume.manifest))
         self.state = await run_in_thread(self._state_file.read)
 
     async def start(self) -> TransactionEnd | None:
-        """Take the volume and finish what a crash left, which is returned.
+        """Lock the volume, finish an interrupted transaction and return its end.
 
-        Raises while another one has the volume.
+        Raises `VolumeLocked` while another agent has the lock.
         """
         try:
             resumed = await run_in_thread(self._volume.start)
         except VolumeLocked:
             raise
         except WindlassError:
-            # We may not write; a gateway on a tree that nobody is changing may still start.
+            # Not writable for us; a gateway on a tree that no transaction changes may still start.
             self.is_tree_consistent = await run_in_thread(self._has_no_journal)
             raise
         if resumed is not None:
             self._metrics.journal_resumes.inc()
             _log.info("interrupted sync ended", tx=resumed.record.tx, tree=resumed.tree)
         await self.load_state()
+        # The crash hit before the audit record was stored. A rollback writes its own when resumed.
         if resumed is not None and resumed.tree == "new" and self.state.undoing is None:
             record = await self._audit_log.resumed_sync_record(resumed.record, self.applied_tree)
             await self.update_state(audit=self._replace_audit_record(record))
@@ -132,85 +137,87 @@ class GatewayOperations:
         return resumed
 
     async def update_state(self, **changes: Any) -> None:
-        """Change the memory, durably."""
-        memory = structs.replace(self.state, **changes)
-        await run_in_thread(self._state_file.write, memory)
-        self.state = memory
+        """Change fields of `AgentState`, on the disk before in memory."""
+        updated = structs.replace(self.state, **changes)
+        await run_in_thread(self._state_file.write, updated)
+        self.state = updated
 
     def scanner(self, access: GatewayEndpoint) -> GatewayScanner:
-        """The way to the gateway; always the same one for the same address."""
+        """The scanner for an endpoint; the same instance as long as the endpoint stays."""
         if access not in self._scanners:
             self._scanners = {access: self._scanner_factory(access)}
         return self._scanners[access]
 
     def set_fetch_timeout(self, fetch_seconds: float) -> None:
-        """How long one call to Git may take."""
+        """Limit the seconds of one call to Git."""
         self._store.allow(fetch_seconds)
 
-    async def plan(self, order: SyncRequest, interrupt: Interrupt) -> PlannedSync:
-        """What a sync would do."""
-        return await self._sync_engine.plan(order, interrupt)
+    async def plan(self, request: SyncRequest, interrupt: Interrupt) -> PlannedSync:
+        """Plan a sync without writing anything."""
+        return await self._sync_engine.plan(request, interrupt)
 
     async def sync(
         self,
-        order: SyncRequest,
+        request: SyncRequest,
         interrupt: Interrupt,
         *,
         trigger: str,
-        occasion: SyncCause = "manual",
+        cause: SyncCause = "manual",
     ) -> SyncResult:
-        """Bring the order onto the disk; the scans that it needs are owed afterwards.
+        """Bring the requested commit onto the disk; the scans it needs are pending afterwards.
 
-        `trigger` is the request that counts as heeded then, `occasion` is for the record.
+        `trigger` is the sync request that counts as handled then; `cause` goes to the audit record.
         """
-        began, before = self._clock.monotonic(), self.state
-        held = await run_in_thread(store_limits.directory_bytes, self._store.directory)
+        started, state_before = self._clock.monotonic(), self.state
+        store_bytes = await run_in_thread(store_limits.directory_bytes, self._store.directory)
         try:
-            done = await self._sync_engine.sync(
-                order, interrupt, before_commit=self._record_pending_scans
+            result = await self._sync_engine.sync(
+                request, interrupt, before_commit=self._record_pending_scans
             )
         except SyncInterrupted:
-            await run_in_thread(self._state_file.write, before)
-            self.state = before
+            # `_record_pending_scans` may have run already, but nothing reached the volume.
+            await run_in_thread(self._state_file.write, state_before)
+            self.state = state_before
             raise
         except WindlassError as error:
             self._metrics.syncs.inc(error.reason)
-            await self._record_failure(order, error, began)
+            await self._record_failure(request, error, started)
             raise
         finally:
-            await run_in_thread(self._measure_usage, held)
-        await self._record_success(order, done, began, trigger, occasion)
-        return done
+            await run_in_thread(self._measure_usage, store_bytes)
+        await self._record_success(request, result, started, trigger, cause)
+        return result
 
     async def rollback(self, value: str, trigger: str) -> bool:
-        """Undo the last apply once for `value`; its commit does not come again by itself.
+        """Undo the last apply once per request `value`; its commit is not synced again by itself.
 
-        What was begun is noted first: a fault or a crash delays it and never loses or doubles
-        it. What cannot be undone for good counts as heeded, or nothing would ever come after.
-        False where there is no apply to undo: a request outlives the volume it was made for.
+        The rollback is recorded before it begins: a fault or a crash delays it, and never loses or
+        doubles it. One that can never succeed counts as handled, or it would block every later
+        step. Returns False without an apply to undo: a request may outlive its volume.
         """
         if not await run_in_thread(self._volume.newest_transaction):
             await self.update_state(rollback=value, undoing=None)
             _log.info("nothing to roll back", request=value)
             return False
-        owed, applied = frozenset(ScanKind), None
+        scans, applied = frozenset(ScanKind), None
         try:
-            begun = await self._begin_rollback(value)
-            if begun.tx == await run_in_thread(self._volume.newest_transaction):
-                back = await self._sync_engine.rollback()
-                owed, applied = back.scans, back.applied
+            pending = await self._begin_rollback(value)
+            # Another newest transaction: the undo was applied before a crash, only records miss.
+            if pending.tx == await run_in_thread(self._volume.newest_transaction):
+                result = await self._sync_engine.rollback()
+                scans, applied = result.scans, result.applied
         except Stalled:
             await self.update_state(rollback=value, undoing=None)
             raise
         self.applied_tree = state.summarize_manifest(await run_in_thread(self._volume.manifest))
-        undone = begun.of.commit if begun.of is not None else ""
-        record = await self._audit_log.rollback_record(applied, self.applied_tree, undone)
+        undone_commit = pending.of.commit if pending.of is not None else ""
+        record = await self._audit_log.rollback_record(applied, self.applied_tree, undone_commit)
         self._audit_log.write(self.state.audit, NOT_SCANNED)
         await self.update_state(
             rollback=value,
             undoing=None,
-            rolled_back=begun.of,
-            pending=tuple(sorted(owed)),
+            rolled_back=pending.of,
+            pending=tuple(sorted(scans)),
             trigger=trigger,
             kept_back="",
             read=None,
@@ -220,41 +227,49 @@ class GatewayOperations:
         return True
 
     async def _begin_rollback(self, value: str) -> PendingRollback:
-        """The rollback for `value`, noted together with the scans that it will need."""
+        """The rollback for `value`, recorded together with the scans that it needs.
+
+        A rollback for the same value that was begun before a crash is returned as recorded.
+        """
         if "@" in value:
             text = f"there is no snapshot {value.partition('@')[2][:63]!r} to go back to"
             raise Stalled("SnapshotFailed", f"{text}; without a name the last apply is undone")
-        known, here = self.state.undoing, self.applied_tree
-        if known is None or known.value != value:
-            mark = VersionMark(here.version.commit, here.version.profile_hash) if here else None
-            known = PendingRollback(
-                value, await run_in_thread(self._volume.newest_transaction), mark
+        pending, applied = self.state.undoing, self.applied_tree
+        if pending is None or pending.value != value:
+            version = (
+                VersionMark(applied.version.commit, applied.version.profile_hash)
+                if applied
+                else None
             )
+            pending = PendingRollback(
+                value, await run_in_thread(self._volume.newest_transaction), version
+            )
+            # An undo that is impossible fails below; then no scan must stay pending for it.
             if await run_in_thread(self._volume.can_undo):
-                await self.update_state(undoing=known, pending=tuple(sorted(ScanKind)))
-        return known
+                await self.update_state(undoing=pending, pending=tuple(sorted(ScanKind)))
+        return pending
 
     async def scan(
         self, access: GatewayEndpoint, policy: SyncPolicy, *, is_booting: bool
     ) -> ScanResult:
-        """Have the gateway read what is owed; ScanOwed where it could not.
+        """Run the pending scans; raises `ScanPending` if some are not done.
 
-        A gateway that has not been started yet reads everything when it is (SCN-6).
+        A gateway that has not been started yet reads everything at its start (SCN-6).
         """
-        scanner, chosen = self.scanner(access), scan_policy(policy)
-        if self.state.pending and chosen.mode is not ScanMode.OFF:
-            state = await scanner.state()
-            if state is GatewayState.DOWN and is_booting:
+        scanner, options = self.scanner(access), scan_policy(policy)
+        if self.state.pending and options.mode is not ScanMode.OFF:
+            gateway_state = await scanner.state()
+            if gateway_state is GatewayState.DOWN and is_booting:
                 await self._finish_scan(scan_rules.ScanResult(text=_READ_AT_BOOT))
                 return ScanResult(text=_READ_AT_BOOT)
-            if state in (GatewayState.STARTING, GatewayState.COMMISSIONING):
+            if gateway_state in (GatewayState.STARTING, GatewayState.COMMISSIONING):
                 raise ScanPending(
                     "Scanning",
-                    f"the gateway is {state.lower()}; it is scanned when it runs",
+                    f"the gateway is {gateway_state.lower()}; it is scanned when it runs",
                     after=_GATEWAY_START_RETRY_SECONDS,
                 )
         with self._phases.measure("scan"):
-            result = await scanner.scan(map(ScanKind, self.state.pending), chosen)
+            result = await scanner.scan(map(ScanKind, self.state.pending), options)
         self._count_scans(result)
         if result.warning:
             _log.warning("scan failed, and is not required", warning=result.warning)
@@ -264,21 +279,22 @@ class GatewayOperations:
         return result
 
     async def find_drift(self, excludes: GlobSet, *, everything: bool) -> FileDrift:
-        """How the disk differs from what was synced."""
-        found = await self._sync_engine.find_drift(excludes, everything=everything)
-        for name in ("modified", "missing", "extra", "noise"):
-            self._metrics.drift_files.set(len(getattr(found, name)), name)
+        """How the disk differs from the last sync; `everything` compares all files by content."""
+        drift = await self._sync_engine.find_drift(excludes, everything=everything)
+        for category in ("modified", "missing", "extra", "noise"):
+            self._metrics.drift_files.set(len(getattr(drift, category)), category)
         if everything:
             await self.update_state(hashed=self._clock.now())
-        return found
+        return drift
 
     def _record_pending_scans(self, planned: PlannedSync) -> None:
-        """Note the scans of a plan, in the thread that is about to commit it."""
+        """Record the scans of a plan; called in the thread that is about to commit it."""
         pending = tuple(sorted({*self.state.pending, *planned.plan.scans}))
+        # A volume without a tree: the gateway's first boot is still to come (STA-8).
         boots = self.state.boots or self.applied_tree is None
-        memory = structs.replace(self.state, pending=pending, boots=boots)
-        self._state_file.write(memory)
-        self.state = memory
+        updated = structs.replace(self.state, pending=pending, boots=boots)
+        self._state_file.write(updated)
+        self.state = updated
 
     def _has_no_journal(self) -> bool:
         """Whether no transaction is past its commit point."""
@@ -288,7 +304,7 @@ class GatewayOperations:
             return False
 
     async def _finish_scan(self, result: ScanResult) -> None:
-        """What a scan left owed; without a reason the gateway has read what is on the disk."""
+        """Record the result of a scan; without a failure reason the gateway has read the disk."""
         read = self.state.read
         if not result.reason and self.applied_tree is not None:
             version = self.applied_tree.version
@@ -300,81 +316,93 @@ class GatewayOperations:
             pending=tuple(sorted(result.pending)), read=read, scan_result=text, audit=None
         )
 
-    async def _record_failure(self, order: SyncRequest, error: WindlassError, began: float) -> None:
-        """Note a failure once; the same one again is no news and no write."""
+    async def _record_failure(
+        self, request: SyncRequest, error: WindlassError, started: float
+    ) -> None:
+        """Add a failure to the history; the same one again is not written."""
         latest = self.state.history[:1]
-        if latest and (latest[0].commit, latest[0].result) == (order.commit, error.reason):
+        if latest and (latest[0].commit, latest[0].result) == (request.commit, error.reason):
             return
         if self.is_started:
-            past = self._history_entry(order, error.reason, began)
-            await self.update_state(history=(past, *self.state.history)[:_MAX_HISTORY])
+            entry = self._history_entry(request, error.reason, started)
+            await self.update_state(history=(entry, *self.state.history)[:_MAX_HISTORY])
 
     async def _record_success(
-        self, order: SyncRequest, done: SyncResult, began: float, trigger: str, occasion: SyncCause
+        self,
+        request: SyncRequest,
+        result: SyncResult,
+        started: float,
+        trigger: str,
+        cause: SyncCause,
     ) -> None:
-        seconds = self._clock.monotonic() - began
-        self.applied_tree = state.summarize_manifest(done.planned.manifest)
-        self._metrics.plan_files.set(len(done.planned.manifest.files))
+        """Record a finished sync in metrics, durable state and audit log."""
+        seconds = self._clock.monotonic() - started
+        self.applied_tree = state.summarize_manifest(result.planned.manifest)
+        self._metrics.plan_files.set(len(result.planned.manifest.files))
         history = self.state.history
-        last = self.state.last_sync or LastSync(time=self._clock.now(), seconds=seconds)
-        if done.planned.plan.ops:
-            self._count_sync(done)
-            last = self._last_sync(done, seconds)
-            history = (self._history_entry(order, "Synced", began), *history)[:_MAX_HISTORY]
+        last_sync = self.state.last_sync or LastSync(time=self._clock.now(), seconds=seconds)
+        # A sync that changed nothing is no entry: the history keeps the last real ones.
+        if result.planned.plan.ops:
+            self._count_sync(result)
+            last_sync = self._last_sync(result, seconds)
+            history = (self._history_entry(request, "Synced", started), *history)[:_MAX_HISTORY]
         record = await self._audit_log.sync_record(
-            order, done, self.applied_tree, seconds, occasion
+            request, result, self.applied_tree, seconds, cause
         )
         await self.update_state(
-            ref=order.ref,
+            ref=request.ref,
             trigger=trigger,
             undoing=None,
             rolled_back=None,
-            last_sync=last,
+            last_sync=last_sync,
             history=history,
             hashed=self.state.hashed or self._clock.now(),
-            allowed=order.safety.allowed.commit if order.safety.allowed is not None else "",
-            kept_back=done.planned.confirmation_warning,
+            allowed=request.safety.allowed.commit if request.safety.allowed is not None else "",
+            kept_back=result.planned.confirmation_warning,
             audit=self._replace_audit_record(record),
         )
 
-    def _last_sync(self, done: SyncResult, seconds: float) -> LastSync:
+    def _last_sync(self, result: SyncResult, seconds: float) -> LastSync:
         return LastSync(
             time=self._clock.now(),
             seconds=seconds,
-            plan_digest=done.planned.plan.digest,
-            added=done.planned.added,
-            modified=done.applied.put - done.planned.added,
-            deleted=done.applied.deleted,
+            plan_digest=result.planned.plan.digest,
+            added=result.planned.added,
+            modified=result.applied.put - result.planned.added,
+            deleted=result.applied.deleted,
         )
 
     def _replace_audit_record(self, record: AuditRecord) -> AuditRecord | None:
-        """What waits to be said from now on: `record`, unless there is nothing to wait for."""
+        """Write the waiting record and return the one that waits now; None if it was written too.
+
+        A record waits for the scan result; without pending scans there is none to wait for.
+        """
         self._audit_log.write(self.state.audit, NOT_SCANNED)
         if self.is_scanned:
             self._audit_log.write(record, NO_SCAN_NEEDED)
             return None
         return record
 
-    def _history_entry(self, order: SyncRequest, result: str, began: float) -> SyncHistoryEntry:
-        seconds = self._clock.monotonic() - began
-        return SyncHistoryEntry(self._clock.now(), order.commit, result, f"{seconds:.1f}s")
+    def _history_entry(self, request: SyncRequest, result: str, started: float) -> SyncHistoryEntry:
+        seconds = self._clock.monotonic() - started
+        return SyncHistoryEntry(self._clock.now(), request.commit, result, f"{seconds:.1f}s")
 
-    def count_skipped(self, why: str) -> None:
-        """A look that found nothing to sync, or a reason not to."""
-        self._metrics.sync_skipped.inc(why)
+    def count_skipped(self, reason: str) -> None:
+        """Count a turn without a sync by its reason."""
+        self._metrics.sync_skipped.inc(reason)
 
-    def _measure_usage(self, held: int) -> None:
-        """What a sync took: `held` is the size of the store before it."""
+    def _measure_usage(self, bytes_before: int) -> None:
+        """Count the bytes fetched and the peak memory; `bytes_before` is the store's old size."""
         with contextlib.suppress(GitError):
-            grown = store_limits.directory_bytes(self._store.directory) - held
+            grown = store_limits.directory_bytes(self._store.directory) - bytes_before
             self._metrics.fetch_bytes.inc(amount=max(0, grown))
         self._metrics.peak_rss.set(memories.peak_bytes())
 
-    def _count_sync(self, done: SyncResult) -> None:
+    def _count_sync(self, result: SyncResult) -> None:
         self._metrics.syncs.inc("ok")
-        for op, number in done.planned.plan.counts().items():
+        for op, number in result.planned.plan.counts().items():
             self._metrics.files.inc(op, amount=number)
-        self._metrics.bytes_written.inc(amount=done.applied.bytes_written)
+        self._metrics.bytes_written.inc(amount=result.applied.bytes_written)
 
     def _count_scans(self, result: ScanResult) -> None:
         for kind in result.kinds:
@@ -383,7 +411,7 @@ class GatewayOperations:
 
 
 def scan_policy(policy: SyncPolicy) -> ScanPolicy:
-    """`spec.ignition.scan` as the scanner takes it."""
+    """`spec.ignition.scan` as the policy of a scanner."""
     return ScanPolicy(
         mode=ScanMode(policy.scan_mode),
         order=ScanOrder(policy.scan_order),

@@ -88,22 +88,22 @@ class AgentProcess:
 
     async def run(self) -> None:
         """Serve until a signal asks to stop."""
-        running = asyncio.get_running_loop()
+        event_loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            running.add_signal_handler(number, self._stopping.set)
+            event_loop.add_signal_handler(number, self._stopping.set)
         async with self._servers():
-            applier = await self._open_volume()
-            if applier is None:
+            volume = await self._open_volume()
+            if volume is None:
                 return
             try:
-                await self._run_agent(applier)
+                await self._run_agent(volume)
             finally:
-                await run_in_thread(applier.close)
+                await run_in_thread(volume.close)
 
     async def _open_volume(self) -> DataVolume | None:
         """The data directory, as soon as it is there; None when it is time to stop."""
-        who = self._settings.identity
-        owner = LockOwner(who.pod_uid, who.pod_name, who.node)
+        identity = self._settings.identity
+        owner = LockOwner(identity.pod_uid, identity.pod_name, identity.node)
         while not self._stopping.is_set():
             try:
                 return await run_in_thread(DataVolume, self._settings.paths.data, owner)
@@ -114,8 +114,8 @@ class AgentProcess:
                     await self._stopping.wait()
         return None
 
-    async def _run_agent(self, applier: DataVolume) -> None:
-        settings, who = self._settings, self._settings.identity
+    async def _run_agent(self, volume: DataVolume) -> None:
+        settings, identity = self._settings, self._settings.identity
         store = await run_in_thread(
             CommitStore.open,
             Git(settings.git),
@@ -124,42 +124,46 @@ class AgentProcess:
             # The kubelet evicts the whole pod when the volume is full; stay well below.
             cap_bytes=settings.store_bytes * 3 // 4,
         )
-        work = GatewayOperations(
-            applier, store, self._scanner, self._clock, self._metrics, pod_uid=who.pod_uid
+        operations = GatewayOperations(
+            volume, store, self._scanner, self._clock, self._metrics, pod_uid=identity.pod_uid
         )
-        reporter = StatusWriter(who.namespace, who.pod_name, who.pod_uid)
-        loop = AgentLoop(who, settings.paths, work, reporter, self._gate, self._clock)
+        status_writer = StatusWriter(identity.namespace, identity.pod_name, identity.pod_uid)
+        loop = AgentLoop(
+            identity, settings.paths, operations, status_writer, self._gate, self._clock
+        )
         self._loop = loop
-        beside = [
+        background = [
             asyncio.create_task(loop.watch_pod(), name="pod watch"),
             asyncio.create_task(self._gate.run(loop.start_facts, loop.wait_for_turn), name="gate"),
-            asyncio.create_task(self._connect_cluster(loop, reporter), name="cluster"),
+            asyncio.create_task(self._connect_cluster(loop, status_writer), name="cluster"),
         ]
         try:
-            await self._run_until_stopped(loop, beside)
+            await self._run_until_stopped(loop, background)
         finally:
-            for task in beside:
+            for task in background:
                 task.cancel()
-            await asyncio.gather(*beside, return_exceptions=True)
+            await asyncio.gather(*background, return_exceptions=True)
 
-    async def _run_until_stopped(self, loop: AgentLoop, beside: list[asyncio.Task[None]]) -> None:
+    async def _run_until_stopped(
+        self, loop: AgentLoop, background: list[asyncio.Task[None]]
+    ) -> None:
         """Run the loop; the end of any part but the gate is the end of the process."""
-        turning = asyncio.create_task(loop.run(), name="loop")
-        stopping = asyncio.create_task(self._stopping.wait())
-        lasting = [task for task in beside if task.get_name() != "gate"]
-        await asyncio.wait({turning, stopping, *lasting}, return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
+        loop_task = asyncio.create_task(loop.run(), name="loop")
+        stop_task = asyncio.create_task(self._stopping.wait())
+        endless = [task for task in background if task.get_name() != "gate"]
+        await asyncio.wait({loop_task, stop_task, *endless}, return_when=asyncio.FIRST_COMPLETED)
+        stop_task.cancel()
         loop.stop()
-        await asyncio.wait({turning}, timeout=SHUTDOWN_SECONDS)
-        if not turning.done():
+        await asyncio.wait({loop_task}, timeout=SHUTDOWN_SECONDS)
+        if not loop_task.done():
             _exit_now()
-        for task in (turning, *lasting):
+        for task in (loop_task, *endless):
             if task.done():
                 task.result()
 
-    async def _connect_cluster(self, loop: AgentLoop, reporter: StatusWriter) -> None:
+    async def _connect_cluster(self, loop: AgentLoop, status_writer: StatusWriter) -> None:
         """Hear and speak; a configuration that is not there yet is waited for."""
-        who = self._settings.identity
+        identity = self._settings.identity
         while True:
             try:
                 connection = Connection.open(
@@ -170,26 +174,28 @@ class AgentProcess:
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
             async with connection, asyncio.TaskGroup() as group:
-                watch = MetadataWatch(connection, who.namespace, who.cr_name, loop.on_metadata)
+                watch = MetadataWatch(
+                    connection, identity.namespace, identity.cr_name, loop.on_metadata
+                )
                 group.create_task(watch.run(), name="metadata")
-                group.create_task(reporter.run(connection), name="reporter")
+                group.create_task(status_writer.run(connection), name="reporter")
 
     def _scanner(self, access: GatewayEndpoint) -> GatewayScanner:
         scheme = "https" if access.tls else "http"
-        places = self._settings.paths
+        paths = self._settings.paths
         return GatewayScanner(
             f"{scheme}://127.0.0.1:{access.port}",
-            places.api_key,
-            ca_file=inputs.gateway_ca(places),
+            paths.api_key,
+            ca_file=inputs.gateway_ca(paths),
             clock=self._clock,
         )
 
     @contextlib.asynccontextmanager
     async def _servers(self) -> AsyncIterator[None]:
         settings = self._settings
-        probing = endpoints.probes_app(live={}, startup={"gateway": self._gate.blocker})
-        serving = (
-            Server(probing, *settings.health, flag="--health-probe-bind-address"),
+        probes = endpoints.probes_app(live={}, startup={"gateway": self._gate.blocker})
+        servers = (
+            Server(probes, *settings.health, flag="--health-probe-bind-address"),
             Server(
                 endpoints.metrics_app(self._registry),
                 *settings.metrics,
@@ -198,9 +204,9 @@ class AgentProcess:
             Server(self._plan_page(), *settings.plan, flag="--plan-port"),
         )
         async with contextlib.AsyncExitStack() as stack:
-            for server in serving:
+            for server in servers:
                 await stack.enter_async_context(server)
-            _log.info("agent serves", health=serving[0].port, metrics=serving[1].port)
+            _log.info("agent serves", health=servers[0].port, metrics=servers[1].port)
             yield
 
     def _plan_page(self) -> Starlette:
@@ -227,6 +233,8 @@ async def run(settings: AgentSettings) -> None:
     """Run the agent until a signal ends it."""
     memory.limit_arenas()
     store_limits.limit_pack_windows()
-    who = settings.identity
-    with bound_contextvars(role="agent", namespace=who.namespace, cr=who.cr_name, pod=who.pod_name):
+    identity = settings.identity
+    with bound_contextvars(
+        role="agent", namespace=identity.namespace, cr=identity.cr_name, pod=identity.pod_name
+    ):
         await AgentProcess(settings, SystemClock()).run()

@@ -58,13 +58,13 @@ class GatewayScanner:
         *,
         ca_file: Path | None = None,
         clock: Clock | None = None,
-        pace: ScanTiming | None = None,
+        timing: ScanTiming | None = None,
     ) -> None:
         self._address = GatewayAddress(base_url)
         self._token = ApiTokenFile(token_file)
         self._ca_file = ca_file
         self._clock = clock or SystemClock()
-        self._timing = pace or ScanTiming()
+        self._timing = timing or ScanTiming()
 
     async def scan(self, kinds: Iterable[ScanKind], policy: ScanPolicy) -> ScanResult:
         """Scan `kinds` as the policy says; never raises for what a gateway or a file does."""
@@ -98,20 +98,20 @@ class GatewayScanner:
         return await client.request("GET", self._address.url + path, timeout=_OPEN_PAGE_SECONDS)
 
     async def _scan_timed(self, kind: ScanKind, policy: ScanPolicy) -> ScanKindResult:
-        began = self._clock.monotonic()
+        started = self._clock.monotonic()
         try:
             async with gateway_client.open_client(self._ca_file) as client:
                 result = await self._scan_kind(client, kind, policy)
         except WindlassError as error:
             result = ScanKindResult(kind, ScanState.FAILED, 0, error.reason, error.message)
-        return dataclasses.replace(result, seconds=self._clock.monotonic() - began)
+        return dataclasses.replace(result, seconds=self._clock.monotonic() - started)
 
     async def _scan_kind(
         self, client: GatewayClient, kind: ScanKind, policy: ScanPolicy
     ) -> ScanKindResult:
-        one = _KindScan(client, self._address, self._token, kind, policy, self._timing)
-        result = await one.run()
-        if one.unreachable:
+        kind_scan = _KindScan(client, self._address, self._token, kind, policy, self._timing)
+        result = await kind_scan.run()
+        if kind_scan.unreachable:
             hint = await self._find_other_port(client)
             message = f"{self._address.url}: {result.message}{hint}"
             return dataclasses.replace(result, message=message)
@@ -119,9 +119,9 @@ class GatewayScanner:
 
     async def _find_other_port(self, client: GatewayClient) -> str:
         """Where the gateway answers instead, in words; the token is not sent there."""
-        mine = (self._address.port, self._address.tls)
-        for port, tls in ((mine[0], not mine[1]), *self._timing.usual_ports):
-            if (port, tls) == mine:
+        configured = (self._address.port, self._address.tls)
+        for port, tls in ((configured[0], not configured[1]), *self._timing.usual_ports):
+            if (port, tls) == configured:
                 continue
             page = self._address.url_for(port, tls=tls) + "/system/gwinfo"
             if (await client.request("GET", page, timeout=_OPEN_PAGE_SECONDS)).status:
@@ -139,14 +139,14 @@ class _KindScan:
         token: ApiTokenFile,
         kind: ScanKind,
         policy: ScanPolicy,
-        pace: ScanTiming,
+        timing: ScanTiming,
     ) -> None:
         self._client = client
         self._address = address
         self._token = token
         self._kind = kind
         self._policy = policy
-        self._timing = pace
+        self._timing = timing
         self._baseline: int | None = None
         self.unreachable = False
 
@@ -175,10 +175,10 @@ class _KindScan:
     async def _post_once(self) -> GatewayAnswer:
         # A baseline of an earlier try is kept: that try's POST may have been heard.
         if self._baseline is None:
-            seen = await self._wait_until_idle()
-            if seen.fault is not None:
-                return seen
-            self._baseline = gateway_answers.scan_baseline(seen)
+            before = await self._wait_until_idle()
+            if before.fault is not None:
+                return before
+            self._baseline = gateway_answers.scan_baseline(before)
         failpoint.reach("gateways.scan.before")
         answer = await self._request("POST")
         failpoint.reach("gateways.scan.after")
@@ -186,28 +186,28 @@ class _KindScan:
 
     async def _wait_until_idle(self) -> GatewayAnswer:
         """The status before our POST; a scan that runs already gets its time to end."""
-        seen = await self._request("GET")
+        answer = await self._request("GET")
         try:
             async with asyncio.timeout(self._policy.completion_timeout):
-                while gateway_answers.is_scanning(seen):
+                while gateway_answers.is_scanning(answer):
                     await asyncio.sleep(self._timing.poll_seconds)
-                    seen = await self._request("GET")
+                    answer = await self._request("GET")
         except TimeoutError:
-            return seen
-        return seen
+            return answer
+        return answer
 
     async def _wait_for_completion(self, status: int) -> ScanKindResult:
-        last = GatewayAnswer()
+        answer = GatewayAnswer()
         try:
             async with asyncio.timeout(self._policy.completion_timeout):
                 while True:
-                    last = await self._request("GET")
-                    done = gateway_answers.scan_completion(self._baseline, last)
-                    if done is not ScanCompletion.RUNNING:
-                        return ScanKindResult(self._kind, ScanState(done.value), status)
+                    answer = await self._request("GET")
+                    completion = gateway_answers.scan_completion(self._baseline, answer)
+                    if completion is not ScanCompletion.RUNNING:
+                        return ScanKindResult(self._kind, ScanState(completion.value), status)
                     await asyncio.sleep(self._timing.poll_seconds)
         except TimeoutError:
-            message = gateway_answers.incomplete_message(last, self._policy.completion_timeout)
+            message = gateway_answers.incomplete_message(answer, self._policy.completion_timeout)
             state = ScanState.INCOMPLETE
             return ScanKindResult(self._kind, state, status, "ScanIncomplete", message)
 

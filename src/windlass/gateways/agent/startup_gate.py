@@ -1,7 +1,7 @@
 """The startup gate of the gateway: `/startupz` answers 200 when it may start (3.11).
 
-`decisions.start_blocker` holds the rules; this evaluates them once a second until the gateway may
-start, and never closes the gate again.
+`decisions.start_blocker` has the rules; the gate evaluates them after every turn of the loop, at
+least once a second, until the gateway may start. An open gate never closes again.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ _log: Any = structlog.get_logger(__name__)
 
 
 class StartupGate:
-    """Closed at first; `why_not` answers the startup probe."""
+    """The state of the gate, closed at first; `blocker` answers the startup probe."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        # Monotonic time of the agent's start.
         self._started_at = clock.monotonic()
+        # Why the gate is closed; None once it is open, and forever after.
         self._blocker: str | None = "the agent starts"
 
     @property
@@ -37,35 +39,35 @@ class StartupGate:
         return self._blocker is None
 
     def blocker(self) -> str | None:
-        """Why the gateway has to wait; None once it may start."""
+        """The reason why the gateway must not start yet; None once it may."""
         return self._blocker
 
     @property
     def waited_seconds(self) -> float:
         return self._clock.monotonic() - self._started_at
 
-    def update(self, start: StartFacts) -> None:
-        """Open the gate if it is time."""
+    def update(self, facts: StartFacts) -> None:
+        """Open the gate if the facts allow it."""
         if self._blocker is None:
             return
-        self._blocker = decisions.start_blocker(start)
+        self._blocker = decisions.start_blocker(facts)
         if self._blocker is None:
             _log.info(
-                "gateway may start", holds=start.volume_contents, answers=start.gateway_answers
+                "gateway may start", holds=facts.volume_contents, answers=facts.gateway_answers
             )
 
     async def run(
         self,
-        state: Callable[[], Awaitable[StartFacts]],
-        changed: Callable[[float], Awaitable[None]],
+        read_facts: Callable[[], Awaitable[StartFacts]],
+        wait_for_change: Callable[[float], Awaitable[None]],
     ) -> None:
-        """Look until the gate is open; `changed` waits for news, at most so many seconds."""
+        """Evaluate the rules until the gate is open; `wait_for_change` gets a limit in seconds."""
         while not self.is_open:
             try:
-                self.update(await state())
+                self.update(await read_facts())
             except WindlassError as error:
                 self._blocker = error.message
-            await changed(_CHECK_SECONDS)
+            await wait_for_change(_CHECK_SECONDS)
 
 
 async def has_gateway_files(data: Path) -> bool:

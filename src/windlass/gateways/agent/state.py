@@ -1,15 +1,15 @@
 """The agent's durable state on the data volume (SIG-4), and a summary of the applied tree.
 
-The manifest says what is on the disk; `AgentState` says the rest: the last metadata, which scans
-are pending, which requests were done and what must not come again. A state file that cannot be
-read is replaced by an empty one: everything in it arrives again, or costs one scan too many.
+The manifest records what is on the disk; `AgentState` records the rest: the last metadata, pending
+scans, handled requests, and the version that must not be synced again. A state file that cannot be
+read is replaced by an empty one: its content is received again, or costs one scan too many.
 
 `AppliedTree` is the summary of a manifest. A manifest may name tens of thousands of files; it is
-read when it changed, and only this is kept of it.
+read when it changed, and only the summary stays in memory.
 
 `AuditRecord` is the audit log's line for one sync or rollback. It is complete when the gateway has
-read the files, or when it is known why it has not; until then it waits in the state: a crash there
-writes a line twice rather than never.
+read the files, or when it is known why it has not; until then it waits in the state: a crash in
+between writes a line twice rather than never.
 """
 
 from __future__ import annotations
@@ -38,32 +38,32 @@ _log: Any = structlog.get_logger(__name__)
 
 
 class AuditRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What was done to a gateway's files, why, and whose commit it was."""
+    """What was done to a gateway's files, why, and who wrote the commit; empty is unknown."""
 
     action: Literal["sync", "rollback"]
-    time: datetime
-    trigger: str
-    gateway: str = ""
-    ref: str = ""
-    commit: str = ""
-    commit_author: str = ""
-    previous_commit: str = ""
-    profile_hash: str = ""
-    added: int = 0
-    modified: int = 0
-    deleted: int = 0
-    projects: tuple[str, ...] = ()
-    plan_digest: str = ""
-    tree_digest: str = ""
-    tx: str = ""
-    duration_ms: int = 0
-    warnings: tuple[str, ...] = ()
+    time: datetime  # wall clock, end of the action
+    trigger: str  # a `decisions.SyncCause`
+    gateway: str = ""  # name of the gateway
+    ref: str = ""  # branch or tag that led to the commit
+    commit: str = ""  # on the disk after the action
+    commit_author: str = ""  # redacted and cut
+    previous_commit: str = ""  # on the disk before the action
+    profile_hash: str = ""  # routing of the gateway
+    added: int = 0  # files
+    modified: int = 0  # files
+    deleted: int = 0  # files
+    projects: tuple[str, ...] = ()  # first projects in the tree
+    plan_digest: str = ""  # equal for equal plans
+    tree_digest: str = ""  # equal for equal trees
+    tx: str = ""  # id of the transaction in the journal
+    duration_ms: int = 0  # of the sync; 0 for what a start resumed
+    warnings: tuple[str, ...] = ()  # first warnings of plan and apply
 
 
 def write_audit_record(
     record: AuditRecord, scan_result: str, *, pod_uid: str, result: str = "Synced"
 ) -> None:
-    """Write the line; `result` is the reason why the gateway has not read the files."""
+    """Log the record; `result` is the reason if the gateway has not read the files."""
     fields = msgspec.structs.asdict(record)
     action = fields.pop("action")
     fields["time"] = record.time.isoformat()
@@ -79,70 +79,84 @@ def write_audit_record(
 
 
 class VersionMark(msgspec.Struct, frozen=True, rename="camel"):
-    """A commit under a routing."""
+    """A `SyncVersion` as stored: a commit under a routing."""
 
     commit: str
     profile_hash: str
 
 
 class PendingRollback(msgspec.Struct, frozen=True, rename="camel"):
-    """A rollback that was begun: for which word, of which transaction and version."""
+    """A rollback that was begun and not finished."""
 
+    # The request: value of the rollback annotation.
     value: str
+    # The transaction to undo.
     tx: str
+    # The version that is undone; None without a manifest.
     of: VersionMark | None
 
 
 class LastSync(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The last sync that came to its end."""
+    """The last sync that changed files; the first one even if it changed none."""
 
-    time: datetime
-    seconds: float
-    plan_digest: str = ""
-    added: int = 0
-    modified: int = 0
-    deleted: int = 0
+    time: datetime  # wall clock, end of the sync
+    seconds: float  # duration
+    plan_digest: str = ""  # of the applied plan
+    added: int = 0  # files
+    modified: int = 0  # files
+    deleted: int = 0  # files
 
 
 class AgentState(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """All of it; `read` is what the gateway has read, as far as it must be told to.
+    """The agent's durable state; written by `GatewayOperations` only."""
 
-    `pending` are kinds of scans. `hashed` is when all files were last compared by content,
-    or first synced: a restart must not put the next time off (DRF-1). `boots` says that the
-    gateway's first boot, which may rewrite files, is still to come (STA-8). `audit` is the
-    record of the last sync until it is said. `allowed` is the commit that the last sync was
-    allowed to delete files for, empty where it was not; `kept_back` is what it says about
-    files that it did not delete for want of that.
-    """
-
+    # Schema of the state file; a newer one is refused.
     schema: int = state_directory.STATE_SCHEMA
+    # Keys of the newest metadata ConfigMap; used until the API server is reachable.
     metadata: dict[str, str] = {}
+    # Kinds of scans that the gateway still has to run.
     pending: tuple[str, ...] = ()
+    # Version that the gateway has read; None if unknown.
     read: VersionMark | None = None
+    # Branch or tag of the last sync.
     ref: str = ""
+    # Result of the last scan, as it is published.
     scan_result: str = ""
+    # None before the first sync.
     last_sync: LastSync | None = None
+    # Last syncs and failures, newest first.
     history: tuple[SyncHistoryEntry, ...] = ()
+    # Last sync request that was handled.
     trigger: str = ""
+    # Last rollback request that was handled.
     rollback: str = ""
+    # Rollback in progress; None otherwise.
     undoing: PendingRollback | None = None
+    # Version that was rolled back and must not be synced again without a request.
     rolled_back: VersionMark | None = None
+    # The gateway's first boot, which may rewrite files, is still to come (STA-8).
     boots: bool = False
+    # Wall clock when all files were last compared by content, or first synced: a restart must
+    # not postpone the next comparison (DRF-1). None before the first sync.
     hashed: datetime | None = None
+    # Audit record of the last sync or rollback, until it is written with its scan result.
     audit: AuditRecord | None = None
+    # Commit for which the last sync was allowed to delete files; empty if it was not.
     allowed: str = ""
+    # Warning about files that the last sync did not delete because it was not allowed to.
     kept_back: str = ""
 
 
 class AgentStateFile:
-    """The memory on one volume; only the owner of the volume's lock may write it."""
+    """The state file on one volume; only the owner of the volume's lock may write it."""
 
-    def __init__(self, tree: DataDirectory) -> None:
-        self._directory = tree
+    def __init__(self, directory: DataDirectory) -> None:
+        self._directory = directory
+        # Content of the file as last read or written; None without a file.
         self._last_written: bytes | None = None
 
     def read(self) -> AgentState:
-        """What is remembered; an empty memory where there is none to be read."""
+        """The stored state; an empty one if there is no file or it cannot be decoded."""
         with data_directory.map_os_errors("reading the agent's memory"):
             data = self._directory.read(AGENT_STATE_PATH)
         self._last_written = data
@@ -153,9 +167,9 @@ class AgentStateFile:
             return msgspec.json.decode(data, type=AgentState)
         return AgentState()
 
-    def write(self, memory: AgentState) -> None:
-        """Remember, durably; what is remembered already is not written again."""
-        content = msgspec.json.encode(memory, order="sorted")
+    def write(self, state: AgentState) -> None:
+        """Replace the file durably; an equal state is not written again."""
+        content = msgspec.json.encode(state, order="sorted")
         if content == self._last_written:
             return
         failpoint.reach("gateways.memory.before")
@@ -167,9 +181,9 @@ class AgentStateFile:
 
 @dataclass(frozen=True, slots=True)
 class AppliedTree:
-    """The tree on the disk; `tree_digest` is equal for equal trees.
+    """A summary of the tree on the disk; `tree_digest` is equal for equal trees.
 
-    `adopted` counts the files that were there before their directory was synced.
+    `adopted` counts the files that existed before their directory was first synced.
     """
 
     version: SyncVersion
@@ -180,7 +194,7 @@ class AppliedTree:
 
 
 def summarize_manifest(manifest: Manifest | None) -> AppliedTree | None:
-    """What is on the disk; None before the first sync."""
+    """The summary of a manifest; None before the first sync."""
     if manifest is None:
         return None
     return AppliedTree(
@@ -193,7 +207,7 @@ def summarize_manifest(manifest: Manifest | None) -> AppliedTree | None:
 
 
 def tree_digest(manifest: Manifest) -> str:
-    """One digest over all paths and contents."""
+    """The SHA-256 over all paths and content hashes of a manifest."""
     digest = hashlib.sha256()
     for path in sorted(manifest.files):
         digest.update(f"{path}\0{manifest.files[path].sha256}\n".encode())

@@ -54,55 +54,55 @@ class StatusFacts:
     system_name: str = ""
 
 
-def encode_report(identity: AgentIdentity, condition: GatewayCondition, known: StatusFacts) -> str:
+def encode_report(identity: AgentIdentity, condition: GatewayCondition, facts: StatusFacts) -> str:
     """The report as it is written into the status object."""
-    return agent_report.encode(build_report(identity, condition, known))
+    return agent_report.encode(build_report(identity, condition, facts))
 
 
 def build_report(
-    identity: AgentIdentity, condition: GatewayCondition, known: StatusFacts
+    identity: AgentIdentity, condition: GatewayCondition, facts: StatusFacts
 ) -> AgentReport:
     """Everything that is said; `syncedCommit` is what the gateway has really read."""
-    memory, holding = known.state, known.applied_tree
-    last = memory.last_sync
-    changed = (last.added, last.modified, last.deleted) if last is not None else (0, 0, 0)
-    projects = holding.projects if holding is not None else ()
+    state, applied = facts.state, facts.applied_tree
+    last = state.last_sync
+    counts = (last.added, last.modified, last.deleted) if last is not None else (0, 0, 0)
+    projects = applied.projects if applied is not None else ()
     return AgentReport(
-        gateway=known.gateway or identity.pod_name,
+        gateway=facts.gateway or identity.pod_name,
         pod_name=identity.pod_name,
         pod_uid=identity.pod_uid,
         agent_version=__version__,
         sync_status=condition.status,
         reason=condition.reason,
-        synced_commit=memory.read.commit if memory.read is not None else "",
-        profile_hash=memory.read.profile_hash if memory.read is not None else "",
-        routing_hash=known.routing_hash,
+        synced_commit=state.read.commit if state.read is not None else "",
+        profile_hash=state.read.profile_hash if state.read is not None else "",
+        routing_hash=facts.routing_hash,
         error_message=condition.message,
-        synced_ref=memory.ref,
-        applied_commit=holding.version.commit if holding is not None else "",
+        synced_ref=state.ref,
+        applied_commit=applied.version.commit if applied is not None else "",
         plan_digest=condition.plan_digest or (last.plan_digest if last is not None else ""),
-        tree_digest=holding.tree_digest if holding is not None else "",
+        tree_digest=applied.tree_digest if applied is not None else "",
         last_sync_time=last.time if last is not None else None,
         last_sync_duration=f"{last.seconds:.1f}s" if last is not None else "",
-        files_changed=sum(changed),
-        added=changed[0],
-        modified=changed[1],
-        deleted=changed[2],
+        files_changed=sum(counts),
+        added=counts[0],
+        modified=counts[1],
+        deleted=counts[2],
         projects_synced=projects,
         projects_total=len(projects),
-        last_scan_result=memory.scan_result,
-        scan_pending=bool(memory.pending),
-        system_name=known.system_name,
-        drift=_drift_counts(known.drift),
-        history=memory.history,
+        last_scan_result=state.scan_result,
+        scan_pending=bool(state.pending),
+        system_name=facts.system_name,
+        drift=_drift_counts(facts.drift),
+        history=state.history,
         degraded=condition.degraded,
     )
 
 
-def _drift_counts(found: FileDrift | None) -> agent_report.DriftCounts | None:
-    if found is None:
+def _drift_counts(drift: FileDrift | None) -> agent_report.DriftCounts | None:
+    if drift is None:
         return None
-    return agent_report.DriftCounts(len(found.modified), len(found.missing), len(found.extra))
+    return agent_report.DriftCounts(len(drift.modified), len(drift.missing), len(drift.extra))
 
 
 WRITE_INTERVAL_SECONDS = 2.0
@@ -136,10 +136,10 @@ class StatusWriter:
         self._not_before = now + PROGRESS_DELAY_SECONDS if is_progress else 0.0
         self._changed.set()
 
-    def set_target(self, place: StatusObject | None) -> None:
+    def set_target(self, target: StatusObject | None) -> None:
         """Where it should stand; None while nobody has said so."""
-        if place != self._target:
-            self._target = place
+        if target != self._target:
+            self._target = target
             self._changed.set()
 
     async def run(self, connection: Connection) -> None:
@@ -167,23 +167,23 @@ class StatusWriter:
         due = (self._target, self._text)
         return due if due != self._written else None
 
-    async def _write(self, api: Api, place: StatusObject, text: str, backoff: Backoff) -> float:
+    async def _write(self, api: Api, target: StatusObject, text: str, backoff: Backoff) -> float:
         """Write it; how long to leave the server alone, beside the rate limit."""
         body = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {"name": place.name, "namespace": self._namespace},
+            "metadata": {"name": target.name, "namespace": self._namespace},
             "data": {self._pod_name: text},
         }
         self._limit.count(asyncio.get_running_loop().time())
         try:
             await api.apply(CONFIG_MAPS, body, field_manager=self._manager, force=True)
         except Forbidden as error:
-            _log.info("status object is not there", configmap=place.name, error=error.message)
+            _log.info("status object is not there", configmap=target.name, error=error.message)
             return max(backoff.next_seconds(), WRITE_INTERVAL_SECONDS)
         except ApiError as error:
             _log.warning("status was not written", reason=error.reason, error=error.message)
             return max(backoff.next_seconds(), error.retry_after or 0.0, WRITE_INTERVAL_SECONDS)
         backoff.healthy()
-        self._written = (place, text)
+        self._written = (target, text)
         return 0.0

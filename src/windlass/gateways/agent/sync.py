@@ -2,13 +2,13 @@
 
     store -> layout -> changes -> contents, one at a time -> plan -> guards -> apply
 
-A plan that is only shown takes the same way; its contents are hashed and discarded. A `SyncEngine`
-knows neither a cluster nor a gateway: agents and the command line use it alike. What blocks runs in
-threads; a caller that cancels a call still gets it ended properly.
+A dry run takes the same path; its contents are hashed and discarded. A `SyncEngine` knows neither a
+cluster nor a gateway: agents and the command line use it alike. Blocking calls run in threads; a
+cancelled call still cleans up before it returns.
 
 `LayoutCache`: a gateway's routing rarely changes and a commit changes few files, so the last layout
-is kept and updated to the next commit by the difference of their trees. It is a shortcut only:
-whatever does not fit, and the first commit of a process, is laid out from the whole listing.
+is kept and updated to the next commit by the difference of their trees. It is only a shortcut:
+the first commit of a process, and any that cannot be updated to, get a layout of the whole tree.
 
 `PhaseTimer` measures the phases of a sync, also of one that failed.
 """
@@ -32,7 +32,7 @@ from windlass.gateways.agent.inputs import SyncRequest
 from windlass.gateways.agent.interrupt import Interrupt, SyncInterrupted, cancel_and_wait
 from windlass.gateways.render import content_checks, file_renderer
 from windlass.gateways.render.file_renderer import RenderRecipe
-from windlass.gateways.tree import changes as changing
+from windlass.gateways.tree import changes as tree_changes
 from windlass.gateways.tree import deletes, layout_update, scan_rules, selection
 from windlass.gateways.tree import layout as layouts
 from windlass.gateways.tree import plan as plans
@@ -58,77 +58,87 @@ SyncPhase = Literal["fetch", "plan", "stage", "apply", "scan"]
 
 
 class PhaseTimer:
-    """Tells `told` the name and the seconds of every part, also of one that failed."""
+    """Calls `observe` with name and seconds of every phase, also of one that failed."""
 
     def __init__(
         self,
-        told: Callable[[SyncPhase, float], None] = lambda *_: None,
+        observe: Callable[[SyncPhase, float], None] = lambda *_: None,
         clock: Clock | None = None,
     ) -> None:
-        self._observe = told
+        self._observe = observe
         self._clock = clock or SystemClock()
 
     @contextlib.contextmanager
     def measure(self, phase: SyncPhase) -> Iterator[None]:
-        """The block is this phase."""
-        began = self._clock.monotonic()
+        """Measure the block as `phase`."""
+        started = self._clock.monotonic()
         try:
             yield
         finally:
-            self._observe(phase, self._clock.monotonic() - began)
+            self._observe(phase, self._clock.monotonic() - started)
 
 
 @dataclass(frozen=True, slots=True)
 class _CachedLayout:
+    """A layout with what it was computed from."""
+
     commit: str
-    basis: LayoutInputs
+    inputs: LayoutInputs
     layout: Layout
 
 
 class LayoutCache:
-    """Layouts of the commits in one store; reads the disk and belongs in a thread."""
+    """The layout of the last commit in one store; reads the disk, so call it in a thread."""
 
     def __init__(self, store: CommitStore) -> None:
         self._store = store
+        # None before the first layout, and while one is updated: a failure leaves none behind.
         self._last: _CachedLayout | None = None
 
     def get(self, commit: str, selection: GatewaySelection, caps: Caps) -> Layout:
-        """The layout of `commit` for the gateway that `selection` speaks of."""
-        basis = layout_update.layout_inputs(selection, caps)
+        """The layout of `commit` for the gateway of `selection`."""
+        inputs = layout_update.layout_inputs(selection, caps)
         last, self._last = self._last, None
-        layout = self._updated_layout(last, commit, basis) if last is not None else None
+        layout = self._updated_layout(last, commit, inputs) if last is not None else None
+        # The old layout may be large; free it before a new one is built.
         del last
         if layout is None:
             layout = layouts.layout_for_selection(self._store.listing(commit), selection, caps)
-        self._last = _CachedLayout(commit, basis, layout)
+        self._last = _CachedLayout(commit, inputs, layout)
         return layout
 
     def _updated_layout(
-        self, last: _CachedLayout, commit: str, basis: LayoutInputs
+        self, last: _CachedLayout, commit: str, inputs: LayoutInputs
     ) -> Layout | None:
-        if last.basis != basis or self._store.missing([last.commit]):
+        if last.inputs != inputs or self._store.missing([last.commit]):
             return None
         return layout_update.update_layout(
-            last.layout, basis, self._store.diff(last.commit, commit)
+            last.layout, inputs, self._store.diff(last.commit, commit)
         )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PlannedSync:
-    """What a sync would do; `manifest` is what it would leave behind.
+    """A complete plan of a sync and everything it was made from.
 
     Without a repr: it would name every file, and tasks print their results.
     """
 
     plan: Plan
+    # The manifest that the sync leaves behind.
     manifest: Manifest
+    # What the gateway gets: routing profile, mappings, excludes, variables.
     selection: GatewaySelection
+    # Desired files of the commit.
     layout: Layout
+    # Difference between layout and disk.
     changes: Changes
+    # The managed directories as they were when the plan was made.
     live_tree: LiveTree
+    # Warnings of the selection and of the resulting tree; those of the plan are in `plan`.
     warnings: tuple[str, ...]
+    # Names files whose deletion needs a confirmation, else empty; is in `plan.warnings` too.
     confirmation_warning: str = ""
-    """What waits for a person's word to be deleted; stands among the plan's warnings too."""
 
     @property
     def added(self) -> int:
@@ -142,7 +152,7 @@ class PlannedSync:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SyncResult:
-    """What a sync did."""
+    """What a sync planned and applied."""
 
     planned: PlannedSync
     applied: ApplyResult
@@ -150,7 +160,7 @@ class SyncResult:
 
 @dataclass(frozen=True, slots=True)
 class RollbackResult:
-    """What an undo did; the gateway has to read `scans` again."""
+    """What a rollback did; the gateway has to run `scans`; `manifest` is the restored one."""
 
     applied: ApplyResult
     manifest: Manifest | None
@@ -159,52 +169,54 @@ class RollbackResult:
 
 @dataclass(frozen=True, slots=True)
 class _SyncInputs:
-    """All that a plan starts from, before any content was read."""
+    """Everything a plan starts from, before any content was read."""
 
     request: SyncRequest
+    # Git object id of the commit's tree.
     tree_id: str
-    selection: GatewaySelection
-    layout: Layout
-    manifest: Manifest | None
-    live_tree: LiveTree
+    selection: GatewaySelection  # what the gateway gets
+    layout: Layout  # desired files
+    manifest: Manifest | None  # files of the last sync; None before the first
+    live_tree: LiveTree  # files on the disk
 
 
 class SyncEngine:
-    """One data directory and one store."""
+    """Plans and applies commits of one store to one data volume."""
 
     def __init__(
-        self, applier: DataVolume, store: CommitStore, phases: PhaseTimer | None = None
+        self, volume: DataVolume, store: CommitStore, timer: PhaseTimer | None = None
     ) -> None:
-        self._volume = applier
+        self._volume = volume
         self._store = store
-        self._timer = phases or PhaseTimer()
+        self._timer = timer or PhaseTimer()
         self._layouts = LayoutCache(store)
-        self._inspector = VolumeInspector(applier)
+        self._inspector = VolumeInspector(volume)
 
-    async def plan(self, order: SyncRequest, interrupt: Interrupt | None = None) -> PlannedSync:
-        """What a sync would do; nothing in the data directory is written."""
-        return await self._plan(order, DiscardingSink(), interrupt or Interrupt())
+    async def plan(self, request: SyncRequest, interrupt: Interrupt | None = None) -> PlannedSync:
+        """The plan of a sync; nothing in the data directory is written."""
+        return await self._plan(request, DiscardingSink(), interrupt or Interrupt())
 
     async def sync(
         self,
-        order: SyncRequest,
+        request: SyncRequest,
         interrupt: Interrupt | None = None,
         *,
         before_commit: Callable[[PlannedSync], None] = lambda _: None,
     ) -> SyncResult:
-        """Bring the order about; `before_commit` runs in a thread once all is staged."""
-        asked = interrupt or Interrupt()
+        """Apply the request; `before_commit` runs in a thread once everything is staged."""
+        interrupt = interrupt or Interrupt()
         transaction = await run_in_thread(self._volume.begin)
         try:
-            with asked.on_interrupt(transaction.interrupt):
-                planned = await self._plan(order, transaction, asked)
-                asked.check()
+            with interrupt.on_interrupt(transaction.interrupt):
+                planned = await self._plan(request, transaction, interrupt)
+                interrupt.check()
                 plans.check_guards(planned.plan)
                 with self._timer.measure("apply"):
                     applied = await run_in_thread(self._commit, transaction, planned, before_commit)
                 return SyncResult(planned, applied)
         except Retryable as error:
-            if asked.is_set and not transaction.is_committed:
+            # An interrupted transaction fails with an error of its own; name the real cause.
+            if interrupt.is_set and not transaction.is_committed:
                 raise SyncInterrupted from error
             raise
         finally:
@@ -212,12 +224,12 @@ class SyncEngine:
 
     def content(self, planned: PlannedSync, path: str) -> bytes | None:
         """The new content of a planned file; None for one that is not read as a whole."""
-        wanted = planned.layout.files[path]
-        if self._store.is_large(wanted.blob):
+        file = planned.layout.files[path]
+        if self._store.is_large(file.blob):
             return None
-        recipe, _ = planned.changes.recipe(wanted)
+        recipe, _ = planned.changes.recipe(file)
         return file_renderer.render_file(
-            self._store.read(wanted.blob), path, recipe or RenderRecipe()
+            self._store.read(file.blob), path, recipe or RenderRecipe()
         ).content
 
     async def rollback(self) -> RollbackResult:
@@ -229,76 +241,77 @@ class SyncEngine:
         return await run_in_thread(self._find_drift, excludes, everything)
 
     async def _plan(
-        self, order: SyncRequest, sink: ContentSink, interrupt: Interrupt
+        self, request: SyncRequest, sink: ContentSink, interrupt: Interrupt
     ) -> PlannedSync:
         with self._timer.measure("fetch"):
-            commit = await self._fetch(order, interrupt)
+            commit = await self._fetch(request, interrupt)
         with self._timer.measure("plan"):
-            ground = await run_in_thread(self._read_inputs, order, commit)
-            found = await self._find_changes(ground, interrupt)
-        making = ContentBuilder(self._store, ground.layout, sink, order.caps, interrupt)
+            inputs = await run_in_thread(self._read_inputs, request, commit)
+            changes = await self._find_changes(inputs, interrupt)
+        builder = ContentBuilder(self._store, inputs.layout, sink, request.caps, interrupt)
         with self._timer.measure("stage"):
-            await making.build(found)
-            found = changing.resolve_undecided(found, ground.layout, making.rendered)
-            await making.build(found)
-        found = await run_in_thread(self._add_missing_facts, found)
-        return await run_in_thread(_build_planned_sync, ground, found, making)
+            await builder.build(changes)
+            # Some files are decided only by rendered content; those that changed are built now.
+            changes = tree_changes.resolve_undecided(changes, inputs.layout, builder.rendered)
+            await builder.build(changes)
+        changes = await run_in_thread(self._add_missing_facts, changes)
+        return await run_in_thread(_build_planned_sync, inputs, changes, builder)
 
-    async def _fetch(self, order: SyncRequest, interrupt: Interrupt) -> str:
-        """The commit's id; the time that Git takes is used to look at the disk."""
-        looking = asyncio.ensure_future(run_in_thread(self._inspector.prefetch))
+    async def _fetch(self, request: SyncRequest, interrupt: Interrupt) -> str:
+        """The id of the fetched commit; the disk is inspected while Git works."""
+        prefetch = asyncio.ensure_future(run_in_thread(self._inspector.prefetch))
         try:
-            fetching = self._store.fetch(order.source, order.commit, ref=order.ref)
-            commit = await interrupt.run(fetching)
-            await looking
+            fetch = self._store.fetch(request.source, request.commit, ref=request.ref)
+            commit = await interrupt.run(fetch)
+            await prefetch
             return commit
         finally:
-            await cancel_and_wait(looking)
+            await cancel_and_wait(prefetch)
 
-    def _read_inputs(self, order: SyncRequest, commit: str) -> _SyncInputs:
-        revision = SourceRevision(commit, order.ref, self._store.committed_at(commit))
-        chosen = selection.select(order.routing, order.pod, revision, cr_name=order.cr_name)
-        layout = self._layouts.get(commit, chosen, order.caps)
-        look = self._inspector.inspect(layout.roots)
+    def _read_inputs(self, request: SyncRequest, commit: str) -> _SyncInputs:
+        revision = SourceRevision(commit, request.ref, self._store.committed_at(commit))
+        selected = selection.select(request.routing, request.pod, revision, cr_name=request.cr_name)
+        layout = self._layouts.get(commit, selected, request.caps)
+        survey = self._inspector.inspect(layout.roots)
         tree = self._store.tree_of(commit)
-        return _SyncInputs(order, tree, chosen, layout, look.manifest, look.live_tree)
+        return _SyncInputs(request, tree, selected, layout, survey.manifest, survey.live_tree)
 
-    async def _find_changes(self, ground: _SyncInputs, interrupt: Interrupt) -> Changes:
-        layout, manifest, stats = ground.layout, ground.manifest, ground.live_tree.files
-        doubtful = changing.paths_to_hash(layout, manifest, stats)
-        hashes = await run_in_thread(self._volume.hash_files, doubtful)
+    async def _find_changes(self, inputs: _SyncInputs, interrupt: Interrupt) -> Changes:
+        layout, manifest, stats = inputs.layout, inputs.manifest, inputs.live_tree.files
+        to_hash = tree_changes.paths_to_hash(layout, manifest, stats)
+        hashes = await run_in_thread(self._volume.hash_files, to_hash)
         stamped: frozenset[str] = frozenset()
-        altered = _locally_changed(layout, manifest, hashes) if manifest is not None else []
-        if manifest is not None and altered:
-            sources = _source_blobs(layout, manifest, altered)
+        changed = _locally_changed(layout, manifest, hashes) if manifest is not None else []
+        if manifest is not None and changed:
+            sources = _source_blobs(layout, manifest, changed)
             await interrupt.run(self._store.need(sources))
             stamped = await run_in_thread(
-                inspection.stamped_files, self._volume, self._store, manifest, altered
+                inspection.stamped_files, self._volume, self._store, manifest, changed
             )
-        return changing.find_changes(layout, manifest, stats, hashes, stamped)
+        return tree_changes.find_changes(layout, manifest, stats, hashes, stamped)
 
-    def _add_missing_facts(self, found: Changes) -> Changes:
-        """`found`, with what an earlier version did not remember of the files that are kept.
+    def _add_missing_facts(self, changes: Changes) -> Changes:
+        """`changes` with the content facts of unchanged files that an older agent did not record.
 
         They are read from the disk once, in the first sync after the upgrade.
         """
-        silent = [
+        incomplete = [
             (path, entry)
-            for path, entry in found.kept.items()
+            for path, entry in changes.kept.items()
             if entry.about is None and file_renderer.is_resource_file(path)
         ]
-        if not silent:
-            return found
-        completed = {path: self._with_content_facts(path, entry) for path, entry in silent}
-        return replace(found, kept={**found.kept, **completed})
+        if not incomplete:
+            return changes
+        completed = {path: self._with_content_facts(path, entry) for path, entry in incomplete}
+        return replace(changes, kept={**changes.kept, **completed})
 
     def _with_content_facts(self, path: str, entry: ManifestEntry) -> ManifestEntry:
         content = self._volume.directory.read(path) or b""
-        seen = content_checks.content_facts(path, content, ()) or ContentFacts()
+        facts = content_checks.content_facts(path, content, ()) or ContentFacts()
         if hashlib.sha256(content).hexdigest() != entry.sha256:
-            # The gateway has stamped it; how it was without stamps is not to be had here.
-            seen = structs.replace(seen, calm="")
-        return structs.replace(entry, about=seen)
+            # The gateway has stamped it; its content without stamps is not known here.
+            facts = structs.replace(facts, calm="")
+        return structs.replace(entry, about=facts)
 
     def _commit(
         self,
@@ -309,7 +322,7 @@ class SyncEngine:
         before_commit(planned)
         applied = transaction.commit(planned.plan, planned.manifest)
         with contextlib.suppress(GitError):
-            # What is wrong with the store shows at the next fetch; the files are in place.
+            # A damaged store shows at the next fetch; the files are in place.
             self._store.keep(planned.plan.to_commit)
         return applied
 
@@ -330,75 +343,77 @@ class SyncEngine:
         )
 
 
-def _build_planned_sync(ground: _SyncInputs, found: Changes, making: ContentBuilder) -> PlannedSync:
-    order, layout = ground.request, ground.layout
-    target = order.target(ground.selection.gateway)
+def _build_planned_sync(
+    inputs: _SyncInputs, changes: Changes, builder: ContentBuilder
+) -> PlannedSync:
+    request, layout = inputs.request, inputs.layout
+    target = request.target(inputs.selection.gateway)
     plan = plans.build_plan(
         layout,
-        found,
-        making.rendered,
-        ground.live_tree,
-        order.safety,
-        manifest=ground.manifest,
+        changes,
+        builder.rendered,
+        inputs.live_tree,
+        request.safety,
+        manifest=inputs.manifest,
         target=target,
-        caps=order.caps,
+        caps=request.caps,
     )
-    situation = PlanInputs(layout, ground.manifest, ground.live_tree)
-    after = plans.next_manifest(
+    plan_inputs = PlanInputs(layout, inputs.manifest, inputs.live_tree)
+    manifest = plans.next_manifest(
         layout,
-        found,
-        making.rendered,
+        changes,
+        builder.rendered,
         target=target,
-        tree=ground.tree_id,
-        adopted=deletes.adoption_record(situation, plan.ops),
+        tree=inputs.tree_id,
+        adopted=deletes.adoption_record(plan_inputs, plan.ops),
     )
-    warnings = _tree_warnings(plan, after, ground)
+    warnings = _tree_warnings(plan, manifest, inputs)
     return PlannedSync(
         plan=plan,
-        manifest=after,
-        selection=ground.selection,
+        manifest=manifest,
+        selection=inputs.selection,
         layout=layout,
-        changes=found,
-        live_tree=ground.live_tree,
-        warnings=(*ground.selection.warnings, *warnings),
-        confirmation_warning=plans.confirmation_warning(situation, order.safety, target),
+        changes=changes,
+        live_tree=inputs.live_tree,
+        warnings=(*inputs.selection.warnings, *warnings),
+        confirmation_warning=plans.confirmation_warning(plan_inputs, request.safety, target),
     )
 
 
-def _tree_warnings(plan: Plan, after: Manifest, ground: _SyncInputs) -> Iterator[str]:
-    """What is doubtful about the tree as it will be, whether this sync changes it or not."""
-    known = {path: entry.about for path, entry in after.files.items() if entry.about is not None}
-    for path in sorted(path for path, about in known.items() if about.warnings):
-        yield from known[path].warnings
-    gone = {op.path for op in plan.ops if op.op == "delete"}
-    left = (ground.live_tree.files.keys() - gone) | after.files.keys()
-    listed = {path: about.lists for path, about in known.items() if about.lists}
-    yield from map(str, content_checks.check_tree(left, listed))
+def _tree_warnings(plan: Plan, manifest: Manifest, inputs: _SyncInputs) -> Iterator[str]:
+    """Warnings about the tree after the sync, also about files that it does not change."""
+    facts = {path: entry.about for path, entry in manifest.files.items() if entry.about is not None}
+    for path in sorted(path for path, about in facts.items() if about.warnings):
+        yield from facts[path].warnings
+    deleted = {op.path for op in plan.ops if op.op == "delete"}
+    remaining = (inputs.live_tree.files.keys() - deleted) | manifest.files.keys()
+    listed = {path: about.lists for path, about in facts.items() if about.lists}
+    yield from map(str, content_checks.check_tree(remaining, listed))
 
 
-def _source_blobs(layout: Layout, manifest: Manifest, altered: Iterable[str]) -> list[str]:
-    """The blobs without which nobody can tell whether the gateway only stamped its files."""
+def _source_blobs(layout: Layout, manifest: Manifest, paths: Iterable[str]) -> list[str]:
+    """The blobs needed to decide whether the gateway only stamped its resource files."""
     return [
         layout.files[path].blob
-        for path in altered
+        for path in paths
         if file_renderer.is_resource_file(path) and inspection.needs_source(manifest.files[path])
     ]
 
 
 def _locally_changed(layout: Layout, manifest: Manifest, hashes: dict[str, str]) -> list[str]:
-    """Files that differ from what we left although Git did not change them."""
-    known = manifest.files
+    """The files that differ from the last sync although Git did not change them."""
+    entries = manifest.files
     return [
         path
         for path, sha256 in hashes.items()
-        if path in known
-        and known[path].sha256 != sha256
-        and known[path].blob == layout.files[path].blob
+        if path in entries
+        and entries[path].sha256 != sha256
+        and entries[path].blob == layout.files[path].blob
     ]
 
 
 def _changed_paths(before: Manifest | None, after: Manifest | None) -> list[str]:
-    """The paths whose content is not the same in both."""
+    """The paths whose content differs between two manifests."""
     old = {path: entry.sha256 for path, entry in before.files.items()} if before else {}
     new = {path: entry.sha256 for path, entry in after.files.items()} if after else {}
     return [path for path in old.keys() | new.keys() if old.get(path) != new.get(path)]
