@@ -1,8 +1,8 @@
-"""The audit log: one line for every sync and rollback that came to its end.
+"""The audit log: one line for every finished sync and rollback.
 
 Records are built here and written when the gateway has read the files, or when it is known why it
-has not. A sync that a start had to finish gets its line from the journal. Text that others wrote
-(the author's name) is redacted and cut here already, because a record is stored for a while.
+has not. A sync that was resumed at a start gets its line from the journal. Foreign text (the
+author's name) is redacted and cut here already, because a record is stored before it is logged.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MAX_LISTED = 20
 
 
 class AuditLog:
-    """The records of one gateway; `pod_uid` is empty where no pod works on it."""
+    """Builds and writes the records of one gateway; `pod_uid` is empty outside a pod."""
 
     def __init__(self, store: CommitStore, clock: Clock, pod_uid: str) -> None:
         self._store = store
@@ -48,7 +48,7 @@ class AuditLog:
         seconds: float,
         cause: SyncCause,
     ) -> AuditRecord:
-        """The record of a sync; `applied_tree` is what is on the disk now."""
+        """The record of a sync; `applied_tree` is the tree on the disk after it."""
         plan, applied = result.planned.plan, result.applied
         warnings = (*plan.warnings, *result.planned.warnings, *applied.warnings)
         record = AuditRecord(
@@ -71,9 +71,9 @@ class AuditLog:
     async def rollback_record(
         self, applied: ApplyResult | None, applied_tree: AppliedTree | None, undone_commit: str
     ) -> AuditRecord:
-        """The record of a rollback of commit `undone_commit`.
+        """The record of a rollback of `undone_commit`.
 
-        Without `applied` a run that was killed had done it already.
+        `applied` is None if the rollback was applied before a crash.
         """
         record = AuditRecord(
             action="rollback",
@@ -89,7 +89,7 @@ class AuditLog:
     async def resumed_sync_record(
         self, transaction: TransactionRecord, applied_tree: AppliedTree | None
     ) -> AuditRecord:
-        """The record of a sync that was cut off past its commit point, and ended by a start."""
+        """The record of a sync that was interrupted past its commit point and then resumed."""
         puts = [step for step in transaction.steps if step.op == "put"]
         added = sum(step.was != "file" for step in puts)
         record = AuditRecord(
@@ -105,14 +105,14 @@ class AuditLog:
         return structs.replace(record, **await self._applied_fields(applied_tree))
 
     def write(self, record: AuditRecord | None, scan_result: str, reason: str = "") -> None:
-        """Say a record, if there is one; `reason` is why the gateway has not read the files."""
+        """Log a record, if there is one; `reason` is set if the gateway has not read the files."""
         if record is not None:
             state.write_audit_record(
                 record, scan_result, pod_uid=self._pod_uid, result=reason or "Synced"
             )
 
     async def _applied_fields(self, applied_tree: AppliedTree | None) -> dict[str, Any]:
-        """What is on the disk now, and whose it is."""
+        """The fields that describe the tree on the disk and the author of its commit."""
         if applied_tree is None:
             return {}
         return {
@@ -124,7 +124,7 @@ class AuditLog:
         }
 
     async def _author(self, commit: str) -> str:
-        """Who wrote a commit; the files count, so a store that has lost it is no fault."""
+        """The author of a commit; empty if the store has lost it, because only the files matter."""
         with contextlib.suppress(GitError):
             name = await run_in_thread(self._store.author_of, commit)
             return process.clean(name, limit=_MAX_AUTHOR_LENGTH)

@@ -1,10 +1,10 @@
-"""Builds the new contents of one sync, one after the other.
+"""Builds the new file contents of one sync, one file at a time.
 
 A blob is read, checked, rendered, checked again and staged before the next one is read, so memory
 does not grow with the repository. Large plain copies are streamed in pieces and are never in memory
-as a whole: a `ContentPipe` hands them from one thread to another, and the writer waits for the
-reader. Either side may break off; the other one then ends too. Where the disk is known to hold a
-file already, its content is hashed first and staged only if it differs.
+as a whole: a `ContentPipe` passes them from one thread to another, and the writer waits for the
+reader. When either side aborts, the other one ends with `PipeBroken`. If the hash of the file on
+the disk is known, the new content is hashed first and staged only if it differs.
 """
 
 from __future__ import annotations
@@ -33,26 +33,27 @@ _CHECK_SECONDS = 0.2
 
 
 class PipeBroken(Exception):
-    """The other side has given up."""
+    """The other side of a `ContentPipe` has aborted."""
 
 
 class ContentPipe:
-    """One content on its way."""
+    """A bounded pipe for the pieces of one content, between two threads."""
 
     def __init__(self) -> None:
+        # In order; None is the end.
         self._pieces: queue.Queue[bytes | None] = queue.Queue(_MAX_PIECES)
         self._broken = threading.Event()
 
     def put(self, piece: bytes) -> None:
-        """Hand over a piece; waits while the reader is behind."""
+        """Pass a piece on; blocks while the reader is behind."""
         self._put(piece)
 
     def end(self) -> None:
-        """No piece follows."""
+        """Mark the end of the content."""
         self._put(None)
 
     def abort(self) -> None:
-        """Let the other side end with an error."""
+        """Make the other side end with `PipeBroken`."""
         self._broken.set()
 
     def pieces(self) -> Iterator[bytes]:
@@ -85,7 +86,7 @@ T = TypeVar("T")
 
 
 class HashedContent(Protocol):
-    """What is known of a content once it has gone by."""
+    """Hash and size of a content that a sink has consumed."""
 
     @property
     def sha256(self) -> str: ...
@@ -95,21 +96,21 @@ class HashedContent(Protocol):
 
 
 class ContentSink(Protocol):
-    """Where new contents go; they come once, whole or in pieces."""
+    """Consumer of new contents; each is passed once, as a whole or in pieces."""
 
     def stage(self, path: str, content: bytes | Iterable[bytes]) -> HashedContent: ...
 
 
 @dataclass(frozen=True, slots=True)
 class DiscardedContent:
-    """A content that went by and was not kept."""
+    """Hash and size of a content that was not kept."""
 
     sha256: str
     size: int
 
 
 class DiscardingSink:
-    """A sink that keeps nothing: for plans that are only looked at."""
+    """A sink that hashes and keeps nothing: for dry runs and for comparisons."""
 
     def stage(self, path: str, content: bytes | Iterable[bytes]) -> DiscardedContent:
         del path
@@ -121,7 +122,7 @@ class DiscardingSink:
 
 
 class ContentBuilder:
-    """The contents of one sync; `rendered` fills with what was made."""
+    """Builds the contents of one sync into a sink."""
 
     def __init__(
         self,
@@ -137,10 +138,11 @@ class ContentBuilder:
         self._discarding_sink = DiscardingSink()
         self._caps = caps
         self._interrupt = interrupt
+        # Hash, size and facts of every content that was built, by path; grows with each `build`.
         self.rendered: dict[str, RenderedDigest] = {}
 
     async def build(self, changes: Changes) -> None:
-        """Make all of `changes.render` that is not made yet."""
+        """Build every file of `changes.render` that was not built yet."""
         due = [self._layout.files[path] for path in changes.render if path not in self.rendered]
         if not due:
             return
@@ -154,7 +156,7 @@ class ContentBuilder:
     def _split_by_size(
         self, due: Sequence[LayoutFile], changes: Changes
     ) -> tuple[list[LayoutFile], list[LayoutFile]]:
-        """Those to read as a whole and those to pass on in pieces, after a look at all sizes."""
+        """The files to read as a whole and the files to stream, after a check of all sizes."""
         sizes = {file.path: self._store.size(file.blob) for file in due}
         kept = {path: entry.size for path, entry in changes.kept.items()}
         file_policy.check_sizes(kept | sizes, self._caps)
@@ -164,6 +166,7 @@ class ContentBuilder:
 
     def _is_streamed(self, file: LayoutFile, changes: Changes) -> bool:
         recipe, _ = changes.recipe(file)
+        # Only a plain copy needs no look at the whole content; JSON is checked as a whole.
         copies = recipe is None or recipe.for_path(file.path).is_plain_copy
         is_json = file.path.endswith(".json")
         return copies and not is_json and self._store.is_large(file.blob)
@@ -208,18 +211,19 @@ class ContentBuilder:
 
 
 async def stream_blob(store: CommitStore, blob: str, consume: Callable[[Iterator[bytes]], T]) -> T:
-    """What `consume` makes of the pieces of a blob; it counts only if the blob was sound."""
+    """The result of `consume` over the pieces of a blob; raises if the blob is corrupt."""
     pipe = ContentPipe()
     consuming = asyncio.ensure_future(asyncio.to_thread(_consume, pipe, consume))
     try:
         await store.stream(blob, pipe.put)
         await asyncio.to_thread(pipe.end)
     except PipeBroken:
-        # The reader's own error says more, and is raised below.
+        # The reader's own error is more precise, and is raised below.
         await asyncio.wait({consuming})
     except BaseException:
         pipe.abort()
         await asyncio.wait({consuming})
+        # Retrieved, so that asyncio does not warn about an error that is never read.
         consuming.exception()
         raise
     return await consuming
@@ -233,7 +237,7 @@ def _consume(pipe: ContentPipe, consume: Callable[[Iterator[bytes]], T]) -> T:
 
 
 def _check_rendered(path: str, result: RenderResult) -> tuple[str, ...]:
-    """What is doubtful about one content; `Refused` where it must not reach a gateway."""
+    """The warnings about one content; raises `SyncRefused` if it must not reach a gateway."""
     findings = content_checks.check_content(path, result.content)
     for finding in findings:
         if finding.level == "error":
@@ -242,6 +246,7 @@ def _check_rendered(path: str, result: RenderResult) -> tuple[str, ...]:
 
 
 def _check_pieces(path: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The same pieces; the first one is checked, because a Git LFS pointer is at the start."""
     is_first = True
     for piece in pieces:
         if is_first:
@@ -251,7 +256,7 @@ def _check_pieces(path: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _sha256_on_disk(path: str, changes: Changes) -> str | None:
-    """The digest of the file that is there, where the new content may turn out to be equal."""
+    """The hash of the live file if the new content may be equal to it; else None."""
     if changes.causes.get(path) == "content":
         return None
     return changes.comparison.live_sha256(path)

@@ -1,16 +1,16 @@
-"""Maps a failure to one of the fixed gateway reasons, and to the time of the next try.
+"""Maps an error to one of the fixed gateway reasons, and to the delay of the retry.
 
-| what went wrong | status | reason | retry |
+| error | status | reason | retry |
 |---|---|---|---|
 | Git cannot be reached, nothing is on the disk | Pending | WaitingForGit | see below |
-| Git cannot be reached, an older tree is there | Error, degraded | SourceUnavailable | see below |
+| Git cannot be reached, an older tree is synced | Error, degraded | SourceUnavailable | see below |
 | waiting for a Secret, for the volume | Pending or Error | as in the error | as in the error |
-| a person has to act | Error | as in the error | in 5 minutes, or with the next change |
+| a user has to act | Error | as in the error | in 5 minutes, or with the next change |
 | anything else | Error | as in the error, else Internal | with backoff |
 
-Git causes that only a person can fix are retried every 5 minutes, others with backoff. A reason
-that is not on the list becomes Internal, with its own word in front of the message: no consumer
-would understand it.
+Git causes that only a user can fix are retried every 5 minutes, others with backoff. A reason that
+is not on the list becomes Internal, with the original reason in front of the message: consumers
+know the listed ones only.
 
 Pure.
 """
@@ -75,13 +75,13 @@ ERROR_REASONS = frozenset(
     }
 )
 
-# Routing that cannot be used is no routing; the message says which part of it.
+# Invalid routing is reported like missing routing; the message names the invalid part.
 _RENAMED = {"ProfilesInvalid": "NoRouting"}
 
 
 @dataclass(frozen=True, slots=True)
 class FailureReason:
-    """What an agent says about a failure; `after` is None where backoff decides."""
+    """Status, reason and message of a failure; `retry_seconds` is None where backoff decides."""
 
     status: Literal["Pending", "Error"]
     reason: str
@@ -91,7 +91,7 @@ class FailureReason:
 
 
 def failure_reason(error: WindlassError, *, has_data: bool) -> FailureReason:
-    """A failure in the words of the table above."""
+    """The reason of an error by the table above; `has_data` is whether a tree was synced."""
     if isinstance(error, GitError | InsecureTransport | SecretMalformed):
         return _source_failure(error, has_data=has_data)
     reason = _RENAMED.get(error.reason, error.reason)
@@ -105,9 +105,9 @@ def failure_reason(error: WindlassError, *, has_data: bool) -> FailureReason:
 
 
 def git_cause(error: WindlassError) -> str:
-    """Why Git could not be read, as one of the causes that users see (GRF-8)."""
+    """The cause of a Git error, as one of the causes that users see (GRF-8)."""
     cause = failures.describe_cause(error.reason, error.message)
-    # An agent asks for ids; a name that is gone is an id that cannot be had.
+    # An agent fetches commits by id, so a missing name means an unreachable commit.
     return "CommitUnreachable" if cause == "RefNotFound" else cause
 
 

@@ -1,6 +1,6 @@
-"""Decides what the gateway's answers mean: to a scan request, and on its open status pages.
+"""Interprets the gateway's HTTP answers: to scan requests, and from its open status pages.
 
-Rules of the POST:
+Called by `scanner`. Rules of the POST:
 
 | Answer | Result | Reason |
 |---|---|---|
@@ -12,10 +12,11 @@ Rules of the POST:
 | 404 | failed | ScanUnsupported |
 | anything else | failed | ScanFailed |
 
-"Again" is safe although the first request may have arrived: scans are idempotent. When no try is
-left, its reason stands. Rules of the GET that follows: a gateway that does not answer, answers 5xx
-or says that it scans is asked again; a scan is verified once the gateway is idle with a newer
-timestamp than before the POST; what cannot be judged counts as done, but unverified.
+"Again" is safe although the first request may have arrived: scans are idempotent. After the last
+retry its reason is final. Rules of the GET that follows: it is repeated while the gateway does not
+answer, answers 5xx or reports a running scan; a scan is verified once the gateway is idle with a
+newer timestamp than before the POST; an answer that cannot be parsed counts as done, but
+unverified.
 
 `/system/gwinfo` is a line of `name=value` pairs; while the gateway starts it answers 503. A gateway
 that waits for commissioning may call itself RUNNING there, so `/StatusPing` is checked too: a
@@ -44,7 +45,7 @@ NEVER_SCANNED = 0
 
 
 class RequestFault(StrEnum):
-    """Why there is no answer."""
+    """Why a request got no answer."""
 
     UNREACHABLE = "unreachable"
     UNTRUSTED = "untrusted"
@@ -53,7 +54,7 @@ class RequestFault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GatewayAnswer:
-    """What came back; `detail` is clean text about a fault, or where a redirect leads."""
+    """The answer to a request; `detail` is redacted text about a fault, or a redirect's target."""
 
     status: int = 0
     body: bytes = b""
@@ -66,12 +67,12 @@ class GatewayAnswer:
 
     @property
     def is_inconclusive(self) -> bool:
-        """Whether the gateway said nothing that could be judged, and may do so later."""
+        """Whether the answer proves nothing, so that the request has to be repeated."""
         return self.fault is not None or self.status >= 500
 
 
 class PostResult(Enum):
-    """What follows a POST."""
+    """How a POST ended."""
 
     ACCEPTED = "accepted"
     AGAIN = "again"
@@ -80,7 +81,7 @@ class PostResult(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PostVerdict:
-    """What follows, and why where the scan was not accepted."""
+    """The result of a POST, with reason and message unless it was accepted."""
 
     result: PostResult
     reason: str = ""
@@ -88,7 +89,7 @@ class PostVerdict:
 
 
 class ScanCompletion(Enum):
-    """What a GET says about an accepted scan."""
+    """Progress of an accepted scan."""
 
     VERIFIED = "verified"
     UNVERIFIED = "unverified"
@@ -97,7 +98,7 @@ class ScanCompletion(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ScanStatus:
-    """The members of a scan status that could be read."""
+    """The members of a scan status; None for what could not be read."""
 
     active: bool | None = None
     timestamp: int | None = None
@@ -123,7 +124,7 @@ _UNTRUSTED = (
 
 
 def judge_post(answer: GatewayAnswer, *, tls: bool) -> PostVerdict:
-    """What follows the answer to a POST."""
+    """The verdict on the answer to a POST, by the table above."""
     if answer.is_success:
         return PostVerdict(PostResult.ACCEPTED)
     if answer.fault is not None:
@@ -167,7 +168,7 @@ def _unexpected_message(answer: GatewayAnswer) -> str:
 
 
 def parse_scan_status(body: bytes) -> ScanStatus:
-    """The readable members of a scan status; `scanning` is what some versions say."""
+    """The readable members of a scan status; some versions call `scanActive` `scanning`."""
     try:
         status: Any = msgspec.json.decode(body)
     except msgspec.DecodeError:
@@ -182,12 +183,12 @@ def parse_scan_status(body: bytes) -> ScanStatus:
 
 
 def is_scanning(answer: GatewayAnswer) -> bool:
-    """Whether the gateway says that a scan runs now."""
+    """Whether the gateway reports a running scan."""
     return answer.is_success and parse_scan_status(answer.body).active is True
 
 
 def scan_baseline(answer: GatewayAnswer) -> int | None:
-    """The timestamp to be exceeded; None where the gateway does not tell."""
+    """The timestamp that our scan has to exceed; None if the gateway reports none."""
     if not answer.is_success:
         return None
     status = parse_scan_status(answer.body)
@@ -197,7 +198,7 @@ def scan_baseline(answer: GatewayAnswer) -> int | None:
 
 
 def scan_completion(baseline: int | None, answer: GatewayAnswer) -> ScanCompletion:
-    """What a GET after the POST says, given the baseline."""
+    """Progress of a scan by a GET after the POST, compared with the baseline."""
     if answer.is_inconclusive:
         return ScanCompletion.RUNNING
     status = parse_scan_status(answer.body) if answer.is_success else ScanStatus()
@@ -209,7 +210,7 @@ def scan_completion(baseline: int | None, answer: GatewayAnswer) -> ScanCompleti
 
 
 def incomplete_message(last: GatewayAnswer, seconds: float) -> str:
-    """Why an accepted scan is not known to be done."""
+    """The message for an accepted scan whose completion was not observed in time."""
     if last.is_inconclusive:
         what = f"answered {last.status}" if last.status else "did not answer any more"
         return f"accepted, but then the gateway {what}; waited {seconds:g} s"
@@ -220,14 +221,14 @@ def incomplete_message(last: GatewayAnswer, seconds: float) -> str:
 
 
 def other_port_hint(port: int, *, tls: bool) -> str:
-    """The fix for a gateway that answers on another port than the configured one."""
+    """The hint for a gateway that answers on another port than the configured one."""
     return f"; port {port} answers {'with' if tls else 'without'} TLS: set gateway.port to " + (
         f"{port} and gateway.tls to {'true' if tls else 'false'}"
     )
 
 
 class GatewayState(StrEnum):
-    """What the gateway beside the agent is doing."""
+    """The state of the gateway in the agent's pod."""
 
     DOWN = "Down"
     STARTING = "Starting"
@@ -236,14 +237,14 @@ class GatewayState(StrEnum):
 
 
 def parse_gwinfo(gwinfo: bytes) -> dict[str, str]:
-    """The pairs of a gwinfo line; what is no pair is left out."""
+    """The `name=value` pairs of a gwinfo line; other parts are ignored."""
     parts = gwinfo.decode("utf-8", "replace").strip().split(";")
     pairs = (part.partition("=") for part in parts)
     return {name.strip(): value.strip() for name, separator, value in pairs if separator}
 
 
 def gateway_state(gwinfo: GatewayAnswer, ping: GatewayAnswer | None = None) -> GatewayState:
-    """The state both pages tell; without `ping` the first one alone is believed."""
+    """The state by both pages; without `ping` by the first one alone."""
     if gwinfo.fault is not None:
         return GatewayState.DOWN
     context = parse_gwinfo(gwinfo.body).get("ContextStatus", "") if gwinfo.is_success else ""

@@ -1,12 +1,12 @@
-"""HTTP requests to the gateway in the same pod, and to nothing else; with its API token file.
+"""HTTP client for the gateway in the same pod only, and its API token file.
 
 Only loopback addresses are accepted, redirects are not followed and no proxy of the environment is
 used: a token never leaves the pod. Every fault becomes a `GatewayAnswer`. A certificate is checked
-against the given authority, but not for its name, because a gateway's names the Service; without an
-authority it is not checked at all.
+against the given CA, but not for its name, because a gateway's certificate names the Service;
+without a CA it is not checked at all.
 
-The token file is read again for every request: a Secret that is rotated reaches it without a
-restart. The value is registered with the process's redactor before it is used, and is in no error.
+The token file is read again for every request: a rotated Secret takes effect without a restart. The
+value is registered with the process's redactor before it is used, and is in no error.
 """
 
 from __future__ import annotations
@@ -31,22 +31,24 @@ _FileStamp = tuple[int, int, int]
 
 
 class ApiTokenFile:
-    """A `name:secret` in a file that may be replaced at any time."""
+    """A file with an API token `name:secret`, which may be replaced at any time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        # Texts of the current token that the redactor knows; the old ones are removed.
         self._registered: tuple[str, ...] = ()
+        # Inode, size and mtime at the last `read`; None before it and without a file.
         self._last_stamp: _FileStamp | None = None
 
     async def read(self) -> str:
-        """The token as it is now; a WindlassError says what is wrong with the file."""
+        """The current token; raises a `WindlassError` for a missing or malformed file."""
         raw = await asyncio.to_thread(self._read)
         token = self._parse(raw)
         self._register(token)
         return token
 
     async def has_changed(self) -> bool:
-        """Whether the file is another one than at the last `read`."""
+        """Whether the file was replaced since the last `read`."""
         return await asyncio.to_thread(self._stamp) != self._last_stamp
 
     def _read(self) -> bytes:
@@ -92,7 +94,7 @@ class ApiTokenFile:
 
 
 def parse_token(raw: bytes) -> str | None:
-    """The `name:secret` in the bytes of a file; None where they are something else."""
+    """The token `name:secret` in the bytes of a file; None if they are malformed."""
     token = raw.decode("ascii", "replace").strip()
     name, _, secret = token.partition(":")
     is_printable = all(" " <= character <= "~" for character in token)
@@ -105,7 +107,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class GatewayAddress:
-    """A gateway's base URL, checked to be on loopback."""
+    """The base URL of a gateway, checked to be on loopback."""
 
     def __init__(self, base_url: str) -> None:
         try:
@@ -135,7 +137,7 @@ class GatewayAddress:
 
 
 class GatewayClient:
-    """An open client; made by `open_client`."""
+    """An open HTTP client; created by `open_client`."""
 
     def __init__(self, client: httpx2.AsyncClient) -> None:
         self._client = client
@@ -143,7 +145,7 @@ class GatewayClient:
     async def request(
         self, method: str, url: str, *, timeout: float, headers: Mapping[str, str] | None = None
     ) -> GatewayAnswer:
-        """The answer within `timeout` seconds, which bound the whole exchange."""
+        """The answer to a request; `timeout` seconds bound the whole exchange."""
         try:
             async with asyncio.timeout(timeout):
                 return await self._request(method, url, headers)
@@ -170,7 +172,7 @@ class GatewayClient:
 
 @contextlib.asynccontextmanager
 async def open_client(authority: Path | None) -> AsyncIterator[GatewayClient]:
-    """A client for some requests that belong together; connections close at the end."""
+    """A client for a group of requests; its connections are closed at the end."""
     context = await asyncio.to_thread(_ssl_context, authority)
     async with httpx2.AsyncClient(
         verify=context,
@@ -185,6 +187,7 @@ async def open_client(authority: Path | None) -> AsyncIterator[GatewayClient]:
 def _ssl_context(authority: Path | None) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
+    # Loopback only: without a CA, TLS is for gateways that refuse plain HTTP, not for identity.
     if authority is None:
         context.verify_mode = ssl.CERT_NONE
         return context

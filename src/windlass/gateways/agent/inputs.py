@@ -1,11 +1,12 @@
 """The inputs of one agent turn: metadata, pod, mounted Secrets, and the resulting sync request.
 
-Pod metadata and Secrets are mounted files that may change or be missing at any moment, so they are
-read again for every use. Values of Secrets are in no error and in no log.
+Called by the loop once per turn. Pod metadata and Secrets are mounted files that may change or be
+missing at any moment, so they are read again for every use. Values of Secrets are in no error and
+in no log.
 
 A `SyncRequest` is one commit for one gateway under one routing. It holds everything that a plan
-depends on apart from the disk, so equal requests over equal disks give equal plans, whoever made
-them: an agent, or a person on the command line.
+depends on apart from the disk, so equal requests over equal disks give equal plans, whether an
+agent or the command line made them.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _TRUST_KEYS = ("known_hosts", "ca.crt")
 
 @dataclass(frozen=True, slots=True)
 class AgentIdentity:
-    """Who this agent is."""
+    """The pod of this agent and the IgnitionSync it belongs to."""
 
     pod_name: str
     pod_uid: str
@@ -51,19 +52,19 @@ class AgentIdentity:
 
 @dataclass(frozen=True, slots=True)
 class AgentPaths:
-    """Where the files around an agent lie."""
+    """The mounted paths of an agent; those of optional Secrets may not exist."""
 
-    data: Path
-    store: Path
-    pod_info: Path
-    api_key: Path
-    git_auth: Path
-    git_ca: Path
-    gateway_ca: Path
+    data: Path  # data directory of the gateway
+    store: Path  # directory of the Git object store
+    pod_info: Path  # downward API: files `labels` and `annotations`
+    api_key: Path  # file with the gateway's API token, `name:secret`
+    git_auth: Path  # directory of the Git Secret
+    git_ca: Path  # directory of the Secret with the Git server's CA
+    gateway_ca: Path  # file with the CA of the gateway's certificate
 
 
 def read_pod(identity: AgentIdentity, paths: AgentPaths) -> GatewayPod:
-    """The pod as the kubelet tells it now."""
+    """The pod with its current labels and annotations, from the downward API."""
     return GatewayPod(
         identity.pod_name,
         identity.namespace,
@@ -73,20 +74,20 @@ def read_pod(identity: AgentIdentity, paths: AgentPaths) -> GatewayPod:
 
 
 def read_api_token_name(paths: AgentPaths) -> str:
-    """The name in the key we scan with; empty while there is none."""
+    """The name in the API token; empty while there is none."""
     name, colon, _ = _read_text(paths.api_key).strip().partition(":")
     return name if colon else ""
 
 
 def gateway_ca(paths: AgentPaths) -> Path | None:
-    """The authority of the gateway's certificate, where one was given."""
+    """The CA file of the gateway's certificate; None if none is mounted."""
     return paths.gateway_ca if paths.gateway_ca.is_file() else None
 
 
 def read_git_credentials(
     paths: AgentPaths, source: CommitSource, *, verifies_host_keys: bool
 ) -> Credentials:
-    """What proves to the repository who we are; Waiting while the Secret is not there."""
+    """The credentials for the repository; raises `Waiting` while the Secret is missing."""
     result = ANONYMOUS
     if source.auth_type != "none":
         result = _parse_credentials(_read_secret(paths.git_auth), source.auth_type)
@@ -127,7 +128,7 @@ def _pick_keys(data: dict[str, bytes], *names: str) -> dict[str, bytes]:
 
 
 def _read_secret(folder: Path) -> dict[str, bytes]:
-    """The keys of a mounted Secret; those of the kubelet's own names begin with dots."""
+    """The keys of a mounted Secret; the kubelet's own files begin with two dots."""
     try:
         names = [path for path in folder.iterdir() if not path.name.startswith("..")]
     except OSError:
@@ -149,39 +150,39 @@ def _read_bytes(path: Path) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class SyncRequest:
-    """One commit for one gateway; `ref` is the name that led to the commit."""
+    """One commit for one gateway under one routing."""
 
-    source: RemoteSource
-    commit: str
-    ref: str
-    routing: Routing
-    routing_hash: str
-    pod: GatewayPod
-    cr_name: str
-    safety: DeleteSafety = field(default_factory=DeleteSafety)
-    caps: Caps = field(default_factory=Caps)
+    source: RemoteSource  # repository and credentials
+    commit: str  # full id
+    ref: str  # branch or tag that led to the commit
+    routing: Routing  # profiles and mappings of the IgnitionSync
+    routing_hash: str  # of `routing`
+    pod: GatewayPod  # selects profile and variables
+    cr_name: str  # name of the IgnitionSync
+    safety: DeleteSafety = field(default_factory=DeleteSafety)  # what may be deleted
+    caps: Caps = field(default_factory=Caps)  # how large the plan may be
 
     @property
     def profile_hash(self) -> str:
         return pod_profile_hash(self.routing_hash, self.pod)
 
     def target(self, gateway: str) -> PlanTarget:
-        """What a plan for this order says it is for."""
+        """The target that a plan for this request names."""
         return PlanTarget(gateway, self.commit, self.profile_hash, self.routing_hash)
 
 
 def pod_profile_hash(routing_hash: str, pod: GatewayPod) -> str:
-    """The name of a pod's routing (2.8)."""
+    """The hash of everything that determines a pod's routing (2.8)."""
     return routings.hash_profile(routing_hash, pod.annotations, pod.labels)
 
 
 def caps_from_policy(policy: SyncPolicy) -> Caps:
-    """How much one gateway's plan may hold."""
+    """The limits of a plan from `spec.safety`."""
     return Caps(policy.max_files, policy.max_file_bytes, policy.max_total_bytes)
 
 
 def delete_safety(metadata: AgentMetadata, pod: GatewayPod, api_token: str) -> DeleteSafety:
-    """What may be deleted; a word on the pod counts for its gateway like one on the CR."""
+    """The delete rules; an allowance may be annotated on the CR or on the gateway's pod."""
     commit = metadata.source.commit if metadata.source is not None else ""
     allowances = (metadata.overrides.mass_delete, pod.annotation("allow-mass-delete") or "")
     allowed = bool(commit) and commit in allowances
@@ -199,7 +200,7 @@ _DEFAULT_PERIOD_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class AgentInputs:
-    """What was told, and the pod; `selection` is None where the pod has no routing."""
+    """The inputs of one turn; `selection` is None if the routing does not match the pod."""
 
     metadata: AgentMetadata | None
     pod: GatewayPod
@@ -209,7 +210,7 @@ class AgentInputs:
 
     @property
     def retry_key(self) -> tuple[object, ...]:
-        """Equal as long as a failure would fail again."""
+        """A key that is equal for equal inputs of a step, so that its failure would repeat."""
         return sync_relevant(self.metadata), dict(self.pod.annotations), dict(self.pod.labels)
 
     @property
@@ -218,7 +219,7 @@ class AgentInputs:
 
     @property
     def period_seconds(self) -> float:
-        """How often everything is looked at again, without any event."""
+        """Seconds between two turns without any event."""
         if self.selection is None:
             return _DEFAULT_PERIOD_SECONDS
         return float(self.selection.sync_period_seconds)
@@ -229,7 +230,7 @@ class AgentInputs:
 
 
 def sync_relevant(metadata: AgentMetadata | None) -> AgentMetadata | None:
-    """What was told, without what no sync depends on."""
+    """The metadata without the fields that no sync depends on."""
     if metadata is None:
         return None
     return dataclasses.replace(metadata, status_objects={}, operator_version="", jitter_ms=0)
@@ -238,7 +239,7 @@ def sync_relevant(metadata: AgentMetadata | None) -> AgentMetadata | None:
 def read_inputs(
     metadata: AgentMetadata | None, identity: AgentIdentity, paths: AgentPaths
 ) -> AgentInputs:
-    """The view of this moment; reads files."""
+    """The current inputs of a turn; reads files."""
     pod = read_pod(identity, paths)
     name = _gateway_name(pod)
     if metadata is None:
@@ -250,7 +251,7 @@ def read_inputs(
 
 
 def build_request(inputs: AgentInputs, identity: AgentIdentity, paths: AgentPaths) -> SyncRequest:
-    """The order that brings about what was told; reads files."""
+    """The request for the commit that the metadata names; reads files."""
     metadata = inputs.metadata
     assert metadata is not None
     assert metadata.source is not None
@@ -285,7 +286,7 @@ def _gateway_name(pod: GatewayPod) -> str:
 def _select_or_none(
     metadata: AgentMetadata, pod: GatewayPod, cr_name: str
 ) -> GatewaySelection | None:
-    """Without a routing a sync says why; here it is enough that there is none."""
+    """The selection, or None if there is none; the sync that follows reports why."""
     source = metadata.source
     revision = (
         SourceRevision(source.commit, source.ref, 0)

@@ -1,8 +1,8 @@
-"""Interrupts a sync before its commit point, because a newer input came or the agent stops.
+"""Interrupts a sync before its commit point, because of a newer input or a shutdown.
 
-Requested from the event loop, effective everywhere: calls over the network are cancelled, threads
-check between two files, a transaction is interrupted. Past the commit point nothing here has any
-effect: what began there is finished.
+Requested on the event loop, effective everywhere: network calls are cancelled, threads check
+between two files, a transaction is interrupted. Past the commit point an interrupt has no effect:
+the sync is finished.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ class SyncInterrupted(Retryable):
 
 
 class Interrupt:
-    """The wish to end one sync."""
+    """A request to end one sync; never withdrawn."""
 
     def __init__(self) -> None:
         self._requested = asyncio.Event()
+        # Called once by `set`; None outside `on_interrupt`.
         self._callback: Callable[[], None] | None = None
 
     @property
@@ -36,19 +37,19 @@ class Interrupt:
         return self._requested.is_set()
 
     def set(self) -> None:
-        """Ask; from the event loop only."""
+        """Request the end; call it on the event loop only."""
         self._requested.set()
         if self._callback is not None:
             self._callback()
 
     def check(self) -> None:
-        """Raise if it was asked; from any thread."""
+        """Raise `SyncInterrupted` if requested; may be called in any thread."""
         if self._requested.is_set():
             raise SyncInterrupted
 
     @contextlib.contextmanager
     def on_interrupt(self, callback: Callable[[], None]) -> Iterator[None]:
-        """While the block runs, `callback` is called when it is asked."""
+        """Call `callback` when the interrupt is requested while the block runs."""
         self._callback = callback
         try:
             yield
@@ -56,7 +57,7 @@ class Interrupt:
             self._callback = None
 
     async def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """The result of `coroutine`, which is cancelled when it is asked."""
+        """The result of `coroutine`, which is cancelled when the interrupt is requested."""
         task = asyncio.ensure_future(coroutine)
         requested = asyncio.ensure_future(self._requested.wait())
         try:
@@ -69,7 +70,7 @@ class Interrupt:
             await cancel_and_wait(task)
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep; raise as soon as it is asked."""
+        """Sleep; raise `SyncInterrupted` as soon as it is requested."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._requested.wait()
@@ -77,10 +78,10 @@ class Interrupt:
 
 
 async def cancel_and_wait(task: asyncio.Future[T]) -> None:
-    """Cancel what still runs, and wait until it has cleaned up after itself."""
+    """Cancel a task that still runs, and wait until it has cleaned up."""
     if not task.done():
         task.cancel()
         await asyncio.wait({task})
     if not task.cancelled():
-        # Looked at, so that a failure that another one overtook is no warning.
+        # Retrieved, so that asyncio does not warn about an error that another one preceded.
         task.exception()

@@ -1,7 +1,7 @@
-"""Watches the one ConfigMap in which the controller publishes metadata for agents (SIG-1).
+"""Watches the ConfigMap in which the controller publishes metadata for agents (SIG-1).
 
-Nothing is polled. A ConfigMap that is missing, or holds nothing that this version understands, is
-reported as such; while the API server is unreachable, the last metadata stays in force.
+A watch, no polling. A missing ConfigMap is reported to the listener as None, one that cannot be
+decoded is logged; while the API server is unreachable, the last metadata stays in force.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from windlass.objects.names import GVR
 CONFIG_MAPS = GVR("", "v1", "configmaps")
 
 _REFLECTOR_SETTINGS = ReflectorSettings(forbidden_initial=0.5, forbidden_ceiling=30.0)
-"""A new pod's agent asks before the controller has seen the pod and given it its rights."""
+"""A new pod's agent is forbidden to watch until the controller has granted it access."""
 
 _log: Any = structlog.get_logger(__name__)
 
@@ -41,11 +41,11 @@ class _ConfigMap(msgspec.Struct):
 _decoder = msgspec.json.Decoder(_ConfigMap)
 
 MetadataListener = Callable[[dict[str, str] | None], None]
-"""Gets the keys of the ConfigMap; None when it is not there."""
+"""Called with the keys of the ConfigMap; with None when it does not exist."""
 
 
 class MetadataWatch:
-    """One agent's view of its metadata."""
+    """A watch on the metadata of one agent."""
 
     def __init__(
         self, connection: Connection, namespace: str, cr_name: str, on_metadata: MetadataListener
@@ -53,11 +53,13 @@ class MetadataWatch:
         self._connection = connection
         self._scope = Scope(CONFIG_MAPS, namespace, name=agent_objects.metadata_name(cr_name))
         self._on_metadata = on_metadata
+        # The ConfigMap was observed since the last snapshot began.
         self._exists = False
+        # The watch failed and this was logged; reset by the next event.
         self._is_disconnected = False
 
     async def run(self) -> None:
-        """Tell of every change until cancelled."""
+        """Call the listener for every change until cancelled."""
         async with aclosing(reflect(self._connection, self._scope, _REFLECTOR_SETTINGS)) as items:
             async for item in items:
                 if isinstance(item, SnapshotStarted):
@@ -82,6 +84,7 @@ class MetadataWatch:
             _log.warning("metadata cannot be read", configmap=str(self._scope))
 
     def _interrupted(self, item: Interrupted) -> None:
+        # These end every watch now and then; others are logged once per outage.
         if item.reason in ("closed", "idle", "expired") or self._is_disconnected:
             return
         self._is_disconnected = True

@@ -6,8 +6,8 @@
       ├── gate         until the gateway may start
       └── cluster      metadata in, status out; offline for as long as the API server is
 
-SIGTERM ends what is before its commit point at once and gives the rest ten seconds; what is not
-done by then the journal resumes at the next start.
+SIGTERM interrupts a sync before its commit point at once and gives a later one ten seconds; if that
+is not enough, the journal resumes it at the next start.
 """
 
 from __future__ import annotations
@@ -62,20 +62,20 @@ _log: Any = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """How an agent runs; a port of 0 takes a free one."""
+    """Settings of an agent process; addresses are host and port, and port 0 takes a free one."""
 
-    identity: AgentIdentity
-    paths: AgentPaths
-    store_bytes: int
-    git: GitSettings
-    kubeconfig: Path | None = None
-    health: tuple[str, int] = ("", 8082)
-    metrics: tuple[str, int] = ("", 8083)
-    plan: tuple[str, int] = ("127.0.0.1", 8084)
+    identity: AgentIdentity  # pod and CR
+    paths: AgentPaths  # mounts
+    store_bytes: int  # size of the volume of the Git object store
+    git: GitSettings  # program and limits of Git
+    kubeconfig: Path | None = None  # None: in-cluster configuration
+    health: tuple[str, int] = ("", 8082)  # probes
+    metrics: tuple[str, int] = ("", 8083)  # Prometheus
+    plan: tuple[str, int] = ("127.0.0.1", 8084)  # newest plan as JSON
 
 
 class AgentProcess:
-    """Everything `windlass agent` runs."""
+    """The servers, tasks and the loop of `windlass agent`."""
 
     def __init__(self, settings: AgentSettings, clock: Clock) -> None:
         self._settings = settings
@@ -83,7 +83,9 @@ class AgentProcess:
         self._registry = CollectorRegistry()
         self._metrics = AgentMetrics(self._registry)
         self._gate = StartupGate(clock)
+        # Set by SIGTERM and SIGINT.
         self._stopping = asyncio.Event()
+        # None until the data directory could be opened.
         self._loop: AgentLoop | None = None
 
     async def run(self) -> None:
@@ -101,7 +103,7 @@ class AgentProcess:
                 await run_in_thread(volume.close)
 
     async def _open_volume(self) -> DataVolume | None:
-        """The data directory, as soon as it is there; None when it is time to stop."""
+        """The data volume, as soon as it is usable; None if a signal came first."""
         identity = self._settings.identity
         owner = LockOwner(identity.pod_uid, identity.pod_name, identity.node)
         while not self._stopping.is_set():
@@ -119,7 +121,7 @@ class AgentProcess:
         store = await run_in_thread(
             CommitStore.open,
             Git(settings.git),
-            # Below it: the directory itself is a volume, which cannot be moved out of the way.
+            # In a subdirectory: the mount point itself cannot be renamed to replace a bad store.
             settings.paths.store / "objects.git",
             # The kubelet evicts the whole pod when the volume is full; stay well below.
             cap_bytes=settings.store_bytes * 3 // 4,
@@ -147,7 +149,7 @@ class AgentProcess:
     async def _run_until_stopped(
         self, loop: AgentLoop, background: list[asyncio.Task[None]]
     ) -> None:
-        """Run the loop; the end of any part but the gate is the end of the process."""
+        """Run the loop until a signal; the end of any task but the gate ends the process too."""
         loop_task = asyncio.create_task(loop.run(), name="loop")
         stop_task = asyncio.create_task(self._stopping.wait())
         endless = [task for task in background if task.get_name() != "gate"]
@@ -162,7 +164,7 @@ class AgentProcess:
                 task.result()
 
     async def _connect_cluster(self, loop: AgentLoop, status_writer: StatusWriter) -> None:
-        """Hear and speak; a configuration that is not there yet is waited for."""
+        """Watch metadata and write status; retries while there is no usable configuration."""
         identity = self._settings.identity
         while True:
             try:
@@ -210,7 +212,7 @@ class AgentProcess:
             yield
 
     def _plan_page(self) -> Starlette:
-        """The newest plan: paths and digests, never contents."""
+        """The app that serves the newest plan: paths and digests, never contents."""
 
         async def newest(request: Request) -> Response:
             del request
@@ -223,14 +225,14 @@ class AgentProcess:
 
 
 def _exit_now() -> None:
-    """End although a thread is still past its commit point; the journal resumes it."""
+    """Exit although a thread is past its commit point; the journal resumes at the next start."""
     _log.warning("a sync is not done; it is resumed at the next start")
     sys.stderr.flush()
     os._exit(0)
 
 
 async def run(settings: AgentSettings) -> None:
-    """Run the agent until a signal ends it."""
+    """Run the agent until a signal ends it; called by `windlass agent`."""
     memory.limit_arenas()
     store_limits.limit_pack_windows()
     identity = settings.identity

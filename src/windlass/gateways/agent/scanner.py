@@ -1,9 +1,10 @@
 """Requests scans from the gateway beside the agent, and waits until they are complete.
 
 Per kind: GET for the timestamp of the last scan, POST, then GET until the gateway is idle with a
-newer one. A scan that somebody else started may finish before our POST: it may have read old files,
-and its end must not be taken for the end of ours. The token file is read for every request. Nothing
-is kept between calls; what is not done is in the result.
+newer one. A scan that another client started may finish before our POST: it may have read old
+files, and its end must not be taken for the end of ours. The token file is read for every request.
+No state is kept between calls; the result names what is still pending. How answers are judged is in
+`gateway_answers`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _OPEN_PAGE_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class ScanTiming:
-    """Waits before the second and third try, waits between two looks, and known ports."""
+    """Seconds before each retry of a POST, seconds between two GETs, and usual ports with TLS."""
 
     retry_seconds: tuple[float, ...] = (2.0, 4.0)
     poll_seconds: float = 0.5
@@ -49,7 +50,7 @@ class ScanTiming:
 
 
 class GatewayScanner:
-    """The agent's view of the gateway's scan API and of its health."""
+    """Client for the scan API and the health pages of one gateway."""
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class GatewayScanner:
         self._timing = timing or ScanTiming()
 
     async def scan(self, kinds: Iterable[ScanKind], policy: ScanPolicy) -> ScanResult:
-        """Scan `kinds` as the policy says; never raises for what a gateway or a file does."""
+        """Scan `kinds` by the policy; faults of the gateway or the token file are in the result."""
         if policy.mode is scan_rules.ScanMode.OFF:
             return scan_rules.disabled_result()
         results: list[ScanKindResult] = []
@@ -79,16 +80,12 @@ class GatewayScanner:
         return scan_rules.combine_results(results, policy.mode)
 
     async def state(self) -> GatewayState:
-        """What the gateway's open pages say; needs no token."""
+        """The state of the gateway from its open pages; needs no token."""
         async with gateway_client.open_client(None) as client:
             gwinfo = await self._page(client, "/system/gwinfo")
             if gateway_answers.gateway_state(gwinfo) is not GatewayState.RUNNING:
                 return gateway_answers.gateway_state(gwinfo)
             return gateway_answers.gateway_state(gwinfo, await self._page(client, "/StatusPing"))
-
-    async def is_up(self) -> bool:
-        """Whether the gateway runs, so that changed files need a scan to take effect."""
-        return await self.state() is GatewayState.RUNNING
 
     async def has_new_token(self) -> bool:
         """Whether the token file was replaced since the last request, which is worth a retry."""
@@ -118,7 +115,7 @@ class GatewayScanner:
         return result
 
     async def _find_other_port(self, client: GatewayClient) -> str:
-        """Where the gateway answers instead, in words; the token is not sent there."""
+        """A hint for the message: the port on which the gateway answers; gets no token."""
         configured = (self._address.port, self._address.tls)
         for port, tls in ((configured[0], not configured[1]), *self._timing.usual_ports):
             if (port, tls) == configured:
@@ -130,7 +127,7 @@ class GatewayScanner:
 
 
 class _KindScan:
-    """One scan of one kind, from the first GET to the last."""
+    """One scan of one kind, from the first GET to the last; used once."""
 
     def __init__(
         self,
@@ -147,10 +144,13 @@ class _KindScan:
         self._kind = kind
         self._policy = policy
         self._timing = timing
+        # Timestamp of the last scan before the POST; None if unknown.
         self._baseline: int | None = None
+        # No connection at the last try: another port may answer.
         self.unreachable = False
 
     async def run(self) -> ScanKindResult:
+        """Request the scan and wait for its completion."""
         answer = await self._post_with_retries()
         verdict = gateway_answers.judge_post(answer, tls=self._address.tls)
         if verdict.result is not PostResult.ACCEPTED:
@@ -160,7 +160,7 @@ class _KindScan:
         return await self._wait_for_completion(answer.status)
 
     async def _post_with_retries(self) -> GatewayAnswer:
-        """The answer to the POST that counts: the first that is not worth another try."""
+        """The answer to the first POST that needs no retry, or to the last one."""
         answer = await self._post_once()
         for wait in self._timing.retry_seconds:
             if (
@@ -173,7 +173,7 @@ class _KindScan:
         return answer
 
     async def _post_once(self) -> GatewayAnswer:
-        # A baseline of an earlier try is kept: that try's POST may have been heard.
+        # A baseline of an earlier try is kept: that try's POST may have arrived.
         if self._baseline is None:
             before = await self._wait_until_idle()
             if before.fault is not None:
@@ -185,7 +185,7 @@ class _KindScan:
         return answer
 
     async def _wait_until_idle(self) -> GatewayAnswer:
-        """The status before our POST; a scan that runs already gets its time to end."""
+        """The scan status before the POST; a scan that runs already gets time to end."""
         answer = await self._request("GET")
         try:
             async with asyncio.timeout(self._policy.completion_timeout):

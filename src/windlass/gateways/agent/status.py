@@ -1,11 +1,11 @@
-"""The gateway's status: built from what the agent knows (2.8), written to its status ConfigMap.
+"""The gateway's status: a report of the agent's state (2.8), written to its status ConfigMap.
 
-The object is created by the controller and named in the metadata (SIG-2, amendment 1); an agent may
-only write its own key, by server-side apply. Two writes may follow each other at once, then one in
-two seconds; the last state wins, and an unchanged report is not written again. Progress is written
-only if it lasts a second: a short sync takes one write, and its end waits for none. An object that
-is gone answers 403, because agents may create nothing: that means wait. A new object gets the
-report again.
+The ConfigMap is created by the controller and named in the metadata (SIG-2, amendment 1); an agent
+may only write its own key, by server-side apply. Writes have a burst of two and then one in two
+seconds; the last report wins, and an unchanged one is not written again. Progress is written only
+if it lasts a second: a short sync takes one write, and its end waits for none. A ConfigMap that is
+gone answers 403, because agents may not create any: that means wait. A new one gets the report
+again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from windlass.kube.errors import ApiError, Forbidden
 
 @dataclass(frozen=True, slots=True)
 class GatewayCondition:
-    """How the gateway is at the moment; a `degraded` one runs on older files than wanted."""
+    """The gateway's status and reason; a `degraded` gateway runs on older files than desired."""
 
     status: AgentSyncStatus
     reason: str = ""
@@ -44,25 +44,25 @@ class GatewayCondition:
 
 @dataclass(frozen=True, slots=True)
 class StatusFacts:
-    """What is known beside the condition."""
+    """The content of a report beside the condition."""
 
-    gateway: str
-    state: AgentState
-    applied_tree: AppliedTree | None
-    drift: FileDrift | None = None
-    routing_hash: str = ""
-    system_name: str = ""
+    gateway: str  # name; empty falls back to the pod's
+    state: AgentState  # durable state of the agent
+    applied_tree: AppliedTree | None  # None before the first sync
+    drift: FileDrift | None = None  # None before the first check
+    routing_hash: str = ""  # of the metadata that was used; empty before any
+    system_name: str = ""  # rendered by the profile; empty if it sets none
 
 
 def encode_report(identity: AgentIdentity, condition: GatewayCondition, facts: StatusFacts) -> str:
-    """The report as it is written into the status object."""
+    """The report as JSON, as it is written to the status ConfigMap."""
     return agent_report.encode(build_report(identity, condition, facts))
 
 
 def build_report(
     identity: AgentIdentity, condition: GatewayCondition, facts: StatusFacts
 ) -> AgentReport:
-    """Everything that is said; `syncedCommit` is what the gateway has really read."""
+    """The report; `synced_commit` is what the gateway has read, `applied_commit` is on the disk."""
     state, applied = facts.state, facts.applied_tree
     last = state.last_sync
     counts = (last.added, last.modified, last.deleted) if last is not None else (0, 0, 0)
@@ -113,22 +113,26 @@ _log: Any = structlog.get_logger(__name__)
 
 
 class StatusWriter:
-    """What is to be said, and where; `run` says it."""
+    """Holds the newest report and its target; `run` writes it."""
 
     def __init__(self, namespace: str, pod_name: str, pod_uid: str) -> None:
         self._namespace = namespace
         self._pod_name = pod_name
         self._manager = f"ignition-sync-agent.{pod_uid}"
+        # The newest report; empty before the first.
         self._text = ""
+        # ConfigMap of this pod; None until the metadata names it.
         self._target: StatusObject | None = None
+        # Last successful write; None before one.
         self._written: tuple[StatusObject, str] | None = None
+        # Set when report or target changed.
         self._changed = asyncio.Event()
         self._limit = RateLimit(WRITE_INTERVAL_SECONDS, _BURST)
+        # Event loop time before which the report is not written, because progress may be short.
         self._not_before = 0.0
-        """Loop time before which the report is not written, because it may pass at once."""
 
     def publish(self, text: str, *, is_progress: bool = False) -> None:
-        """The report as it should stand there; `is_progress` if something else follows soon."""
+        """Set the report to write; `is_progress` if another one may follow soon."""
         if text == self._text:
             return
         self._text = text
@@ -137,13 +141,13 @@ class StatusWriter:
         self._changed.set()
 
     def set_target(self, target: StatusObject | None) -> None:
-        """Where it should stand; None while nobody has said so."""
+        """Set the ConfigMap to write to; None while the metadata names none."""
         if target != self._target:
             self._target = target
             self._changed.set()
 
     async def run(self, connection: Connection) -> None:
-        """Write what is due until cancelled; faults delay, and never end this."""
+        """Write due reports until cancelled; faults delay the next write and never end this."""
         api = Api(connection)
         backoff = Backoff(WRITE_INTERVAL_SECONDS, 60.0)
         while True:
@@ -168,7 +172,7 @@ class StatusWriter:
         return due if due != self._written else None
 
     async def _write(self, api: Api, target: StatusObject, text: str, backoff: Backoff) -> float:
-        """Write it; how long to leave the server alone, beside the rate limit."""
+        """Write the report; return the seconds to wait in addition to the rate limit."""
         body = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
