@@ -29,10 +29,10 @@ ChangeVerdict: TypeAlias = Literal["kept", "restat"] | ChangeCause
 
 @dataclass(frozen=True, slots=True)
 class RenderedDigest:
-    """A rendered content: what it is, and what its recipe really changed.
+    """Hash and size of a rendered content, and what its recipe really changed.
 
-    `named` says that the content holds a systemName, changed or not; `about` is what else
-    was seen in it.
+    `named` is true if the content has a systemName, changed or not; `about` are other facts
+    about the content.
     """
 
     sha256: str
@@ -44,9 +44,10 @@ class RenderedDigest:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a layout was compared with: our memory, and the disk as it is.
+    """What a layout is compared with: the manifest and the disk.
 
-    `noise` are files known to differ in the gateway's own stamps only (DRF-2).
+    `entries` are the manifest's, `stats` those of all live files, `hashes` those of the files that
+    had to be read. `stamped` are files that differ in the gateway's own stamps only (DRF-2).
     """
 
     entries: Mapping[str, ManifestEntry]
@@ -55,65 +56,68 @@ class Comparison:
     stamped: Collection[str] = ()
 
     def is_untouched(self, path: str) -> bool:
-        """Whether the file is there with the stat we left it with."""
+        """Whether the file exists with the stat that the last sync left."""
         entry = self.entries.get(path)
         return entry is not None and entry.stat is not None and entry.stat == self.stats.get(path)
 
     def live_sha256(self, path: str) -> str | None:
-        """The digest of the file on the disk, as far as it is known."""
+        """The SHA-256 of the file on the disk; None if the file is missing or was not read."""
         if self.is_untouched(path):
             return self.entries[path].sha256
         return self.hashes.get(path)
 
-    def verdict(self, wanted: LayoutFile, recipe_id: str) -> ChangeVerdict:
-        entry = self.entries.get(wanted.path)
+    def verdict(self, file: LayoutFile, recipe_id: str) -> ChangeVerdict:
+        """Why a file has to be rendered, or that it is kept."""
+        entry = self.entries.get(file.path)
         if entry is None:
             return "new"
-        if entry.blob != wanted.blob:
+        if entry.blob != file.blob:
             return "content"
         if entry.recipe != recipe_id:
             return "recipe"
-        if self.is_untouched(wanted.path) or wanted.path in self.stamped:
+        if self.is_untouched(file.path) or file.path in self.stamped:
             return "kept"
-        same = wanted.path in self.stats and self.hashes.get(wanted.path) == entry.sha256
+        same = file.path in self.stats and self.hashes.get(file.path) == entry.sha256
         return "restat" if same else "drift"
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a sync has to render.
+    """The difference between a layout and the disk: what a sync has to render."""
 
-    `render` is in path order, `causes` says why. `recipes` holds those that differ from
-    the layout's. `kept` are entries that stay as they are, `restat` those among them whose
-    stat has to be taken anew. `undecided` wait for `resolve_undecided`. `stale` are paths of the
-    manifest that the layout no longer has.
-    """
-
+    # Paths to render, sorted.
     render: tuple[str, ...]
+    # Why, for each path of `render`.
     causes: Mapping[str, ChangeCause]
+    # Entries of the manifest that stay as they are.
     kept: Mapping[str, ManifestEntry]
+    # Paths of `kept` whose stat has to be recorded again: same content, touched file.
     restat: frozenset[str]
+    # Paths of the manifest that the layout no longer has, sorted.
     stale: tuple[str, ...]
+    # Paths that `resolve_undecided` decides; empty afterwards.
     undecided: tuple[str, ...]
+    # Recipes with their ids, where they differ from the layout's.
     recipes: Mapping[str, tuple[RenderRecipe, str]]
+    # What the layout was compared with.
     comparison: Comparison
 
-    def recipe(self, wanted: LayoutFile) -> tuple[RenderRecipe | None, str]:
-        """How to make the content of `wanted`, with the id to remember the recipe by."""
-        return self.recipes.get(wanted.path, (wanted.recipe, wanted.recipe_id))
+    def recipe(self, file: LayoutFile) -> tuple[RenderRecipe | None, str]:
+        """The recipe of `file`, None for a plain copy, and the id that the manifest records."""
+        return self.recipes.get(file.path, (file.recipe, file.recipe_id))
 
 
 def paths_to_hash(
     layout: Layout, manifest: Manifest | None, stats: Mapping[str, FileStat]
 ) -> tuple[str, ...]:
-    """Wanted paths that exist, and whose content cannot be known without reading it."""
-    known = manifest.files if manifest is not None else {}
-    found = []
+    """The desired paths that exist on the disk with a stat that the manifest does not have."""
+    entries = manifest.files if manifest is not None else {}
+    paths = []
     for path in layout.files:
-        seen, entry = stats.get(path), known.get(path)
-        if seen is not None and (entry is None or entry.stat != seen):
-            found.append(path)
-    return tuple(found)
+        stat, entry = stats.get(path), entries.get(path)
+        if stat is not None and (entry is None or entry.stat != stat):
+            paths.append(path)
+    return tuple(paths)
 
 
 def find_changes(
@@ -121,43 +125,43 @@ def find_changes(
     manifest: Manifest | None,
     stats: Mapping[str, FileStat],
     hashes: Mapping[str, str] | None = None,
-    noise: Collection[str] = (),
+    stamped: Collection[str] = (),
 ) -> Changes:
-    """What to render, given the stats of all live files and the digests of doubtful ones."""
-    sorting = _ChangeSorter(_comparison(manifest, stats, hashes or {}, noise))
-    signed = sorting.sort_all(layout.files.values())
-    waiting = [wanted.path for wanted in signed if not sorting.sort_signed(wanted, {})]
-    stale = sorted(path for path in sorting.comparison.entries if path not in layout.files)
-    return sorting.build(tuple(stale), tuple(waiting))
+    """The changes, given the stats of all live files and the hashes of `paths_to_hash`."""
+    sorter = _ChangeSorter(_comparison(manifest, stats, hashes or {}, stamped))
+    signed = sorter.sort_all(layout.files.values())
+    waiting = [file.path for file in signed if not sorter.sort_signed(file, {})]
+    stale = sorted(path for path in sorter.comparison.entries if path not in layout.files)
+    return sorter.build(tuple(stale), tuple(waiting))
 
 
 def resolve_undecided(
-    found: Changes, layout: Layout, rendered: Mapping[str, RenderedDigest]
+    changes: Changes, layout: Layout, rendered: Mapping[str, RenderedDigest]
 ) -> Changes:
-    """`found` with nothing undecided, now that all of its `render` were rendered."""
-    sorting = _ChangeSorter(found.comparison)
-    sorting.causes.update(found.causes)
-    sorting.kept.update(found.kept)
-    sorting.restat.update(found.restat)
-    sorting.recipes.update(found.recipes)
-    for path in found.undecided:
-        if not sorting.sort_signed(layout.files[path], rendered):
+    """`changes` with nothing undecided; all of its `render` must be rendered."""
+    sorter = _ChangeSorter(changes.comparison)
+    sorter.causes.update(changes.causes)
+    sorter.kept.update(changes.kept)
+    sorter.restat.update(changes.restat)
+    sorter.recipes.update(changes.recipes)
+    for path in changes.undecided:
+        if not sorter.sort_signed(layout.files[path], rendered):
             raise ValueError(f"a payload beside {path} was not rendered")
-    return sorting.build(found.stale, ())
+    return sorter.build(changes.stale, ())
 
 
 def _comparison(
     manifest: Manifest | None,
     stats: Mapping[str, FileStat],
     hashes: Mapping[str, str],
-    noise: Collection[str] = (),
+    stamped: Collection[str] = (),
 ) -> Comparison:
-    return Comparison(manifest.files if manifest is not None else {}, stats, hashes, noise)
+    return Comparison(manifest.files if manifest is not None else {}, stats, hashes, stamped)
 
 
 @dataclass(slots=True)
 class _ChangeSorter:
-    """Changes in the making."""
+    """Builder of `Changes`."""
 
     comparison: Comparison
     causes: dict[str, ChangeCause] = field(default_factory=dict)
@@ -166,31 +170,31 @@ class _ChangeSorter:
     recipes: dict[str, tuple[RenderRecipe, str]] = field(default_factory=dict)
 
     def sort_all(self, files: Iterable[LayoutFile]) -> list[LayoutFile]:
-        """Sort the files; those whose payloads must be known first are given back."""
-        known, stats, kept = self.comparison.entries, self.comparison.stats, self.kept
+        """Sort the files; return those that depend on payloads, which are sorted later."""
+        entries, stats, kept = self.comparison.entries, self.comparison.stats, self.kept
         signed = []
-        for wanted in files:
-            path = wanted.path
-            entry = known.get(path)
-            if wanted.payloads:
-                signed.append(wanted)
+        for file in files:
+            path = file.path
+            entry = entries.get(path)
+            if file.payloads:
+                signed.append(file)
             elif (
                 # Nearly all files of nearly all syncs: nothing differs.
                 entry is not None
                 and entry.stat is not None
-                and entry.blob == wanted.blob
-                and entry.recipe == wanted.recipe_id
+                and entry.blob == file.blob
+                and entry.recipe == file.recipe_id
                 and entry.stat == stats.get(path)
             ):
                 kept[path] = entry
             else:
-                self.sort(wanted)
+                self.sort(file)
         return signed
 
-    def sort(self, wanted: LayoutFile, recipe_id: str | None = None) -> None:
-        path = wanted.path
-        wants = wanted.recipe_id if recipe_id is None else recipe_id
-        verdict = self.comparison.verdict(wanted, wants)
+    def sort(self, file: LayoutFile, recipe_id: str | None = None) -> None:
+        path = file.path
+        desired_recipe = file.recipe_id if recipe_id is None else recipe_id
+        verdict = self.comparison.verdict(file, desired_recipe)
         if verdict != "kept" and verdict != "restat":
             self.causes[path] = verdict
             return
@@ -198,17 +202,18 @@ class _ChangeSorter:
         if verdict == "restat":
             self.restat.add(path)
 
-    def sort_signed(self, wanted: LayoutFile, rendered: Mapping[str, RenderedDigest]) -> bool:
-        """Sort a resource.json if all its payloads are known; False where one is not yet."""
-        made = [rendered.get(path) or self.kept.get(path) for path in wanted.payloads]
-        if None in made:
+    def sort_signed(self, file: LayoutFile, rendered: Mapping[str, RenderedDigest]) -> bool:
+        """Sort a resource.json; return False if one of its payloads is not rendered yet."""
+        payloads = [rendered.get(path) or self.kept.get(path) for path in file.payloads]
+        if None in payloads:
             return False
-        if not any(one.transforms for one in made if one is not None):
-            self.sort(wanted)
+        # No payload was changed by its recipe: the signature is still valid.
+        if not any(payload.transforms for payload in payloads if payload is not None):
+            self.sort(file)
             return True
-        recipe, recipe_id = file_renderer.drop_signature(wanted.recipe)
-        self.recipes[wanted.path] = recipe, recipe_id
-        self.sort(wanted, recipe_id)
+        recipe, recipe_id = file_renderer.drop_signature(file.recipe)
+        self.recipes[file.path] = recipe, recipe_id
+        self.sort(file, recipe_id)
         return True
 
     def build(self, stale: tuple[str, ...], undecided: tuple[str, ...]) -> Changes:

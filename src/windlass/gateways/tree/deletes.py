@@ -1,14 +1,14 @@
-"""Decides which files a sync may delete, and when a person has to allow it first.
+"""Decides which files a sync may delete, and which deletes need an allowance first.
 
-`PlanInputs` is what a plan is decided on: the desired layout, the last manifest, the live tree.
-The table of APP-9 (a path is ours if the manifest has it):
+`PlanInputs` are the inputs of a plan: the desired layout, the last manifest, the live tree. The
+table of APP-9 (a path is ours if the manifest has it):
 
-| where a live file lies that is no longer desired | Mirror | Manifest | Never |
+| a live file that is no longer desired | Mirror | Manifest | Never |
 |---|---|---|---|
 | in a managed directory | every file | ours | - |
-| there, but from before it was managed (adopted) | ours, others if allowed | ours | - |
-| in a managed directory that was none before | ours | ours | - |
-| outside: its root left the plan | ours | ours | ours |
+| there, but older than its management (adopted) | ours, others if allowed | ours | - |
+| in a newly managed directory | ours | ours | - |
+| outside: its root is no longer managed | ours | ours | ours |
 
 Excluded and protected paths and the API token used for scans are never deleted. So the first
 sync, when nothing is ours yet, deletes nothing at all. Symlinks are not files and stay. Too many
@@ -20,8 +20,8 @@ A managed directory may hold files that no commit brought. Under the policy Mirr
 | such a file | is deleted |
 |---|---|
 | came after the directory became managed | with the next sync |
-| was there before: adopted | once a person allows this commit to delete |
-| is there, and the manifest has no record of adoption | as if it were adopted |
+| was there before: adopted | once an annotation allows this commit to delete |
+| any, and the manifest has no record of adoption | as if it were adopted |
 
 The manifest records adopted files, and a record ends when the file is gone, becomes part of the
 commit, or lies in no managed directory any more. A manifest without a record was written by an
@@ -49,7 +49,7 @@ from windlass.gateways.wire.routing import ANNOTATION_PREFIX
 
 @dataclass(frozen=True, slots=True)
 class PlanInputs:
-    """One gateway at one moment; `manifest` is None before its first sync."""
+    """The inputs of a plan for one gateway; `manifest` is None before its first sync."""
 
     layout: Layout
     manifest: Manifest | None
@@ -57,57 +57,57 @@ class PlanInputs:
 
     @property
     def synced_files(self) -> Mapping[str, ManifestEntry]:
-        """What we brought over."""
+        """The entries of the manifest: files that earlier syncs wrote."""
         return self.manifest.files if self.manifest is not None else {}
 
     @property
     def previous_directories(self) -> frozenset[str]:
-        """The directories we managed until now."""
+        """The directories that the last sync managed."""
         return frozenset(self.manifest.directories if self.manifest is not None else ())
 
 
-def unmanaged_files(situation: PlanInputs) -> Iterator[str]:
-    """Live files in managed directories that neither the commit nor an earlier sync brought."""
-    layout, ours = situation.layout, situation.synced_files
+def unmanaged_files(inputs: PlanInputs) -> Iterator[str]:
+    """Live files in managed directories that are neither in the commit nor in the manifest."""
+    layout, synced = inputs.layout, inputs.synced_files
     managed = layout.managed_directories
-    for path in situation.live_tree.files:
-        if path in layout.files or path in ours:
+    for path in inputs.live_tree.files:
+        if path in layout.files or path in synced:
             continue
         if live_tree.is_within(path, managed):
             yield path
 
 
-def adopted_files(situation: PlanInputs) -> frozenset[str]:
-    """Those of the unmanaged files that were there before their directory became managed."""
-    manifest, before = situation.manifest, situation.previous_directories
-    found = unmanaged_files(situation)
+def adopted_files(inputs: PlanInputs) -> frozenset[str]:
+    """The unmanaged files that existed before their directory became managed."""
+    manifest, previous = inputs.manifest, inputs.previous_directories
+    unmanaged = unmanaged_files(inputs)
     if manifest is None or manifest.adopted is None:
-        return frozenset(found)
-    known = frozenset(manifest.adopted)
+        return frozenset(unmanaged)
+    recorded = frozenset(manifest.adopted)
     return frozenset(
-        path for path in found if path in known or not live_tree.is_within(path, before)
+        path for path in unmanaged if path in recorded or not live_tree.is_within(path, previous)
     )
 
 
-def adoption_record(situation: PlanInputs, steps: Iterable[PlanStep]) -> tuple[str, ...]:
-    """What a manifest records after `steps`."""
-    gone = {step.path for step in steps if step.op == "delete"}
-    return tuple(sorted(adopted_files(situation) - gone))
+def adoption_record(inputs: PlanInputs, steps: Iterable[PlanStep]) -> tuple[str, ...]:
+    """The adopted files that the manifest records after `steps`."""
+    deleted = {step.path for step in steps if step.op == "delete"}
+    return tuple(sorted(adopted_files(inputs) - deleted))
 
 
 DeletePolicy: TypeAlias = Literal["Mirror", "Manifest", "Never"]
 
-# Below this many, a share of the files says nothing.
+# Below this many deletes, a percentage is not meaningful.
 MIN_DELETES_FOR_PERCENT = 10
 _MAX_NAMES = 5
-# So that the word to say, which stands at the end, is within what a status shows.
+# Short enough that the annotation at the end of the message is not cut off in a status.
 _PATH_CHARS = 50
 _API_TOKEN_FOLDER = ("ignition", "api-token")
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteAllowance:
-    """A person's word that one commit may delete much, under one routing."""
+    """An allowance for one commit to delete many files, under one routing."""
 
     commit: str
     routing_hash: str
@@ -115,7 +115,7 @@ class DeleteAllowance:
 
 @dataclass(frozen=True, slots=True)
 class DeleteSafety:
-    """`spec.safety` as far as deletes go; `api_token` is the name in the key we scan with."""
+    """The delete rules of `spec.safety`; `api_token` is the name of the token used for scans."""
 
     delete_policy: DeletePolicy = "Mirror"
     max_deletes: int = 1000
@@ -125,36 +125,36 @@ class DeleteSafety:
 
 
 class PlanGuard(msgspec.Struct, frozen=True):
-    """A finding that holds the whole plan back."""
+    """A finding that blocks the whole plan."""
 
     reason: str
     message: str
 
 
 def files_to_delete(
-    situation: PlanInputs, safety: DeleteSafety, kept: Collection[str] = ()
+    inputs: PlanInputs, safety: DeleteSafety, kept: Collection[str] = ()
 ) -> dict[str, str]:
     """The live files to delete, in path order, each with the reason.
 
     `kept` are adopted files that must stay.
     """
-    found = dict(_obsolete_files(situation, safety.delete_policy))
+    reasons = dict(_obsolete_files(inputs, safety.delete_policy))
     if safety.delete_policy == "Mirror":
-        found.update(_extra_files(situation, kept))
-    return {path: found[path] for path in sorted(found) if _is_deletable(situation, safety, path)}
+        reasons.update(_extra_files(inputs, kept))
+    return {path: reasons[path] for path in sorted(reasons) if _is_deletable(inputs, safety, path)}
 
 
 def files_to_confirm(
-    situation: PlanInputs, safety: DeleteSafety, adopted: Collection[str]
+    inputs: PlanInputs, safety: DeleteSafety, adopted: Collection[str]
 ) -> list[str]:
-    """Those of `adopted` that wait for a person's word, in path order."""
+    """The files of `adopted` whose deletion needs an allowance, in path order."""
     if safety.delete_policy != "Mirror":
         return []
-    return sorted(path for path in adopted if _is_deletable(situation, safety, path))
+    return sorted(path for path in adopted if _is_deletable(inputs, safety, path))
 
 
 def confirmation_warning(kept: Collection[str], *, commit: str) -> str:
-    """What to say about files that are kept although the commit does not have them."""
+    """The warning about files that are kept although the commit does not have them."""
     was, them = ("was", "it") if len(kept) == 1 else ("were", "them")
     return (
         f"{_format_count(len(kept))} {was} on the gateway before the directory was synced and "
@@ -164,22 +164,22 @@ def confirmation_warning(kept: Collection[str], *, commit: str) -> str:
     )
 
 
-def _is_deletable(situation: PlanInputs, safety: DeleteSafety, path: str) -> bool:
-    return not situation.layout.is_off_limits(path) and not is_api_token(path, safety.api_token)
+def _is_deletable(inputs: PlanInputs, safety: DeleteSafety, path: str) -> bool:
+    return not inputs.layout.is_off_limits(path) and not is_api_token(path, safety.api_token)
 
 
 def is_api_token(path: str, name: str) -> bool:
-    """Whether `path` is of the gateway's resource for the API token `name`."""
+    """Whether `path` belongs to the gateway's resource for the API token `name`."""
     parts = path.split("/")
     in_collection = parts[:2] == ["config", "resources"] and tuple(parts[3:5]) == _API_TOKEN_FOLDER
     return bool(name) and in_collection and parts[5:6] == [name]
 
 
 def mass_delete_guard(
-    situation: PlanInputs, safety: DeleteSafety, deletes: Collection[str], *, commit: str
+    inputs: PlanInputs, safety: DeleteSafety, deletes: Collection[str], *, commit: str
 ) -> PlanGuard | None:
-    """The objection to `deletes` (without moves), allowance or not."""
-    cause = _guard_cause(situation, safety, deletes)
+    """The guard against too many `deletes`, which must not include moves; None if few enough."""
+    cause = _guard_cause(inputs, safety, deletes)
     if cause is None:
         return None
     return PlanGuard(
@@ -190,26 +190,26 @@ def mass_delete_guard(
 
 
 def moved_files(
-    situation: PlanInputs, deletes: Collection[str], put_blobs: Counter[str]
+    inputs: PlanInputs, deletes: Collection[str], put_blobs: Counter[str]
 ) -> frozenset[str]:
-    """Those of `deletes` whose content is put elsewhere by the same plan.
+    """The files of `deletes` whose content the same plan puts elsewhere.
 
-    Every put explains one delete only, or a single small file could hide many.
+    Every put matches one delete only, or a single small file could hide many.
     """
-    free = Counter(put_blobs)
-    found = set()
+    unused_puts = Counter(put_blobs)
+    moved = set()
     for path in sorted(deletes):
-        entry = situation.synced_files.get(path)
-        if entry is not None and free[entry.blob] > 0:
-            free[entry.blob] -= 1
-            found.add(path)
-    return frozenset(found)
+        entry = inputs.synced_files.get(path)
+        if entry is not None and unused_puts[entry.blob] > 0:
+            unused_puts[entry.blob] -= 1
+            moved.add(path)
+    return frozenset(moved)
 
 
-def _obsolete_files(situation: PlanInputs, policy: DeletePolicy) -> Iterator[tuple[str, str]]:
-    managed = situation.layout.managed_directories
-    for path in situation.synced_files:
-        if path in situation.layout.files or path not in situation.live_tree.files:
+def _obsolete_files(inputs: PlanInputs, policy: DeletePolicy) -> Iterator[tuple[str, str]]:
+    managed = inputs.layout.managed_directories
+    for path in inputs.synced_files:
+        if path in inputs.layout.files or path not in inputs.live_tree.files:
             continue
         if not live_tree.is_within(path, managed):
             yield path, "its mapping left the plan"
@@ -217,28 +217,26 @@ def _obsolete_files(situation: PlanInputs, policy: DeletePolicy) -> Iterator[tup
             yield path, "no longer in the commit"
 
 
-def _extra_files(situation: PlanInputs, kept: Collection[str]) -> Iterator[tuple[str, str]]:
-    before = situation.previous_directories
-    for path in unmanaged_files(situation):
-        if path not in kept and live_tree.is_within(path, before):
+def _extra_files(inputs: PlanInputs, kept: Collection[str]) -> Iterator[tuple[str, str]]:
+    previous = inputs.previous_directories
+    for path in unmanaged_files(inputs):
+        if path not in kept and live_tree.is_within(path, previous):
             yield path, "not in the commit"
 
 
-def _guard_cause(
-    situation: PlanInputs, safety: DeleteSafety, deletes: Collection[str]
-) -> str | None:
+def _guard_cause(inputs: PlanInputs, safety: DeleteSafety, deletes: Collection[str]) -> str | None:
     count = len(deletes)
     if count > safety.max_deletes:
         return f"safety.maxDeletes is {safety.max_deletes}"
     if count == 0:
         return None
-    managed = _count_managed(situation, deletes)
+    managed = _count_managed(inputs, deletes)
     if count >= MIN_DELETES_FOR_PERCENT and count * 100 > safety.max_delete_percent * managed:
         return (
             f"that is more than safety.maxDeletePercent ({safety.max_delete_percent}) "
             f"of {managed} managed files"
         )
-    layout = situation.layout
+    layout = inputs.layout
     for root in (*layout.roots, *layout.vacant_roots):
         holds_nothing = root.kind == "dir" and root.path not in layout.directories
         if holds_nothing and any(path_rules.is_below(path, root.path) for path in deletes):
@@ -260,9 +258,9 @@ def _format_count(number: int) -> str:
     return "1 file" if number == 1 else f"{number} files"
 
 
-def _count_managed(situation: PlanInputs, deletes: Collection[str]) -> int:
-    """How many live files are wanted, ours or about to go."""
-    wanted, ours, going = situation.layout.files, situation.synced_files, frozenset(deletes)
+def _count_managed(inputs: PlanInputs, deletes: Collection[str]) -> int:
+    """The number of live files that are desired, in the manifest or about to be deleted."""
+    desired, synced, deleted = inputs.layout.files, inputs.synced_files, frozenset(deletes)
     return sum(
-        1 for path in situation.live_tree.files if path in wanted or path in ours or path in going
+        1 for path in inputs.live_tree.files if path in desired or path in synced or path in deleted
     )

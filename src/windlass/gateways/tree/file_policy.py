@@ -2,8 +2,8 @@
 
 Two phases, because a listing knows neither sizes nor contents: `check_files` on what is
 planned, before any blob is read; `check_sizes` and `check_content` on the bytes, before any of
-them is written. One finding refuses the whole sync and names the path; to exclude that path is
-always a way out.
+them is written. One finding refuses the whole sync and names the path; excluding that path always
+resolves it.
 
 Pure.
 """
@@ -33,7 +33,7 @@ _EXCLUDE_HINT = "or exclude this path with excludePatterns"
 
 
 def is_plain_file(mode: int) -> bool:
-    """Whether a Git mode is that of a file which a gateway may get."""
+    """Whether a Git mode is that of a regular file."""
     return mode in _PLAIN_MODES
 
 
@@ -49,7 +49,7 @@ class ListedFile(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """`spec.safety`: how much one gateway's plan may hold."""
+    """The size limits of `spec.safety` for the plan of one gateway."""
 
     max_files: int = 50_000
     max_file_bytes: int = 100 * 1024**2
@@ -60,7 +60,7 @@ DEFAULT_CAPS = Caps()
 
 
 def check_files(files: Mapping[str, ListedFile], caps: Caps = DEFAULT_CAPS) -> None:
-    """Refuse what is planned (by destination path) for its modes, names, clashes or count."""
+    """Refuse planned files (by destination path) for modes, names, clashes or count."""
     if len(files) > caps.max_files:
         raise SyncRefused(
             "TooLarge",
@@ -85,7 +85,7 @@ def check_added_files(files: Mapping[str, ListedFile], added: Iterable[str], cap
 
 
 def check_sizes(sizes: Mapping[str, int], caps: Caps = DEFAULT_CAPS) -> None:
-    """Refuse a file, or all of them together, over the caps."""
+    """Refuse a file, or all files together, over the limits."""
     for path, size in sizes.items():
         if size > caps.max_file_bytes:
             raise SyncRefused(
@@ -106,7 +106,7 @@ def check_sizes(sizes: Mapping[str, int], caps: Caps = DEFAULT_CAPS) -> None:
 
 
 def check_content(path: str, beginning: bytes) -> None:
-    """Refuse a Git LFS pointer, known by the first bytes of a file."""
+    """Refuse a Git LFS pointer, detected by the first bytes of a file."""
     if beginning.startswith(LFS_MAGIC):
         raise SyncRefused(
             "LfsPointer",
@@ -152,9 +152,9 @@ def _check_lengths(path: str, components: list[str]) -> None:
 
 
 def _check_clashes(files: Mapping[str, ListedFile]) -> None:
-    seen: dict[str, str] = {}
+    by_folded_name: dict[str, str] = {}
     for path in sorted(files):
-        other = seen.setdefault(_fold_case(path), path)
+        other = by_folded_name.setdefault(_fold_case(path), path)
         if other != path:
             raise _unsafe_path(
                 path, f"differs from {_printable(other)} only in case or Unicode form"

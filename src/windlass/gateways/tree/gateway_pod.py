@@ -1,14 +1,14 @@
 """The pod of a gateway: its name (DSC-4), its annotations (2.6) and its downward API files.
 
-Replicas of one StatefulSet share labels and annotations, so an ordinal makes the name their
-own. The first replica keeps the plain name: scaling up renames no gateway.
+Replicas of one StatefulSet share labels and annotations, so their names get the ordinal. The first
+replica keeps the plain name: scaling up renames no gateway.
 
-Annotations are free text that no schema checked. A value that would change where files go is
-refused when it is wrong; a timer falls back to its default with a warning.
+Annotations are free text that no schema checked. An invalid value is refused if it determines where
+files go; a timer falls back to its default with a warning.
 
-The kubelet writes labels and annotations into files, one `name="value"` per line, the value
-quoted as Go does it. Parsing is total: a malformed line is skipped, because half a file is
-better than no gateway.
+The kubelet writes labels and annotations into files, one `name="value"` per line, the value quoted
+like a Go string. Parsing never fails: a malformed line is skipped, because half a file is better
+than no gateway.
 
 Pure.
 """
@@ -53,7 +53,7 @@ def _unescape(escape: re.Match[str]) -> str:
 NAME_ANNOTATION = f"{ANNOTATION_PREFIX}gateway-name"
 NAME_LABEL = "app.kubernetes.io/name"
 INDEX_LABEL = "apps.kubernetes.io/pod-index"
-# The StatefulSet controller puts the pod's own name here, and nobody else does.
+# Only the StatefulSet controller sets it, to the pod's own name.
 STATEFUL_LABEL = "statefulset.kubernetes.io/pod-name"
 
 _GATEWAY_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._-]{0,61}[A-Za-z0-9])?")
@@ -62,7 +62,7 @@ _ORDINAL = re.compile(r"[0-9]{1,9}")
 
 @dataclass(frozen=True, slots=True)
 class GatewayPod:
-    """A gateway's pod, as far as its tree depends on it."""
+    """The fields of a gateway's pod that its tree depends on."""
 
     name: str
     namespace: str
@@ -76,7 +76,7 @@ class GatewayPod:
 
 
 def pod_ordinal(pod: GatewayPod) -> int | None:
-    """Which replica this is; None for a pod that is not one of a row."""
+    """The index of the replica in its StatefulSet; None for other pods."""
     text = pod.labels.get(INDEX_LABEL, "")
     if not text and pod.labels.get(STATEFUL_LABEL) == pod.name:
         text = pod.name.rpartition("-")[2]
@@ -84,7 +84,7 @@ def pod_ordinal(pod: GatewayPod) -> int | None:
 
 
 def name(pod: GatewayPod) -> str:
-    """The gateway's name; `Refused` where the annotation cannot be one."""
+    """The gateway's name; raises `SyncRefused` for an invalid annotation."""
     annotated = pod.annotation("gateway-name")
     if annotated and not _GATEWAY_NAME.fullmatch(annotated):
         raise SyncRefused(
@@ -93,11 +93,12 @@ def name(pod: GatewayPod) -> str:
             f"{NAME_ANNOTATION} is {annotated[:63]!r}: letters, digits, blanks, '.', '_' and '-' "
             "are allowed, at most 63, with a letter or digit at both ends",
         )
-    shared = annotated or pod.labels.get(NAME_LABEL, "")
-    number = pod_ordinal(pod)
-    if not shared:
+    base_name = annotated or pod.labels.get(NAME_LABEL, "")
+    ordinal = pod_ordinal(pod)
+    if not base_name:
         return pod.name
-    return f"{shared}-{number}" if number else shared
+    # Ordinal 0 as well as none: the first replica keeps the plain name.
+    return f"{base_name}-{ordinal}" if ordinal else base_name
 
 
 SYNC_PERIOD_SECONDS = 30
@@ -130,7 +131,7 @@ _SECONDS = re.compile(r"[0-9]{1,6}")
 
 
 def check_literals(pod: GatewayPod) -> None:
-    """`Refused` for a template in an annotation that is taken as it is."""
+    """Raise `SyncRefused` for a template in an annotation that is not rendered."""
     for name in _LITERAL_ANNOTATIONS:
         try:
             template.reject_template(pod.annotation(name) or "")
@@ -142,7 +143,7 @@ def check_literals(pod: GatewayPod) -> None:
 
 
 def deployment_mode(pod: GatewayPod) -> str:
-    """The name of the mode, empty where none is set."""
+    """The deployment mode; empty if none is annotated."""
     mode = pod.annotation("deployment-mode") or ""
     if mode:
         _check_component("deployment-mode", mode)
@@ -154,19 +155,19 @@ def deployment_mode(pod: GatewayPod) -> str:
 
 
 def tag_provider(pod: GatewayPod) -> str:
-    """The tag provider that templates speak of."""
+    """The tag provider, a variable of templates."""
     provider = pod.annotation("tag-provider") or DEFAULT_TAG_PROVIDER
     _check_component("tag-provider", provider)
     return provider
 
 
 def exclude_patterns(pod: GatewayPod) -> tuple[str, ...]:
-    """The pod's own excludes."""
+    """The exclude patterns that are annotated on the pod."""
     return split_list(pod.annotation("exclude-patterns") or "")
 
 
 def tag_provider_patterns(pod: GatewayPod) -> tuple[str, ...]:
-    """Excludes for the tags of providers that change at run time; an empty value is none."""
+    """Excludes for tags of providers that change at run time; an empty annotation means none."""
     text = pod.annotation("exclude-tag-providers")
     names = split_list(DEFAULT_EXCLUDED_TAG_PROVIDERS if text is None else text)
     for name in names:
@@ -175,7 +176,7 @@ def tag_provider_patterns(pod: GatewayPod) -> tuple[str, ...]:
 
 
 def sync_period(pod: GatewayPod, profile_seconds: int | None) -> tuple[int, tuple[str, ...]]:
-    """The period of the safety-net timer, the profile's first, and what was wrong with it."""
+    """The sync period in seconds, from the profile or the pod, and warnings about its value."""
     text = pod.annotation("sync-period")
     if profile_seconds is not None:
         text = str(profile_seconds)

@@ -1,8 +1,8 @@
-"""The desired tree of one gateway: what every path is made of, from a listing and mappings.
+"""The layout: the desired tree of one gateway, computed from a commit's listing and mappings.
 
-Built from names and blob ids alone; no content is read. A layout holds each path once, with
-the mapping that won it, and is free of excluded, protected and unsafe paths: whoever applies it
-cannot write one. Equal inputs give equal layouts.
+Built from names and blob ids alone; no content is read. A layout has each path once, with the
+mapping that won it, and has no excluded, protected or unsafe paths: applying it cannot write one.
+Equal inputs give equal layouts.
 
 Pure.
 """
@@ -50,26 +50,22 @@ class CommitFile:
 
 @dataclass(frozen=True, slots=True)
 class LayoutFile:
-    """One path: its source and how the content is made of it.
+    """One desired path: its source and how its content is rendered."""
 
-    `recipe` is None for a plain copy, and `recipe_id` is then empty. `order` is the place
-    of its mapping. `payloads` are the siblings whose alteration makes the signature in this
-    resource.json a lie (NRM-7).
-    """
-
-    path: str
-    source: str
-    blob: str
-    mode: int
-    recipe: RenderRecipe | None
-    recipe_id: str
-    order: int
-    origin: str
+    path: str  # relative to the data directory
+    source: str  # path in the repository
+    blob: str  # Git object id of the source
+    mode: int  # Git mode of the source
+    recipe: RenderRecipe | None  # None for a plain copy
+    recipe_id: str  # empty for a plain copy
+    order: int  # index of its mapping
+    origin: str  # where users find the mapping
+    # Siblings of a resource.json: if rendering changes one, its signature is invalid (NRM-7).
     payloads: tuple[str, ...] = ()
 
 
 class SkippedFile(msgspec.Struct, frozen=True, order=True):
-    """Something that is mapped and yet not brought over."""
+    """A mapped path that is not synced, and why."""
 
     path: str
     source: str
@@ -86,28 +82,33 @@ class OverriddenFile(msgspec.Struct, frozen=True, order=True):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The tree a gateway should have below its managed roots.
+    """The tree a gateway should have below its managed roots."""
 
-    `vacant` are directories a mapping still leads to although its source is absent: not
-    managed, but not given up by a person either. `directories` are all those that `files`
-    need. `excludes` also guards what lies on the gateway; `unused` are those of its patterns
-    that match nothing of the commit. `kinds` tells what each mapping's source is, in order;
-    `contested` are the paths that more than one mapping leads to. `left_out` are those that a
-    profile's overlay leaves out and nothing else provides: what lies there stays.
-    """
-
+    # By path, in path order.
     files: dict[str, LayoutFile]
+    # Managed directories and files, sorted.
     roots: tuple[ManagedRoot, ...]
+    # Directories of mappings whose source is absent: not managed, but still mapped.
     vacant_roots: tuple[ManagedRoot, ...]
+    # All directories that `files` need.
     directories: frozenset[str]
+    # Patterns of paths that are neither written nor deleted on the gateway.
     excludes: GlobSet
+    # Patterns of `excludes` that match nothing of the commit.
     unused_excludes: tuple[str, ...] = ()
+    # Mapped paths that are not synced.
     skipped: tuple[SkippedFile, ...] = ()
+    # For users.
     warnings: tuple[str, ...] = ()
+    # Files that a later mapping replaced with other content.
     overrides: tuple[OverriddenFile, ...] = ()
+    # Rendered system name; None if it is not normalized.
     system_name: str | None = None
+    # What the source of each mapping is, in mapping order.
     kinds: tuple[SourceKind, ...] = ()
+    # Paths that more than one mapping leads to.
     contested: frozenset[str] = frozenset()
+    # Paths that a profile's overlay omits and no mapping provides: live files there stay.
     omitted: frozenset[str] = frozenset()
 
     @property
@@ -115,7 +116,7 @@ class Layout:
         return frozenset(root.path for root in self.roots if root.kind == "dir")
 
     def is_off_limits(self, path: str) -> bool:
-        """Whether `path` is out of bounds: neither written nor deleted (PRO-2)."""
+        """Whether `path` is neither written nor deleted (PRO-2)."""
         if path in self.omitted or path_rules.is_protected(path):
             return True
         return self.excludes.match(path) is not None
@@ -130,22 +131,22 @@ def build_layout(
     service_path: str | None = None,
     caps: Caps = DEFAULT_CAPS,
 ) -> Layout:
-    """The layout of a commit; `service_path` is given for the convention, which demands it."""
+    """The layout of a commit; `service_path` is set for the convention only, and must exist."""
     tree = SourceTree(listing)
-    draft, mapped = _LayoutBuilder(tree, GlobSet(excludes), recipes), tuple(mappings)
+    builder, all_mappings = _LayoutBuilder(tree, GlobSet(excludes), recipes), tuple(mappings)
     if service_path is not None:
         service = path_rules.normalize(service_path)
         _check_service(tree, service)
-        draft.warn(_unmapped_collections(tree, service, mapped))
-    for order, mapping in enumerate(mapped):
-        draft.add(order, mapping)
-    return draft.build(caps)
+        builder.warn(_unmapped_collections(tree, service, all_mappings))
+    for order, mapping in enumerate(all_mappings):
+        builder.add(order, mapping)
+    return builder.build(caps)
 
 
 def layout_for_selection(
     listing: abc.Mapping[str, ListedFile], selection: GatewaySelection, caps: Caps = DEFAULT_CAPS
 ) -> Layout:
-    """The layout of a commit for the gateway that `selection` speaks of."""
+    """The layout of a commit for the gateway of `selection`."""
     return build_layout(
         listing,
         selection.mappings,
@@ -157,18 +158,17 @@ def layout_for_selection(
 
 
 def _check_service(tree: SourceTree, service: str) -> None:
-    """MAP-4: a service directory must be there and hold something a gateway can use."""
+    """Raise `SyncRefused` for a service directory without projects or resources (MAP-4)."""
     if any(tree.kind(path_rules.join(service, part)) == "dir" for part in (PROJECTS, RESOURCES)):
         return
-    shown, where = service or ".", f"{ANNOTATION_PREFIX}service-path"
+    folder, annotation = service or ".", f"{ANNOTATION_PREFIX}service-path"
     if service and tree.kind(service) != "dir":
-        found = (
-            f"{where}: {shown} is not a directory of the commit; {tree.describe_nearby(service)}"
-        )
+        nearby = tree.describe_nearby(service)
+        message = f"{annotation}: {folder} is not a directory of the commit; {nearby}"
     else:
-        inside = tree.describe_nearby(path_rules.join(service, PROJECTS))
-        found = f"{where}: {shown} contains neither {PROJECTS} nor {RESOURCES}; {inside}"
-    raise SyncRefused("SourceMissing", shown, found)
+        nearby = tree.describe_nearby(path_rules.join(service, PROJECTS))
+        message = f"{annotation}: {folder} contains neither {PROJECTS} nor {RESOURCES}; {nearby}"
+    raise SyncRefused("SourceMissing", folder, message)
 
 
 def _unmapped_collections(
@@ -176,27 +176,29 @@ def _unmapped_collections(
 ) -> Iterator[str]:
     """A warning that names the config collections of the service that no mapping leads to."""
     folder = path_rules.join(service, RESOURCES)
-    found = [name.rstrip("/") for name in tree.entries(folder) if name.endswith("/")]
-    left = [name for name in found if not is_mapped(path_rules.join(folder, name), mappings)]
-    if left:
-        noun = "collection is" if len(left) == 1 else "collections are"
+    collections = [name.rstrip("/") for name in tree.entries(folder) if name.endswith("/")]
+    unmapped = [
+        name for name in collections if not is_mapped(path_rules.join(folder, name), mappings)
+    ]
+    if unmapped:
+        noun = "collection is" if len(unmapped) == 1 else "collections are"
         yield (
-            f"{len(left)} config {noun} not synced: {sample(left)} in {folder}; select a mode with "
-            f"{ANNOTATION_PREFIX}deployment-mode, or map other collections with additionalFiles or "
-            "a profile"
+            f"{len(unmapped)} config {noun} not synced: {sample(unmapped)} in {folder}; select a "
+            f"mode with {ANNOTATION_PREFIX}deployment-mode, or map other collections with "
+            "additionalFiles or a profile"
         )
 
 
 def is_mapped(source: str, mappings: Iterable[PathMapping]) -> bool:
-    """Whether a mapping brings all of `source` over."""
+    """Whether a mapping covers all of `source`."""
     return any(path_rules.is_below(source, mapping.source) for mapping in mappings)
 
 
 def _mode_not_found(tree: SourceTree, mapping: PathMapping) -> SyncRefused:
     """The refusal of a deployment mode without a directory; it lists the modes that exist."""
     folder = path_rules.parent(mapping.source)
-    found = (name.rstrip("/") for name in tree.entries(folder) if name.endswith("/"))
-    modes = [name for name in found if name not in RESERVED_COLLECTIONS]
+    collections = (name.rstrip("/") for name in tree.entries(folder) if name.endswith("/"))
+    modes = [name for name in collections if name not in RESERVED_COLLECTIONS]
     return SyncRefused(
         "SourceMissing",
         mapping.source,
@@ -207,7 +209,7 @@ def _mode_not_found(tree: SourceTree, mapping: PathMapping) -> SyncRefused:
 
 @dataclass(frozen=True, slots=True)
 class _MappingStep:
-    """One mapping at its place in the list."""
+    """One mapping, its index in the list and its recipes."""
 
     order: int
     mapping: PathMapping
@@ -215,20 +217,23 @@ class _MappingStep:
 
 
 class _LayoutBuilder:
-    """A layout in the making; mappings are added in order and later ones win."""
+    """Builder of a layout; mappings are added in order and later ones win."""
 
     def __init__(self, tree: SourceTree, excludes: GlobSet, recipes: GatewayRecipes) -> None:
         self._tree = tree
         self._excludes = excludes
         self._recipes = recipes
+        # The fields of `Layout` as they grow; see there.
         self._files: dict[str, LayoutFile] = {}
         self._roots: set[ManagedRoot] = set()
         self._vacant: set[ManagedRoot] = set()
+        # By path and source: two mappings may skip one path.
         self._skipped: dict[str, SkippedFile] = {}
         self._overrides: dict[str, OverriddenFile] = {}
         self._kinds: list[SourceKind] = []
         self._contested: set[str] = set()
         self._omitted: set[str] = set()
+        # Paths that a pattern matched; the patterns that match none of them are unused.
         self._excluded: list[str] = []
         self._warnings: list[str] = []
 
@@ -272,7 +277,7 @@ class _LayoutBuilder:
             directories=directories,
             excludes=self._excludes,
             skipped=tuple(sorted(self._skipped.values())),
-            # What is planned is matched by no pattern, so only the excluded can tell.
+            # No pattern matches a planned path, so the excluded paths are enough.
             unused_excludes=self._excludes.unused(self._excluded),
             warnings=(*self._warnings, *path_rules.ignition_name_warnings(self._files)),
             overrides=tuple(sorted(self._overrides.values())),
@@ -318,11 +323,11 @@ class _LayoutBuilder:
             if name not in mapping.omits:
                 self._add_path(step, source, path, name)
             elif not mapping.mode:
-                # The convention says what a mode leaves out; in a profile it is unexpected.
+                # The convention documents what a mode omits; in a profile it is unexpected.
                 self._omit(mapping, source, path)
 
     def _directory_roots(self, mapping: PathMapping) -> Iterator[ManagedRoot]:
-        """MAP-2, MAP-3: the data directory itself is never a root, only what is put there."""
+        """The managed roots of a mapping; never the data directory itself (MAP-2, MAP-3)."""
         if mapping.destination:
             yield ManagedRoot(mapping.destination, "dir")
             return
@@ -332,7 +337,7 @@ class _LayoutBuilder:
                 yield ManagedRoot(path, "dir" if name.endswith("/") else "file")
 
     def _add_path(self, step: _MappingStep, source: str, path: str, name: str) -> None:
-        """Plan `path`; `name` is its place in the destination, empty for a mapped file."""
+        """Add `path`; `name` is relative to the destination, empty for a mapped file."""
         if path_rules.is_protected(path):
             self._skip(path, source, "protected: it belongs to the gateway")
             return
@@ -343,28 +348,28 @@ class _LayoutBuilder:
             return
         file = self._tree.listing[source]
         recipe, recipe_id = step.recipes.recipe(path, name)
-        why = step.mapping.origin
+        origin = step.mapping.origin
         self._set_file(
-            LayoutFile(path, source, file.blob, file.mode, recipe, recipe_id, step.order, why)
+            LayoutFile(path, source, file.blob, file.mode, recipe, recipe_id, step.order, origin)
         )
 
     def _omit(self, mapping: PathMapping, source: str, path: str) -> None:
         self._omitted.add(path)
-        # Other sources of the path decide what becomes of it, so no edit of one is simple.
+        # Other sources may provide the path, so a layout update must not judge an edit of it.
         self._contested.add(path)
         self._warnings.append(
             f"{mapping.origin}: {source} is left out: core would become its own parent; "
             f"if it is core's own file, map it onto {path}"
         )
 
-    def _set_file(self, wanted: LayoutFile) -> None:
-        loser = self._files.get(wanted.path)
-        self._files[wanted.path] = wanted
+    def _set_file(self, file: LayoutFile) -> None:
+        loser = self._files.get(file.path)
+        self._files[file.path] = file
         if loser is None:
             return
-        self._contested.add(wanted.path)
-        if (loser.blob, loser.recipe_id) != (wanted.blob, wanted.recipe_id):
-            self._overrides[wanted.path] = OverriddenFile(wanted.path, wanted.source, loser.source)
+        self._contested.add(file.path)
+        if (loser.blob, loser.recipe_id) != (file.blob, file.recipe_id):
+            self._overrides[file.path] = OverriddenFile(file.path, file.source, loser.source)
 
     def _skip(self, path: str, source: str, why: str) -> None:
         self._skipped[f"{path}\0{source}"] = SkippedFile(path, source, why)
@@ -373,16 +378,16 @@ class _LayoutBuilder:
 def sort_files(
     planned: abc.Mapping[str, LayoutFile], policy: SignaturePolicy
 ) -> dict[str, LayoutFile]:
-    """The files in path order, every resource.json knowing the payloads beside it."""
+    """The files in path order, every resource.json with the payloads in its directory."""
     files = {path: planned[path] for path in sorted(planned)}
-    beside: dict[str, list[str]] = {}
+    payloads_by_folder: dict[str, list[str]] = {}
     if policy != "keep":
-        for path, wanted in files.items():
-            if wanted.recipe is not None and not is_resource_file(path):
-                beside.setdefault(path_rules.parent(path), []).append(path)
-    for path, wanted in files.items():
+        for path, file in files.items():
+            if file.recipe is not None and not is_resource_file(path):
+                payloads_by_folder.setdefault(path_rules.parent(path), []).append(path)
+    for path, file in files.items():
         if is_resource_file(path):
-            payloads = tuple(beside.get(path_rules.parent(path), ()))
-            if payloads != wanted.payloads:
-                files[path] = replace(wanted, payloads=payloads)
+            payloads = tuple(payloads_by_folder.get(path_rules.parent(path), ()))
+            if payloads != file.payloads:
+                files[path] = replace(file, payloads=payloads)
     return files

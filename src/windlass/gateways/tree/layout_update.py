@@ -1,10 +1,10 @@
 """Updates a layout to another commit that differs in a few files.
 
-The result equals what building the whole layout would give, at the cost of the edits. That
-holds while an edit says nothing but "this planned file has other content", "one more" or "one
-less". Whatever could reach further (a mapping that gains or loses its source, a path that two
-mappings lead to, a skipped path, a patch without a file, a name that is refused) is not judged
-here: the answer is then None, and the whole layout is built again.
+The result equals a newly built layout, at the cost of the edits. That holds while an edit only
+changes the content of a planned file, or adds or removes one. Whatever could have a wider effect (a
+mapping that gains or loses its source, a path that two mappings lead to, a skipped path, a patch
+without a file, a name that is refused) is not judged here: the result is then None, and the caller
+builds the whole layout again.
 
 Pure.
 """
@@ -26,7 +26,7 @@ from windlass.gateways.tree.selection import GatewaySelection
 
 
 class FileEdit(Protocol):
-    """A file of the repository before and after; None = it was or is not there."""
+    """A file of the repository before and after a commit; None if it does not exist."""
 
     @property
     def before(self) -> ListedFile | None: ...
@@ -40,7 +40,7 @@ FileEdits: TypeAlias = Mapping[str, FileEdit]
 
 @dataclass(frozen=True, slots=True)
 class LayoutInputs:
-    """What a layout stands on apart from the commit's files; a renewal needs an equal one."""
+    """The inputs of a layout apart from the commit's files; an update needs equal ones."""
 
     mappings: tuple[PathMapping, ...]
     excludes: tuple[str, ...]
@@ -50,9 +50,9 @@ class LayoutInputs:
 
 
 def layout_inputs(selection: GatewaySelection, caps: Caps) -> LayoutInputs:
-    """What the layout for `selection` stands on."""
-    chosen = selection.mappings, selection.excludes, selection.recipes
-    return build_inputs(*chosen, selection.service_path, caps)
+    """The inputs of the layout for `selection`."""
+    parts = selection.mappings, selection.excludes, selection.recipes
+    return build_inputs(*parts, selection.service_path, caps)
 
 
 def build_inputs(
@@ -62,23 +62,23 @@ def build_inputs(
     service_path: str | None,
     caps: Caps,
 ) -> LayoutInputs:
-    """Variables count only where contents are templates: they name the commit."""
+    """The inputs; without templates they have no variables, which change with every commit."""
     if not any(mapping.template for mapping in mappings):
         recipes = replace(recipes, variables=TemplateVariables())
     return LayoutInputs(mappings, excludes, recipes, service_path, caps)
 
 
-def update_layout(layout: Layout, basis: LayoutInputs, edits: FileEdits) -> Layout | None:
-    """`layout`, which stands on `basis`, after `edits`; None where all must be laid out anew."""
-    renewal = _LayoutUpdate(layout, basis)
-    if not all(renewal.apply(source, edit) for source, edit in edits.items()):
+def update_layout(layout: Layout, inputs: LayoutInputs, edits: FileEdits) -> Layout | None:
+    """`layout`, built from `inputs`, after `edits`; None if it has to be built again."""
+    update = _LayoutUpdate(layout, inputs)
+    if not all(update.apply(source, edit) for source, edit in edits.items()):
         return None
-    return renewal.build()
+    return update.build()
 
 
 @dataclass(frozen=True, slots=True)
 class _Destination:
-    """Where a mapping leads a source to; `name` is its place in the destination."""
+    """Where a mapping leads a source to; `name` is relative to the mapping's destination."""
 
     order: int
     mapping: PathMapping
@@ -87,34 +87,38 @@ class _Destination:
 
 
 class _LayoutUpdate:
-    """A layout while edits are made to it."""
+    """A layout while edits are applied to it."""
 
-    def __init__(self, layout: Layout, basis: LayoutInputs) -> None:
+    def __init__(self, layout: Layout, inputs: LayoutInputs) -> None:
         self._layout = layout
-        self._inputs = basis
+        self._inputs = inputs
         self._files = dict(layout.files)
+        # Recipes by index of the mapping, computed when first needed.
         self._recipes: dict[int, MappingRecipes] = {}
+        # Paths that edits added.
         self._added: set[str] = set()
+        # Indexes of mappings that lost files.
         self._shrunk: set[int] = set()
+        # A file of the repository was removed, mapped or not.
         self._lost_any = False
 
     def apply(self, source: str, edit: FileEdit) -> bool:
-        """Make one edit; False where it reaches further than its own path."""
+        """Apply one edit; False if it may affect more than its own path."""
         self._lost_any |= edit.after is None
-        places = list(self._destinations(source))
-        if not places:
+        destinations = list(self._destinations(source))
+        if not destinations:
             return not self._changes_collections(source, edit)
-        return all(self._apply(place, source, edit) for place in places)
+        return all(self._apply(destination, source, edit) for destination in destinations)
 
-    def _apply(self, place: _Destination, source: str, edit: FileEdit) -> bool:
-        is_left_out = place.name in place.mapping.omits
+    def _apply(self, destination: _Destination, source: str, edit: FileEdit) -> bool:
+        is_omitted = destination.name in destination.mapping.omits
         if edit.before is not None and edit.after is not None:
-            return is_left_out or self._rewrite(place, source, edit.after)
-        if is_left_out or not self._is_simple(place):
+            return is_omitted or self._rewrite(destination, source, edit.after)
+        if is_omitted or not self._is_simple(destination):
             return False
         if edit.after is not None:
-            return self._add(place, source, edit.after)
-        return self._remove(place, source)
+            return self._add(destination, source, edit.after)
+        return self._remove(destination, source)
 
     def build(self) -> Layout | None:
         if self._lost_any and not self._is_service():
@@ -138,64 +142,68 @@ class _LayoutUpdate:
                 name = source[len(mapping.source) + 1 :] if mapping.source else source
                 yield _Destination(order, mapping, path_rules.join(mapping.destination, name), name)
 
-    def _rewrite(self, place: _Destination, source: str, file: ListedFile) -> bool:
-        if self._layout.is_off_limits(place.path):
+    def _rewrite(self, destination: _Destination, source: str, file: ListedFile) -> bool:
+        if self._layout.is_off_limits(destination.path):
             return True
-        if not file_policy.is_plain_file(file.mode) or not self._is_sole(place, source):
+        if not file_policy.is_plain_file(file.mode) or not self._is_sole(destination, source):
             return False
-        wanted = self._files[place.path]
-        self._files[place.path] = replace(wanted, blob=file.blob, mode=file.mode)
+        layout_file = self._files[destination.path]
+        self._files[destination.path] = replace(layout_file, blob=file.blob, mode=file.mode)
         return True
 
-    def _add(self, place: _Destination, source: str, file: ListedFile) -> bool:
-        path = place.path
-        taken = path in self._files or path in self._layout.directories
-        if taken or any(folder in self._files for folder in path_rules.parents(path)):
+    def _add(self, destination: _Destination, source: str, file: ListedFile) -> bool:
+        path = destination.path
+        is_taken = path in self._files or path in self._layout.directories
+        if is_taken or any(folder in self._files for folder in path_rules.parents(path)):
             return False
-        recipe, recipe_id = self._recipes_of(place).recipe(path, place.name)
-        why = place.mapping.origin
+        recipe, recipe_id = self._recipes_of(destination).recipe(path, destination.name)
+        origin = destination.mapping.origin
         self._files[path] = LayoutFile(
-            path, source, file.blob, file.mode, recipe, recipe_id, place.order, why
+            path, source, file.blob, file.mode, recipe, recipe_id, destination.order, origin
         )
         self._added.add(path)
         return True
 
-    def _remove(self, place: _Destination, source: str) -> bool:
-        if not self._is_sole(place, source):
+    def _remove(self, destination: _Destination, source: str) -> bool:
+        if not self._is_sole(destination, source):
             return False
-        del self._files[place.path]
-        self._shrunk.add(place.order)
+        del self._files[destination.path]
+        self._shrunk.add(destination.order)
         return True
 
-    def _is_sole(self, place: _Destination, source: str) -> bool:
-        """Whether the path is made of this source, and no other mapping leads to it."""
-        wanted = self._files.get(place.path)
-        if wanted is None or place.path in self._layout.contested:
+    def _is_sole(self, destination: _Destination, source: str) -> bool:
+        """Whether this source provides the path, and no other mapping leads to it."""
+        layout_file = self._files.get(destination.path)
+        if layout_file is None or destination.path in self._layout.contested:
             return False
-        return wanted.source == source and wanted.order == place.order
+        return layout_file.source == source and layout_file.order == destination.order
 
-    def _is_simple(self, place: _Destination) -> bool:
+    def _is_simple(self, destination: _Destination) -> bool:
         """Whether one file more or less below this mapping changes nothing else."""
-        mapping = place.mapping
-        if self._layout.kinds[place.order] != "dir" or not mapping.destination or mapping.patches:
+        mapping = destination.mapping
+        if (
+            self._layout.kinds[destination.order] != "dir"
+            or not mapping.destination
+            or mapping.patches
+        ):
             return False
         return not self._layout.is_off_limits(
-            place.path
-        ) and not path_rules.is_problematic_for_ignition(place.path)
+            destination.path
+        ) and not path_rules.is_problematic_for_ignition(destination.path)
 
     def _sources_remain(self) -> bool:
-        """Whether what lost files still has some, so that it is still a directory."""
-        return self._shrunk.issubset(wanted.order for wanted in self._files.values())
+        """Whether every mapping that lost files still has some, so its source still exists."""
+        return self._shrunk.issubset(layout_file.order for layout_file in self._files.values())
 
     def _changes_collections(self, source: str, edit: FileEdit) -> bool:
-        """Whether a collection that no mapping covers may begin or end here, which is warned of."""
+        """Whether an unmapped collection may begin or end here, which would change a warning."""
         if self._inputs.service_path is None or None not in (edit.before, edit.after):
             return False
         resources = path_rules.join(path_rules.normalize(self._inputs.service_path), RESOURCES)
         return path_rules.is_below(source, resources)
 
     def _is_service(self) -> bool:
-        """Whether the service directory is one (MAP-4), by its projects alone if need be."""
+        """Whether the service directory is surely valid (MAP-4): its projects are mapped."""
         if self._inputs.service_path is None:
             return True
         projects = path_rules.join(path_rules.normalize(self._inputs.service_path), PROJECTS)
@@ -203,15 +211,17 @@ class _LayoutUpdate:
         return any(mapping.source == projects and kind == "dir" for mapping, kind in kinds)
 
     def _additions_pass(self) -> bool:
-        """What is refused is refused by the whole layout, in its own words."""
+        """Whether the added files pass the policy; if not, the whole layout reports the error."""
         try:
             file_policy.check_added_files(self._files, self._added, self._inputs.caps)
         except SyncRefused:
             return False
         return True
 
-    def _recipes_of(self, place: _Destination) -> MappingRecipes:
-        known = self._recipes.get(place.order)
-        if known is None:
-            known = self._recipes[place.order] = self._inputs.recipes.for_mapping(place.mapping)
-        return known
+    def _recipes_of(self, destination: _Destination) -> MappingRecipes:
+        recipes = self._recipes.get(destination.order)
+        if recipes is None:
+            recipes = self._recipes[destination.order] = self._inputs.recipes.for_mapping(
+                destination.mapping
+            )
+        return recipes

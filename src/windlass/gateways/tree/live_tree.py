@@ -38,26 +38,28 @@ class LiveTree:
 
 @dataclass(frozen=True, slots=True)
 class SurveyScope:
-    """Directories to walk, and paths to look at without walking; both sorted."""
+    """Directories to walk, and paths to stat without walking; both sorted."""
 
     walk: tuple[str, ...]
     stat_only: tuple[str, ...]
 
 
 def survey_scope(roots: Iterable[ManagedRoot], manifest: Manifest | None) -> SurveyScope:
-    """Where to look for a plan that manages `roots` after one that managed the manifest's."""
-    known = {*roots, *(manifest.roots if manifest is not None else ())}
-    walk = outermost_folders(root.path for root in known if root.kind == "dir")
-    above = {folder for root in known for folder in path_rules.parents(root.path)}
-    single = {root.path for root in known if root.kind == "file"}
+    """What to read for a plan that manages `roots` after one that managed the manifest's."""
+    all_roots = {*roots, *(manifest.roots if manifest is not None else ())}
+    walk = outermost_folders(root.path for root in all_roots if root.kind == "dir")
+    above = {folder for root in all_roots for folder in path_rules.parents(root.path)}
+    single = {root.path for root in all_roots if root.kind == "file"}
     outside = {path for path in above | single if not is_within(path, walk)}
     return SurveyScope(tuple(sorted(walk)), tuple(sorted(outside)))
 
 
 def outermost_folders(folders: Iterable[str]) -> frozenset[str]:
-    """The folders that lie in no other of them."""
-    known = frozenset(folders)
-    return frozenset(one for one in known if known.isdisjoint(path_rules.parents(one)))
+    """The folders that are not inside another one of them."""
+    candidates = frozenset(folders)
+    return frozenset(
+        folder for folder in candidates if candidates.isdisjoint(path_rules.parents(folder))
+    )
 
 
 def is_within(path: str, folders: frozenset[str]) -> bool:
@@ -71,7 +73,7 @@ _DIGEST_LENGTH = 32
 
 @dataclass(frozen=True, slots=True)
 class FileDrift:
-    """Sorted paths; `noise` is counted apart from the rest."""
+    """Differing paths, sorted; `noise` (the gateway's own stamps) is not drift."""
 
     modified: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
@@ -86,7 +88,7 @@ class FileDrift:
 def drift_suspects(
     manifest: Manifest, stats: Mapping[str, FileStat], *, everything: bool = False
 ) -> tuple[str, ...]:
-    """The files to hash: those with another stat than we left, or all that are there."""
+    """The files to hash: those with another stat than the manifest's, or all existing ones."""
     return tuple(
         path
         for path in sorted(manifest.files)
@@ -99,35 +101,35 @@ def find_drift(
     stats: Mapping[str, FileStat],
     hashes: Mapping[str, str],
     extras: Iterable[str],
-    noise: Collection[str] = (),
+    stamped: Collection[str] = (),
 ) -> FileDrift:
-    """The drift, given digests of all suspects and those among them known to be noise.
+    """The drift, given the hashes of all suspects; `stamped` are those that are only noise.
 
     `extras` are live files below managed directories that are neither in the manifest nor
     excluded nor protected.
     """
-    ours = manifest.files
-    altered = [
-        path for path in sorted(hashes) if path in ours and hashes[path] != ours[path].sha256
+    entries = manifest.files
+    changed = [
+        path for path in sorted(hashes) if path in entries and hashes[path] != entries[path].sha256
     ]
     return FileDrift(
-        modified=tuple(path for path in altered if path not in noise),
-        missing=tuple(path for path in sorted(ours) if path not in stats),
-        extra=tuple(sorted(path for path in extras if path not in ours)),
-        noise=tuple(path for path in altered if path in noise),
+        modified=tuple(path for path in changed if path not in stamped),
+        missing=tuple(path for path in sorted(entries) if path not in stats),
+        extra=tuple(sorted(path for path in extras if path not in entries)),
+        noise=tuple(path for path in changed if path in stamped),
     )
 
 
-def differs_in_stamps_only(ours: bytes, theirs: bytes) -> bool:
+def differs_in_stamps_only(synced: bytes, live: bytes) -> bool:
     """Whether two contents of a resource.json differ in the gateway's stamps only."""
     try:
-        return _without_stamps(orjson.loads(ours)) == _without_stamps(orjson.loads(theirs))
+        return _without_stamps(orjson.loads(synced)) == _without_stamps(orjson.loads(live))
     except orjson.JSONDecodeError:
         return False
 
 
 def unstamped_digest(content: bytes) -> str:
-    """A digest of a resource.json without the gateway's stamps; empty where it is not JSON."""
+    """A digest of a resource.json without the gateway's stamps; empty if it is not JSON."""
     try:
         return hashlib.sha256(_without_stamps(orjson.loads(content))).hexdigest()[:_DIGEST_LENGTH]
     except orjson.JSONDecodeError:

@@ -1,8 +1,8 @@
 """The manifest: which files the last sync left on a gateway, stored on its data volume.
 
-Every managed file is listed with the digest it had when it was written, the blob and the recipe
-it was made of, and the stat it had afterwards. The encoding is deterministic, and at most some
-300 bytes per file. A schema that is newer than ours is never guessed at.
+Every managed file is listed with its hash when it was written, the blob and the recipe it was
+rendered from, and its stat afterwards. The encoding is deterministic and takes up to about 300
+bytes per file. A manifest with a newer schema is refused.
 
 Pure.
 """
@@ -20,7 +20,7 @@ MANIFEST_SCHEMA = 1
 
 
 class FileStat(msgspec.Struct, frozen=True, array_like=True):
-    """What tells a touched file from an untouched one without reading it."""
+    """The stat of a file; equal stats mean an untouched file, without reading it."""
 
     size: int
     mtime_ns: int
@@ -28,10 +28,10 @@ class FileStat(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ContentFacts(msgspec.Struct, frozen=True, array_like=True):
-    """What was seen in a content when it was made, so that nobody has to read it again.
+    """Facts about a content, recorded when it was rendered so that it is not read again.
 
     `lists` are the payloads that a resource.json names, `calm` is its digest without the
-    gateway's own stamps, and `warnings` are those about this file alone.
+    gateway's own stamps (empty if unknown), and `warnings` are those about this file alone.
     """
 
     lists: tuple[str, ...] = ()
@@ -40,25 +40,20 @@ class ContentFacts(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ManifestEntry(msgspec.Struct, frozen=True, array_like=True):
-    """One file as we wrote it.
+    """One file as the sync wrote it."""
 
-    `transforms` names what its recipe really changed, `named` says that it holds a
-    systemName, changed or not. `about` is None where there is nothing to say, and in entries
-    of versions that did not say it.
-    """
-
-    sha256: str
-    size: int
-    blob: str
-    recipe: str = ""
-    stat: FileStat | None = None
-    transforms: tuple[str, ...] = ()
-    named: bool = False
-    about: ContentFacts | None = None
+    sha256: str  # of the written content
+    size: int  # in bytes
+    blob: str  # Git object id of the source
+    recipe: str = ""  # id of the recipe; empty for a plain copy
+    stat: FileStat | None = None  # after the write; None until it is recorded
+    transforms: tuple[str, ...] = ()  # what the recipe really changed
+    named: bool = False  # the content has a systemName, changed or not
+    about: ContentFacts | None = None  # None without facts, and in entries of older versions
 
 
 class ManagedRoot(msgspec.Struct, frozen=True, order=True):
-    """A place we manage: a directory with all that is in it, or one single file (MAP-3)."""
+    """A managed path: a directory with everything in it, or a single file (MAP-3)."""
 
     path: str
     kind: Literal["dir", "file"]
@@ -68,21 +63,18 @@ class ManagedRoot(msgspec.Struct, frozen=True, order=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """The managed tree of one gateway after its last apply.
+    """The managed tree of one gateway after its last apply."""
 
-    `excludes` are the patterns that were in force, `adopted` the files that were there before
-    their directory became managed; both are None in manifests of versions without them.
-    """
-
-    commit: str
-    tree: str = ""
-    profile_hash: str = ""
-    routing_hash: str = ""
-    roots: tuple[ManagedRoot, ...] = ()
-    files: dict[str, ManifestEntry] = {}
-    excludes: tuple[str, ...] | None = None
+    commit: str  # full id
+    tree: str = ""  # Git object id of the commit's tree
+    profile_hash: str = ""  # routing of the gateway
+    routing_hash: str = ""  # routing of the IgnitionSync
+    roots: tuple[ManagedRoot, ...] = ()  # managed directories and files
+    files: dict[str, ManifestEntry] = {}  # by path relative to the data directory
+    excludes: tuple[str, ...] | None = None  # patterns in force; None in old manifests
+    # Files that existed before their directory became managed; None in old manifests.
     adopted: tuple[str, ...] | None = None
-    schema: int = MANIFEST_SCHEMA
+    schema: int = MANIFEST_SCHEMA  # a newer one is refused
 
     @property
     def directories(self) -> tuple[str, ...]:
@@ -99,14 +91,14 @@ _decoder = msgspec.json.Decoder(Manifest)
 
 
 def encode(manifest: Manifest) -> bytes:
-    """The bytes to keep; equal manifests give equal bytes."""
-    # The encoder's own sorting takes ten times as long where the order is nearly right.
+    """The manifest as JSON; equal manifests give equal bytes."""
+    # The encoder's own sorting takes ten times as long if the paths are nearly sorted.
     ordered = {path: manifest.files[path] for path in sorted(manifest.files)}
     return _encoder.encode(msgspec.structs.replace(manifest, files=ordered))
 
 
 def decode(data: bytes) -> Manifest:
-    """The manifest in `data`; `Refused` for a newer schema, ValueError for anything else."""
+    """The manifest in `data`; raises `SyncRefused` for a newer schema, ValueError if invalid."""
     if _header_decoder.decode(data).schema > MANIFEST_SCHEMA:
         raise SyncRefused(
             "VolumeLocked",

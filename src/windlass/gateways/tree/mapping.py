@@ -5,8 +5,8 @@ Later mappings win file by file, directories merge. Sources are normalized and r
 repository, destinations relative to the data directory; both passed V6 after their templates
 were rendered. No mapping leads to a protected path.
 
-Git lists files only; a directory of a `SourceTree` exists because a file lies in it. Lookups
-are binary searches, so a mapping costs what it maps and not what the repository holds.
+Git lists files only; a directory of a `SourceTree` exists because it has a file. Lookups are
+binary searches, so the cost of a mapping depends on its files and not on the repository.
 
 Pure.
 """
@@ -26,37 +26,31 @@ from windlass.gateways.wire.routing import PatchSet, RoutingFile, RoutingMapping
 
 MappingKind: TypeAlias = Literal["dir", "file", ""]
 Render: TypeAlias = Callable[[str, str], str]
-"""Renders the templates in a text; the first argument says where the text stands."""
+"""Renders the templates in a text; the first argument names the field of the text."""
 
 PROJECTS = "projects"
 RESOURCES = "config/resources"
 CORE = f"{RESOURCES}/core"
 EXTERNAL = f"{RESOURCES}/external"
 MODE_FILE = "config-mode.json"
-# Collections that the gateway or the convention gives a meaning of its own.
+# Collections with a special meaning to the gateway or to the convention.
 RESERVED_COLLECTIONS = frozenset(("core", "external", "local", "system"))
 
 
 @dataclass(frozen=True, slots=True)
 class PathMapping:
-    """One source and its destination.
+    """One source and its destination."""
 
-    `kind` is empty where the tree decides. `into` is a destination that names a directory
-    (`a/`, `.`): a file lands in it under its own name. `leaves_out` are paths relative to
-    the source. `origin` is where a person finds the mapping. `mode` is the deployment mode
-    whose collection the source is; that one must exist.
-    """
-
-    source: str
-    destination: str
-    kind: MappingKind = ""
-    required: bool = False
-    template: bool = False
-    patches: tuple[PatchSet, ...] = ()
-    origin: str = ""
-    into_directory: bool = False
-    omits: frozenset[str] = frozenset()
-    mode: str = ""
+    source: str  # in the repository, normalized
+    destination: str  # in the data directory, normalized; empty is the directory itself
+    kind: MappingKind = ""  # demanded kind of the source; empty for any
+    required: bool = False  # refuse the sync if the source is absent
+    template: bool = False  # contents are templates
+    patches: tuple[PatchSet, ...] = ()  # for JSON files, in order
+    origin: str = ""  # where users find the mapping, for messages
+    into_directory: bool = False  # destination `a/` or `.`: a file keeps its own name in it
+    omits: frozenset[str] = frozenset()  # paths relative to the source that are not mapped
+    mode: str = ""  # deployment mode of the source, which must exist then
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +108,9 @@ def _mode_mappings(
         destination = _check_destination("deployment-mode", f"{RESOURCES}/{mode}")
         yield PathMapping(whole, destination, "dir", origin=whole, mode=mode)
         return
-    # The mode's own collection file says "my parent is core"; in core it would name itself.
-    leaves_out = frozenset((MODE_FILE,))
-    yield PathMapping(whole, CORE, "dir", origin=whole, omits=leaves_out, mode=mode)
+    # The mode's collection file names core as its parent; in core it would name itself.
+    omits = frozenset((MODE_FILE,))
+    yield PathMapping(whole, CORE, "dir", origin=whole, omits=omits, mode=mode)
 
 
 def _additional_mappings(files: Iterable[RoutingFile], render: Render) -> Iterable[PathMapping]:
@@ -150,7 +144,7 @@ def _profile_mapping(origin: str, spec: RoutingMapping, render: Render) -> PathM
 
 
 def _omitted_files(source: str, destination: str) -> frozenset[str]:
-    """What a directory mapping of a profile must not bring over.
+    """The files that a directory mapping of a profile must not map.
 
     The collection file of a mode names core as its parent; in core it would name itself. A
     source that is called core has a file of its own, which belongs there.
@@ -180,12 +174,12 @@ def _reject_templates(where: str, text: str) -> str:
 def _check_destinations(
     mappings: Iterable[PathMapping], protected_paths: tuple[str, ...]
 ) -> tuple[PathMapping, ...]:
-    """`mappings`, none of which leads to what the operator protects."""
-    found = tuple(mappings)
-    for one in found:
-        if path_rules.is_protected_by_operator(one.destination, protected_paths):
-            raise _protected_destination(one.origin, one.destination)
-    return found
+    """`mappings`; raises `SyncRefused` if one leads to a path that the operator protects."""
+    checked = tuple(mappings)
+    for path_mapping in checked:
+        if path_rules.is_protected_by_operator(path_mapping.destination, protected_paths):
+            raise _protected_destination(path_mapping.origin, path_mapping.destination)
+    return checked
 
 
 def _check_destination(where: str, path: str) -> str:
@@ -213,19 +207,20 @@ def _normalize_path(where: str, reason: str, path: str) -> str:
 
 SourceKind: TypeAlias = Literal["dir", "file", "absent"]
 
-# The character after "/": every path in a directory sorts before the name with it.
+# The character after "/": all paths in directory `d` sort between "d/" and "d0".
 _PAST_SLASH = "0"
 _MAX_NAMES = 10
 
 
 class SourceTree:
-    """One commit's listing, by repository-relative path."""
+    """The files of one commit by repository-relative path, with their directories."""
 
     def __init__(self, listing: Mapping[str, ListedFile]) -> None:
         self.listing = listing
         self._paths = sorted(listing)
 
     def kind(self, path: str) -> SourceKind:
+        """Whether `path` is a file, a directory or absent."""
         if path in self.listing:
             return "file"
         start, end = self._span(path)
@@ -240,16 +235,18 @@ class SourceTree:
 
     def entries(self, folder: str) -> Iterator[str]:
         """The names directly in `folder`; those of directories end with a slash."""
-        at, end = self._span(folder)
+        index, end = self._span(folder)
         cut = len(folder) + 1 if folder else 0
-        while at < end:
-            name, slash, _ = self._paths[at][cut:].partition("/")
+        while index < end:
+            name, slash, _ = self._paths[index][cut:].partition("/")
             yield name + slash
-            at = self._span(self._paths[at][:cut] + name)[1] if slash else at + 1
+            index = self._span(self._paths[index][:cut] + name)[1] if slash else index + 1
 
     def describe_nearby(self, path: str) -> str:
-        """What does exist where `path` was looked for, as a part of a sentence (MAP-4)."""
-        folder = next((one for one in path_rules.parents(path) if self.kind(one) == "dir"), "")
+        """The entries of the nearest existing directory above `path`, for a message (MAP-4)."""
+        folder = next(
+            (parent for parent in path_rules.parents(path) if self.kind(parent) == "dir"), ""
+        )
         where = folder or "the top of the repository"
         return f"{where} has {sample(list(self.entries(folder))) or 'nothing'}"
 

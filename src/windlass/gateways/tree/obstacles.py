@@ -1,11 +1,11 @@
-"""What has to be removed besides deletes: files or directories in the way, and emptied directories.
+"""Finds what a plan removes besides deletes: obstacles, and directories that become empty.
 
-A file in place of a directory, or a directory in place of a file, goes before anything else is
-done, but only if it is ours or about to be deleted anyway. Everything else in the way refuses
-the sync: a symlink, a file that no sync brought, something excluded.
+An obstacle is a file in place of a directory, or a directory in place of a file. It is removed
+before any other step, but only if a sync wrote it or the plan deletes it anyway. Any other
+obstacle refuses the sync: a symlink, a file that no sync wrote, an excluded path.
 
-Of the directories that deletes leave empty (APP-6) only those in a root of now or of before go,
-and only if this plan emptied them: a directory that was empty already belongs to the gateway. A
+Of the directories that deletes leave empty (APP-6) only those in a current or previous root are
+removed, and only if this plan emptied them: one that was empty already belongs to the gateway. A
 root that is still managed stays, even empty.
 
 Pure.
@@ -27,42 +27,40 @@ _KIND_NAMES = {"symlink": "a symlink", "protected": "protected", "special": "a s
 
 @dataclass(frozen=True, slots=True)
 class Obstacles:
-    """Files and directories that go first; `files` has the reason of each."""
+    """Files and directories to remove first; `files` has the reason of each."""
 
     files: Mapping[str, str]
     directories: frozenset[str]
 
 
 def find_obstacles(
-    situation: PlanInputs, doomed: Mapping[str, str], puts: Iterable[str]
+    inputs: PlanInputs, deletes: Mapping[str, str], puts: Iterable[str]
 ) -> Obstacles:
-    """What has to go before `puts` can be made; `Refused` where something may not go."""
-    live = situation.live_tree
-    wanted = frozenset(puts)
-    folders = path_rules.required_directories(wanted)
-    for path in sorted(folders.union(wanted).intersection(live.others)):
+    """What to remove before `puts` are possible; raises `SyncRefused` if that is not allowed."""
+    live = inputs.live_tree
+    written = frozenset(puts)
+    folders = path_rules.required_directories(written)
+    for path in sorted(folders.union(written).intersection(live.others)):
         raise _obstacle_refused(
             path, f"it is {_KIND_NAMES[live.others[path]]}, and never written through"
         )
-    inside, directories = _contents(situation, wanted & live.directories)
-    going = sorted(folders.intersection(live.files) | inside)
-    for path in going:
-        mine = path in situation.synced_files and not situation.layout.is_off_limits(path)
-        if path not in doomed and not mine:
+    inside, directories = _contents(inputs, written & live.directories)
+    blocking = sorted(folders.intersection(live.files) | inside)
+    for path in blocking:
+        is_removable = path in inputs.synced_files and not inputs.layout.is_off_limits(path)
+        if path not in deletes and not is_removable:
             raise _obstacle_refused(path, "it is in the way of the commit, but not ours to delete")
-    return Obstacles(dict.fromkeys(going, _OBSTACLE_REASON), directories)
+    return Obstacles(dict.fromkeys(blocking, _OBSTACLE_REASON), directories)
 
 
-def _contents(
-    situation: PlanInputs, folders: frozenset[str]
-) -> tuple[frozenset[str], frozenset[str]]:
-    """All files and directories in `folders`, which have to go as a whole."""
+def _contents(inputs: PlanInputs, folders: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
+    """All files and directories in `folders`, which are removed as a whole."""
     if not folders:
         return frozenset(), frozenset()
-    live = situation.live_tree
-    walked = live_tree.survey_scope(situation.layout.roots, situation.manifest).walk
+    live = inputs.live_tree
+    surveyed = live_tree.survey_scope(inputs.layout.roots, inputs.manifest).walk
     for folder in sorted(folders):
-        if not live_tree.is_within(folder, frozenset(walked)):
+        if not live_tree.is_within(folder, frozenset(surveyed)):
             raise _obstacle_refused(folder, "it is a directory where the commit has a file")
     for path in sorted(_within(live.others, folders)):
         raise _obstacle_refused(
@@ -82,25 +80,25 @@ def _obstacle_refused(path: str, what: str) -> SyncRefused:
 
 
 def directories_left_empty(
-    situation: PlanInputs, deletes: Iterable[str], first: Obstacles
+    inputs: PlanInputs, deletes: Iterable[str], obstacles: Obstacles
 ) -> frozenset[str]:
-    """The directories to remove after `deletes`, when `first` has already gone."""
-    going = tuple(deletes)
-    candidates = path_rules.required_directories(going) - _required_directories(situation)
+    """The directories to remove after `deletes`, when `obstacles` are already removed."""
+    deleted = tuple(deletes)
+    candidates = path_rules.required_directories(deleted) - _required_directories(inputs)
     if not candidates:
         return frozenset()
-    live = situation.live_tree
-    left = Counter(map(path_rules.parent, (*live.files, *live.directories, *live.others)))
-    left.subtract(map(path_rules.parent, (*going, *first.files, *first.directories)))
-    roots = situation.layout.managed_directories | situation.previous_directories
-    found: set[str] = set()
+    live = inputs.live_tree
+    remaining = Counter(map(path_rules.parent, (*live.files, *live.directories, *live.others)))
+    remaining.subtract(map(path_rules.parent, (*deleted, *obstacles.files, *obstacles.directories)))
+    roots = inputs.layout.managed_directories | inputs.previous_directories
+    emptied: set[str] = set()
     for folder in sorted(candidates, key=lambda path: -path.count("/")):
-        if left[folder] <= 0 and live_tree.is_within(folder, roots):
-            found.add(folder)
-            left[path_rules.parent(folder)] -= 1
-    return frozenset(found)
+        if remaining[folder] <= 0 and live_tree.is_within(folder, roots):
+            emptied.add(folder)
+            remaining[path_rules.parent(folder)] -= 1
+    return frozenset(emptied)
 
 
-def _required_directories(situation: PlanInputs) -> frozenset[str]:
-    layout = situation.layout
+def _required_directories(inputs: PlanInputs) -> frozenset[str]:
+    layout = inputs.layout
     return layout.directories.union(root.path for root in (*layout.roots, *layout.vacant_roots))

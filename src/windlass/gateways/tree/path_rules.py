@@ -27,7 +27,7 @@ from windlass.base.errors import Stalled
 
 
 class SyncRefused(Stalled):
-    """The sync is refused; `path` is what a person has to look at, empty if no one file is."""
+    """The sync is refused; `path` is the offending path, empty if it is no single one."""
 
     def __init__(self, reason: str, path: str, message: str) -> None:
         super().__init__(reason, message)
@@ -38,7 +38,7 @@ _FIRST_PRINTABLE = " "
 
 
 def check_path(path: str) -> None:
-    """V6: ValueError, saying what is wrong, where `path` could lead out of its directory."""
+    """Raise ValueError with a message if `path` could lead out of its directory (V6)."""
     if path.startswith(("/", "~")):
         raise ValueError(f"{path!r} must be relative: remove the leading {path[0]!r}")
     if ".." in path.split("/"):
@@ -50,7 +50,7 @@ def check_path(path: str) -> None:
 
 
 def normalize(path: str) -> str:
-    """MAP-2: the one spelling of `path`: no `.`, no doubled or trailing slash; V6 holds."""
+    """The canonical form of `path` (MAP-2): no `.`, no doubled or trailing slash; V6 holds."""
     check_path(path)
     return "/".join(part for part in path.split("/") if part not in ("", "."))
 
@@ -84,7 +84,7 @@ def parents(path: str) -> Iterator[str]:
 
 
 def required_directories(files: Iterable[str]) -> frozenset[str]:
-    """Every directory that `files` need."""
+    """Every directory above any of `files`."""
     folders = {parent(path) for path in files} - {""}
     return frozenset(folders.union(*map(parents, folders)))
 
@@ -117,7 +117,7 @@ _TAG_DATABASE = ".idb"
 
 
 def is_protected(path: str) -> bool:
-    """Whether `path`, relative to the data directory, is protected or lies below what is."""
+    """Whether `path`, relative to the data directory, or a directory above it is protected."""
     components = path.split("/")
     if components[0] in _PROTECTED_TOP_LEVEL or not _PROTECTED_COMPONENTS.isdisjoint(components):
         return True
@@ -127,12 +127,12 @@ def is_protected(path: str) -> bool:
 
 
 def is_protected_by_operator(path: str, protected_paths: Iterable[str]) -> bool:
-    """Whether `path` is one of those that an operator protects, or lies below one."""
-    return any(is_below(path, one) for one in protected_paths if one)
+    """Whether `path` is, or lies below, one of the operator's `protected_paths`."""
+    return any(is_below(path, protected) for protected in protected_paths if protected)
 
 
 def is_protected_entry(folder: str, name: str) -> bool:
-    """Whether `name`, directly in a `folder` that is not protected, is."""
+    """Whether the entry `name` of `folder`, which is not protected itself, is protected."""
     if name in _PROTECTED_COMPONENTS or _TAG_DATABASE in name:
         return True
     if not folder:
@@ -147,12 +147,12 @@ _CHECKED_ROOTS = ("projects/", "config/")
 
 
 def ignition_name_warnings(planned: Iterable[str]) -> Iterator[str]:
-    """One sentence about all such names among the planned paths, or none."""
-    found = [path for path in planned if is_problematic_for_ignition(path)]
-    if found:
+    """One warning about all planned paths with problematic names, or none."""
+    names = [path for path in planned if is_problematic_for_ignition(path)]
+    if names:
         yield (
-            f"Ignition may not load {len(found)} planned paths because of signs in their names, "
-            f"the first is {min(found)}"
+            f"Ignition may not load {len(names)} planned paths because of signs in their names, "
+            f"the first is {min(names)}"
         )
 
 

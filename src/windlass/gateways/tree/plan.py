@@ -1,9 +1,9 @@
-"""A sync as data: every step that turns the tree on a gateway into the layout (APP-1).
+"""The plan of a sync: every step that turns the tree on a gateway into the layout (APP-1).
 
-A plan is computed without touching the target and is equal for equal inputs, in the cluster, on
-the command line and after any restart (P10). It deletes nothing outside managed roots. A plan
-with guards must not be applied: `check_guards` raises. `next_manifest` is the manifest that an
-applied plan leaves behind.
+Built by the agent's sync, and by the command line. A plan is computed without touching the target
+and is equal for equal inputs, also after any restart (P10). It deletes nothing outside managed
+roots, of now or of the last manifest. A plan with guards must not be applied: `check_guards`
+raises. `next_manifest` is the manifest that an applied plan leaves behind.
 
 Pure.
 """
@@ -34,7 +34,7 @@ PLAN_SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class PlanTarget:
-    """What a plan is for."""
+    """The gateway, commit and routing that a plan is for."""
 
     gateway: str
     commit: str
@@ -43,25 +43,25 @@ class PlanTarget:
 
 
 class Plan(msgspec.Struct, frozen=True, rename="camel"):
-    """All steps of one sync in the order to take them, and what a person should know."""
+    """All steps of one sync in the order to run them, and what users should know about it."""
 
-    gateway: str
-    from_commit: str
-    to_commit: str
-    profile_hash: str
-    roots: tuple[ManagedRoot, ...]
-    ops: tuple[PlanStep, ...]
-    skipped: tuple[SkippedFile, ...]
-    overrides: tuple[OverriddenFile, ...]
-    unused: tuple[str, ...]
-    warnings: tuple[str, ...]
-    guards: tuple[PlanGuard, ...]
-    scans: tuple[str, ...]
-    schema: int = PLAN_SCHEMA
-    digest: str = ""
+    gateway: str  # name
+    from_commit: str  # of the last manifest; empty before the first sync
+    to_commit: str  # the desired one
+    profile_hash: str  # routing of the gateway
+    roots: tuple[ManagedRoot, ...]  # managed after the sync, sorted
+    ops: tuple[PlanStep, ...]  # in execution order
+    skipped: tuple[SkippedFile, ...]  # mapped, but not synced
+    overrides: tuple[OverriddenFile, ...]  # files that another mapping replaced
+    unused: tuple[str, ...]  # exclude patterns that match no file of the commit
+    warnings: tuple[str, ...]  # for users
+    guards: tuple[PlanGuard, ...]  # a plan with any must not be applied
+    scans: tuple[str, ...]  # kinds of scans that the gateway needs afterwards
+    schema: int = PLAN_SCHEMA  # of the JSON
+    digest: str = ""  # SHA-256 of the plan with an empty digest
 
     def counts(self) -> dict[str, int]:
-        """How many steps of each sort there are."""
+        """The number of steps per kind of step."""
         return dict(Counter(op.op for op in self.ops))
 
 
@@ -69,12 +69,12 @@ _encoder = msgspec.json.Encoder(order="sorted")
 
 
 def to_json(plan: Plan) -> bytes:
-    """The plan as text; equal plans give equal bytes."""
+    """The plan as JSON; equal plans give equal bytes."""
     return _encoder.encode(plan)
 
 
 def check_guards(plan: Plan) -> None:
-    """`Refused` for a plan that must not be carried out."""
+    """Raise `SyncRefused` for a plan that must not be applied."""
     for guard in plan.guards:
         raise SyncRefused(guard.reason, "", guard.message)
 
@@ -90,32 +90,37 @@ def build_plan(
     target: PlanTarget,
     caps: Caps = DEFAULT_CAPS,
 ) -> Plan:
-    """The plan that brings `layout` about; all of `changes.render` must be rendered."""
+    """The plan that leads to `layout`; all of `changes.render` must be rendered."""
     if changes.undecided:
         raise ValueError("changes must be settled before they can be planned")
     file_policy.check_sizes(_sizes(changes, rendered), caps)
-    situation = PlanInputs(layout, manifest, live)
+    inputs = PlanInputs(layout, manifest, live)
     puts = _put_steps(layout, changes, rendered)
-    kept = () if _is_allowed(safety, target) else deletes.adopted_files(situation)
-    doomed = deletes.files_to_delete(situation, safety, kept)
-    first = obstacles.find_obstacles(situation, doomed, (put.path for put in puts))
-    guards, lifted = _guards(situation, safety, {*doomed, *first.files}, puts, target)
-    steps = _order_steps(situation, puts, doomed, first)
-    noted = _plan_warnings(layout, changes, rendered, live)
-    waiting = confirmation_warning(situation, safety, target)
-    warnings = (*layout.warnings, *lifted, *noted, *([waiting] if waiting else ()))
-    made = _assemble_plan(situation, target, steps, guards, warnings)
-    return msgspec.structs.replace(made, digest=hashlib.sha256(to_json(made)).hexdigest())
+    adopted = () if _is_allowed(safety, target) else deletes.adopted_files(inputs)
+    deleted = deletes.files_to_delete(inputs, safety, adopted)
+    blocking = obstacles.find_obstacles(inputs, deleted, (put.path for put in puts))
+    guards, lifted_warnings = _guards(inputs, safety, {*deleted, *blocking.files}, puts, target)
+    steps = _order_steps(inputs, puts, deleted, blocking)
+    found_warnings = _plan_warnings(layout, changes, rendered, live)
+    confirmation = confirmation_warning(inputs, safety, target)
+    warnings = (
+        *layout.warnings,
+        *lifted_warnings,
+        *found_warnings,
+        *([confirmation] if confirmation else ()),
+    )
+    plan = _assemble_plan(inputs, target, steps, guards, warnings)
+    return msgspec.structs.replace(plan, digest=hashlib.sha256(to_json(plan)).hexdigest())
 
 
 def _assemble_plan(
-    situation: PlanInputs,
+    inputs: PlanInputs,
     target: PlanTarget,
     steps: tuple[PlanStep, ...],
     guards: tuple[PlanGuard, ...],
     warnings: tuple[str, ...],
 ) -> Plan:
-    layout, manifest = situation.layout, situation.manifest
+    layout, manifest = inputs.layout, inputs.manifest
     return Plan(
         gateway=target.gateway,
         from_commit=manifest.commit if manifest is not None else "",
@@ -149,48 +154,48 @@ def _put_steps(
 
 
 def _guards(
-    situation: PlanInputs,
+    inputs: PlanInputs,
     safety: DeleteSafety,
-    going: Collection[str],
+    deleted: Collection[str],
     puts: Iterable[PlanStep],
     target: PlanTarget,
 ) -> tuple[tuple[PlanGuard, ...], tuple[str, ...]]:
-    """The guards that hold, and a warning for each that a person lifted."""
-    moved = deletes.moved_files(situation, going, Counter(put.blob for put in puts))
-    really = [path for path in going if path not in moved]
-    found = deletes.mass_delete_guard(situation, safety, really, commit=target.commit)
-    if found is None:
+    """The guards in force, and a warning for each one that was lifted by an allowance."""
+    moved = deletes.moved_files(inputs, deleted, Counter(put.blob for put in puts))
+    counted = [path for path in deleted if path not in moved]
+    guard = deletes.mass_delete_guard(inputs, safety, counted, commit=target.commit)
+    if guard is None:
         return (), ()
     if _is_allowed(safety, target):
-        return (), (f"allowed for this commit: {len(really)} files are deleted",)
-    return (found,), ()
+        return (), (f"allowed for this commit: {len(counted)} files are deleted",)
+    return (guard,), ()
 
 
 def _is_allowed(safety: DeleteSafety, target: PlanTarget) -> bool:
-    """Whether a person allowed this commit to delete, under this routing."""
+    """Whether an annotation allows this commit to delete files, under this routing."""
     return safety.allowed == deletes.DeleteAllowance(target.commit, target.routing_hash)
 
 
-def confirmation_warning(situation: PlanInputs, safety: DeleteSafety, target: PlanTarget) -> str:
-    """What to say about adopted files that wait for a person's word; empty without any."""
+def confirmation_warning(inputs: PlanInputs, safety: DeleteSafety, target: PlanTarget) -> str:
+    """The warning about adopted files whose deletion needs an allowance; empty without any."""
     if _is_allowed(safety, target):
         return ""
-    left = deletes.files_to_confirm(situation, safety, deletes.adopted_files(situation))
-    return deletes.confirmation_warning(left, commit=target.commit) if left else ""
+    unconfirmed = deletes.files_to_confirm(inputs, safety, deletes.adopted_files(inputs))
+    return deletes.confirmation_warning(unconfirmed, commit=target.commit) if unconfirmed else ""
 
 
 def _order_steps(
-    situation: PlanInputs, puts: list[PlanStep], doomed: Mapping[str, str], first: Obstacles
+    inputs: PlanInputs, puts: list[PlanStep], deleted: Mapping[str, str], blocking: Obstacles
 ) -> tuple[PlanStep, ...]:
-    there = situation.live_tree.directories - first.directories
-    later = {path: why for path, why in doomed.items() if path not in first.files}
+    existing = inputs.live_tree.directories - blocking.directories
+    later = {path: why for path, why in deleted.items() if path not in blocking.files}
     return (
-        *plan_steps.delete_steps(first.files),
-        *plan_steps.rmdir_steps(first.directories, "a file is wanted here"),
-        *plan_steps.add_missing_directories(plan_steps.sort_puts(puts, situation.layout), there),
+        *plan_steps.delete_steps(blocking.files),
+        *plan_steps.rmdir_steps(blocking.directories, "a file is wanted here"),
+        *plan_steps.add_missing_directories(plan_steps.sort_puts(puts, inputs.layout), existing),
         *plan_steps.delete_steps(later),
         *plan_steps.rmdir_steps(
-            obstacles.directories_left_empty(situation, later, first), "nothing is left in it"
+            obstacles.directories_left_empty(inputs, later, blocking), "nothing is left in it"
         ),
     )
 
@@ -198,9 +203,9 @@ def _order_steps(
 def _plan_warnings(
     layout: Layout, changes: Changes, rendered: Mapping[str, RenderedDigest], live: LiveTree
 ) -> Iterable[str]:
-    links = sorted(path for path, kind in live.others.items() if kind != "protected")
-    if links:
-        yield f"{len(links)} symlinks or special files are left alone, the first is {links[0]}"
+    ignored = sorted(path for path, kind in live.others.items() if kind != "protected")
+    if ignored:
+        yield f"{len(ignored)} symlinks or special files are left alone, the first is {ignored[0]}"
     if layout.system_name is not None and not _has_system_name(changes, rendered):
         yield "SystemNameNotFound: no planned config.json has a systemName to set"
 
@@ -212,7 +217,7 @@ def _has_system_name(changes: Changes, rendered: Mapping[str, RenderedDigest]) -
 
 
 def _scan_kinds(steps: Iterable[PlanStep]) -> tuple[str, ...]:
-    """SCN-1: what the gateway has to read again; in which order is not the plan's to say."""
+    """The scans that the steps require (SCN-1); the policy decides their order, not the plan."""
     kinds = scan_rules.required_scans(op.path for op in steps if op.op in ("put", "delete"))
     return tuple(kind.value for kind in scan_rules.sort_scans(kinds, ScanOrder.PROJECTS_CONFIG))
 
@@ -247,14 +252,14 @@ def next_manifest(
 def _manifest_entry(
     path: str, layout: Layout, changes: Changes, digest: RenderedDigest
 ) -> ManifestEntry:
-    wanted = layout.files[path]
-    adopted = changes.comparison.live_sha256(path) == digest.sha256
+    file = layout.files[path]
+    is_on_disk = changes.comparison.live_sha256(path) == digest.sha256
     return ManifestEntry(
         sha256=digest.sha256,
         size=digest.size,
-        blob=wanted.blob,
-        recipe=changes.recipe(wanted)[1],
-        stat=changes.comparison.stats[path] if adopted else None,
+        blob=file.blob,
+        recipe=changes.recipe(file)[1],
+        stat=changes.comparison.stats[path] if is_on_disk else None,
         transforms=digest.transforms,
         named=digest.named,
         about=digest.about,

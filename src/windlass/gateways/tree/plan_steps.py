@@ -1,13 +1,13 @@
 """The steps of a plan and their order (APP-6).
 
-1. what is in the way of another kind goes: files, then directories, the deepest first;
-2. directories and contents come in mapping order, but a resource.json or project.json (a
-   descriptor) after all that lies with it or below it, because it announces them;
-3. deletes, where descriptors go first for the same reason;
-4. directories that the deletes left empty go, the deepest first.
+1. obstacles are removed: files, then directories, the deepest first;
+2. directories and contents are written in mapping order, but a resource.json or project.json (a
+   descriptor) after everything in or below its directory, because it announces that;
+3. deletes, descriptors first for the same reason;
+4. directories that the deletes left empty are removed, the deepest first.
 
-So a gateway that reads in between never sees a descriptor whose payload is not there. The list
-can be carried out from its start again at any time: a step that is already done is done.
+So a gateway that reads in between never sees a descriptor without its payload. The list can be run
+from its start again at any time: every step is idempotent.
 
 Pure.
 """
@@ -28,74 +28,74 @@ _SortKey: TypeAlias = tuple[tuple[int, str], ...]
 
 
 class PlanStep(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One step; a put names the staged content by its digest, the rest a path only.
+    """One step; a put names the staged content by its hash, other steps have a path only.
 
-    `mkdir` and `put_step` succeed where the result is there, `delete` and `rmdir` where the path
-    is gone; `rmdir` leaves a directory alone that somebody filled meanwhile.
+    `mkdir` and `put` succeed if the result exists, `delete` and `rmdir` if the path is gone;
+    `rmdir` keeps a directory that is no longer empty.
     """
 
     op: Literal["mkdir", "put", "delete", "rmdir"]
-    path: str
-    sha256: str = ""
-    size: int = 0
-    source: str = ""
-    blob: str = ""
-    transforms: tuple[str, ...] = ()
-    why: str = ""
+    path: str  # relative to the data directory
+    sha256: str = ""  # of the new content
+    size: int = 0  # of the new content, in bytes
+    source: str = ""  # path in the repository
+    blob: str = ""  # Git object id of the source
+    transforms: tuple[str, ...] = ()  # what the recipe changed
+    why: str = ""  # for users
 
 
-def put_step(wanted: LayoutFile, digest: RenderedDigest, why: str) -> PlanStep:
-    """The step that gives `wanted` its content."""
+def put_step(file: LayoutFile, digest: RenderedDigest, why: str) -> PlanStep:
+    """The step that writes the content of `file`."""
     return PlanStep(
         "put",
-        wanted.path,
+        file.path,
         digest.sha256,
         digest.size,
-        wanted.source,
-        wanted.blob,
+        file.source,
+        file.blob,
         digest.transforms,
-        f"{why}: {wanted.origin}",
+        f"{why}: {file.origin}",
     )
 
 
 def add_missing_directories(
     puts: Iterable[PlanStep], existing: frozenset[str]
 ) -> Iterator[PlanStep]:
-    """`puts` with every missing directory made just before it is needed."""
-    there = set(existing)
-    for one in puts:
-        missing = [folder for folder in path_rules.parents(one.path) if folder not in there]
+    """`puts` with a `mkdir` for every missing directory just before its first use."""
+    present = set(existing)
+    for put in puts:
+        missing = [folder for folder in path_rules.parents(put.path) if folder not in present]
         for folder in reversed(missing):
-            there.add(folder)
+            present.add(folder)
             yield PlanStep("mkdir", folder)
-        yield one
+        yield put
 
 
 def sort_puts(puts: Iterable[PlanStep], layout: Layout) -> list[PlanStep]:
-    """Mapping by mapping, announcing files after all that they speak of."""
-    known = list(puts)
+    """`puts` in mapping order, descriptors after everything they announce."""
+    steps = list(puts)
     last: dict[str, int] = {}
-    for one in known:
-        order = layout.files[one.path].order
-        for folder in path_rules.parents(one.path):
+    for put in steps:
+        order = layout.files[put.path].order
+        for folder in path_rules.parents(put.path):
             last[folder] = max(order, last.get(folder, 0))
 
-    def key(one: PlanStep) -> tuple[int, _SortKey]:
-        announces = _is_descriptor(one.path)
-        order = last.get(path_rules.parent(one.path)) if announces else None
-        place = layout.files[one.path].order if order is None else order
-        return place, _sort_key(one.path, 0, 1 if announces else 0)
+    def key(put: PlanStep) -> tuple[int, _SortKey]:
+        announces = _is_descriptor(put.path)
+        order = last.get(path_rules.parent(put.path)) if announces else None
+        position = layout.files[put.path].order if order is None else order
+        return position, _sort_key(put.path, 0, 1 if announces else 0)
 
-    return sorted(known, key=key)
+    return sorted(steps, key=key)
 
 
-def delete_steps(doomed: Mapping[str, str]) -> list[PlanStep]:
-    """The deletes, announcing files first."""
+def delete_steps(reasons: Mapping[str, str]) -> list[PlanStep]:
+    """The deletes, descriptors first."""
 
     def key(path: str) -> _SortKey:
         return _sort_key(path, 1, 0 if _is_descriptor(path) else 1)
 
-    return [PlanStep("delete", path, why=doomed[path]) for path in sorted(doomed, key=key)]
+    return [PlanStep("delete", path, why=reasons[path]) for path in sorted(reasons, key=key)]
 
 
 def rmdir_steps(folders: Iterable[str], why: str) -> list[PlanStep]:

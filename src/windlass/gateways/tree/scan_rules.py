@@ -1,9 +1,9 @@
-"""Decides which scans a gateway needs, in which order, and what their results mean together.
+"""The rules of scans: which a gateway needs, in which order, and how results combine.
 
-A scan makes a running gateway read its files again. A kind that was required but is not known to
-be done stays pending, so that the next attempt scans without copying files.
+A scan makes a running gateway read its files again. A required kind whose completion is not known
+stays pending, so that the next attempt scans without copying files.
 
-| Mode | Called | A scan fails | Counts as synced |
+| Mode | Scanned | If a scan fails | Counts as synced |
 |---|---|---|---|
 | Required | in order, the first failure skips the rest | reason set, it and the rest pending | no |
 | BestEffort | in order, all of them | warning, nothing pending | yes |
@@ -21,13 +21,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 REFUSAL_RETRY_SECONDS = 300.0
-"""How long a refusal that only a person can end is left alone."""
+"""Delay after a refusal that only a user can resolve."""
 
 _MAX_MESSAGE_LENGTH = 512
 
 
 class ScanKind(StrEnum):
-    """What a gateway can be asked to read again."""
+    """The parts of its data that a gateway can scan."""
 
     PROJECTS = "projects"
     CONFIG = "config"
@@ -42,7 +42,7 @@ class ScanMode(StrEnum):
 
 
 class ScanOrder(StrEnum):
-    """Which kind goes first."""
+    """The order of the kinds."""
 
     PROJECTS_CONFIG = "projects-config"
     CONFIG_PROJECTS = "config-projects"
@@ -59,7 +59,7 @@ class ScanPolicy:
 
 
 class ScanState(StrEnum):
-    """How far the scan of one kind came."""
+    """How the scan of one kind ended."""
 
     VERIFIED = "verified"
     UNVERIFIED = "unverified"
@@ -73,14 +73,14 @@ _DONE_STATES = frozenset({ScanState.VERIFIED, ScanState.UNVERIFIED})
 
 @dataclass(frozen=True, slots=True)
 class ScanKindResult:
-    """What became of one kind; `status` is the answer to the POST, 0 where none came."""
+    """The result of scanning one kind."""
 
     kind: ScanKind
     state: ScanState
-    status: int = 0
-    reason: str = ""
-    message: str = ""
-    seconds: float = 0.0
+    status: int = 0  # HTTP status of the POST; 0 without an answer
+    reason: str = ""  # gateway reason of a failure; empty if done or skipped
+    message: str = ""  # of the failure
+    seconds: float = 0.0  # duration
 
     @property
     def is_done(self) -> bool:
@@ -89,9 +89,9 @@ class ScanKindResult:
     @property
     def text(self) -> str:
         """Such as `projects=200`, `config=200(incomplete)`, `config=skipped`."""
-        told = {ScanState.UNVERIFIED, ScanState.INCOMPLETE}
-        mark = f"({self.state})" if self.state in told else ""
-        return f"{self.kind}={self.status or self._without_status()}{mark}"
+        shown = {ScanState.UNVERIFIED, ScanState.INCOMPLETE}
+        suffix = f"({self.state})" if self.state in shown else ""
+        return f"{self.kind}={self.status or self._without_status()}{suffix}"
 
     def _without_status(self) -> str:
         return "skipped" if self.state is ScanState.SKIPPED else "unanswered"
@@ -99,18 +99,18 @@ class ScanKindResult:
 
 @dataclass(frozen=True, slots=True)
 class ScanResult:
-    """What became of all kinds; without a reason the gateway counts as scanned."""
+    """The combined result of all kinds; without a reason the gateway counts as scanned."""
 
-    kinds: tuple[ScanKindResult, ...] = ()
-    pending: frozenset[ScanKind] = frozenset()
-    reason: str = ""
-    message: str = ""
-    warning: str = ""
-    text: str = ""
+    kinds: tuple[ScanKindResult, ...] = ()  # in scan order
+    pending: frozenset[ScanKind] = frozenset()  # to be scanned again
+    reason: str = ""  # gateway reason of the first failure, in mode Required
+    message: str = ""  # of that failure
+    warning: str = ""  # the first failure, in mode BestEffort
+    text: str = ""  # summary for status and audit log
 
     @property
     def retry_seconds(self) -> float | None:
-        """When to try again; None leaves it to the caller's own backoff."""
+        """Seconds until the retry; None leaves it to the caller's backoff."""
         return (
             REFUSAL_RETRY_SECONDS
             if self.reason in {"ScanUnauthorized", "ScanUnsupported"}
@@ -119,16 +119,16 @@ class ScanResult:
 
 
 def required_scans(paths: Iterable[str], pending: Iterable[str] = ()) -> frozenset[ScanKind]:
-    """The kinds that changed data-relative paths touch, and those still owed."""
+    """The kinds that changed data-relative paths require, and those still pending."""
     names = {path.partition("/")[0] for path in paths if "/" in path} | set(pending)
     return frozenset(kind for kind in ScanKind if kind in names)
 
 
 def sort_scans(kinds: Iterable[ScanKind], order: ScanOrder) -> tuple[ScanKind, ...]:
-    """`kinds` once each, in the order the policy asks for."""
+    """`kinds` without duplicates, in the order of the policy."""
     first, _, second = order.partition("-")
-    chosen = set(kinds)
-    return tuple(kind for kind in (ScanKind(first), ScanKind(second)) if kind in chosen)
+    required = set(kinds)
+    return tuple(kind for kind in (ScanKind(first), ScanKind(second)) if kind in required)
 
 
 def continues_after(result: ScanKindResult, mode: ScanMode) -> bool:
@@ -137,17 +137,17 @@ def continues_after(result: ScanKindResult, mode: ScanMode) -> bool:
 
 
 def skipped_result(kind: ScanKind) -> ScanKindResult:
-    """The result of a kind that an earlier failure kept from being scanned."""
+    """The result of a kind that is not scanned because an earlier one failed."""
     return ScanKindResult(kind, ScanState.SKIPPED)
 
 
 def disabled_result() -> ScanResult:
-    """The result where no scan may be asked for."""
+    """The result in mode Off."""
     return ScanResult(text="off")
 
 
 def combine_results(results: Sequence[ScanKindResult], mode: ScanMode) -> ScanResult:
-    """What the results of all wanted kinds mean for the sync."""
+    """The combined result by the table above."""
     text = " ".join(result.text for result in results)
     failed = next((result for result in results if result.reason), None)
     if failed is None:

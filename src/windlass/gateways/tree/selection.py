@@ -1,4 +1,4 @@
-"""Selects the routing of one pod by the table of 2.3, and adds what its annotations say.
+"""Selects the routing of one pod by the table of 2.3, and adds its annotations.
 
 | annotation `profile` | annotation `service-path` | profile `default` | routing |
 |---|---|---|---|
@@ -8,8 +8,8 @@
 | - | - | - | none: NoRouting |
 
 With a profile, additional files and the deployment mode add no mappings; service path, mode
-and tag provider stay variables. Excludes only ever add up. Equal inputs give equal selections,
-in the controller, in the agent and on the command line.
+and tag provider stay variables. Excludes are a union. Equal inputs give equal selections, in the
+controller, in the agent and on the command line.
 
 Pure.
 """
@@ -37,7 +37,7 @@ DEFAULT_PROFILE = "default"
 
 @dataclass(frozen=True, slots=True)
 class SourceRevision:
-    """The commit a layout is made of; `timestamp` is its own time, not ours."""
+    """The commit of a layout; `timestamp` is the commit's own, in seconds since the epoch."""
 
     commit: str
     ref: str = ""
@@ -46,28 +46,25 @@ class SourceRevision:
 
 @dataclass(frozen=True, slots=True)
 class GatewaySelection:
-    """All that a layout needs to know about one gateway, apart from the commit's files.
+    """The routing of one gateway: all inputs of a layout apart from the commit's files."""
 
-    `profile` and `service_path` are None for the other of the two ways.
-    """
-
-    gateway: str
-    profile: str | None
-    service_path: str | None
-    mappings: tuple[PathMapping, ...]
-    excludes: tuple[str, ...]
-    recipes: GatewayRecipes
-    system_name: str | None
-    sync_period_seconds: int
-    dry_run: bool
-    paused: bool
-    warnings: tuple[str, ...]
+    gateway: str  # name
+    profile: str | None  # None for the convention
+    service_path: str | None  # as annotated; None with a profile
+    mappings: tuple[PathMapping, ...]  # in order, later ones win
+    excludes: tuple[str, ...]  # patterns from all sources, each once
+    recipes: GatewayRecipes  # how contents are rendered
+    system_name: str | None  # rendered; None if it is not normalized
+    sync_period_seconds: int  # between two turns without an event
+    dry_run: bool  # plan only
+    paused: bool  # by the profile
+    warnings: tuple[str, ...]  # for users
 
 
 def select(
     routing: Routing, pod: GatewayPod, revision: SourceRevision, *, cr_name: str
 ) -> GatewaySelection:
-    """The routing of `pod`; `Refused` (NoRouting and others) where it has none."""
+    """The routing of `pod`; raises `SyncRefused` (NoRouting and others) if it has none."""
     gateway_pod.check_literals(pod)
     name, profile = select_profile(routing, pod)
     _check_values(routing, profile)
@@ -91,16 +88,16 @@ def select(
 
 
 def select_profile(routing: Routing, pod: GatewayPod) -> tuple[str | None, RoutingProfile | None]:
-    """The profile by the table above, None for the convention; `Refused` where none is meant."""
+    """The profile by the table above, None for the convention; raises `SyncRefused` for none."""
     profiles = routing.profiles or {}
-    asked = pod.annotation("profile")
-    if asked:
-        if asked not in profiles:
-            known = ", ".join(sorted(profiles)) or "none"
+    requested = pod.annotation("profile")
+    if requested:
+        if requested not in profiles:
+            available = ", ".join(sorted(profiles)) or "none"
             raise _no_routing(
-                f"{ANNOTATION_PREFIX}profile: {asked!r} not found; available: {known}"
+                f"{ANNOTATION_PREFIX}profile: {requested!r} not found; available: {available}"
             )
-        return asked, profiles[asked]
+        return requested, profiles[requested]
     if pod.annotation("service-path"):
         return None, None
     if DEFAULT_PROFILE in profiles:
@@ -137,9 +134,9 @@ def _select_mappings(
 
 
 def _check_values(routing: Routing, profile: RoutingProfile | None) -> None:
-    """What is put into templates is never read as one, so it must not look like one."""
-    named = {f"vars.{name}": text for name, text in profile.vars.items()} if profile else {}
-    for where, text in {"siteNumber": routing.site_number, **named}.items():
+    """Refuse template syntax in values: they are inserted into templates, never rendered."""
+    profile_vars = {f"vars.{name}": text for name, text in profile.vars.items()} if profile else {}
+    for where, text in {"siteNumber": routing.site_number, **profile_vars}.items():
         try:
             template.reject_template(text)
         except ValueError as error:
@@ -149,8 +146,8 @@ def _check_values(routing: Routing, profile: RoutingProfile | None) -> None:
 def _collect_excludes(
     routing: Routing, pod: GatewayPod, profile: RoutingProfile | None
 ) -> tuple[str, ...]:
-    """PRO-2: the union, each pattern once, checked again because annotations are free text."""
-    every = (
+    """The union of all excludes (PRO-2), validated because annotations are free text."""
+    patterns = (
         *routing.protected_paths,
         *routing.exclude_patterns,
         ALWAYS_EXCLUDED,
@@ -158,12 +155,12 @@ def _collect_excludes(
         *gateway_pod.exclude_patterns(pod),
         *gateway_pod.tag_provider_patterns(pod),
     )
-    for pattern in every:
+    for pattern in patterns:
         try:
             globs.check_pattern(pattern)
         except ValueError as error:
             raise SyncRefused("ProfilesInvalid", pattern, f"exclude pattern: {error}") from error
-    return tuple(dict.fromkeys(every))
+    return tuple(dict.fromkeys(patterns))
 
 
 def _template_variables(
@@ -195,7 +192,7 @@ def _template_variables(
 
 
 def _select_system_name(pod: GatewayPod, variables: TemplateVariables) -> str:
-    """NRM-3: the literal, else the template, else the gateway's name."""
+    """The system name (NRM-3): the literal, else the template, else the gateway's name."""
     text = pod.annotation("system-name-template") or ""
     try:
         return patching.choose_system_name(pod.annotation("system-name") or "", text, variables)

@@ -36,7 +36,7 @@ def test_only_touched_files_are_hashed() -> None:
 def test_modified_missing_and_extra_files_are_told_apart() -> None:
     """A touched file with our content is no drift."""
     hashes = {"a": "sha a", "b": "other", "r/resource.json": "stamped"}
-    found = live_tree.find_drift(MANIFEST, STATS, hashes, ["x", "a"], noise={"r/resource.json"})
+    found = live_tree.find_drift(MANIFEST, STATS, hashes, ["x", "a"], stamped={"r/resource.json"})
     assert found == FileDrift(("b",), ("gone",), ("x",), ("r/resource.json",))
     assert found.has_drift
     assert not FileDrift(noise=("r/resource.json",)).has_drift
