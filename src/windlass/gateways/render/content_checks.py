@@ -1,9 +1,9 @@
-"""Checks rendered contents, and the resulting tree, before anything is written.
+"""Checks rendered contents, and the resulting tree, before any file is written.
 
-The gateway's own JSON files must be JSON: one that is not is an error and nothing of the sync is
-written. Other `*.json` belong to their authors, so a fault there is a warning, as is what the
-gateway would complain about itself: a payload that a resource.json lists and that is missing, a
-collection without its config-mode.json.
+JSON files that the gateway reads must be valid: an invalid one is an error and stops the sync.
+Other `*.json` belong to their authors, so invalid JSON there is a warning. So is what the gateway
+would complain about itself: a missing payload that a resource.json lists, a collection without its
+config-mode.json.
 
 Pure.
 """
@@ -39,24 +39,24 @@ RUNTIME_STORE = ".resources"
 
 @dataclass(frozen=True, slots=True)
 class ContentFinding:
-    """One fault in one file; line and column are 0 where they say nothing."""
+    """One finding about one file."""
 
-    level: Literal["error", "warning"]
-    reason: str
-    path: str
-    message: str
-    line: int = 0
-    column: int = 0
+    level: Literal["error", "warning"]  # an error refuses the sync
+    reason: str  # of the refusal
+    path: str  # relative to the data directory
+    message: str  # for users
+    line: int = 0  # from 1; 0 if unknown
+    column: int = 0  # from 1; 0 if unknown
 
     def __str__(self) -> str:
-        place = f":{self.line}:{self.column}" if self.line else ""
-        return f"{self.path}{place}: {self.message}"
+        position = f":{self.line}:{self.column}" if self.line else ""
+        return f"{self.path}{position}: {self.message}"
 
 
 def check_content(path: str, content: bytes) -> tuple[ContentFinding, ...]:
-    """What is wrong with `content` as the file at `path`."""
+    """The findings about `content` as the file at `path`."""
     if RUNTIME_STORE in path.split("/"):
-        # Layouts never hold such a path: if one arrives, a guard before us is broken.
+        # Layouts have no such path: this is a second guard.
         message = "the gateway's own store must not be written to; this is a fault of windlass"
         return (ContentFinding("error", "StagingDirectoryContainsRuntimeFiles", path, message),)
     if not path.endswith(".json"):
@@ -65,9 +65,11 @@ def check_content(path: str, content: bytes) -> tuple[ContentFinding, ...]:
         json_tokens.check_json(content)
     except InvalidJson as fault:
         level: Literal["error", "warning"] = "error" if is_gateway_file(path) else "warning"
-        place = fault.line, fault.column
+        position = fault.line, fault.column
         return (
-            ContentFinding(level, "ConfigSyntaxError", path, f"not JSON: {fault.message}", *place),
+            ContentFinding(
+                level, "ConfigSyntaxError", path, f"not JSON: {fault.message}", *position
+            ),
         )
     return ()
 
@@ -78,12 +80,12 @@ def is_gateway_file(path: str) -> bool:
 
 
 def payload_names(resource_json: bytes) -> tuple[str, ...]:
-    """The names under `files` of a resource.json; none where it has no such list of texts."""
+    """The names in the list `files` of a resource.json; empty if it has no such list."""
     try:
-        known = json_edit.find_containers(resource_json, [("files", 0)])
+        containers = json_edit.find_containers(resource_json, [("files", 0)])
     except InvalidJson:
         return ()
-    files = known.get(("files",))
+    files = containers.get(("files",))
     if files is None or files.kind != "[":
         return ()
     values = (child.value for child in files.children)
@@ -93,27 +95,27 @@ def payload_names(resource_json: bytes) -> tuple[str, ...]:
 
 
 def content_facts(path: str, content: bytes, warnings: tuple[str, ...]) -> ContentFacts | None:
-    """What a manifest remembers of `content`; None where there is nothing to remember."""
+    """The facts about `content` that a manifest records; None if there are none."""
     if is_resource_file(path):
         return ContentFacts(payload_names(content), unstamped_digest(content), warnings)
     return ContentFacts(warnings=warnings) if warnings else None
 
 
 def check_tree(
-    found: Collection[str], listed: Mapping[str, Iterable[str]]
+    paths: Collection[str], listed: Mapping[str, Iterable[str]]
 ) -> tuple[ContentFinding, ...]:
-    """What is missing among `found`, all files that will be there.
+    """The findings about missing files; `paths` are all files after the sync.
 
-    `listed` has the `payload_names` of each resource.json to look at, by its path.
+    `listed` has the `payload_names` of each resource.json to check, by its path.
     """
-    present = found if isinstance(found, (set, frozenset, Mapping)) else frozenset(found)
+    present = paths if isinstance(paths, (set, frozenset, Mapping)) else frozenset(paths)
     return (*_missing_payloads(present, listed), *_collections_without_mode_file(present))
 
 
 def _missing_payloads(
     present: Collection[str], listed: Mapping[str, Iterable[str]]
 ) -> Iterator[ContentFinding]:
-    # Nearly all of them are there, in every sync: only what is not is put in order.
+    # Nearly all payloads exist, in every sync: only the missing ones are sorted.
     absent = []
     for path, names in listed.items():
         folder = path[: path.rfind("/") + 1]

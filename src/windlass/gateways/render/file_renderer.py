@@ -2,16 +2,16 @@
 
 That order is fixed (NRM-6). The result depends on the content and the recipe alone, so a file
 whose blob and recipe digest are those of the last sync need not be rendered again. A step that
-leaves every byte as it was is not named among the transforms, and there are none where the result
-equals the source: `transforms` says whether a payload was altered.
+changes no byte is not among the transforms, and there are none if the result equals the source:
+`transforms` tells whether a payload was changed.
 
-Files of one mapping share few recipes: each is built once and known by its digest. A file that
-nothing applies to has none and is copied as it is. Values that templates give are resolved while
-recipes are built, so a recipe changes with a commit only if its result may.
+Files of one mapping share few recipes: each is built once and identified by its digest. A file
+without any step has no recipe and is copied. Templates of values are rendered while recipes are
+built, so a recipe changes with a commit only if its result may.
 
-The signature in a `resource.json` covers its sibling payloads. Once one of them was altered it is
-wrong, and only the gateway can compute a new one; a recipe with the policy `drop` removes it, and
-the gateway adds its own (NRM-7). Which files that concerns is decided by the layout.
+The signature in a `resource.json` covers its sibling payloads. Once one of them was changed it is
+invalid, and only the gateway can compute a new one; a recipe with the policy `drop` removes it, and
+the gateway adds its own (NRM-7). The layout decides for which files.
 
 Pure.
 """
@@ -48,7 +48,7 @@ from windlass.gateways.wire.routing import Routing
 
 RESOURCE_FILE = "resource.json"
 RENDER_VERSION = 1
-"""Counts up when equal inputs may give other bytes than before, so that files are made anew."""
+"""Incremented when equal inputs may give other bytes than before, so files are rendered again."""
 
 SignaturePolicy: TypeAlias = Literal["keep", "drop"]
 
@@ -59,28 +59,31 @@ _DIGEST_LENGTH = 32
 
 @dataclass(frozen=True, slots=True)
 class RenderRecipe:
-    """How the content of a file is made; without arguments it is copied.
+    """How the content of a file is rendered; the default is a plain copy."""
 
-    `variables` are for the template alone: the values of fields and the system name are
-    already rendered.
-    """
-
+    # The content is a template.
     template: bool = False
+    # JSON patches in order.
     patches: tuple[FilePatch, ...] = ()
+    # JSON fields with rendered values.
     fields: tuple[FieldValue, ...] = ()
+    # Rendered value for systemName members; None leaves them.
     system_name: str | None = None
+    # Which systemName members are set.
     system_name_scope: SystemNameScope = "AnyDepth"
+    # For the template of the content only; other values are rendered already.
     variables: TemplateVariables = TemplateVariables()  # noqa: RUF009 - frozen
+    # Whether the signature of a resource.json is removed.
     signature_policy: SignaturePolicy = "keep"
 
     @property
     def is_plain_copy(self) -> bool:
-        """Whether nothing can change."""
-        normalises = self.fields or self.system_name is not None
-        return not (self.template or self.patches or normalises or self.signature_policy == "drop")
+        """Whether the recipe has no step."""
+        normalizes = self.fields or self.system_name is not None
+        return not (self.template or self.patches or normalizes or self.signature_policy == "drop")
 
     def for_path(self, path: str) -> RenderRecipe:
-        """The same for `path`, without what cannot concern a file of that name."""
+        """The recipe for `path`, without steps that do not apply to a file of that name."""
         config = patching.is_config_file(path)
         return RenderRecipe(
             template=self.template,
@@ -95,7 +98,7 @@ class RenderRecipe:
 
 @dataclass(frozen=True, slots=True)
 class RenderResult:
-    """A content, the steps that altered it, and how many systemName members it has."""
+    """A rendered content, the steps that changed it, and its number of systemName members."""
 
     content: bytes
     transforms: tuple[str, ...] = ()
@@ -109,24 +112,26 @@ def is_resource_file(path: str) -> bool:
 
 
 def render_file(content: bytes, path: str, recipe: RenderRecipe) -> RenderResult:
-    """`content` made into what `path` should hold; Refused with file and line where it cannot."""
-    making = _FileRender(content, path, recipe.for_path(path))
+    """`content` rendered for `path`; raises `SyncRefused` with file and line if that fails."""
+    file_render = _FileRender(content, path, recipe.for_path(path))
     try:
-        for name, step in making.steps():
-            making.record_step(name, step())
+        for name, step in file_render.steps():
+            file_render.record_step(name, step())
     except TemplateError as cause:
         message = f"{path}:{cause.line}: {cause.message}"
         raise SyncRefused("TemplateError", path, message) from cause
     except InvalidJson as cause:
         message = f"{path}:{cause.line}:{cause.column}: {cause.message}"
         raise SyncRefused("ConfigSyntaxError", path, message) from cause
-    altered = making.content != content
-    transforms = tuple(making.transforms) if altered else ()
-    return RenderResult(making.content, transforms, making.warnings, making.system_names)
+    is_changed = file_render.content != content
+    transforms = tuple(file_render.transforms) if is_changed else ()
+    return RenderResult(
+        file_render.content, transforms, file_render.warnings, file_render.system_names
+    )
 
 
 def recipe_digest(recipe: RenderRecipe) -> str:
-    """What a recipe is remembered by; empty for a plain copy."""
+    """The digest that identifies a recipe in a manifest; empty for a plain copy."""
     if recipe.is_plain_copy:
         return ""
     parts = [
@@ -156,12 +161,14 @@ def _variable_values(variables: TemplateVariables) -> list[object]:
 
 
 class _FileRender:
-    """One file in the making."""
+    """The rendering of one file: content and results after the steps run so far."""
 
     def __init__(self, content: bytes, path: str, recipe: RenderRecipe) -> None:
         self.content = content
+        # Names of the steps that changed the content.
         self.transforms: list[str] = []
         self.warnings: tuple[str, ...] = ()
+        # Number of systemName members, changed or not.
         self.system_names = 0
         self._path = path
         self._recipe = recipe
@@ -202,7 +209,7 @@ RecipeWithDigest: TypeAlias = tuple[RenderRecipe | None, str]
 
 @dataclass(frozen=True, slots=True)
 class GatewayRecipes:
-    """What applies to the files of one gateway at one commit."""
+    """The render settings for all files of one gateway at one commit."""
 
     variables: TemplateVariables = TemplateVariables()  # noqa: RUF009 - frozen
     fields: tuple[FieldValue, ...] = ()
@@ -214,6 +221,7 @@ class GatewayRecipes:
     def from_routing(
         cls, routing: Routing, variables: TemplateVariables, system_name: str | None
     ) -> GatewayRecipes:
+        """The settings by `spec.normalize`; raises `SyncRefused` for invalid fields."""
         rules = (
             FieldRule(rule.json_path, rule.value_template) for rule in routing.normalize.fields
         )
@@ -245,38 +253,40 @@ class GatewayRecipes:
 
 
 class MappingRecipes:
-    """The recipes of one mapping's files."""
+    """The recipes of the files of one mapping."""
 
     def __init__(self, recipes: GatewayRecipes, mapping: PathMapping) -> None:
         self._recipes = recipes
         self._mapping = mapping
         self._specs = tuple(FilePatch(spec.file, spec.set) for spec in mapping.patches)
         self._patches = _compile_patches(mapping, self._specs)
+        # By "is a config.json" and the ids of the patches that apply.
         self._recipes_by_key: dict[tuple[bool, tuple[int, ...]], RecipeWithDigest] = {}
+        # Ids of the patches that matched a planned file.
         self._matched_patches: set[int] = set()
 
     def recipe(self, path: str, name: str) -> RecipeWithDigest:
-        """The recipe of the planned `path`; `name` is its place below the destination."""
+        """The recipe of the planned `path`; `name` is relative to the mapping's destination."""
         patches = self._patches.for_file(name) if self._mapping.patches else ()
         key = patching.is_config_file(path), tuple(map(id, patches))
-        known = self._recipes_by_key.get(key)
-        if known is None:
-            known = self._recipes.build_recipe(self._mapping, patches, config=key[0])
-            self._recipes_by_key[key] = known
+        recipe = self._recipes_by_key.get(key)
+        if recipe is None:
+            recipe = self._recipes.build_recipe(self._mapping, patches, config=key[0])
+            self._recipes_by_key[key] = recipe
             self._matched_patches.update(key[1])
-        return known
+        return recipe
 
     def unmatched_warnings(self) -> Iterator[str]:
-        """A warning for every patch that met no planned file."""
+        """A warning for every patch that matches no planned file."""
         for patch in self._specs:
             if id(patch) not in self._matched_patches:
                 yield f"{self._mapping.origin}: the patch of {patch.file!r} matches no planned file"
 
 
 def drop_signature(recipe: RenderRecipe | None) -> tuple[RenderRecipe, str]:
-    """The recipe of a resource.json whose signature became a lie (NRM-7)."""
-    made = replace(recipe if recipe is not None else RenderRecipe(), signature_policy="drop")
-    return made, recipe_digest(made)
+    """The recipe of a resource.json whose signature is invalid (NRM-7), with its digest."""
+    dropping = replace(recipe if recipe is not None else RenderRecipe(), signature_policy="drop")
+    return dropping, recipe_digest(dropping)
 
 
 def _compile_patches(mapping: PathMapping, specs: tuple[FilePatch, ...]) -> MappingPatches:

@@ -2,16 +2,16 @@
 
 Key order, white space, number spelling, line ends, byte order mark and final newline are kept,
 because only the bytes of a value, or of one member with its comma, are replaced. A new member or
-element is written the way its last neighbor is. `apply_edits` gives the bytes that its edits give
-one after the other, but reads the text only once for all edits that do not touch each other.
+element is formatted like its last sibling. `apply_edits` is equal to applying its edits one after
+the other, but reads the text only once for all edits that are independent of each other.
 
 Paths are written `.a.b[0].c`, `["a.b"]` for odd names, a final `[-]` to append. A parsed path is a
-tuple: text steps into an object, a number into an array. `.-` and `[-]` are the same step: the
-position behind the last element in an array, or a member of that name in an object.
+tuple: a string steps into an object, a number into an array. `.-` and `[-]` are the same step: the
+position after the last element in an array, or a member of that name in an object.
 
-Members are found by their name at any depth, or by a path. A name that occurs twice on the way is
-refused: readers disagree on which one counts. Only what lies on the way is kept in memory; the
-rest is read past, though still checked.
+Members are found by their name at any depth, or by a path. A name that occurs twice on a path is
+refused: readers disagree on which one counts. Only the containers on a path are kept in memory; the
+rest is validated and skipped.
 
 Pure.
 """
@@ -43,7 +43,7 @@ _PLAIN_NAME = re.compile(r"""[^.\[\]"\x00-\x1f]++""")
 
 
 def parse_path(text: str) -> JsonPath:
-    """The path that `text` spells; ValueError where it spells none."""
+    """The parsed path; raises ValueError for an invalid one."""
     if len(text) > MAX_PATH_LENGTH:
         raise ValueError(
             f"the path has {len(text)} characters, at most {MAX_PATH_LENGTH} are allowed"
@@ -64,7 +64,7 @@ def parse_path(text: str) -> JsonPath:
 
 
 def format_path(path: JsonPath) -> str:
-    """`path` as text that `parse_path` takes."""
+    """`path` as text that `parse_path` accepts."""
     return "".join(_format_step(step) for step in path)
 
 
@@ -90,7 +90,7 @@ Splice: TypeAlias = tuple[int, int, bytes]
 
 @dataclass(slots=True)
 class JsonChild:
-    """A member or element; it starts at its name, where it has one."""
+    """A member or element; `start` is that of its name, if it has one."""
 
     step: str | int
     start: int
@@ -100,7 +100,7 @@ class JsonChild:
 
 @dataclass(slots=True)
 class JsonContainer:
-    """An object or array on the way to something wanted, with its children in order."""
+    """An object or array on a requested path, with its children in order."""
 
     path: JsonPath
     kind: str
@@ -108,103 +108,106 @@ class JsonContainer:
     children: list[JsonChild] = field(default_factory=list)
 
     def child(self, data: bytes, step: str | int) -> JsonChild | None:
-        """The child at `step`; JsonRefused where a name occurs twice."""
-        found = [child for child in self.children if child.step == step]
-        if len(found) > 1:
-            raise invalid_json(data, found[1].start, f"{step!r} occurs twice in one object")
-        return found[0] if found else None
+        """The child at `step`; raises `InvalidJson` if a name occurs twice."""
+        matches = [child for child in self.children if child.step == step]
+        if len(matches) > 1:
+            raise invalid_json(data, matches[1].start, f"{step!r} occurs twice in one object")
+        return matches[0] if matches else None
 
 
 Containers: TypeAlias = dict[JsonPath, JsonContainer]
 
 
 def encode_string(value: str) -> bytes:
-    """`value` as a JSON string, in UTF-8 as far as that can spell it."""
+    """`value` as a JSON string in UTF-8, with escapes if it has lone surrogates."""
     try:
         return json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:
         return json.dumps(value).encode("ascii")
 
 
-def is_same_value(one: bytes, other: bytes) -> bool:
-    """Whether two spellings of a value are equal bytes, or strings of equal text."""
-    if one == other:
+def is_same_value(left: bytes, right: bytes) -> bool:
+    """Whether two encoded values are equal bytes, or strings of equal text."""
+    if left == right:
         return True
-    return one[:1] == other[:1] == b'"' and bool(json.loads(one) == json.loads(other))
+    return left[:1] == right[:1] == b'"' and bool(json.loads(left) == json.loads(right))
 
 
 def find_members(data: bytes, name: str, *, top_level: bool = False) -> tuple[JsonToken, ...]:
-    """The values of all members called `name`; of an object or array only the first bracket."""
+    """The values of all members called `name`; for an object or array its first bracket only."""
+    # Without escapes the name is in the text as it is; this spares most files the tokenizer.
     if name.encode("utf-8", "replace") not in data and b"\\u" not in data:
         return ()
-    found: list[JsonToken] = []
-    seen: list[bool] = []
-    wanted = False
+    values: list[JsonToken] = []
+    has_name: list[bool] = []
+    is_member = False
     for token in json_tokens.tokenize(data):
-        if wanted and (not top_level or len(seen) == 1):
-            found.append(token)
-        wanted = token.kind == NAME and decode_string(data, token) == name
-        if wanted and seen[-1]:
+        if is_member and (not top_level or len(has_name) == 1):
+            values.append(token)
+        is_member = token.kind == NAME and decode_string(data, token) == name
+        if is_member and has_name[-1]:
             raise invalid_json(data, token.start, f"{name!r} occurs twice in one object")
-        if wanted:
-            seen[-1] = True
+        if is_member:
+            has_name[-1] = True
         elif token.kind in "{[":
-            seen.append(False)
+            has_name.append(False)
         elif token.kind in "}]":
-            seen.pop()
-    return tuple(found)
+            has_name.pop()
+    return tuple(values)
 
 
 def find_values(data: bytes, paths: Iterable[JsonPath]) -> dict[JsonPath, JsonToken]:
-    """Where the values at `paths` stand, for those that exist."""
-    wanted = tuple(paths)
-    known = find_containers(data, wanted)
-    found: dict[JsonPath, JsonToken] = {}
-    for path in wanted:
-        above = find_parent(data, known, path)
-        child = above.child(data, path[-1]) if above is not None else None
+    """The tokens of the values at `paths`, for those that exist."""
+    requested = tuple(paths)
+    containers = find_containers(data, requested)
+    values: dict[JsonPath, JsonToken] = {}
+    for path in requested:
+        container = find_parent(data, containers, path)
+        child = container.child(data, path[-1]) if container is not None else None
         if child is not None:
-            found[path] = child.value
-    return found
+            values[path] = child.value
+    return values
 
 
 def apply_splices(data: bytes, splices: Iterable[Splice]) -> bytes:
-    """`data` with each stretch (start, end) exchanged; stretches must not overlap."""
-    out: list[bytes] = []
-    done = 0
+    """`data` with each span (start, end) replaced; spans must not overlap."""
+    pieces: list[bytes] = []
+    copied = 0
     for start, end, raw in sorted(splices, key=lambda splice: splice[:2]):
-        out += (data[done:start], raw)
-        done = end
-    return b"".join((*out, data[done:]))
+        pieces += (data[copied:start], raw)
+        copied = end
+    return b"".join((*pieces, data[copied:]))
 
 
 def find_containers(data: bytes, paths: Iterable[JsonPath]) -> Containers:
-    """The objects and arrays that exist on the way to `paths`, by their own path."""
+    """The existing objects and arrays on `paths`, by their own path."""
     walk = _ContainerWalk(data, {path[:depth] for path in paths for depth in range(len(path))})
     for token in json_tokens.tokenize(data):
         walk.feed(token)
     return walk.containers
 
 
-def find_parent(data: bytes, known: Containers, path: JsonPath) -> JsonContainer | None:
-    """What holds the value at `path`, or would; JsonRefused where the way there is ambiguous."""
-    above = None
+def find_parent(data: bytes, containers: Containers, path: JsonPath) -> JsonContainer | None:
+    """The container of `path`, or None; raises `InvalidJson` if a name on it occurs twice."""
+    container = None
     for depth, step in enumerate(path):
-        above = known.get(path[:depth])
-        if above is None:
+        container = containers.get(path[:depth])
+        if container is None:
             return None
-        above.child(data, step)
-    return above
+        container.child(data, step)
+    return container
 
 
 class _ContainerWalk:
-    """Reads tokens and keeps those containers whose path is wanted."""
+    """Consumes tokens and collects the containers whose path is requested."""
 
-    def __init__(self, data: bytes, wanted: set[JsonPath]) -> None:
+    def __init__(self, data: bytes, requested: set[JsonPath]) -> None:
         self.containers: Containers = {}
         self._data = data
-        self._wanted = wanted
+        self._requested = requested
+        # Name of the member whose value comes next; None in an array.
         self._name: JsonToken | None = None
+        # Open brackets: container (None if not requested) and its entry in the parent.
         self._open: list[tuple[JsonContainer | None, JsonChild | None]] = []
 
     def feed(self, token: JsonToken) -> None:
@@ -219,23 +222,23 @@ class _ContainerWalk:
                 self._enter(token, child)
 
     def _add_child(self, token: JsonToken) -> JsonChild | None:
-        """Note a value as a child of what is open, if that is wanted."""
-        above = self._open[-1][0] if self._open else None
-        if above is None:
+        """Add a value to the innermost open container, if that is requested."""
+        parent = self._open[-1][0] if self._open else None
+        if parent is None:
             return None
         if self._name is None:
-            child = JsonChild(len(above.children), token.start, token.start, token)
+            child = JsonChild(len(parent.children), token.start, token.start, token)
         else:
             name = self._name
             child = JsonChild(decode_string(self._data, name), name.start, name.end, token)
-        above.children.append(child)
+        parent.children.append(child)
         return child
 
     def _enter(self, token: JsonToken, child: JsonChild | None) -> None:
-        above = self._open[-1][0] if self._open else None
-        path = (*above.path, child.step) if above is not None and child is not None else ()
+        parent = self._open[-1][0] if self._open else None
+        path = (*parent.path, child.step) if parent is not None and child is not None else ()
         container = None
-        if path in self._wanted and (child is not None or not self._open):
+        if path in self._requested and (child is not None or not self._open):
             container = JsonContainer(path, token.kind, token.start)
             self.containers.setdefault(path, container)
         self._open.append((container, child))
@@ -254,7 +257,7 @@ def decode_string(data: bytes, token: JsonToken) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SetValue:
-    """Write `raw`, which is JSON, at `path`: over what is there, or into a parent that is there."""
+    """Write the JSON `raw` at `path`: replace the value, or add it to an existing container."""
 
     path: JsonPath
     raw: bytes
@@ -262,7 +265,7 @@ class SetValue:
 
 @dataclass(frozen=True, slots=True)
 class RemoveValue:
-    """Take the member or element at `path` out, if it is there."""
+    """Remove the member or element at `path`, if it exists."""
 
     path: JsonPath
 
@@ -271,27 +274,27 @@ JsonEdit: TypeAlias = SetValue | RemoveValue
 
 
 def apply_edits(data: bytes, edits: Iterable[JsonEdit]) -> bytes:
-    """`data` after all `edits` in order; JsonRefused where one of them cannot be made."""
+    """`data` after all `edits` in order; raises `InvalidJson` if one is not possible."""
     for batch in _independent_batches(edits):
-        known = find_containers(data, [edit.path for edit in batch])
+        containers = find_containers(data, [edit.path for edit in batch])
         splices: list[Splice] = []
         filled: set[JsonPath] = set()
         for edit in batch:
             if isinstance(edit, RemoveValue):
-                splices += _removal_splices(data, known, edit.path)
+                splices += _removal_splices(data, containers, edit.path)
             else:
-                splices += _set_splices(data, known, edit, filled)
+                splices += _set_splices(data, containers, edit, filled)
         data = apply_splices(data, splices)
     return data
 
 
 def _independent_batches(edits: Iterable[JsonEdit]) -> Iterator[Sequence[JsonEdit]]:
-    """Edits in order, cut where one touches what an earlier one of its batch may have changed."""
+    """The edits in order, split where one depends on an earlier one of its batch."""
     batch: list[JsonEdit] = []
     touched: set[JsonPath] = set()
     passed: set[JsonPath] = set()
     for edit in edits:
-        # Adding to an array and removing shift the neighbours: they touch the whole parent.
+        # Appending and removing shift the siblings: they touch the whole container.
         shifts = isinstance(edit, RemoveValue) or edit.path[-1] == APPEND
         path = edit.path[:-1] if shifts else edit.path
         above = {path[:depth] for depth in range(len(path) + 1)}
@@ -305,66 +308,70 @@ def _independent_batches(edits: Iterable[JsonEdit]) -> Iterator[Sequence[JsonEdi
         yield batch
 
 
-def _removal_splices(data: bytes, known: Containers, path: JsonPath) -> list[Splice]:
-    """Takes one comma along: the one behind, or for the last child the one before."""
-    above = find_parent(data, known, path)
-    child = above.child(data, path[-1]) if above is not None else None
-    if above is None or child is None:
+def _removal_splices(data: bytes, containers: Containers, path: JsonPath) -> list[Splice]:
+    """The removal of a child with one comma: the next one, or for the last child the previous."""
+    container = find_parent(data, containers, path)
+    child = container.child(data, path[-1]) if container is not None else None
+    if container is None or child is None:
         return []
-    place = above.children.index(child)
-    if place + 1 < len(above.children):
-        return [(child.start, above.children[place + 1].start, b"")]
-    start = above.children[place - 1].value.end if place else above.start + 1
+    index = container.children.index(child)
+    if index + 1 < len(container.children):
+        return [(child.start, container.children[index + 1].start, b"")]
+    start = container.children[index - 1].value.end if index else container.start + 1
     return [(start, child.value.end, b"")]
 
 
 def _set_splices(
-    data: bytes, known: Containers, edit: SetValue, filled: set[JsonPath]
+    data: bytes, containers: Containers, edit: SetValue, filled: set[JsonPath]
 ) -> list[Splice]:
-    above = find_parent(data, known, edit.path)
-    if above is None:
-        raise _missing_parent(data, known, edit.path)
-    child = above.child(data, edit.path[-1])
+    container = find_parent(data, containers, edit.path)
+    if container is None:
+        raise _missing_parent(data, containers, edit.path)
+    child = container.child(data, edit.path[-1])
     if child is None:
-        return [_addition_splice(data, above, edit, filled)]
+        return [_addition_splice(data, container, edit, filled)]
     start, end = child.value.start, child.value.end
     return [] if is_same_value(data[start:end], edit.raw) else [(start, end, edit.raw)]
 
 
 def _addition_splice(
-    data: bytes, above: JsonContainer, edit: SetValue, filled: set[JsonPath]
+    data: bytes, container: JsonContainer, edit: SetValue, filled: set[JsonPath]
 ) -> Splice:
-    """`filled` are the containers without children that this batch already put one into."""
-    named = _member_name(data, above, edit.path)
-    if above.children:
-        last = above.children[-1]
-        before = above.children[-2].value.end if len(above.children) > 1 else above.start + 1
+    """The insertion of a child; `filled` are empty containers that this batch added one to."""
+    named = _member_name(data, container, edit.path)
+    if container.children:
+        last = container.children[-1]
+        before = (
+            container.children[-2].value.end if len(container.children) > 1 else container.start + 1
+        )
         gap = data[before : last.start].rpartition(b",")[2]
         colon = data[last.name_end : last.value.start]
         return last.value.end, last.value.end, b"," + gap + named + colon + edit.raw
-    comma = b"," if above.path in filled else b""
+    comma = b"," if container.path in filled else b""
     colon = b": " if named else b""
-    filled.add(above.path)
-    return above.start + 1, above.start + 1, comma + named + colon + edit.raw
+    filled.add(container.path)
+    return container.start + 1, container.start + 1, comma + named + colon + edit.raw
 
 
-def _member_name(data: bytes, above: JsonContainer, path: JsonPath) -> bytes:
+def _member_name(data: bytes, container: JsonContainer, path: JsonPath) -> bytes:
     """The name to write for a new child, empty in an array."""
     step = path[-1]
-    if above.kind == "{" and isinstance(step, str):
+    if container.kind == "{" and isinstance(step, str):
         return encode_string(step)
-    if above.kind == "[" and step == APPEND:
+    if container.kind == "[" and step == APPEND:
         return b""
-    if above.kind == "[" and isinstance(step, int):
-        problem = f"the array has {len(above.children)} elements; `[-]` appends one"
+    if container.kind == "[" and isinstance(step, int):
+        problem = f"the array has {len(container.children)} elements; `[-]` appends one"
     else:
-        problem = "an array is stepped into by number" if above.kind == "[" else "it is an object"
-    raise invalid_json(data, above.start, f"{format_path(path)} cannot be set: {problem}")
+        problem = (
+            "an array is stepped into by number" if container.kind == "[" else "it is an object"
+        )
+    raise invalid_json(data, container.start, f"{format_path(path)} cannot be set: {problem}")
 
 
-def _missing_parent(data: bytes, known: Containers, path: JsonPath) -> InvalidJson:
-    missing = next(depth for depth in range(len(path)) if path[:depth] not in known)
-    at = known[path[: missing - 1]].start if missing else 0
+def _missing_parent(data: bytes, containers: Containers, path: JsonPath) -> InvalidJson:
+    missing = next(depth for depth in range(len(path)) if path[:depth] not in containers)
+    at = containers[path[: missing - 1]].start if missing else 0
     what = format_path(path[:missing]) or "the file"
     message = f"{format_path(path)} cannot be set: {what} is no object or array here"
     return invalid_json(data, at, message)

@@ -1,8 +1,8 @@
-"""A strict JSON tokenizer: every token comes with the bytes it covers.
+"""A strict JSON tokenizer: every token has the span of its bytes.
 
-What RFC 8259 does not allow is refused with line and column. A UTF-8 byte order mark at the start
-is allowed. Nothing is built and nothing recurses, so memory does not grow with the file beyond
-one byte per open bracket, and time is linear.
+Text that RFC 8259 does not allow is refused with line and column. A UTF-8 byte order mark at the
+start is allowed. No values are built and nothing recurses: memory grows only with the depth of open
+brackets, and time is linear.
 
 | State | Takes | Then |
 |---|---|---|
@@ -80,7 +80,7 @@ _FAST_DECODER = msgspec.json.Decoder(msgspec.Raw)
 
 
 class InvalidJson(ValueError):
-    """The text is not JSON, or not such that it can be edited; both counts start at one."""
+    """The text is not JSON, or cannot be edited; `line` and `column` start at one."""
 
     def __init__(self, line: int, column: int, message: str) -> None:
         super().__init__(f"line {line}, column {column}: {message}")
@@ -90,7 +90,7 @@ class InvalidJson(ValueError):
 
 
 class JsonToken(NamedTuple):
-    """A bracket, member name or scalar, and the bytes it stands on."""
+    """A bracket, member name or scalar, and the span of its bytes."""
 
     kind: str
     start: int
@@ -98,9 +98,9 @@ class JsonToken(NamedTuple):
 
 
 def tokenize(data: bytes) -> Iterator[JsonToken]:
-    """Every bracket, member name and scalar of `data` in order; JsonRefused where it is no JSON."""
+    """All brackets, member names and scalars of `data`; raises `InvalidJson` if it is not JSON."""
     check_utf8(data)
-    open_: list[str] = []
+    brackets: list[str] = []
     state = "value"
     at = len(BOM) if data.startswith(BOM) else 0
     while True:
@@ -118,23 +118,23 @@ def tokenize(data: bytes) -> Iterator[JsonToken]:
             state = "colon"
         else:
             yield JsonToken(kind, match.start(match.lastindex or 0), at)
-            state = _next_state(kind, open_)
+            state = _next_state(kind, brackets)
 
 
-def _next_state(kind: str, open_: list[str]) -> str:
-    """The state behind a value or bracket; keeps `open_` in step."""
+def _next_state(kind: str, brackets: list[str]) -> str:
+    """The state after a value or bracket; updates `brackets`, the stack of open ones."""
     if kind in _STATE_WHEN_OPENED:
-        open_.append(kind)
+        brackets.append(kind)
         return _STATE_WHEN_OPENED[kind]
     if kind in "}]":
-        open_.pop()
-    return _STATE_INSIDE[open_[-1]] if open_ else "end"
+        brackets.pop()
+    return _STATE_INSIDE[brackets[-1]] if brackets else "end"
 
 
 def check_json(data: bytes) -> None:
-    """JsonRefused unless `data` is one JSON value, perhaps behind a byte order mark."""
+    """Raise `InvalidJson` unless `data` is one JSON value, optionally after a byte order mark."""
     try:
-        # Checks as strictly as we do, except for UTF-8, and some hundred times faster.
+        # As strict as `tokenize` except for UTF-8, and about a hundred times faster.
         _FAST_DECODER.decode(memoryview(data)[len(BOM) :] if data.startswith(BOM) else data)
     except (msgspec.DecodeError, RecursionError):
         for _ in tokenize(data):
@@ -144,7 +144,7 @@ def check_json(data: bytes) -> None:
 
 
 def check_utf8(data: bytes) -> None:
-    """JsonRefused unless `data` is UTF-8."""
+    """Raise `InvalidJson` unless `data` is UTF-8."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     for start in range(0, len(data) + 1, _CHUNK):
         pending = len(decoder.getstate()[0])
@@ -155,7 +155,7 @@ def check_utf8(data: bytes) -> None:
 
 
 def invalid_json(data: bytes, at: int, message: str) -> InvalidJson:
-    """The refusal of `data` for what stands at byte `at`."""
+    """The error about byte `at` of `data`, with its line and column."""
     start = data.rfind(b"\n", 0, at) + 1
     head = data[start:at].removeprefix(BOM) if start == 0 else data[start:at]
     column = len(head.decode("utf-8", "replace")) + 1
@@ -163,11 +163,11 @@ def invalid_json(data: bytes, at: int, message: str) -> InvalidJson:
 
 
 def _unexpected_token(data: bytes, at: int, kind: str, state: str) -> InvalidJson:
-    """The refusal of what follows `at`: `kind` where that is a token at all."""
+    """The error about the text after `at`; `kind` is empty if it is no token."""
     space = _SPACE.match(data, at)
     start = space.end() if space else at
-    found = f"found {_KIND_TEXTS[kind]}" if kind else _describe_garbage(data, start)
-    return invalid_json(data, start, f"{found}, expected {_EXPECTED_TEXTS[state]}")
+    actual = f"found {_KIND_TEXTS[kind]}" if kind else _describe_garbage(data, start)
+    return invalid_json(data, start, f"{actual}, expected {_EXPECTED_TEXTS[state]}")
 
 
 def _describe_garbage(data: bytes, at: int) -> str:

@@ -1,15 +1,14 @@
-"""JSON changes on the way to a gateway: patches of a profile, `systemName` and normalized fields.
+"""JSON changes to synced files: patches of a profile, `systemName` and normalized fields.
 
-Patches apply in list order, the entries of one `set` in the order of their paths' text, so that a
-parent comes before what is put into it. A value that is JSON is written as it is spelled, any
-other as a string.
+Patches apply in list order, the entries of one `set` sorted by the text of their paths, so that a
+container comes before its children. A value that is valid JSON is written unchanged, any other as a
+string.
 
-Normalization makes shared files fit one gateway: its `systemName`, and fields that a spec names.
-Both concern files called `config.json`, at any depth, and nothing else. Neither adds anything:
-a member that is not there stays absent. A string stays a string; numbers and booleans keep their
-type where the new text is such a value; objects, arrays and null where a field's path leads are
-not changed and reported as a warning, for a path that fits one file may hit something else in
-another.
+Normalization adapts shared files to one gateway: its `systemName`, and the fields of
+`spec.normalize`. Both apply only to files called `config.json`, at any depth. Neither adds a
+member. A string stays a string; numbers and booleans keep their type if the new text is such a
+value; objects, arrays and null at a field's path are not changed and reported as a warning, because
+a path may mean something else in another file.
 
 Pure.
 """
@@ -40,23 +39,23 @@ class FilePatch:
 
 
 class MappingPatches:
-    """The patches of one mapping; ValueError where a glob or path of theirs is malformed."""
+    """The patches of one mapping; raises ValueError for a malformed glob or path."""
 
     def __init__(self, patches: Iterable[FilePatch]) -> None:
         self._patches = tuple((patch, _compile_patch(patch)) for patch in patches)
 
     def for_file(self, name: str) -> tuple[FilePatch, ...]:
-        """Those for the file `name` below the destination; empty is the mapped file itself."""
+        """The patches for the file `name` below the destination; empty is a mapped file itself."""
         return tuple(patch for patch, glob in self._patches if _is_match(glob, name))
 
 
 def apply_patches(content: bytes, patches: Iterable[FilePatch]) -> bytes:
-    """`content` after `patches`; JsonRefused where it is no JSON or lacks a parent."""
+    """`content` after `patches`; raises `InvalidJson` if it is not JSON or lacks a container."""
     return json_edit.apply_edits(content, _patch_edits(patches))
 
 
 def encode_value(text: str) -> bytes:
-    """`text` as JSON: itself if it is that already, else as a string."""
+    """`text` as JSON: unchanged if it is valid JSON, else as a string."""
     try:
         raw = text.strip(_JSON_SPACE).encode("utf-8")
         if not raw.startswith(json_tokens.BOM):
@@ -92,7 +91,7 @@ SystemNameScope: TypeAlias = Literal["AnyDepth", "TopLevel"]
 
 @dataclass(frozen=True, slots=True)
 class FieldRule:
-    """One entry of `normalize.fields`: where to write, and a template of what."""
+    """One entry of `normalize.fields`: the path to write to, and the template of the value."""
 
     json_path: str
     value_template: str
@@ -100,14 +99,14 @@ class FieldRule:
 
 @dataclass(frozen=True, slots=True)
 class FieldValue:
-    """A field whose value is known."""
+    """A field with its rendered value."""
 
     path: JsonPath
     text: str
 
 
 class NormalizeResult(NamedTuple):
-    """New content, how many places were found in it, and what was left alone."""
+    """New content, the number of values set in it, and warnings about values not changed."""
 
     content: bytes
     replaced: int
@@ -115,12 +114,12 @@ class NormalizeResult(NamedTuple):
 
 
 def is_config_file(path: str) -> bool:
-    """Whether the file at `path` is one that gets normalised."""
+    """Whether the file at `path` is normalized."""
     return posixpath.basename(path) == CONFIG_FILE
 
 
 def choose_system_name(annotation: str, name_template: str, variables: TemplateVariables) -> str:
-    """The systemName of a gateway: what its pod says, else its template, else its own name."""
+    """The systemName of a gateway: the annotation, else the template, else the gateway's name."""
     if annotation:
         return annotation
     if name_template:
@@ -131,15 +130,17 @@ def choose_system_name(annotation: str, name_template: str, variables: TemplateV
 def resolve_fields(
     fields: Iterable[FieldRule], variables: TemplateVariables
 ) -> tuple[FieldValue, ...]:
-    """`fields` for one gateway; TemplateError, or ValueError for a path that cannot be one."""
+    """`fields` for one gateway; raises `TemplateError`, or ValueError for an invalid path."""
     return tuple(
-        FieldValue(parse_field_path(one.json_path), template.render(one.value_template, variables))
-        for one in fields
+        FieldValue(
+            parse_field_path(rule.json_path), template.render(rule.value_template, variables)
+        )
+        for rule in fields
     )
 
 
 def parse_field_path(text: str) -> JsonPath:
-    """The path of a field; ValueError where it spells none, or one that can never exist."""
+    """The path of a field; raises ValueError for an invalid or an appending path."""
     template.reject_template(text)
     path = json_edit.parse_path(text)
     if path[-1] == APPEND:
@@ -158,7 +159,7 @@ def set_system_name(content: bytes, name: str, scope: SystemNameScope) -> Normal
 
 
 def set_fields(content: bytes, fields: Iterable[FieldValue]) -> NormalizeResult:
-    """`content` with every field written whose path exists; of equal paths the last counts."""
+    """`content` with every field set whose path exists; for equal paths the last field counts."""
     values = {field.path: field.text for field in fields}
     spans = json_edit.find_values(content, values)
     changes = []
@@ -183,7 +184,7 @@ def _changed_splices(content: bytes, changes: Iterable[tuple[JsonToken, bytes]])
 
 
 def _encode_like(content: bytes, token: JsonToken, text: str) -> bytes | None:
-    """`text` in the type of what stands at `token`; None where that is not to be replaced."""
+    """`text` encoded in the type of the value at `token`; None if that must not be replaced."""
     if token.kind == NUMBER and _is_number(text):
         return text.encode("ascii")
     if token.kind == WORD:

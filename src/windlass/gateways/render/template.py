@@ -1,14 +1,13 @@
 """Templates with placeholders and no logic, and the variables they may name.
 
 A placeholder is `{{.Name}}`, `{{.Vars.x}}`, `{{index .Labels "a/b"}}` or a quoted text. There is
-no pipe, no call, no condition, and what is inserted is never read as a template again. Text
-outside `{{` stays as it is, `}}` there included, because JSON is full of it. In quotes a
-backslash stands before a quote or another backslash. Rendering either gives text of at most four
-times the input and 64 KiB, or raises TemplateError with the line.
+no pipe, no call, no condition, and inserted values are never rendered again. Text outside `{{` is
+kept, also a `}}`, because JSON is full of it. In quotes a backslash escapes a quote or another
+backslash. Rendering either gives text of at most four times the input and 64 KiB, or raises
+`TemplateError` with the line.
 
-A variable has a value, or None where this gateway has none (no ordinal, no service path): naming
-such a one is an error, because text that silently lost a part may still be a valid path. An empty
-value is a value.
+A variable is None if this gateway has no value for it (no ordinal, no service path): using it is an
+error, because text that silently lost a part may still be a valid path. An empty string is a value.
 
 Pure.
 """
@@ -22,27 +21,27 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateVariables:
-    """What the templates of one gateway at one commit are rendered with."""
+    """The template variables of one gateway at one commit; None is "no value here"."""
 
-    namespace: str | None = None
-    cr_name: str | None = None
-    gateway_name: str | None = None
-    pod_name: str | None = None
-    pod_ordinal: int | None = None
-    site_number: str | None = None
-    cluster_name: str | None = None
-    service_path: str | None = None
-    deployment_mode: str | None = None
-    tag_provider: str | None = None
-    profile: str | None = None
-    ref: str | None = None
-    commit: str | None = None
-    timestamp: int | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
-    vars: Mapping[str, str] = field(default_factory=dict)
+    namespace: str | None = None  # of pod and IgnitionSync
+    cr_name: str | None = None  # name of the IgnitionSync
+    gateway_name: str | None = None  # with ordinal, if the pod has one
+    pod_name: str | None = None  # metadata.name of the pod
+    pod_ordinal: int | None = None  # index in the StatefulSet
+    site_number: str | None = None  # spec of the IgnitionSync
+    cluster_name: str | None = None  # spec of the IgnitionSync
+    service_path: str | None = None  # annotation of the pod
+    deployment_mode: str | None = None  # annotation of the pod
+    tag_provider: str | None = None  # annotation of the pod, or its default
+    profile: str | None = None  # selected profile; None for the convention
+    ref: str | None = None  # branch or tag
+    commit: str | None = None  # full id
+    timestamp: int | None = None  # of the commit, in seconds since the epoch
+    labels: Mapping[str, str] = field(default_factory=dict)  # of the pod
+    vars: Mapping[str, str] = field(default_factory=dict)  # of the profile
 
     def value(self, name: str) -> str:
-        """What `.name` stands for; LookupError, with words for the user, where nothing does."""
+        """The value of `.name`; raises LookupError with a message for users if it has none."""
         attribute = VARIABLE_NAMES.get(name)
         if attribute is None:
             hint = (
@@ -57,7 +56,7 @@ class TemplateVariables:
         return str(value)
 
     def entry(self, name: str, key: str) -> str:
-        """The value of `key` in the map `.name`; LookupError where there is none."""
+        """The value of `key` in the map `.name`; raises LookupError like `value`."""
         attribute = MAP_NAMES.get(name)
         if attribute is None:
             raise LookupError(f"`.{name}` has no keys: only .Labels and .Vars do")
@@ -85,10 +84,10 @@ VARIABLE_NAMES = {
     "Commit": "commit",
     "Timestamp": "timestamp",
 }
-"""Names with one value, as a template spells them."""
+"""Template names of variables with one value, and their attributes."""
 
 MAP_NAMES = {"Labels": "labels", "Vars": "vars"}
-"""Names that need a key."""
+"""Template names of maps, which need a key, and their attributes."""
 
 _MAX_SHOWN = 63
 _AVAILABLE_NAMES = "known are " + ", ".join((*VARIABLE_NAMES, "Labels.x", "Vars.x"))
@@ -124,21 +123,21 @@ class TemplateError(ValueError):
 
 
 def render(text: str, variables: TemplateVariables) -> str:
-    """`text` with every hole filled; TemplateError where that cannot be done."""
-    left = MAX_GROWTH * _utf8_size(text) + EXTRA_BYTES
-    out: list[str] = []
+    """`text` with every placeholder replaced; raises `TemplateError` if that fails."""
+    bytes_left = MAX_GROWTH * _utf8_size(text) + EXTRA_BYTES
+    pieces: list[str] = []
     for piece, at in _render_pieces(text, variables):
-        left -= _utf8_size(piece)
-        if left < 0:
+        bytes_left -= _utf8_size(piece)
+        if bytes_left < 0:
             raise _template_error(
                 text, at, f"the result is over {MAX_GROWTH} times the input and 64 KiB"
             )
-        out.append(piece)
-    return "".join(out)
+        pieces.append(piece)
+    return "".join(pieces)
 
 
 def render_bytes(content: bytes, variables: TemplateVariables) -> bytes:
-    """`render` for the content of a file, which must be UTF-8 text; BOM and line ends stay."""
+    """The rendered content of a file, which must be UTF-8 text; BOM and line ends are kept."""
     if b"\0" in content:
         line = content.count(b"\n", 0, content.index(b"\0")) + 1
         raise TemplateError(line, "a NUL byte: this is no text, map it without `template`")
@@ -151,35 +150,35 @@ def render_bytes(content: bytes, variables: TemplateVariables) -> bytes:
 
 
 def reject_template(text: str) -> None:
-    """ValueError for a template where none is rendered: it would be taken literally."""
+    """Raise ValueError for a template in a text that is not rendered."""
     if _OPEN in text:
         raise ValueError(f"{text[:_MAX_SHOWN]!r} must not contain a template ({_OPEN})")
 
 
 def _render_pieces(text: str, variables: TemplateVariables) -> Iterator[tuple[str, int]]:
-    """The text between holes and what fills them, each with where it comes from."""
+    """The text between placeholders and their values, each with its offset in `text`."""
     done = 0
     while (at := text.find(_OPEN, done)) >= 0:
         yield text[done:at], at
-        hole = _PLACEHOLDER.match(text, at + len(_OPEN))
-        if hole is None:
+        placeholder = _PLACEHOLDER.match(text, at + len(_OPEN))
+        if placeholder is None:
             raise _template_error(text, at, _syntax_problem(text, at))
         try:
-            yield _placeholder_value(hole, variables), at
+            yield _placeholder_value(placeholder, variables), at
         except LookupError as cause:
             raise _template_error(text, at, str(cause.args[0])) from None
-        done = hole.end()
+        done = placeholder.end()
     yield text[done:], done
 
 
-def _placeholder_value(hole: re.Match[str], variables: TemplateVariables) -> str:
-    if hole["literal"] is not None:
-        return _ESCAPE.sub(r"\1", hole["literal"])
-    if hole["map"] is not None:
-        return variables.entry(hole["map"], _ESCAPE.sub(r"\1", hole["key"]))
-    if hole["member"] is not None:
-        return variables.entry(hole["name"], hole["member"])
-    return variables.value(hole["name"])
+def _placeholder_value(placeholder: re.Match[str], variables: TemplateVariables) -> str:
+    if placeholder["literal"] is not None:
+        return _ESCAPE.sub(r"\1", placeholder["literal"])
+    if placeholder["map"] is not None:
+        return variables.entry(placeholder["map"], _ESCAPE.sub(r"\1", placeholder["key"]))
+    if placeholder["member"] is not None:
+        return variables.entry(placeholder["name"], placeholder["member"])
+    return variables.value(placeholder["name"])
 
 
 def _syntax_problem(text: str, at: int) -> str:

@@ -1,19 +1,19 @@
 """Glob patterns by bash's rules, with globstar and dotglob.
 
-`*`, `?` and `[...]` stay within one component; `**` as a whole component stands for any
-number of directories, elsewhere it is `*`; a backslash quotes the next character; a trailing
-`/` asks for a directory; a match on a directory covers all below it; a pattern without `/`
+`*`, `?` and `[...]` stay within one component; `**` as a whole component matches any number of
+directories, elsewhere it is `*`; a backslash quotes the next character; a trailing `/` matches
+directories only; a match on a directory covers everything below it; a pattern without `/`
 matches at the top level only. There are no braces and no negation. Paths are relative,
 without `.`, `..` or empty components.
 
-One component (`Wildcard`) is cut at its stars into runs of single characters. The first run
-is tied to the start of a name, the last to its end, those between go to the leftmost position
-that fits: no backtracking, so the cost is at most the product of both lengths. With dotglob a
-leading dot is a character like any other. A name too long for any file system matches nothing.
+One component (`Wildcard`) is split at its stars into runs of single characters. The first run is
+anchored at the start of a name, the last at its end, those between match at the leftmost possible
+position: no backtracking, so the cost is at most the product of both lengths. With dotglob a
+leading dot is an ordinary character. A name too long for any file system does not match.
 
-A whole pattern (`Glob`) keeps the set of positions that the components read so far can have
-reached, so its cost is bounded by path times pattern. `GlobSet` caches how such sets follow
-from each other: paths that share directories share the work.
+A whole pattern (`Glob`) is simulated as an automaton: the set of positions reached by the
+components read so far bounds its cost by path times pattern. `GlobSet` caches the transitions:
+paths that share directories share the work.
 
 Pure.
 """
@@ -49,7 +49,7 @@ _CLASSES: dict[str, Callable[[str], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
-    """A set of characters: ranges (a single one is its own range), named classes, or the rest."""
+    """A bracket expression: ranges (a single character is a range), named classes, inverted."""
 
     ranges: tuple[tuple[str, str], ...] = ()
     classes: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ _ANY_CHARACTER = Bracket(inverted=True)
 
 @dataclass(frozen=True, slots=True)
 class Wildcard:
-    """A compiled component; `runs` stands between the stars, `head` and `foot` are sure text."""
+    """A compiled component: the `runs` between its stars, and its literal `head` and `tail`."""
 
     runs: tuple[Run, ...]
     head: str
@@ -76,14 +76,14 @@ class Wildcard:
 
     @property
     def literal(self) -> str | None:
-        """The only name that matches, or None where several could."""
+        """The only name that matches; None if several could."""
         only = len(self.runs) == 1 and len(self.head) == len(self.runs[0])
         return self.head if only else None
 
     def matches(self, name: str) -> bool:
-        # Most names fail here, which spares the slow part for them.
-        sure = name.startswith(self.head) and name.endswith(self.tail)
-        return sure and len(name) <= MAX_NAME_LENGTH and self._fits(name)
+        # Most names fail here, before the slow part.
+        edges_match = name.startswith(self.head) and name.endswith(self.tail)
+        return edges_match and len(name) <= MAX_NAME_LENGTH and self._fits(name)
 
     def _fits(self, name: str) -> bool:
         first, last = self.runs[0], self.runs[-1]
@@ -93,10 +93,10 @@ class Wildcard:
         if start > end or not _fits(first, name, 0) or not _fits(last, name, end):
             return False
         for run in self.runs[1:-1]:
-            place = _leftmost_match(run, name, start, end)
-            if place is None:
+            position = _leftmost_match(run, name, start, end)
+            if position is None:
                 return False
-            start = place + len(run)
+            start = position + len(run)
         return True
 
 
@@ -108,12 +108,12 @@ def _fits(run: Run, name: str, at: int) -> bool:
 
 
 def _leftmost_match(run: Run, name: str, start: int, end: int) -> int | None:
-    places = range(start, end - len(run) + 1)
-    return next((place for place in places if _fits(run, name, place)), None)
+    positions = range(start, end - len(run) + 1)
+    return next((position for position in positions if _fits(run, name, position)), None)
 
 
 def compile_component(text: str) -> Wildcard:
-    """`text`, which has no `/`, as something to match names with; any text means something."""
+    """The compiled `text`, which has no `/`; every text is valid."""
     runs: list[list[Single]] = [[]]
     at = 0
     while at < len(text):
@@ -123,8 +123,8 @@ def compile_component(text: str) -> Wildcard:
         else:
             single, at = _parse_single(text, at)
             runs[-1].append(single)
-    foot = _literal_prefix(reversed(runs[-1]))[::-1]
-    return Wildcard(tuple(map(tuple, runs)), _literal_prefix(runs[0]), foot)
+    tail = _literal_prefix(reversed(runs[-1]))[::-1]
+    return Wildcard(tuple(map(tuple, runs)), _literal_prefix(runs[0]), tail)
 
 
 def _literal_prefix(run: Iterable[Single]) -> str:
@@ -147,7 +147,7 @@ def _parse_character(text: str, at: int) -> tuple[str, int]:
 
 
 def _parse_bracket(text: str, at: int) -> tuple[Bracket, int] | None:
-    """The set that opens at `at`; None where it never closes, for then `[` is only itself."""
+    """The bracket expression at `at`; None if it is never closed: `[` is a literal then."""
     inverted = text[at + 1 : at + 2] in ("!", "^")
     at += 2 if inverted else 1
     ranges: list[tuple[str, str]] = []
@@ -167,7 +167,7 @@ def _parse_bracket(text: str, at: int) -> tuple[Bracket, int] | None:
 
 
 def _parse_range(text: str, at: int) -> tuple[list[tuple[str, str]], int]:
-    """The character or range at `at`; nothing for a symbol that stands for no character."""
+    """The character or range at `at`; empty for a collating symbol of several characters."""
     low, at = _parse_element(text, at)
     high = low
     if text[at : at + 1] == "-" and text[at + 1 : at + 2] not in ("", "]"):
@@ -184,7 +184,7 @@ def _parse_element(text: str, at: int) -> tuple[str, int]:
 
 
 def _parse_named(text: str, at: int, mark: str) -> str | None:
-    """What stands between `[:` and `:]` at `at`, or None where that is not what stands there."""
+    """The name in `[:name:]` at `at`, with `mark` for the colon; None if there is none."""
     if not text.startswith("[" + mark, at):
         return None
     end = text.find(mark + "]", at + 2)
@@ -202,7 +202,7 @@ Part: TypeAlias = str | Wildcard | None
 
 
 def check_pattern(pattern: str) -> None:
-    """ValueError unless `pattern` may stand in a list of patterns."""
+    """Raise ValueError for an invalid `pattern`."""
     if not pattern:
         raise ValueError("a pattern is empty; leave it out")
     if len(pattern) > MAX_PATTERN_LENGTH:
@@ -220,9 +220,9 @@ def check_pattern(pattern: str) -> None:
 class Glob:
     """A compiled pattern.
 
-    `skips` says for each position which ones it stands for: itself, also the next where a
-    `**` may mean no directory at all. `tail` is where a final `**` stands: it means its
-    parent too, but only if that is a directory.
+    `skips` has the positions that each position implies: itself, and the next one where a `**` may
+    match no directory at all. `tail` is the position of a final `**`: it matches its parent too,
+    but only if that is a directory.
     """
 
     pattern: str
@@ -232,7 +232,7 @@ class Glob:
     tail: int | None
 
     def matches(self, path: str, *, is_dir: bool = False) -> bool:
-        """Whether the pattern names exactly `path`; what lies below a match is not asked."""
+        """Whether the pattern matches `path` itself; a match above it does not count."""
         reached = self.start()
         for name in path.split("/"):
             reached = self.step(reached, name)
@@ -242,7 +242,7 @@ class Glob:
         return self.skips[0]
 
     def step(self, reached: Iterable[int], name: str) -> frozenset[int]:
-        """Where one more component `name` leads from the positions `reached`."""
+        """The positions after one more component `name`, from the positions `reached`."""
         result: frozenset[int] = _NO_POSITIONS
         for at in reached:
             after = self._after(at, name)
@@ -250,6 +250,7 @@ class Glob:
         return result
 
     def accepts(self, reached: frozenset[int], *, is_dir: bool) -> bool:
+        """Whether a path that ends at the positions `reached` matches."""
         if is_dir and self.tail in reached:
             return True
         return len(self.parts) in reached and (is_dir or not self.directories_only)
@@ -260,12 +261,12 @@ class Glob:
         part = self.parts[at]
         if part is None:
             return self.skips[at]
-        fits = part == name if isinstance(part, str) else part.matches(name)
-        return self.skips[at + 1] if fits else _NO_POSITIONS
+        matches = part == name if isinstance(part, str) else part.matches(name)
+        return self.skips[at + 1] if matches else _NO_POSITIONS
 
 
 def compile_glob(pattern: str) -> Glob:
-    """`pattern` as something to match with; ValueError where `check_pattern` objects."""
+    """The compiled `pattern`; raises ValueError like `check_pattern`."""
     check_pattern(pattern)
     raw = pattern.split("/")
     directories_only = raw[-1] in ("", ".")
@@ -297,7 +298,7 @@ Positions: TypeAlias = tuple[tuple[int, frozenset[int]], ...]
 
 @dataclass(slots=True, eq=False)
 class _MatchState:
-    """Patterns still possible after some components, and which match a directory or file here."""
+    """Patterns still possible after some components, and those that match a directory or file."""
 
     positions: Positions
     as_directory: tuple[int, ...]
@@ -306,7 +307,7 @@ class _MatchState:
 
 
 class GlobSet:
-    """Patterns in order; a path belongs to the first that matches it or a directory above it."""
+    """Ordered patterns; the first that matches a path or a directory above it covers the path."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
         self.patterns = tuple(dict.fromkeys(patterns))
@@ -315,50 +316,52 @@ class GlobSet:
 
     def match(self, path: str, *, is_dir: bool = False) -> str | None:
         """The first pattern that covers `path`, or None."""
-        found = min(self._covering(path, is_dir=is_dir), default=None)
-        return None if found is None else self.patterns[found]
+        index = min(self._covering(path, is_dir=is_dir), default=None)
+        return None if index is None else self.patterns[index]
 
     def unused(self, paths: Iterable[str]) -> tuple[str, ...]:
         """The patterns that cover none of the files `paths`."""
-        used = {found for path in paths for found in self._covering(path, is_dir=False)}
-        return tuple(p for index, p in enumerate(self.patterns) if index not in used)
+        used = {covering for path in paths for covering in self._covering(path, is_dir=False)}
+        return tuple(pattern for index, pattern in enumerate(self.patterns) if index not in used)
 
     def _covering(self, path: str, *, is_dir: bool) -> Iterator[int]:
-        place = self._root
+        state = self._root
         *above, last = path.split("/")
         for name in above:
-            place = self._child_state(place, name)
-            yield from place.as_directory
-        place = self._child_state(place, last)
-        yield from place.as_directory if is_dir else place.as_file
+            state = self._child_state(state, name)
+            yield from state.as_directory
+        state = self._child_state(state, last)
+        yield from state.as_directory if is_dir else state.as_file
 
-    def _child_state(self, place: _MatchState, name: str) -> _MatchState:
-        known = place.children.get(name)
-        if known is not None:
-            return known
-        steps = ((index, self._globs[index].step(at, name)) for index, at in place.positions)
+    def _child_state(self, state: _MatchState, name: str) -> _MatchState:
+        child = state.children.get(name)
+        if child is not None:
+            return child
+        steps = ((index, self._globs[index].step(at, name)) for index, at in state.positions)
         reached = self._state_for(tuple((index, at) for index, at in steps if at))
         if self._cached >= _MAX_CACHED_STATES:
             self._reset_cache()
         self._cached += 1
-        place.children[name] = reached
+        state.children[name] = reached
         return reached
 
     def _state_for(self, reached: Positions) -> _MatchState:
-        place = self._states.get(reached)
-        if place is None:
-            place = _MatchState(
+        state = self._states.get(reached)
+        if state is None:
+            state = _MatchState(
                 reached, self._accepting(reached, True), self._accepting(reached, False)
             )
-            self._states[reached] = place
-        return place
+            self._states[reached] = state
+        return state
 
     def _accepting(self, reached: Positions, is_dir: bool) -> tuple[int, ...]:
         return tuple(i for i, at in reached if self._globs[i].accepts(at, is_dir=is_dir))
 
     def _reset_cache(self) -> None:
-        """Start anew: what is remembered must not grow with the number of paths asked for."""
+        """Empty the cache: its size must not grow with the number of paths."""
+        # Number of cached transitions.
         self._cached = 0
+        # States by their positions: different paths share them.
         self._states: dict[Positions, _MatchState] = {}
         start = tuple((index, glob.start()) for index, glob in enumerate(self._globs))
         self._root = _MatchState(start, (), ())
