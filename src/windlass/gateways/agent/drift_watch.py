@@ -42,7 +42,7 @@ class DriftWatch:
         return max(0.0, self._checked_at + policy.drift_seconds - self._clock.monotonic())
 
     def mark_synced(self) -> None:
-        """Record that a sync has just restored every file."""
+        """Record that a sync or rollback has just written the tree: there is no drift."""
         self._checked_at = self._clock.monotonic()
         self.drift = FileDrift()
         self.repair_needed = False

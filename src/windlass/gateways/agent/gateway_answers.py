@@ -178,8 +178,8 @@ def parse_scan_status(body: bytes) -> ScanStatus:
     flags = (status.get(name) for name in ("scanActive", "scanning"))
     active = next((flag for flag in flags if isinstance(flag, bool)), None)
     stamp = status.get("lastScanTimestamp")
-    known = isinstance(stamp, int) and not isinstance(stamp, bool)
-    return ScanStatus(active, stamp if known else None)
+    is_timestamp = isinstance(stamp, int) and not isinstance(stamp, bool)
+    return ScanStatus(active, stamp if is_timestamp else None)
 
 
 def is_scanning(answer: GatewayAnswer) -> bool:

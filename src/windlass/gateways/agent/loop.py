@@ -145,7 +145,7 @@ class AgentLoop:
         self._step_metadata: AgentMetadata | None = None
         # Version of the last dry run; None before one. In memory only: a restart plans again.
         self._planned_version: SyncVersion | None = None
-        # A step came to an end in this process, with or without success; opens the startup gate.
+        # A step ended in this process, with or without success; a fact for the startup gate.
         self._has_tried = False
         # The last sync repaired drift; shown as reason DriftRemediated.
         self._has_repaired = False
@@ -376,7 +376,7 @@ class AgentLoop:
         return min([*waits, *([due] if due is not None else [])])
 
     async def _check_after_boot(self, turn_inputs: AgentInputs, metadata: AgentMetadata) -> None:
-        """Look for files that the first boot rewrote, once the gateway runs (STA-8)."""
+        """Check for files that the first boot rewrote, once the gateway runs (STA-8)."""
         if not self._gate.is_open:
             return
         state = await self._operations.scanner(metadata.access).state()

@@ -149,7 +149,7 @@ class GatewayOperations:
         return self._scanners[access]
 
     def set_fetch_timeout(self, fetch_seconds: float) -> None:
-        """Limit the seconds of one call to Git."""
+        """Limit the seconds of one fetch."""
         self._store.allow(fetch_seconds)
 
     async def plan(self, request: SyncRequest, interrupt: Interrupt) -> PlannedSync:

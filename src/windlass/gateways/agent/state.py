@@ -40,7 +40,7 @@ _log: Any = structlog.get_logger(__name__)
 class AuditRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """What was done to a gateway's files, why, and who wrote the commit; empty is unknown."""
 
-    action: Literal["sync", "rollback"]
+    action: Literal["sync", "rollback"]  # selects the log message
     time: datetime  # wall clock, end of the action
     trigger: str  # a `decisions.SyncCause`
     gateway: str = ""  # name of the gateway

@@ -171,7 +171,7 @@ class RollbackResult:
 class _SyncInputs:
     """Everything a plan starts from, before any content was read."""
 
-    request: SyncRequest
+    request: SyncRequest  # commit, routing and limits
     # Git object id of the commit's tree.
     tree_id: str
     selection: GatewaySelection  # what the gateway gets

@@ -3,7 +3,7 @@
 That order is fixed (NRM-6). The result depends on the content and the recipe alone, so a file
 whose blob and recipe digest are those of the last sync need not be rendered again. A step that
 changes no byte is not among the transforms, and there are none if the result equals the source:
-`transforms` tells whether a payload was changed.
+`transforms` shows whether a payload was changed.
 
 Files of one mapping share few recipes: each is built once and identified by its digest. A file
 without any step has no recipe and is copied. Templates of values are rendered while recipes are

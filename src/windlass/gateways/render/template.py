@@ -29,7 +29,7 @@ class TemplateVariables:
     pod_name: str | None = None  # metadata.name of the pod
     pod_ordinal: int | None = None  # index in the StatefulSet
     site_number: str | None = None  # spec of the IgnitionSync
-    cluster_name: str | None = None  # spec of the IgnitionSync
+    cluster_name: str | None = None  # setting of the operator
     service_path: str | None = None  # annotation of the pod
     deployment_mode: str | None = None  # annotation of the pod
     tag_provider: str | None = None  # annotation of the pod, or its default

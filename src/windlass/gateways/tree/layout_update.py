@@ -203,7 +203,7 @@ class _LayoutUpdate:
         return path_rules.is_below(source, resources)
 
     def _is_service(self) -> bool:
-        """Whether the service directory is surely valid (MAP-4): its projects are mapped."""
+        """Whether the service directory is surely valid (MAP-4): its projects still exist."""
         if self._inputs.service_path is None:
             return True
         projects = path_rules.join(path_rules.normalize(self._inputs.service_path), PROJECTS)

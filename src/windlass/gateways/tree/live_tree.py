@@ -140,8 +140,8 @@ def _without_stamps(value: JSON) -> bytes:
     """The value without its stamps, as bytes: `1` and `true` are equal only as objects."""
     attributes = value.get("attributes") if isinstance(value, dict) else None
     if isinstance(value, dict) and isinstance(attributes, dict):
-        kept = {
+        unstamped = {
             name: item for name, item in attributes.items() if not name.startswith(_STAMP_PREFIX)
         }
-        value = {**value, "attributes": kept}
+        value = {**value, "attributes": unstamped}
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)

@@ -34,7 +34,7 @@ class PlanStep(msgspec.Struct, frozen=True, omit_defaults=True):
     `rmdir` keeps a directory that is no longer empty.
     """
 
-    op: Literal["mkdir", "put", "delete", "rmdir"]
+    op: Literal["mkdir", "put", "delete", "rmdir"]  # kind of step
     path: str  # relative to the data directory
     sha256: str = ""  # of the new content
     size: int = 0  # of the new content, in bytes

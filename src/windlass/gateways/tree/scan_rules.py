@@ -76,7 +76,7 @@ class ScanKindResult:
     """The result of scanning one kind."""
 
     kind: ScanKind
-    state: ScanState
+    state: ScanState  # how it ended
     status: int = 0  # HTTP status of the POST; 0 without an answer
     reason: str = ""  # gateway reason of a failure; empty if done or skipped
     message: str = ""  # of the failure
