@@ -100,7 +100,7 @@ class ControllerRole:
             namespace=settings.namespace,
             name=self._installation.lease,
             identity=str(self._holder),
-            holder_is_dead=self._holder.outlived,
+            holder_is_dead=self._holder.is_known_dead,
             duration=int(settings.leader_elect_lease_duration),
             renew=settings.leader_elect_renew_deadline,
             retry=settings.leader_elect_retry_period,

@@ -347,7 +347,7 @@ class Reverser:
                     recorder=self._recorder,
                     clock=self._clock,
                 ),
-                on_pass=self._metrics.observe_reconcile,
+                on_result=self._metrics.observe_reconcile,
             )
             for kind in registry.REVERSER_KINDS
         )
@@ -404,7 +404,7 @@ class Reverser:
             self._queues["GitRepoConfig"].add(target.repository)
 
     def _is_definition_deleted(self, gvr: GVR) -> bool:
-        return self._type_informers[0].is_leaving(Key("", f"{gvr.resource}.{gvr.group}"))
+        return self._type_informers[0].is_terminating(Key("", f"{gvr.resource}.{gvr.group}"))
 
     def _requeue_rules_of(self, destination: Key) -> None:
         for kind, rule in self.objects.rules_for(destination):

@@ -1,12 +1,12 @@
-"""The worker loop: takes a key, runs one pass, reports it, decides when to look again.
+"""Worker loop of a controller: takes a key, reconciles it, reports the outcome, schedules the next.
 
-What an error means is decided by `failure`. A pass that fails costs its own key a
-backoff and nobody else anything; only `Fatal` ends the controller, and then `run`
-raises it. A key is given back to its queue whatever happens.
+Every capability runs one `Controller` per kind. A failing reconcile costs its own key a backoff
+and delays no other key; only `Fatal` ends the controller, and then `run` raises it. A key is
+given back to its queue whatever happens.
 
-What an exception of a pass means for its object.
+`failure_outcome` decides what an exception of a reconcile means for its object:
 
-| raised               | Ready | Reconciling | Stalled | looked at again            |
+| raised               | Ready | Reconciling | Stalled | reconciled again           |
 |----------------------|-------|-------------|---------|----------------------------|
 | Waiting(after)       | False | True        | -       | after `after`              |
 | Stalled              | False | -           | True    | on change, or after `after`|
@@ -14,12 +14,12 @@ What an exception of a pass means for its object.
 | other WindlassError  | False | True        | -       | backoff                    |
 | anything else        | False | True        | -       | backoff                    |
 
-All of them are told as Warning events: a pass that cannot do its work is a failure, also
-where it comes again by itself.
+Each of them is recorded as a Warning event: a reconcile that cannot do its work is a failure,
+also where it is retried without anyone's help.
 
-The text of an unknown exception goes to the log alone: it may hold anything, and
-text that differs each time would write the status each time. An id that stays the same
-leads from the condition to the log. `Fatal` has no outcome.
+The text of an unknown exception goes to the log only: it may contain anything, and text that
+differs each time would write the status each time. An id that stays the same leads from the
+condition to the log. `Fatal` has no outcome.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ INTERNAL = "InternalError"
 
 
 def root_cause(error: BaseException) -> BaseException:
-    """The error that decides: of a group the Fatal one, else the first of ours, else the first."""
+    """The error that decides: in a group a Fatal, else the first WindlassError, else the first."""
     leaves = _leaves(error)
     for kind in (Fatal, WindlassError):
         for leaf in leaves:
@@ -51,22 +51,24 @@ def root_cause(error: BaseException) -> BaseException:
 
 
 def failure_outcome(error: BaseException) -> Outcome:
-    """The outcome of a pass that ended in `error`, by the table above."""
+    """The outcome of a reconcile that raised `error`, by the table above."""
     if isinstance(error, Stalled):
-        return Outcome(_verdict(error), stalled=True, requeue_after=error.after)
-    # A wait of nothing would spin: then the backoff decides.
+        return Outcome(_failed_verdict(error), stalled=True, requeue_after=error.after)
+    # A wait of 0 s would spin: then the backoff decides.
     if isinstance(error, Waiting | Retryable) and error.after is not None and error.after > 0:
-        return Outcome(_verdict(error), reconciling=True, requeue_after=error.after, warns=True)
+        return Outcome(
+            _failed_verdict(error), reconciling=True, requeue_after=error.after, warns=True
+        )
     if isinstance(error, WindlassError):
-        return Outcome(_verdict(error), reconciling=True, backoff=True)
-    return Outcome(_unexpected(error), reconciling=True, backoff=True)
+        return Outcome(_failed_verdict(error), reconciling=True, backoff=True)
+    return Outcome(_unexpected_verdict(error), reconciling=True, backoff=True)
 
 
-def _verdict(error: WindlassError) -> Verdict:
+def _failed_verdict(error: WindlassError) -> Verdict:
     return Verdict("False", error.reason, process.clean(error.message))
 
 
-def _unexpected(error: BaseException) -> Verdict:
+def _unexpected_verdict(error: BaseException) -> Verdict:
     kind, name = type(error).__name__, error_id(error)
     text = f"unexpected {kind}, error id {name}; the log of the controller says where"
     return Verdict("False", INTERNAL, text)
@@ -89,16 +91,16 @@ _log: Any = structlog.get_logger()
 
 
 class OutcomeReporter(Protocol[KIn, S]):
-    """Who writes outcomes down; what `look` saw before the pass is what the pass answers."""
+    """Writes outcomes to objects; `snapshot` was taken before the reconcile it answers for."""
 
     def read_status(self, key: KIn) -> S: ...
 
-    async def report(self, key: KIn, seen: S, outcome: Outcome) -> None: ...
+    async def report(self, key: KIn, snapshot: S, outcome: Outcome) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ReconcileResult:
-    """One finished pass, for whoever counts."""
+    """One finished reconcile, for metrics."""
 
     controller: str
     result: Result
@@ -106,7 +108,7 @@ class ReconcileResult:
 
 
 class Controller(Generic[K]):
-    """`workers` passes at a time over the keys of one queue."""
+    """Reconciles the keys of one queue, `workers` keys at a time."""
 
     def __init__(
         self,
@@ -116,17 +118,17 @@ class Controller(Generic[K]):
         *,
         reporter: OutcomeReporter[K, Any] | None = None,
         workers: int = DEFAULT_WORKERS,
-        on_pass: Callable[[ReconcileResult], None] | None = None,
+        on_result: Callable[[ReconcileResult], None] | None = None,
     ) -> None:
-        self.name = name
+        self.name = name  # in task names, log lines and metrics
         self._queue = queue
         self._reconcile = reconcile
         self._reporter = reporter
         self._workers = workers
-        self._on_pass = on_pass
+        self._on_result = on_result
 
     async def run(self) -> None:
-        """Work until the queue is shut down and served; raises the `Fatal` of a pass."""
+        """Work until the queue is shut down and served; raises the `Fatal` of a reconcile."""
         workers = [
             asyncio.create_task(self._work(), name=f"{self.name}-{number}")
             for number in range(self._workers)
@@ -144,43 +146,43 @@ class Controller(Generic[K]):
         while (key := await self._queue.get()) is not None:
             try:
                 with bound_contextvars(controller=self.name, key=str(key)):
-                    await self._serve(key)
+                    await self._process(key)
             finally:
                 self._queue.done(key)
 
-    async def _serve(self, key: K) -> None:
-        """One pass, timed, and the wish for the next one."""
+    async def _process(self, key: K) -> None:
+        """Reconcile one key, schedule its next reconcile, and measure the time."""
         started = asyncio.get_running_loop().time()
-        outcome = await self._guarded(self._pass(key))
+        outcome = await self._catch_errors(self._reconcile_and_report(key))
         self._schedule(key, outcome)
-        if self._on_pass is not None:
+        if self._on_result is not None:
             seconds = asyncio.get_running_loop().time() - started
-            self._on_pass(ReconcileResult(self.name, _result(outcome), seconds))
+            self._on_result(ReconcileResult(self.name, _result(outcome), seconds))
 
-    async def _pass(self, key: K) -> Outcome:
-        """Reconcile and report; an error in reporting is an error of the pass."""
+    async def _reconcile_and_report(self, key: K) -> Outcome:
+        """Reconcile and report; an error while reporting is an error of the reconcile."""
         if self._reporter is None:
-            return await self._guarded(self._reconcile(key))
-        seen = self._reporter.read_status(key)
-        outcome = await self._guarded(self._reconcile(key))
-        await self._reporter.report(key, seen, outcome)
+            return await self._catch_errors(self._reconcile(key))
+        snapshot = self._reporter.read_status(key)
+        outcome = await self._catch_errors(self._reconcile(key))
+        await self._reporter.report(key, snapshot, outcome)
         return outcome
 
-    async def _guarded(self, work: Awaitable[Outcome]) -> Outcome:
-        """The outcome of `work`, or what its error means; `Fatal` and our own end pass."""
+    async def _catch_errors(self, work: Awaitable[Outcome]) -> Outcome:
+        """The outcome of `work` or of its error; `Fatal` and our own cancellation propagate."""
         try:
             return await work
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            # Cancelled from inside, by a task of the pass itself: its fault, not our end.
-            return _judged(error)
+            # Cancelled by a task of the reconcile itself: an error of that key, not our shutdown.
+            return _failed_outcome(error)
         except Exception as error:
             cause = root_cause(error)
             if isinstance(cause, Fatal):
                 raise cause from error
-            return _judged(cause)
+            return _failed_outcome(cause)
 
     def _schedule(self, key: K, outcome: Outcome) -> None:
         if outcome.backoff:
@@ -192,12 +194,12 @@ class Controller(Generic[K]):
             self._queue.add_after(key, outcome.requeue_after)
 
 
-def _judged(error: BaseException) -> Outcome:
-    _say(error)
+def _failed_outcome(error: BaseException) -> Outcome:
+    _log_failure(error)
     return failure_outcome(error)
 
 
-def _say(error: BaseException) -> None:
+def _log_failure(error: BaseException) -> None:
     if isinstance(error, Waiting):
         _log.debug("waiting", reason=error.reason, message=error.message, after=error.after)
     elif isinstance(error, Stalled):

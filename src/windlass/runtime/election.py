@@ -1,8 +1,8 @@
-"""Who may lead: the rules of an election by Lease, without any I/O.
+"""Rules of leader election by a Lease, without any I/O; `lease` carries them out.
 
 States of a candidate, and what moves it:
 
-| state     | what it sees or gets                          | does    | becomes   |
+| state     | observes                                      | does    | becomes   |
 |-----------|-----------------------------------------------|---------|-----------|
 | FOLLOWING | no lease                                      | CREATE  | FOLLOWING |
 | FOLLOWING | a lease without holder (released)             | TAKE    | FOLLOWING |
@@ -12,7 +12,7 @@ States of a candidate, and what moves it:
 | FOLLOWING | any other lease                               | WAIT    | FOLLOWING |
 | FOLLOWING | its own write succeeded, and is still fresh   | -       | LEADING   |
 | LEADING   | its own record                                | RENEW   | LEADING   |
-| LEADING   | somebody else's record, or none               | -       | FOLLOWING |
+| LEADING   | another holder's record, or none              | -       | FOLLOWING |
 | LEADING   | no successful renewal for the renew deadline  | -       | FOLLOWING |
 | any       | release                                       | -       | RESIGNED  |
 | RESIGNED  | anything, also the answer to an older write   | -       | RESIGNED  |
@@ -22,8 +22,8 @@ last successful write was sent; another one counts from the moment *after* it fi
 saw that write. Both count the same duration on monotonic clocks, so the holder's time
 ends first, also if it was paused meanwhile. Wall clocks are written into the lease for
 people and never read. Every write is conditional on the version it was decided on, so
-of two that take at once one is told that it lost. (A lease that a person deletes is
-free at once: its holder learns of it at its next renewal.)
+of two that take at once one gets a conflict. (A lease that a person deletes is free at
+once: its holder learns of it at its next renewal.)
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Step(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Seconds: how long a lease lasts, how long a leader tries, how often it is tried."""
+    """Seconds: duration of a lease, renew deadline of a leader, period between attempts."""
 
     duration_seconds: int = 15
     renew_seconds: float = 10.0
@@ -60,37 +60,41 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a lease says; `version` changes with every write."""
+    """Holder and duration of a lease; `version` changes with every write."""
 
     holder: str
     duration_seconds: int
     version: str
 
 
-def nobody_is_dead(holder: str) -> bool:
-    """The answer where nothing is known about other holders."""
+def assume_alive(holder: str) -> bool:
+    """The default where nothing is known about other holders: none is dead."""
     del holder
     return False
 
 
 class Candidacy:
-    """One candidate's knowledge; every method gets the monotonic time `now`."""
+    """State of one candidate; every method gets the monotonic time `now`."""
 
     def __init__(
         self,
         identity: str,
         terms: Terms,
         *,
-        holder_is_dead: Callable[[str], bool] = nobody_is_dead,
+        holder_is_dead: Callable[[str], bool] = assume_alive,
     ) -> None:
         if not identity:
             raise ValueError("a candidate needs an identity: an empty holder means released")
         self.identity = identity
         self.terms = terms
         self._holder_is_dead = holder_is_dead
+        # The lease as last read or written; None where it does not exist.
         self._record: Record | None = None
-        self._seen_at = 0.0
+        # When `_record` was first observed, monotonic; another holder's time counts from here.
+        self._observed_at = 0.0
+        # When our last successful write was sent, monotonic; None while not leading.
         self._renewed_at: float | None = None
+        # Set by `resign`, never cleared.
         self._resigned = False
 
     @property
@@ -112,21 +116,22 @@ class Candidacy:
         return now < self._renewed_at + self.terms.duration_seconds - margin_seconds
 
     def give_up_at(self) -> float | None:
-        """When the renew deadline ends, for a leader."""
+        """The end of the renew deadline, monotonic; None while not leading."""
         if self._renewed_at is None:
             return None
         return self._renewed_at + self.terms.renew_seconds
 
     def observe(self, record: Record | None, now: float) -> None:
-        """The lease as it was read; `now` is not before the answer came."""
+        """Take over the lease as it was read; `now` is not before the answer came."""
         if record != self._record:
-            self._record, self._seen_at = record, now
+            self._record, self._observed_at = record, now
         if record is None or record.holder != self.identity:
             self._renewed_at = None
 
     def wrote(self, record: Record, started: float, now: float) -> None:
-        """Our write, sent at `started`, succeeded and made `record`."""
-        self._record, self._seen_at = record, now
+        """Take over our write, sent at `started`, which succeeded and made `record`."""
+        self._record, self._observed_at = record, now
+        # An answer that took longer than the renew deadline proves no leadership any more.
         if now < started + self.terms.renew_seconds and not self._resigned:
             self._renewed_at = started
 
@@ -136,12 +141,12 @@ class Candidacy:
             self._renewed_at = None
 
     def resign(self) -> None:
-        """Stop leading at once and for good; who wants to lead again stands anew."""
+        """Stop leading at once and for good; leading again needs a new candidacy."""
         self._renewed_at = None
         self._resigned = True
 
     def step(self, now: float) -> Step:
-        """What to do, by the table above."""
+        """The next step, by the table above."""
         record = self._record
         if self._resigned:
             return Step.WAIT
@@ -155,4 +160,4 @@ class Candidacy:
 
     def _expired(self, record: Record, now: float) -> bool:
         duration = record.duration_seconds or self.terms.duration_seconds
-        return now >= self._seen_at + duration
+        return now >= self._observed_at + duration

@@ -1,8 +1,8 @@
-"""Events: what `kubectl describe` shows below an object.
+"""Records Kubernetes Events, which `kubectl describe` shows below an object.
 
-One event per transition. Its name follows from the transition, so recording the same
-one again (a repeated pass, a second replica) meets the first and is nothing. Events
-are a courtesy: a failure to record one is logged and never fails a pass.
+One event per transition. Its name follows from the transition, so recording the same one again
+(a repeated reconcile, a second replica) meets the first and changes nothing. Events are best
+effort: a failure to record one is logged and never fails a reconcile.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class EventCreator(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ObjectRef:
-    """Whom an event is about."""
+    """The object that an event is about."""
 
     api_version: str
     kind: str
@@ -68,7 +68,7 @@ Annotate = Callable[[ObjectRef], Mapping[str, str]]
 class EventRecorder:
     """Records events in the name of `component`, such as `windlass.dev/reverser`.
 
-    `annotate` says which annotations the events about an object get.
+    `annotate` returns the annotations that the events about an object get.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class EventRecorder:
         *,
         transition: str = "",
     ) -> None:
-        """Record one event; `transition` names what happened, an empty one is always new."""
+        """Record one event; `transition` identifies it, an empty one is always new."""
         event = self._event(ref, weight, reason, message)
         event["metadata"]["name"] = _name(ref, f"{weight}/{reason}/{message}", transition)
         failpoint.reach("runtime.event.before")
@@ -108,7 +108,7 @@ class EventRecorder:
         failpoint.reach("runtime.event.after")
 
     def _event(self, ref: ObjectRef, weight: Weight, reason: str, message: str) -> Object:
-        moment = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         return {
             "apiVersion": EVENTS.api_version,
             "kind": "Event",
@@ -116,7 +116,7 @@ class EventRecorder:
                 "namespace": ref.namespace or _CLUSTER_EVENTS_NAMESPACE,
                 "annotations": dict(self._annotate(ref)),
             },
-            "eventTime": moment,
+            "eventTime": now,
             "type": weight,
             "reason": reason[:_LONGEST_TEXT],
             "action": "Reconcile",
@@ -147,8 +147,8 @@ def _regarding(ref: ObjectRef) -> Object:
     }
 
 
-def _name(ref: ObjectRef, said: str, transition: str) -> str:
-    identity = f"{ref.uid}\n{transition or uuid.uuid4().hex}\n{said}"
+def _name(ref: ObjectRef, content: str, transition: str) -> str:
+    identity = f"{ref.uid}\n{transition or uuid.uuid4().hex}\n{content}"
     digest = hashlib.blake2b(identity.encode("utf-8", "replace"), digest_size=8).hexdigest()
     stem = ref.name[: _LONGEST_NAME - len(digest) - 1].rstrip("-.")
     return f"{stem}.{digest}"

@@ -1,7 +1,7 @@
-"""Puts our finalizer on an object, and takes it off again.
+"""Adds and removes our finalizer on an object.
 
-Both write one field of one object at one version: whoever wrote in between wins, and the
-next pass looks again. Finalizers of others stay where they are.
+Both write one field of one object at one version: if another client wrote in between, its write
+wins and the next reconcile tries again. Finalizers of others stay in place.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ class PatchClient(Protocol):
 
 
 def has_finalizer(obj: Object, finalizer: str) -> bool:
-    """Whether the object carries it."""
-    return finalizer in _of(obj)
+    """Whether `obj` has `finalizer`."""
+    return finalizer in _finalizers(obj)
 
 
 async def add_finalizer(
     api: PatchClient, gvr: GVR, obj: Object, finalizer: str, *, field_manager: str
 ) -> None:
-    """Put it on, unless it is there; a newer version of the object is left to the next pass."""
+    """Add `finalizer` unless it is set; a newer version is left to the next reconcile."""
     if has_finalizer(obj, finalizer):
         return
     with contextlib.suppress(Conflict):
-        await _write(api, gvr, obj, [*_of(obj), finalizer], field_manager)
+        await _write(api, gvr, obj, [*_finalizers(obj), finalizer], field_manager)
 
 
 async def remove_finalizer(
     api: PatchClient, gvr: GVR, obj: Object, finalizer: str, *, field_manager: str
 ) -> None:
-    """Take it off; an object that is gone has none."""
+    """Remove `finalizer`; an object that is gone has none."""
     if not has_finalizer(obj, finalizer):
         return
     try:
-        kept = [name for name in _of(obj) if name != finalizer]
-        await _write(api, gvr, obj, kept, field_manager)
+        remaining = [name for name in _finalizers(obj) if name != finalizer]
+        await _write(api, gvr, obj, remaining, field_manager)
     except NotFound:
         return
 
@@ -66,5 +66,5 @@ async def _write(
     failpoint.reach("runtime.finalizer.after")
 
 
-def _of(obj: Object) -> list[str]:
+def _finalizers(obj: Object) -> list[str]:
     return list((obj.get("metadata") or {}).get("finalizers") or [])

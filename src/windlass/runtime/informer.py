@@ -1,24 +1,25 @@
-"""A cache of one scope that says which keys changed.
+"""Informer: a cache of the objects of one scope that reports which keys changed.
 
-| item              | the cache                                    | told as changed      |
+It consumes the events of a reflector (`kube.reflector`):
+
+| event             | the cache                                    | reported as changed  |
 |-------------------|----------------------------------------------|----------------------|
 | SnapshotStarted   | begins to note which keys arrive             | -                    |
-| ADDED, MODIFIED   | holds the object                             | if its version is new|
-| DELETED           | drops it                                     | if it was held       |
+| ADDED, MODIFIED   | stores the object                            | if its version is new|
+| DELETED           | drops it                                     | if it was stored     |
 | SnapshotComplete  | drops, in one step, what did not arrive      | each dropped key     |
 | SnapshotAbandoned | forgets what arrived, drops nothing          | -                    |
 | Interrupted       | stays as it is                               | -                    |
 | Resumed           | stays as it is                               | -                    |
 
-An object that `keeps` does not want counts as deleted, and costs no memory.
+An object that `matches` refuses counts as deleted, and costs no memory.
 
-So an absence is believed only after a complete snapshot, and not even then if the
-snapshot held an object whose name could not be read. Before `synced` the cache is
-partial; afterwards it is whole, if perhaps behind.
+So an absence is believed only after a complete snapshot, and not even then if the snapshot held
+an object whose name could not be read. Before `synced` the cache is partial; afterwards it is
+complete, if perhaps behind.
 
-The few fields of an object that a cache needs, read without the rest of it.
-
-Poison in the rest of an object (text that is no UTF-8, lone surrogates) does not hide its name.
+`read_metadata` reads the few fields that a cache needs, without decoding the rest: text that is
+no UTF-8 or lone surrogates elsewhere in an object do not hide its name.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _DIGEST_BYTES = 16
 
 
 class UnreadableObject(ValueError):
-    """Bytes in which no object's name can be found."""
+    """Bytes from which no object name can be read."""
 
 
 class ObjectMetadata(msgspec.Struct, frozen=True, gc=False):
@@ -87,7 +88,7 @@ def read_metadata(raw: bytes) -> ObjectMetadata:
         raise UnreadableObject("the object is nested too deeply") from error
 
 
-def content_mark(metadata: ObjectMetadata, raw: bytes) -> bytes:
+def version_digest(metadata: ObjectMetadata, raw: bytes) -> bytes:
     """16 bytes that differ between any two versions of objects.
 
     Not of the bytes where there is a version: a list and a watch encode the same object
@@ -99,20 +100,20 @@ def content_mark(metadata: ObjectMetadata, raw: bytes) -> bytes:
 
 
 def _read_leniently(raw: bytes) -> ObjectMetadata:
-    """By the standard library's parser, which lets pass what the fast one refuses."""
+    """Parse with the standard library, which accepts what msgspec refuses."""
     try:
         return msgspec.convert(json.loads(raw.decode("utf-8", "replace")), _Head).metadata
     except (ValueError, RecursionError) as error:
         raise UnreadableObject(f"no metadata in {len(raw)} bytes: {error}") from error
 
 
-_BREATH = 256
+_EVENTS_PER_YIELD = 256
 
 _log: Any = structlog.get_logger()
 
 
 class EventSource(Protocol):
-    """How `kube.follow.follow` is called."""
+    """The signature of `kube.reflector.reflect`."""
 
     def __call__(
         self, connection: Connection, scope: Scope, settings: ReflectorSettings, *, clock: Clock
@@ -120,7 +121,10 @@ class EventSource(Protocol):
 
 
 class Informer:
-    """Objects of one scope: their bytes, or 16 bytes that change with their version."""
+    """Caches the objects of one scope: their bytes, or a 16-byte digest of their version.
+
+    `on_change` is called on the loop with each key that was stored or dropped.
+    """
 
     def __init__(
         self,
@@ -129,120 +133,131 @@ class Informer:
         *,
         on_change: Callable[[Key], None],
         keep: Literal["bytes", "digest"] = "bytes",
-        keeps: Callable[[bytes], bool] | None = None,
+        matches: Callable[[bytes], bool] | None = None,
         settings: ReflectorSettings | None = None,
         clock: Clock | None = None,
         source: EventSource = reflect,
     ) -> None:
         self.scope = scope
+        # Set by the first complete snapshot, never cleared.
         self.synced = asyncio.Event()
+        # Counts the changes of the cache; equal numbers mean equal content.
         self.version = 0
+        # How many objects without a readable name arrived since the start.
         self.unreadable = 0
         self._connection = connection
         self._on_change = on_change
-        self._keeps = keeps
+        self._matches = matches
         self._settings = settings or ReflectorSettings()
         self._clock = clock or SystemClock()
         self._source = source
-        self._marks: dict[Key, bytes] = {}
+        # The version digest of every stored object.
+        self._digests: dict[Key, bytes] = {}
+        # The bytes of every stored object; None where only digests are kept.
         self._objects: dict[Key, bytes] | None = {} if keep == "bytes" else None
-        self._leaving: set[Key] = set()
+        # Keys last stored with a deletionTimestamp; dropping an object leaves its key here.
+        self._terminating: set[Key] = set()
+        # Keys of the snapshot under way; None outside of a snapshot.
         self._arriving: set[Key] | None = None
+        # Unreadable objects in the snapshot under way.
         self._arriving_unreadable = 0
 
     def get(self, key: Key) -> bytes | None:
-        """The object's bytes, or its mark where only digests are kept."""
-        return (self._marks if self._objects is None else self._objects).get(key)
+        """The bytes of an object, or its digest where only digests are kept."""
+        return (self._digests if self._objects is None else self._objects).get(key)
 
-    def is_leaving(self, key: Key) -> bool:
-        """Whether the object was last seen with a deletionTimestamp; it may be gone since."""
-        return key in self._leaving
+    def is_terminating(self, key: Key) -> bool:
+        """Whether the object last had a deletionTimestamp; it may be gone since."""
+        return key in self._terminating
 
     def keys(self) -> Iterable[Key]:
-        return tuple(self._marks)
+        return tuple(self._digests)
 
     def __len__(self) -> int:
-        return len(self._marks)
+        return len(self._digests)
 
     async def run(self) -> None:
-        """Follow the scope until cancelled."""
-        items = self._source(self._connection, self.scope, self._settings, clock=self._clock)
+        """Keep the cache up to date until cancelled."""
+        events = self._source(self._connection, self.scope, self._settings, clock=self._clock)
         count = 0
-        async with aclosing(items):
-            async for item in items:
-                self.apply(item)
+        async with aclosing(events):
+            async for event in events:
+                self.apply(event)
                 count += 1
-                if count % _BREATH == 0:
-                    # A long snapshot arrives without a pause; others want to run too.
+                if count % _EVENTS_PER_YIELD == 0:
+                    # A long snapshot arrives without a pause; let other tasks run.
                     await asyncio.sleep(0)
 
-    def apply(self, item: ReflectorEvent) -> None:
-        """Take in one item, by the table above."""
-        match item:
+    def apply(self, event: ReflectorEvent) -> None:
+        """Apply one event of the reflector, by the table above."""
+        match event:
             case Observed():
-                self._observe(item)
+                self._observe(event)
             case SnapshotStarted():
                 self._arriving, self._arriving_unreadable = set(), 0
             case SnapshotComplete():
                 self._complete()
             case SnapshotAbandoned():
                 self._arriving = None
-                _log.info("snapshot abandoned", scope=str(self.scope), cause=item.cause)
+                _log.info("snapshot abandoned", scope=str(self.scope), cause=event.cause)
             case Interrupted() | Resumed():
                 pass
 
-    def _observe(self, item: Observed) -> None:
+    def _observe(self, event: Observed) -> None:
         try:
-            seen = read_metadata(item.object)
+            metadata = read_metadata(event.object)
         except UnreadableObject as error:
-            self._pass_over(error)
+            self._count_unreadable(error)
             return
-        if item.type == "DELETED" or (self._keeps is not None and not self._keeps(item.object)):
-            self._drop(seen.key)
+        if event.type == "DELETED" or (
+            self._matches is not None and not self._matches(event.object)
+        ):
+            self._drop(metadata.key)
         else:
-            self._hold(seen, item.object)
+            self._store(metadata, event.object)
 
-    def _hold(self, seen: ObjectMetadata, raw: bytes) -> None:
-        key, mark = seen.key, content_mark(seen, raw)
+    def _store(self, metadata: ObjectMetadata, raw: bytes) -> None:
+        key, digest = metadata.key, version_digest(metadata, raw)
         if self._arriving is not None:
             self._arriving.add(key)
-        if self._marks.get(key) == mark:
+        if self._digests.get(key) == digest:
             return
-        self._marks[key] = mark
-        (self._leaving.add if seen.deleted_at else self._leaving.discard)(key)
+        self._digests[key] = digest
+        (self._terminating.add if metadata.deleted_at else self._terminating.discard)(key)
         if self._objects is not None:
             self._objects[key] = raw
-        self._tell(key)
+        self._notify(key)
 
     def _drop(self, key: Key) -> None:
         if self._arriving is not None:
             self._arriving.discard(key)
-        if self._marks.pop(key, None) is None:
+        if self._digests.pop(key, None) is None:
             return
         if self._objects is not None:
             del self._objects[key]
-        self._tell(key)
+        self._notify(key)
 
     def _complete(self) -> None:
         arrived, self._arriving = self._arriving, None
+        # One of the missing objects may be the one whose name could not be read.
         if arrived is not None and not self._arriving_unreadable:
-            self._sweep([key for key in self._marks if key not in arrived])
+            self._drop_all([key for key in self._digests if key not in arrived])
         self.synced.set()
 
-    def _sweep(self, missing: list[Key]) -> None:
-        """Drop all that is missing before anybody is told of any of it."""
+    def _drop_all(self, missing: list[Key]) -> None:
+        """Drop all missing keys before the first is reported, so that readers see none of them."""
         for key in missing:
-            del self._marks[key]
+            del self._digests[key]
             if self._objects is not None:
                 del self._objects[key]
         for key in missing:
-            self._tell(key)
+            self._notify(key)
 
-    def _pass_over(self, error: UnreadableObject) -> None:
+    def _count_unreadable(self, error: UnreadableObject) -> None:
         self.unreadable += 1
         self._arriving_unreadable += 1
         _log.error("object without a readable name", scope=str(self.scope), error=str(error))
 
-    def _tell(self, key: Key) -> None:
+    def _notify(self, key: Key) -> None:
         self.version += 1
         self._on_change(key)

@@ -1,15 +1,15 @@
-"""Leader election by a coordination.k8s.io Lease: carries out what `election` decides.
+"""Leader election by a coordination.k8s.io Lease: carries out the steps that `election` decides.
 
-One request per renewal: a leader writes on the version it knows and reads only when
-that is refused. A request that fails or hangs changes nothing here; its time runs
-out. Whoever must not act without the lease asks `held` right before acting: it is
-plain arithmetic on the monotonic clock, so it is False at once after a pause.
+The controller role runs one `LeaderElection`. A leader sends one request per renewal: it writes
+on the version it knows and reads only when that is refused. A request that fails or hangs changes
+nothing here; the lease runs out by itself. Code that must not act without the lease checks `held`
+right before acting: it is plain arithmetic on the monotonic clock, so it is False at once after
+the process was paused.
 
-Names of lease holders that tell whether a local one is dead.
-
-`host_world_pid_nonce`: `world` stands for this boot of this machine and this process
-namespace, so a pid is only looked up where it means something. A holder of another
-world, or of a form we did not write, is never said to be dead: its lease expires.
+Lease holders are named `host_world_pid_nonce`, so that a dead local holder can be recognized:
+`world` stands for this boot of this machine and this pid namespace, so a pid is only looked up
+where it means something. A holder of another world, or a name of another form, is never
+considered dead: its lease expires.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from windlass.base.clock import Clock, SystemClock
 from windlass.base.errors import Retryable
 from windlass.kube.errors import AlreadyExists, Conflict, NotFound
 from windlass.objects.names import GVR, Object
-from windlass.runtime.election import Candidacy, Record, Step, Terms, nobody_is_dead
+from windlass.runtime.election import Candidacy, Record, Step, Terms, assume_alive
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
-_PROCESSES = Path("/proc/self/ns/pid")
+_PID_NAMESPACE = Path("/proc/self/ns/pid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Holder:
 
     @classmethod
     def local(cls) -> Holder:
-        """The running process; the nonce tells it from an earlier one with its pid."""
+        """The running process; the nonce distinguishes it from an earlier one with its pid."""
         return cls(socket.gethostname(), _world(), os.getpid(), secrets.token_hex(4))
 
     @classmethod
@@ -62,11 +62,12 @@ class Holder:
             return None
         return cls(parts[0], parts[1], int(parts[2]), parts[3])
 
-    def outlived(self, identity: str) -> bool:
+    def is_known_dead(self, identity: str) -> bool:
         """Whether `identity` is a process of our world that no longer runs."""
-        return self.judges(identity, runs=_runs)
+        return self.is_dead_given(identity, runs=_is_running)
 
-    def judges(self, identity: str, *, runs: Callable[[int], bool]) -> bool:
+    def is_dead_given(self, identity: str, *, runs: Callable[[int], bool]) -> bool:
+        """The same, where `runs` decides which pids are running."""
         other = Holder.parse(identity)
         if other is None or not other.world or (other.host, other.world) != (self.host, self.world):
             return False
@@ -76,15 +77,15 @@ class Holder:
 
 
 def _world() -> str:
-    """Empty where the machine does not say which world this is: then nobody is judged."""
+    """A digest of boot and pid namespace; empty where unknown: then no holder counts as dead."""
     try:
-        identity = f"{_BOOT.read_text()}{_PROCESSES.readlink()}"
+        identity = f"{_BOOT.read_text()}{_PID_NAMESPACE.readlink()}"
     except OSError:
         return ""
     return hashlib.blake2b(identity.encode(), digest_size=4).hexdigest()
 
 
-def _runs(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -117,14 +118,17 @@ class LeaseApi(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LeaseName:
-    """Where the lease lies."""
+    """Namespace and name of the lease."""
 
     namespace: str
     name: str
 
 
 class LeaderElection:
-    """One candidate for one lease; `acquired` and `lost` mirror whether it leads."""
+    """One candidate for one lease; `acquired` and `lost` mirror whether it leads.
+
+    `duration`, `renew` and `retry` are seconds; `on_failure` is called for each failed request.
+    """
 
     def __init__(
         self,
@@ -136,26 +140,31 @@ class LeaderElection:
         duration: int = 15,
         renew: float = 10.0,
         retry: float = 2.0,
-        holder_is_dead: Callable[[str], bool] = nobody_is_dead,
+        holder_is_dead: Callable[[str], bool] = assume_alive,
         on_failure: Callable[[], None] = lambda: None,
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
+        # Set while this candidate leads.
         self.acquired = asyncio.Event()
+        # Set while it does not; always the opposite of `acquired`.
         self.lost = asyncio.Event()
         self.lost.set()
+        # How many requests failed since the start.
         self.failures = 0
+        # Whether the API server answered the last request.
         self.answered = False
-        """Whether the API server answered the last request."""
         self._api = api
-        self._place = LeaseName(namespace, name)
+        self._name = LeaseName(namespace, name)
         self._candidacy = Candidacy(
             identity, Terms(duration, renew, retry), holder_is_dead=holder_is_dead
         )
         self._on_failure = on_failure
         self._clock = clock or SystemClock()
         self._rng = rng or random.Random()
+        # The lease as last read or written; None: it must be read before the next write.
         self._lease: Object | None = None
+        # One attempt or release at a time.
         self._busy = asyncio.Lock()
 
     @property
@@ -164,49 +173,51 @@ class LeaderElection:
 
     @property
     def holder(self) -> str:
-        """Who held the lease when it was last seen."""
+        """The holder of the lease when it was last read or written; empty without one."""
         record = self._candidacy.record
         return record.holder if record is not None else ""
 
     def held(self, margin_seconds: float = MARGIN_SECONDS) -> bool:
-        """Whether the lease is surely ours for `margin_seconds` from now."""
+        """Whether the lease is certainly ours for `margin_seconds` from now."""
         return self._candidacy.held(self._clock.monotonic(), margin_seconds)
 
     async def run(self) -> None:
-        """Stand for election until `release`; leading and losing alternate as they come."""
+        """Take part in the election until `release`; may lead and lose any number of times."""
         while not self._candidacy.resigned:
             await self.attempt()
             await asyncio.sleep(self._pause())
 
     async def attempt(self) -> None:
-        """One round: look where needed, decide, write; never raises for a failing server."""
+        """Read where needed, decide, write; never raises for a failing server."""
         async with self._busy:
             if self._candidacy.resigned:
                 return
             try:
-                async with asyncio.timeout(self._patience()):
-                    await self._round()
+                async with asyncio.timeout(self._timeout()):
+                    await self._try_once()
                 self.answered = True
             except (Conflict, AlreadyExists):
                 self.answered = True
-                _log.info("lease written by another", **self._who())
+                _log.info("lease written by another", **self._log_fields())
                 self._lease = None
             except (Retryable, TimeoutError) as error:
                 self._failed(error)
             self._candidacy.lapse(self._clock.monotonic())
-            self._announce()
+            self._update_events()
 
     async def release(self) -> None:
-        """Stop leading at once and empty the lease, so that the next need not wait."""
+        """Stop leading at once and clear the holder, so that the next leader need not wait."""
         self._candidacy.resign()
-        self._announce()
+        self._update_events()
         async with self._busy:
             try:
                 async with asyncio.timeout(self._candidacy.terms.renew_seconds / 2):
-                    await self._empty()
+                    await self._clear_holder()
             except (Retryable, TimeoutError) as error:
                 # It expires by itself; the next leader waits for that.
-                _log.warning("lease not released", error=str(error) or "timed out", **self._who())
+                _log.warning(
+                    "lease not released", error=str(error) or "timed out", **self._log_fields()
+                )
 
     def _failed(self, error: Retryable | TimeoutError) -> None:
         self.failures += 1
@@ -214,23 +225,23 @@ class LeaderElection:
         self._on_failure()
         self._lease = None
         if isinstance(error, NotFound):
-            # Deleted by hand: whoever comes first may create it, so it is no longer ours.
+            # Deleted by a person: any candidate may create it, so it is no longer ours.
             self._candidacy.observe(None, self._clock.monotonic())
-        _log.warning("lease request failed", error=str(error) or "timed out", **self._who())
+        _log.warning("lease request failed", error=str(error) or "timed out", **self._log_fields())
 
-    async def _round(self) -> None:
+    async def _try_once(self) -> None:
         now = self._clock.monotonic()
         self._candidacy.lapse(now)
         if self._lease is None or not self._candidacy.leading(now):
-            await self._look()
+            await self._read()
         step = self._candidacy.step(self._clock.monotonic())
         if step is Step.WAIT:
             return
         await self._write(step)
 
-    async def _look(self) -> None:
+    async def _read(self) -> None:
         try:
-            self._lease = await self._api.get(LEASES, self._place.name, self._place.namespace)
+            self._lease = await self._api.get(LEASES, self._name.name, self._name.namespace)
         except NotFound:
             self._lease = None
         record = _record(self._lease) if self._lease is not None else None
@@ -248,10 +259,10 @@ class LeaderElection:
         self._lease = lease
         self._candidacy.wrote(_record(lease), started, self._clock.monotonic())
 
-    async def _empty(self) -> None:
-        """Write an empty holder, as long as the lease is still ours."""
+    async def _clear_holder(self) -> None:
+        """Write an empty holder if the lease is still ours."""
         for _ in range(_RELEASE_ATTEMPTS):
-            await self._look()
+            await self._read()
             if self._lease is None or self.holder != self.identity:
                 return
             failpoint.reach("runtime.lease.release.before")
@@ -263,16 +274,16 @@ class LeaderElection:
             return
 
     def _body(self, holder: str) -> Object:
-        """The lease as we want it, on top of what was last read, version included."""
-        moment = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        """The lease with `holder`, based on what was last read, resourceVersion included."""
+        now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         spec: Object = dict((self._lease or {}).get("spec") or {})
         if spec.get("holderIdentity") != holder:
-            spec["acquireTime"] = moment
+            spec["acquireTime"] = now
             spec["leaseTransitions"] = (spec.get("leaseTransitions") or 0) + bool(self._lease)
         spec["holderIdentity"] = holder
-        spec["renewTime"] = moment
+        spec["renewTime"] = now
         spec["leaseDurationSeconds"] = self._candidacy.terms.duration_seconds
-        metadata = {"namespace": self._place.namespace, "name": self._place.name}
+        metadata = {"namespace": self._name.namespace, "name": self._name.name}
         return {
             "apiVersion": LEASES.api_version,
             "kind": "Lease",
@@ -280,8 +291,8 @@ class LeaderElection:
             "spec": spec,
         }
 
-    def _patience(self) -> float:
-        """How long a round may take: a leader's ends with its renew deadline."""
+    def _timeout(self) -> float:
+        """Seconds that an attempt may take: a leader's ends with its renew deadline."""
         terms = self._candidacy.terms
         longest = max(terms.retry_seconds, terms.renew_seconds / 2)
         now, deadline = self._clock.monotonic(), self._candidacy.give_up_at()
@@ -290,27 +301,27 @@ class LeaderElection:
         return min(longest, deadline - now)
 
     def _pause(self) -> float:
-        """Time to the next round; candidates spread out, a leader keeps its beat."""
+        """Seconds to the next attempt; candidates spread out, a leader keeps its period."""
         terms, now = self._candidacy.terms, self._clock.monotonic()
         if not self._candidacy.leading(now):
             return terms.retry_seconds * self._rng.uniform(1.0, 1.0 + _JITTER)
         left = (self._candidacy.give_up_at() or now) - now
         return min(terms.retry_seconds, max(left, _SHORTEST_PAUSE))
 
-    def _announce(self) -> None:
+    def _update_events(self) -> None:
         leads = self._candidacy.leading(self._clock.monotonic())
         if leads and not self.acquired.is_set():
-            _log.info("leading", **self._who())
+            _log.info("leading", **self._log_fields())
             self.lost.clear()
             self.acquired.set()
         elif not leads and self.acquired.is_set():
-            _log.warning("no longer leading", holder=self.holder, **self._who())
+            _log.warning("no longer leading", holder=self.holder, **self._log_fields())
             self.acquired.clear()
             self.lost.set()
 
-    def _who(self) -> dict[str, str]:
-        place = f"{self._place.namespace}/{self._place.name}"
-        return {"lease": place, "identity": self.identity}
+    def _log_fields(self) -> dict[str, str]:
+        lease = f"{self._name.namespace}/{self._name.name}"
+        return {"lease": lease, "identity": self.identity}
 
 
 def _record(lease: Object) -> Record:

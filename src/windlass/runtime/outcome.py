@@ -1,8 +1,8 @@
-"""What one pass over one object found out, and when to look again.
+"""`Outcome`: the result of reconciling one object, and when to reconcile it again.
 
-An `Outcome` says everything; it writes nothing. `Ready` is always said, `Stalled`
-and `Reconciling` exclude each other and Stalled wins, so no later gate can turn
-"a person must act" back into "wait a little".
+Reconcilers return it, `runtime.reporter` writes it; an outcome itself writes nothing. `Ready` is
+always set, `Stalled` and `Reconciling` exclude each other and Stalled wins, so no later gate can
+turn "a person must act" back into "wait a little".
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Weight = Literal["Normal", "Warning"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The Ready condition; status None keeps the status that was last said."""
+    """The Ready condition; status None keeps the status that Ready has."""
 
     status: Status | None
     reason: str
@@ -33,9 +33,9 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeEvent:
-    """An event to record when this outcome changes what is known of the object.
+    """An event to record when this outcome changes the conditions of the object.
 
-    One that `stands_alone` is a transition itself, also where no condition changes by it.
+    One that `stands_alone` is a transition itself, also where it changes no condition.
     """
 
     weight: Weight
@@ -46,30 +46,35 @@ class OutcomeEvent:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a pass.
-
-    `conditions` and `fields` name what they change: a condition or status field that
-    is not named stays, a field that is None goes, a condition in `withdrawn` goes. What is
-    `transient` will pass by itself; it is not written over a Ready that is True, so that a
-    restart leaves no trace. `because` is the reason of Stalled or Reconciling where it says
-    more than that of Ready. What `warns` is a failure: it is told as a warning although it comes
-    again by itself.
-    What `is_quiet` changes Ready without an event.
-    """
+    """The result of reconciling one object; conditions and fields it does not name stay."""
 
     ready: Verdict | None
+    """The Ready condition; None: the object is gone or was not reconciled, nothing is written."""
     stalled: bool = False
+    """Whether a person has to act before a retry can help."""
     reconciling: bool = False
+    """Whether it becomes ready without a person; never together with `stalled`."""
     conditions: tuple[Condition, ...] = ()
+    """Conditions to set, beside Ready, Reconciling and Stalled."""
     withdrawn: frozenset[str] = frozenset()
+    """Types of conditions to remove."""
     fields: Mapping[str, JSON] = field(default_factory=dict)
+    """Status fields to set; None removes one."""
     requeue_after: float | None = None
+    """Seconds until the next reconcile; None: at the next change."""
     backoff: bool = False
+    """Whether it is retried after the backoff of its key."""
     transient: bool = False
+    """Whether it passes by itself: then it is not written over a Ready that is True, so that a
+    restart of the controller leaves no trace."""
     events: tuple[OutcomeEvent, ...] = ()
+    """Events to record if the status changes."""
     because: str = ""
+    """The reason of Stalled or Reconciling; empty: that of Ready."""
     warns: bool = False
+    """Whether it is a failure, recorded as a Warning although it is retried by itself."""
     is_quiet: bool = False
+    """Whether Ready changes without an event."""
 
     def __post_init__(self) -> None:
         types = [condition.type for condition in self.conditions]
@@ -82,22 +87,22 @@ class Outcome:
 
     @classmethod
     def gone(cls) -> Outcome:
-        """The object is no longer there: nothing to report, nothing to look at again."""
+        """The outcome of an object that no longer exists: no status, no requeue."""
         return cls(ready=None)
 
     @classmethod
     def postponed(cls, seconds: float) -> Outcome:
-        """Nothing was looked at, nothing is reported: come back in `seconds`."""
+        """The outcome of a reconcile that was not started: no status, again in `seconds`."""
         return cls(ready=None, requeue_after=seconds)
 
     @classmethod
     def suspended(cls, message: str, *, events: tuple[OutcomeEvent, ...] = ()) -> Outcome:
-        """Nothing is done on purpose; Ready keeps what it last said."""
+        """The outcome of a suspended object; Ready keeps its status."""
         return cls(ready=Verdict(None, "Suspended", message), events=events)
 
     @property
     def failure(self) -> str:
-        """What is wrong where a person or a retry is needed; empty while it only takes time."""
+        """Reason and message where a person or a retry is needed; empty during progress."""
         verdict = self.ready
         if verdict is None or verdict.status != "False":
             return ""
@@ -114,33 +119,33 @@ class Outcome:
 
 
 def join_outcomes(first: Outcome, *later: Outcome) -> Outcome:
-    """One outcome out of several gates: the gravest speaks, of equals the first.
+    """Join the outcomes of several gates: the most severe decides, of equals the first.
 
     Conditions and fields of later gates win over those of earlier ones with the same
     name; the shortest wait wins.
     """
     gates = (first, *later)
-    gravest = max(gates, key=_gravity)
+    worst = max(gates, key=_severity)
     waits = [gate.requeue_after for gate in gates if gate.requeue_after is not None]
     conditions = {row.type: row for gate in gates for row in gate.conditions}
     return Outcome(
-        ready=gravest.ready,
-        stalled=gravest.stalled,
-        reconciling=gravest.reconciling,
+        ready=worst.ready,
+        stalled=worst.stalled,
+        reconciling=worst.reconciling,
         conditions=tuple(conditions.values()),
         withdrawn=frozenset().union(*(gate.withdrawn for gate in gates)) - conditions.keys(),
         fields={name: value for gate in gates for name, value in gate.fields.items()},
         requeue_after=min(waits, default=None),
         backoff=any(gate.backoff for gate in gates),
-        transient=gravest.transient,
+        transient=worst.transient,
         events=tuple(event for gate in gates for event in gate.events),
-        because=gravest.because,
-        warns=gravest.warns,
-        is_quiet=gravest.is_quiet,
+        because=worst.because,
+        warns=worst.warns,
+        is_quiet=worst.is_quiet,
     )
 
 
-def _gravity(outcome: Outcome) -> int:
+def _severity(outcome: Outcome) -> int:
     if outcome.is_gone:
         return 4
     if outcome.stalled:

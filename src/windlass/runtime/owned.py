@@ -1,15 +1,14 @@
-"""Writes objects that we own, and only when they are not as wanted.
+"""Writes objects that we own by server-side apply, and only where a write changes something.
 
-One write path for every capability: server-side apply under the capability's manager, so
-fields of others stay theirs. An object that is as wanted costs nothing, also right after a
-restart, because the live object itself says what we own of it.
+`OwnedObjects` is the one write path of every capability: server-side apply under the field
+manager of the capability, so fields of others stay theirs. An object that is up to date costs no
+request, also right after a restart, because managedFields of the live object list what we own.
 
-What we have just written, until a cache shows that it has seen something newer.
-
-A cache lags behind our own writes, and a pass that reads it would write again. So a write
-is remembered together with the bytes the cache had before it began; it counts as long as
-the cache still has those. Before, not after: the cache may hear of our write, and of what
-others make of it, sooner than we get its answer. A write that fails is not remembered.
+`RecentWrites` covers the time until a cache shows our own write. A cache lags behind, and a
+reconcile that reads it would write again. So a write is remembered together with the bytes the
+cache had before it began; it counts as long as the cache still has those. Before, not after: the
+cache may receive our write, and what others make of it, sooner than we get the response. A write
+that fails is not remembered.
 """
 
 from __future__ import annotations
@@ -36,87 +35,89 @@ class _Written:
 
 
 class RecentWrites(Generic[P]):
-    """Our newest writes, by the place of the object; `lookup` asks the cache."""
+    """Our newest writes by the key of their object; `lookup` reads the cache."""
 
     def __init__(self, lookup: Callable[[P], bytes | None]) -> None:
         self._lookup = lookup
+        # Writes that the cache may not show yet.
         self._written: dict[P, _Written] = {}
 
-    def newest(self, place: P) -> Object | None:
-        """The object at `place`: our write where the cache has not moved since, else the cache."""
-        cached = self._lookup(place)
-        written = self._written.get(place)
+    def newest(self, key: P) -> Object | None:
+        """The object: our write where the cache has not changed since, else the cached one."""
+        cached = self._lookup(key)
+        written = self._written.get(key)
         if written is not None:
             if written.replaced == cached:
                 return written.object
-            del self._written[place]
+            del self._written[key]
         return orjson.loads(cached) if cached is not None else None
 
-    async def written(self, place: P, write: Awaitable[Object]) -> Object:
-        """What `write` answers, remembered until the cache shows something else."""
-        replaced = self._lookup(place)
+    async def written(self, key: P, write: Awaitable[Object]) -> Object:
+        """The result of `write`, remembered until the cache changes."""
+        replaced = self._lookup(key)
         obj = await write
-        self._written[place] = _Written(replaced, obj)
+        self._written[key] = _Written(replaced, obj)
         return obj
 
-    async def deleted(self, place: P, delete: Awaitable[None]) -> None:
-        """Wait for `delete`; from then on the object is gone, whatever the cache says."""
-        replaced = self._lookup(place)
+    async def deleted(self, key: P, delete: Awaitable[None]) -> None:
+        """Await `delete`; from then on the object counts as gone until the cache changes."""
+        replaced = self._lookup(key)
         await delete
-        self._written[place] = _Written(replaced, None)
+        self._written[key] = _Written(replaced, None)
 
-    def forget(self, place: P) -> None:
-        """The cache told of a change at `place`."""
-        self._written.pop(place, None)
+    def forget(self, key: P) -> None:
+        """Drop what is remembered of `key`."""
+        self._written.pop(key, None)
 
 
-_SECOND_LOOKS = 4096
+_MOST_SETTLED = 4096
 
 
 class ApplyClient(Protocol):
-    """The part of `kube.api.Api` that owning needs."""
+    """The part of `kube.api.Api` that `OwnedObjects` needs."""
 
     async def apply(self, gvr: GVR, obj: Object, *, field_manager: str) -> Object: ...
 
 
 class OwnedObjects:
-    """Objects applied as `manager`."""
+    """Objects applied as field manager `manager`."""
 
     def __init__(self, api: ApplyClient, manager: str) -> None:
         self._api = api
         self._manager = manager
+        # By (uid, resourceVersion): what we applied to get, or compared with, that version.
         self._settled: dict[tuple[str, str], Object] = {}
 
-    def is_as_wanted(self, wanted: Object, live: Object | None) -> bool:
-        """Whether nothing of ours is missing in `live`."""
+    def is_up_to_date(self, desired: Object, live: Object | None) -> bool:
+        """Whether `live` has everything that applying `desired` would set."""
         if live is None:
             return False
-        # What the server stores may differ in form from what was sent; then its own answer
-        # to that very wish is the measure. And a version once compared need not be again.
-        if self._settled.get(_version(live)) == wanted:
+        # The server may store another form than was sent (defaults, quantities); then the version
+        # that it answered to exactly this apply counts. A version is compared only once.
+        if self._settled.get(_version(live)) == desired:
             return True
-        if not managed_fields.is_up_to_date(wanted, live, self._manager):
+        if not managed_fields.is_up_to_date(desired, live, self._manager):
             return False
-        self._remember(live, wanted)
+        self._remember(live, desired)
         return True
 
-    async def ensure(self, gvr: GVR, wanted: Object, live: Object | None) -> Object:
-        """`wanted` on the server; the object as it now is."""
-        if live is not None and self.is_as_wanted(wanted, live):
+    async def ensure(self, gvr: GVR, desired: Object, live: Object | None) -> Object:
+        """Apply `desired` unless `live` is up to date; returns the object as it now is."""
+        if live is not None and self.is_up_to_date(desired, live):
             return live
         failpoint.reach("runtime.owned.before")
-        written = await self._api.apply(gvr, wanted, field_manager=self._manager)
+        written = await self._api.apply(gvr, desired, field_manager=self._manager)
         failpoint.reach("runtime.owned.after")
-        self._remember(written, wanted)
+        self._remember(written, desired)
         return written
 
-    def _remember(self, live: Object, wanted: Object) -> None:
+    def _remember(self, live: Object, desired: Object) -> None:
         version = _version(live)
         if not all(version):
             return
-        if version not in self._settled and len(self._settled) >= _SECOND_LOOKS:
+        if version not in self._settled and len(self._settled) >= _MOST_SETTLED:
             self._settled.pop(next(iter(self._settled)))
-        self._settled[version] = wanted
+        self._settled[version] = desired
 
 
 def _version(obj: Object) -> tuple[str, str]:

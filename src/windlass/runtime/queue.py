@@ -1,20 +1,17 @@
-"""The work queue: keys in, one worker per key out.
+"""Work queue of a controller: coalesces keys, gives each key to at most one worker, backs off.
 
-The order is that of `line`; this adds waiting, timers of the running event loop and
-a backoff for each failing key. All methods are called on the loop's thread. A key
-that `get` handed out stays with its worker until `done`.
-
-Which key is worked on next: the order of a queue without its waiting.
-
-Pure: the time comes in as `now`, which never goes back.
+`KeyOrder` decides which key is worked on next, without waiting and without a clock (the time
+comes in as `now`, which never goes back). `KeyedQueue` adds waiting, timers of the running event
+loop and a backoff for each failing key. All methods are called on the thread of the loop. A key
+that `get` returned belongs to its worker until `done`.
 
   A key is in at most one of waiting (in line), working (a worker has it).
-  Added while waiting: nothing, the pass to come sees it.
+  Added while waiting: no effect, the coming reconcile sees the change.
   Added while working: it goes to the end of the line when the work is done, once.
   Added for later: one due time per key, the earliest wins; due means added.
 
-So a key never has two workers, everything that was added is taken after it was
-added, and keys are taken in the order in which they came into line.
+So a key never has two workers, every added key is taken after it was added, and keys are taken in
+the order in which they came into line.
 """
 
 from __future__ import annotations
@@ -32,19 +29,26 @@ from windlass.base.clock import HALF, Backoff
 
 K = TypeVar("K", bound=Hashable)
 
-_SPARE = 64
+_SPARE = 64  # stale rows that the heap of due times may always hold
 
 
 class KeyOrder(Generic[K]):
-    """Keys in line, at work, marked to run again, and due later."""
+    """The order of keys: waiting, being worked on, to be run again, due later."""
 
     def __init__(self) -> None:
+        # Keys in line, oldest first, with the time they came into line.
         self._waiting: OrderedDict[K, float] = OrderedDict()
+        # Keys that a worker holds, until `done`.
         self._working: set[K] = set()
+        # Keys added while a worker held them; always a subset of `_working`.
         self._again: set[K] = set()
+        # The due time of each delayed key, on the same clock as `now`.
         self._due: dict[K, float] = {}
+        # (due, sequence number, key) by due time; rows that `_due` contradicts are stale.
         self._heap: list[tuple[float, int, K]] = []
+        # Breaks ties in the heap, so that keys are never compared.
         self._count = itertools.count()
+        # After `close` nothing is added any more.
         self._closed = False
 
     @property
@@ -61,16 +65,17 @@ class KeyOrder(Generic[K]):
 
     @property
     def exhausted(self) -> bool:
-        """Closed, and nothing will ever come into line again."""
+        """Whether it is closed and no key will ever be in line again."""
         return self._closed and not self._waiting and not self._again
 
     def next_due(self) -> float | None:
-        """When the next delayed key is due."""
+        """The time at which the next delayed key is due; None without delayed keys."""
         while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def add(self, key: K, now: float) -> None:
+        """Bring `key` into line, or have it run again if a worker holds it."""
         if self._closed:
             return
         if key in self._working:
@@ -79,6 +84,7 @@ class KeyOrder(Generic[K]):
             self._waiting.setdefault(key, now)
 
     def add_at(self, key: K, due: float) -> None:
+        """Bring `key` into line at `due`, unless it is due earlier."""
         if self._closed or self._due.get(key, math.inf) <= due:
             return
         self._due[key] = due
@@ -87,7 +93,7 @@ class KeyOrder(Generic[K]):
             self._compact()
 
     def promote(self, now: float) -> int:
-        """Bring every key that is due into line; how many there were."""
+        """Bring every due key into line; returns their number."""
         promoted = 0
         while (due := self.next_due()) is not None and due <= now:
             _, _, key = heapq.heappop(self._heap)
@@ -97,7 +103,7 @@ class KeyOrder(Generic[K]):
         return promoted
 
     def take(self, now: float) -> K | None:
-        """The first in line, now being worked on."""
+        """Move the first key in line to its worker; None if the line is empty."""
         self.promote(now)
         if not self._waiting:
             return None
@@ -106,14 +112,14 @@ class KeyOrder(Generic[K]):
         return key
 
     def done(self, key: K, now: float) -> None:
-        """The worker of `key` gives it back."""
+        """Give `key` back after its work; it comes into line if it was added meanwhile."""
         self._working.remove(key)
         if key in self._again:
             self._again.discard(key)
             self._waiting[key] = now
 
     def close(self, *, drain: bool) -> None:
-        """Take in nothing more; what stands in line is still served if `drain`."""
+        """Accept no more keys; with `drain` those in line are still served."""
         self._closed = True
         self._due.clear()
         self._heap.clear()
@@ -122,6 +128,7 @@ class KeyOrder(Generic[K]):
             self._again.clear()
 
     def _compact(self) -> None:
+        """Drop stale rows: a key rescheduled over and over must not grow the heap."""
         self._heap = [(due, next(self._count), key) for key, due in self._due.items()]
         heapq.heapify(self._heap)
 
@@ -145,102 +152,106 @@ class KeyedQueue(Generic[K]):
         self._retry_ceiling_seconds = retry_ceiling_seconds
         self._retry_spread = retry_spread
         self._rng = rng or random.Random()
-        self._line: KeyOrder[K] = KeyOrder()
+        self._order: KeyOrder[K] = KeyOrder()
+        # The backoff of each key that failed since its last success.
         self._failing: dict[K, Backoff] = {}
+        # Set when a key may have come into line; wakes waiting workers.
         self._wakeup = asyncio.Event()
+        # Set when a worker gave a key back; wakes `join`.
         self._returned = asyncio.Event()
+        # Fires when the next delayed key is due; None while no key is delayed.
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def depth(self) -> int:
-        """Keys in line, without those at work or due later."""
-        return self._line.depth
+        """The number of keys in line, without those being worked on or due later."""
+        return self._order.depth
 
     @property
     def working(self) -> int:
-        return self._line.working
+        return self._order.working
 
     @property
     def delayed(self) -> int:
-        return self._line.delayed
+        return self._order.delayed
 
     @property
     def failing(self) -> int:
-        """Keys whose last pass failed."""
+        """The number of keys whose last reconcile failed."""
         return len(self._failing)
 
     def add(self, key: K) -> None:
-        """Look at `key` as soon as a worker is free."""
-        self._line.add(key, _now())
+        """Reconcile `key` as soon as a worker is free."""
+        self._order.add(key, _now())
         self._wakeup.set()
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Look at `key` in `seconds`; of several such wishes the earliest wins."""
+        """Reconcile `key` in `seconds`; of several such requests the earliest wins."""
         if seconds <= 0:
             self.add(key)
             return
-        self._line.add_at(key, _now() + seconds)
-        self._arm()
+        self._order.add_at(key, _now() + seconds)
+        self._start_timer()
 
     def retry(self, key: K) -> float:
-        """`key` failed once more: look again after its backoff, which is returned."""
-        first, most = self._retry_initial_seconds, self._retry_ceiling_seconds
-        fresh = Backoff(first, most, self._rng, spread=self._retry_spread)
-        seconds = self._failing.setdefault(key, fresh).next_seconds()
+        """Reconcile `key`, which failed, after its next backoff; returns those seconds."""
+        initial, ceiling = self._retry_initial_seconds, self._retry_ceiling_seconds
+        new_backoff = Backoff(initial, ceiling, self._rng, spread=self._retry_spread)
+        seconds = self._failing.setdefault(key, new_backoff).next_seconds()
         self.add_after(key, seconds)
         return seconds
 
     def forget(self, key: K) -> None:
-        """`key` is well: its next failure starts with the shortest backoff."""
+        """Reset the backoff of `key` after a success."""
         self._failing.pop(key, None)
 
     async def get(self) -> K | None:
-        """The next key, which is the caller's until `done`; None once shut down and served."""
-        while (key := self._line.take(_now())) is None:
-            if self._line.exhausted:
+        """Wait for the next key, the caller's until `done`; None once shut down and served."""
+        while (key := self._order.take(_now())) is None:
+            if self._order.exhausted:
                 return None
-            self._arm()
+            self._start_timer()
             self._wakeup.clear()
             await self._wakeup.wait()
         return key
 
     def done(self, key: K) -> None:
-        """Give `key` back; it comes into line again if it was added meanwhile."""
-        self._line.done(key, _now())
+        """Give `key` back; it is queued again if it was added meanwhile."""
+        self._order.done(key, _now())
         self._wakeup.set()
         self._returned.set()
 
     def shutdown(self, *, drain: bool = False) -> None:
-        """Take in nothing more; `drain` still serves what is in line, else it is dropped."""
-        self._line.close(drain=drain)
+        """Accept no more keys; `drain` still serves those in line, else they are dropped."""
+        self._order.close(drain=drain)
         self._failing.clear()
-        self._disarm()
+        self._stop_timer()
         self._wakeup.set()
         self._returned.set()
 
     async def join(self) -> None:
         """Wait until the queue is shut down, served, and no worker holds a key."""
-        while self._line.working or not self._line.exhausted:
+        while self._order.working or not self._order.exhausted:
             self._returned.clear()
             await self._returned.wait()
 
-    def _arm(self) -> None:
-        due = self._line.next_due()
+    def _start_timer(self) -> None:
+        due = self._order.next_due()
         if due is None or (self._timer is not None and self._timer.when() <= due):
             return
-        self._disarm()
-        self._timer = asyncio.get_running_loop().call_at(due, self._ring)
+        self._stop_timer()
+        self._timer = asyncio.get_running_loop().call_at(due, self._on_timer)
 
-    def _disarm(self) -> None:
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _ring(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
-        if self._line.promote(_now()):
+        if self._order.promote(_now()):
             self._wakeup.set()
-        self._arm()
+        self._start_timer()
 
 
 def _now() -> float:

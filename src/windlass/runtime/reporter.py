@@ -1,12 +1,12 @@
-"""Writes outcomes to the status of their objects, at most one write per pass.
+"""Writes outcomes to the status of their objects, at most one write per reconcile.
 
-`look` is taken before the pass: the report answers for the generation and the
-requests that were there then, not for what came while the pass ran. The write is
-guarded by the resourceVersion it was computed from; who wrote in between is read
-again, never overwritten. An object that is gone, or that was made anew under its
-name, gets no report. A cache may not have seen our last write yet; we have. Events are
-recorded only when a write changed a condition's status or reason, or acknowledged a
-request, or where they are a transition themselves.
+`read_status` is called before the reconcile: the report answers for the generation and the
+requests of that time, not for those that came while the reconcile ran. The write is guarded by
+the resourceVersion it was computed from; if another client wrote in between, the object is read
+again, never overwritten. An object that is gone, or was created again under its name, gets no
+report. A cache may not show our last write yet; `RecentWrites` does. Events are recorded only when
+a write changed the status or reason of a condition, or acknowledged a request, or where they are
+a transition themselves.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from windlass.base.clock import Clock, SystemClock
 from windlass.base.errors import Retryable
 from windlass.kube.errors import Conflict, NotFound
 from windlass.objects.names import GVR, Key, Object
-from windlass.runtime import status
 from windlass.runtime import status as runtime_status
 from windlass.runtime.events import EventRecorder, ObjectRef
 from windlass.runtime.outcome import READY, Outcome, OutcomeEvent, Weight
@@ -51,7 +50,7 @@ class StatusWriter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StatusSnapshot:
-    """What of an object a pass answers for."""
+    """What of an object a reconcile answers for."""
 
     uid: str
     generation: int
@@ -61,8 +60,8 @@ class StatusSnapshot:
 class Reporter:
     """The status of all objects of one kind; `lookup` is the informer's `get`.
 
-    `complete` adds to an outcome what the object's other status fields must say beside it,
-    also where a pass ended in an error.
+    `complete` adds to an outcome the other status fields of the object that follow from it, also
+    where a reconcile ended in an error.
     """
 
     def __init__(
@@ -82,39 +81,42 @@ class Reporter:
         self._field_manager = field_manager
         self._recorder = recorder
         self._clock = clock or SystemClock()
+        # Our own status writes that the informer may not show yet.
         self._recent: RecentWrites[Key] = RecentWrites(lookup)
 
     def read_status(self, key: Key) -> StatusSnapshot | None:
-        """What is there before a pass; None if nothing is."""
+        """The snapshot to take before a reconcile; None if the object does not exist."""
         obj = self._recent.newest(key)
-        return _sighting(obj) if obj is not None else None
+        return _snapshot(obj) if obj is not None else None
 
-    async def report(self, key: Key, seen: StatusSnapshot | None, outcome: Outcome) -> None:
-        """Bring the status of `key` to what `outcome` says, if that changes anything."""
+    async def report(self, key: Key, snapshot: StatusSnapshot | None, outcome: Outcome) -> None:
+        """Write `outcome` to the status of `key`, if that changes anything."""
         obj = self._recent.newest(key)
         if outcome.is_gone or obj is None:
             self._recent.forget(key)
             return
-        seen = seen or _sighting(obj)
-        if outcome.transient and _is_ready(obj, seen.generation):
+        snapshot = snapshot or _snapshot(obj)
+        if outcome.transient and _is_ready(obj, snapshot.generation):
             return
         for _ in range(_ATTEMPTS):
-            if obj is None or _sighting(obj).uid != seen.uid:
+            if obj is None or _snapshot(obj).uid != snapshot.uid:
                 return
-            if await self._settled(key, obj, seen, outcome):
+            if await self._write_status(key, obj, snapshot, outcome):
                 return
             obj = await self._read(key)
         raise Retryable("StatusConflict", f"the status of {key} was written by others {_ATTEMPTS}x")
 
-    async def _settled(self, key: Key, obj: Object, seen: StatusSnapshot, outcome: Outcome) -> bool:
-        """Write if there is something to write; False if somebody else wrote first."""
+    async def _write_status(
+        self, key: Key, obj: Object, snapshot: StatusSnapshot, outcome: Outcome
+    ) -> bool:
+        """Write the status if it changes; False if another client wrote first."""
         old = obj.get("status") or {}
         outcome = self._complete(obj, outcome)
         new = runtime_status.build_status(
             old,
             outcome,
-            generation=seen.generation,
-            annotations=seen.annotations,
+            generation=snapshot.generation,
+            annotations=snapshot.annotations,
             now=self._clock.now(),
         )
         patch = runtime_status.status_patch(old, new)
@@ -127,7 +129,7 @@ class Reporter:
             return True
         except Conflict:
             return False
-        await self._announce(written, old, new, outcome)
+        await self._record_events(written, old, new, outcome)
         return True
 
     async def _write(self, key: Key, obj: Object, patch: Object) -> Object:
@@ -150,50 +152,54 @@ class Reporter:
         except NotFound:
             return None
 
-    async def _announce(self, written: Object, old: Object, new: Object, outcome: Outcome) -> None:
+    async def _record_events(
+        self, written: Object, old: Object, new: Object, outcome: Outcome
+    ) -> None:
         if self._recorder is None:
             return
         ref = ObjectRef.of(written)
-        for notice in condition_events(old, new, outcome):
+        for event in condition_events(old, new, outcome):
             await self._recorder.record(
-                ref, notice.weight, notice.reason, notice.message, transition=_version(written)
+                ref, event.weight, event.reason, event.message, transition=_version(written)
             )
 
 
 def condition_events(old: Object, new: Object, outcome: Outcome) -> tuple[OutcomeEvent, ...]:
     """The events of one status write: none without a transition, of a condition or their own."""
     changed = runtime_status.transitions(old, new)
-    acknowledged = old.get(status.ACKNOWLEDGEMENT) != new.get(status.ACKNOWLEDGEMENT)
+    acknowledged = old.get(runtime_status.ACKNOWLEDGEMENT) != new.get(
+        runtime_status.ACKNOWLEDGEMENT
+    )
     if not changed and not acknowledged:
-        return tuple(notice for notice in outcome.events if notice.stands_alone)
+        return tuple(event for event in outcome.events if event.stands_alone)
     rows = () if outcome.is_quiet else runtime_status.status_conditions(new)
     ready = [row for row in rows if row.type == READY]
-    spoken = {notice.reason for notice in outcome.events}
-    said = [
+    explicit = {event.reason for event in outcome.events}
+    of_ready = [
         OutcomeEvent(_weight(outcome, row.status), row.reason, row.message)
         for row in ready
-        if (row.type, row.status, row.reason) in changed and row.reason not in spoken
+        if (row.type, row.status, row.reason) in changed and row.reason not in explicit
     ]
-    return (*said, *outcome.events)
+    return (*of_ready, *outcome.events)
 
 
 def _weight(outcome: Outcome, status: str) -> Weight:
-    """Progress is normal; only what needs a person or a retry warns."""
-    passes = outcome.reconciling and not (outcome.backoff or outcome.warns)
-    return "Warning" if status == "False" and not passes else "Normal"
+    """Normal for progress; Warning for what needs a person or a retry."""
+    is_progress = outcome.reconciling and not (outcome.backoff or outcome.warns)
+    return "Warning" if status == "False" and not is_progress else "Normal"
 
 
-def _sighting(obj: Object) -> StatusSnapshot:
+def _snapshot(obj: Object) -> StatusSnapshot:
     metadata = obj["metadata"]
     return StatusSnapshot(
         uid=metadata.get("uid", ""),
         generation=metadata.get("generation", 0),
-        annotations=status.object_annotations(obj),
+        annotations=runtime_status.object_annotations(obj),
     )
 
 
 def _is_ready(obj: Object, generation: int) -> bool:
-    """Whether the stored status says Ready for what is asked for now."""
+    """Whether the stored status is Ready for `generation`."""
     status = obj.get("status") or {}
     rows = runtime_status.status_conditions(status)
     true = any(row.type == READY and row.status == "True" for row in rows)

@@ -1,18 +1,16 @@
-"""The one place where a status is made: old status and Outcome in, new status out.
+"""Builds the status of an object: old status and Outcome in, new status out.
 
-Always holds: Ready is there; Reconciling and Stalled are there only while True and
-never both; `observedGeneration` is the generation the pass looked at; a transition
-time moves only with its condition's status. Readers that follow kstatus therefore
-see: Reconciling or an older observedGeneration = in progress, Stalled = failed.
-Summarising the same outcome again yields the same status, so nothing is written.
+Always holds: Ready is set; Reconciling and Stalled are present only while True and never both;
+`observedGeneration` is the generation that was reconciled; a transition time moves only with the
+status of its condition. Readers that follow kstatus therefore see: Reconciling or an older
+observedGeneration = in progress, Stalled = failed. The same outcome again gives the same status,
+so nothing is written.
 
-Reconcile requests: annotations by which a person says "look now".
-
-Any new value of either annotation is a request. The newest one is acknowledged in
-`status.lastHandledReconcileAt`: values that are RFC 3339 times are compared as times
-and beat values that are not; among the others our own annotation beats the foreign
-one. The choice depends on the annotations alone, so an acknowledged pair stays
-acknowledged.
+Reconcile requests are annotations by which a person asks for a reconcile now. Any new value of
+either annotation is a request. The newest one is acknowledged in `status.lastHandledReconcileAt`:
+values that are RFC 3339 times are compared as times and beat values that are not; among the
+others our own annotation beats the foreign one. The choice depends on the annotations alone, so
+an acknowledged pair stays acknowledged.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 def newest_request(annotations: Mapping[str, str]) -> str | None:
     """The newest request an object carries, handled or not."""
     values = [annotations[name] for name in ANNOTATIONS if annotations.get(name)]
-    return max(values, key=_moment, default=None)
+    return max(values, key=_request_time, default=None)
 
 
 def pending_request(status: Object, annotations: Mapping[str, str]) -> str | None:
@@ -46,16 +44,18 @@ def pending_request(status: Object, annotations: Mapping[str, str]) -> str | Non
 
 def object_annotations(obj: Object) -> dict[str, str]:
     """The request annotations of an object."""
-    found: JSON = (obj.get("metadata") or {}).get("annotations") or {}
-    return {name: found[name] for name in ANNOTATIONS if isinstance(found.get(name), str)}
+    annotations: JSON = (obj.get("metadata") or {}).get("annotations") or {}
+    return {
+        name: annotations[name] for name in ANNOTATIONS if isinstance(annotations.get(name), str)
+    }
 
 
-def _moment(value: str) -> datetime:
+def _request_time(value: str) -> datetime:
     try:
-        moment = datetime.fromisoformat(value)
+        time = datetime.fromisoformat(value)
     except ValueError:
         return _NEVER
-    return moment if moment.tzinfo is not None else _NEVER
+    return time if time.tzinfo is not None else _NEVER
 
 
 Transition = tuple[str, str, str]
@@ -69,12 +69,12 @@ def build_status(
     now: datetime,
     annotations: Mapping[str, str] | None = None,
 ) -> Object:
-    """The status after a pass over `generation` that ended in `outcome`."""
+    """The status after reconciling `generation` with `outcome`."""
     before = status_conditions(old)
     rows = [*_summary_rows(before, outcome), *outcome.conditions]
-    spoken = {row.type for row in rows} | SUMMARY_TYPES | outcome.withdrawn
-    kept = [row for row in before if row.type not in spoken]
-    fresh = merged(before, (_stamped(row, generation) for row in rows), now=timestamp(now))
+    replaced = {row.type for row in rows} | SUMMARY_TYPES | outcome.withdrawn
+    kept = [row for row in before if row.type not in replaced]
+    fresh = merged(before, (_with_generation(row, generation) for row in rows), now=timestamp(now))
     new = {name: value for name, value in {**old, **outcome.fields}.items() if value is not None}
     new["conditions"] = [
         row.as_object() for row in sorted((*kept, *fresh), key=lambda row: row.type)
@@ -93,8 +93,8 @@ def status_patch(old: Object, new: Object) -> Object | None:
 
 
 def transitions(old: Object, new: Object) -> frozenset[Transition]:
-    """Each (type, status, reason) that `new` says and `old` did not."""
-    return _said(new) - _said(old)
+    """Each (type, status, reason) of a condition that `new` has and `old` has not."""
+    return _condition_rows(new) - _condition_rows(old)
 
 
 def status_conditions(status: Object) -> tuple[Condition, ...]:
@@ -102,12 +102,14 @@ def status_conditions(status: Object) -> tuple[Condition, ...]:
     rows: JSON = status.get("conditions")
     if not isinstance(rows, list):
         return ()
-    return tuple({row["type"]: Condition.from_object(row) for row in rows if _formed(row)}.values())
+    return tuple(
+        {row["type"]: Condition.from_object(row) for row in rows if _is_well_formed(row)}.values()
+    )
 
 
-def timestamp(moment: datetime) -> str:
+def timestamp(time: datetime) -> str:
     """A time as the API writes it, in whole seconds."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _summary_rows(before: Iterable[Condition], outcome: Outcome) -> list[Condition]:
@@ -123,13 +125,13 @@ def _summary_rows(before: Iterable[Condition], outcome: Outcome) -> list[Conditi
     return rows
 
 
-def _stamped(row: Condition, generation: int) -> Condition:
+def _with_generation(row: Condition, generation: int) -> Condition:
     # kubectl prints messages as they are, and a terminal would obey control characters.
     message = visible(process.clean(row.message))
     return replace(row, observed_generation=generation, message=message)
 
 
-def _formed(row: JSON) -> bool:
+def _is_well_formed(row: JSON) -> bool:
     if not isinstance(row, dict):
         return False
     if not (isinstance(row.get("type"), str) and row.get("lastTransitionTime")):
@@ -137,7 +139,7 @@ def _formed(row: JSON) -> bool:
     return row.get("status") in ("True", "False", "Unknown")
 
 
-def _said(status: Object) -> frozenset[Transition]:
+def _condition_rows(status: Object) -> frozenset[Transition]:
     return frozenset((row.type, row.status, row.reason) for row in status_conditions(status))
 
 
@@ -145,21 +147,21 @@ def _difference(old: Object, new: Object) -> Object:
     gone = [name for name, value in old.items() if value is not None and new.get(name) is None]
     patch: Object = dict.fromkeys(gone)
     for name, value in new.items():
-        if value is None or (name in old and _same(old[name], value)):
+        if value is None or (name in old and _is_same(old[name], value)):
             continue
         before = old.get(name)
-        patch[name] = _inner(before, value) if isinstance(value, dict) else value
+        patch[name] = _nested_difference(before, value) if isinstance(value, dict) else value
     return patch
 
 
-def _inner(before: JSON, value: Object) -> Object:
+def _nested_difference(before: JSON, value: Object) -> Object:
     return _difference(before if isinstance(before, dict) else {}, value)
 
 
-def _same(before: JSON, value: JSON) -> bool:
+def _is_same(before: JSON, value: JSON) -> bool:
     """Whether the server stores the same: null is absence, 1.0 is 1, true is not 1."""
     if isinstance(before, dict) and isinstance(value, dict):
         return not _difference(before, value)
     if isinstance(before, list) and isinstance(value, list):
-        return len(before) == len(value) and all(map(_same, before, value))
+        return len(before) == len(value) and all(map(_is_same, before, value))
     return isinstance(before, bool) is isinstance(value, bool) and bool(before == value)

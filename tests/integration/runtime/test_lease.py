@@ -35,7 +35,7 @@ async def main(kubeconfig, namespace):
     me = Holder.local()
     async with Connection.open(kubeconfig=Path(kubeconfig)) as connection:
         it = LeaderElection(Api(connection), namespace=namespace, name="leader", identity=str(me),
-                        duration=3, renew=2.0, retry=0.3, holder_is_dead=me.outlived)
+                        duration=3, renew=2.0, retry=0.3, holder_is_dead=me.is_known_dead)
         running = asyncio.create_task(it.run())
         held = None
         while True:
@@ -133,8 +133,8 @@ async def test_a_killed_local_leader_is_replaced_at_once(
         other.send(signal.SIGKILL)
         await other.process.wait()
     me = Holder.local()
-    heir = leadership(api, namespace, str(me), holder_is_dead=me.outlived)
-    assert me.outlived(dead)
+    heir = leadership(api, namespace, str(me), holder_is_dead=me.is_known_dead)
+    assert me.is_known_dead(dead)
     await heir.attempt()
     assert heir.held(0.5)
 

@@ -145,11 +145,11 @@ async def test_an_edit_is_seen_and_put_right(api: Api, namespace: str) -> None:
     await owned.ensure(gvr, wanted, None)
     patch = {"metadata": {"labels": {"theirs": "yes"}}, "spec": {"hard": {"pods": "99"}}}
     edited = await api.merge_patch(gvr, "owned", patch, namespace, field_manager="somebody")
-    assert not owned.is_as_wanted(wanted, edited)
+    assert not owned.is_up_to_date(wanted, edited)
     mended = await owned.ensure(gvr, wanted, edited)
     assert mended["spec"]["hard"]["pods"] == "20"
     assert mended["metadata"]["labels"]["theirs"] == "yes"
-    assert owned.is_as_wanted(wanted, mended)
+    assert owned.is_up_to_date(wanted, mended)
 
 
 async def test_a_field_we_drop_disappears(api: Api, namespace: str) -> None:

@@ -67,7 +67,7 @@ async def run_for(
     queue: KeyedQueue[str] = KeyedQueue()
     on_pass = passes.append if passes is not None else None
     controller = Controller(
-        "test", queue, reconcile, reporter=reporter, workers=workers, on_pass=on_pass
+        "test", queue, reconcile, reporter=reporter, workers=workers, on_result=on_pass
     )
     for key in keys:
         queue.add(key)

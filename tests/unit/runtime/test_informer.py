@@ -100,9 +100,9 @@ def test_who_was_seen_leaving_is_known_until_the_name_lives_again() -> None:
     seen = []
     for type_, obj in (("ADDED", living), ("MODIFIED", leaving), ("DELETED", leaving)):
         told.feed(Observed(type_, json.dumps(obj).encode(), initial=False))  # type: ignore[arg-type]
-        seen.append(told.informer.is_leaving(key))
+        seen.append(told.informer.is_terminating(key))
     told.feed(Observed("ADDED", json.dumps(again).encode(), initial=False))
-    assert [*seen, told.informer.is_leaving(key)] == [False, True, True, False]
+    assert [*seen, told.informer.is_terminating(key)] == [False, True, True, False]
 
 
 def test_bytes_are_kept_as_they_came() -> None:

@@ -16,7 +16,7 @@ def test_what_is_not_wanted_counts_as_deleted() -> None:
         None,  # type: ignore[arg-type]
         Scope(GVR("example.dev", "v1", "things")),
         on_change=lambda key: told.append(key.name),
-        keeps=lambda raw: b"two" not in raw and wanted,
+        matches=lambda raw: b"two" not in raw and wanted,
     )
     informer.apply(SnapshotStarted())
     informer.apply(observed("one", 1))

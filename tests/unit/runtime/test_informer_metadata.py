@@ -60,7 +60,7 @@ def test_the_mark_follows_the_version() -> None:
 
     def mark(uid: str, version: str, body: bytes) -> bytes:
         seen = informer.ObjectMetadata("a", "ns", uid, version)
-        return informer.content_mark(seen, body)
+        return informer.version_digest(seen, body)
 
     assert mark("u", "1", b"x") == mark("u", "1", b"y")
     assert len({mark("u", "1", b""), mark("u", "2", b""), mark("v", "1", b"")}) == 3

@@ -29,7 +29,7 @@ def test_a_name_can_be_read_back() -> None:
 def test_a_foreign_name_is_nobody(identity: str) -> None:
     """A name we did not write is not judged."""
     assert Holder.parse(identity) is None
-    assert not ME.judges(identity, runs=runs)
+    assert not ME.is_dead_given(identity, runs=runs)
 
 
 @pytest.mark.parametrize(
@@ -45,13 +45,13 @@ def test_a_foreign_name_is_nobody(identity: str) -> None:
 )
 def test_only_the_dead_of_our_world_are_dead(other: Holder, is_dead: bool) -> None:
     """A pid means something only on the same host, boot and process namespace."""
-    assert ME.judges(str(other), runs=runs) is is_dead
+    assert ME.is_dead_given(str(other), runs=runs) is is_dead
 
 
 def test_an_unknown_world_judges_nobody() -> None:
     """Where the machine does not say which world it is, leases just expire."""
     nowhere = replace(ME, world="")
-    assert not nowhere.judges(str(replace(nowhere, pid=300)), runs=runs)
+    assert not nowhere.is_dead_given(str(replace(nowhere, pid=300)), runs=runs)
 
 
 def test_real_processes_are_told_apart() -> None:
@@ -60,6 +60,6 @@ def test_real_processes_are_told_apart() -> None:
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
     assert me.pid == os.getpid()
-    assert me.outlived(str(replace(me, pid=child.pid)))
-    assert not me.outlived(str(me))
-    assert not me.outlived(str(replace(me, pid=os.getppid())))
+    assert me.is_known_dead(str(replace(me, pid=child.pid)))
+    assert not me.is_known_dead(str(me))
+    assert not me.is_known_dead(str(replace(me, pid=os.getppid())))

@@ -326,7 +326,7 @@ class BundleApplier:
         for member in members:
             live = self._live(run.client.namespace, member, run.digest)
             desired = autoscaling.desired_object(member, live, run.autoscaled, FIELD_MANAGER)
-            if live is not None and run.client.owned.is_as_wanted(desired, live):
+            if live is not None and run.client.owned.is_up_to_date(desired, live):
                 unchanged.append(MemberResult(member, live))
             else:
                 due.append((member, live, desired))
@@ -352,7 +352,7 @@ class BundleApplier:
         # The autoscaler taking over the number of replicas is no drift.
         if is_drift and live is not None and (member.kind, member.name) in run.autoscaled:
             before = autoscaling.with_live_replicas(desired, live)
-            is_drift = not run.client.owned.is_as_wanted(before, live)
+            is_drift = not run.client.owned.is_up_to_date(before, live)
         return MemberResult(member, applied, is_written=is_written, is_drift=is_drift)
 
     def _live(self, namespace: str, member: Member, digest: str) -> Object | None:

@@ -222,7 +222,7 @@ class IsolationWriter:
     def _is_as_desired(
         self, gvr: GVR, desired: Object, live: Object, memory: _IsolationMemory
     ) -> bool:
-        if not self._owned.is_as_wanted(desired, live):
+        if not self._owned.is_up_to_date(desired, live):
             return False
         if gvr not in _EXCLUSIVE_RESOURCES or drift_rules.has_exact_content(desired, live):
             return True

@@ -189,7 +189,7 @@ class NamespaceManager:
         """Apply our labels and annotations if they differ; those of others stay."""
         name = desired["metadata"]["name"]
         live = self._cache.namespace(name)
-        if live is not None and self._owned.is_as_wanted(desired, live):
+        if live is not None and self._owned.is_up_to_date(desired, live):
             return live
         ensure = self._owned.ensure(NAMESPACES, desired, live)
         return await self._cache.await_write(NAMESPACES, "", name, ensure)

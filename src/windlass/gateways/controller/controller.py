@@ -156,7 +156,7 @@ class GatewaysController:
                 MeteredReporter(reporter, metrics_recorder), recorder, self.cache.syncs.get
             ),
             workers=settings.workers,
-            on_pass=metrics_recorder.record_reconcile,
+            on_result=metrics_recorder.record_reconcile,
         )
 
     async def run(self) -> None:

@@ -86,7 +86,7 @@ class GatewayCache:
             connection,
             Scope(PODS),
             on_change=self._pod_changed,
-            keeps=pod_discovery.may_be_gateway,
+            matches=pod_discovery.may_be_gateway,
             settings=settings,
             clock=clock,
         )

@@ -79,7 +79,7 @@ class OwnedWriter:
     async def ensure(self, gvr: GVR, desired: Object) -> Object:
         """Apply `desired` unless the live object matches it; return the live object."""
         live = self._current_object(gvr, desired)
-        if live is not None and self._owned.is_as_wanted(desired, live):
+        if live is not None and self._owned.is_up_to_date(desired, live):
             return live
         write = self._owned.ensure(gvr, desired, live)
         return await self._cache.record_write(gvr, _object_key(desired), write)
@@ -105,7 +105,7 @@ class OwnedWriter:
         return self._cache.get_owned(gvr, meta["namespace"], meta["name"])
 
     def _is_up_to_date(self, gvr: GVR, desired: Object) -> bool:
-        return self._owned.is_as_wanted(desired, self._current_object(gvr, desired))
+        return self._owned.is_up_to_date(desired, self._current_object(gvr, desired))
 
 
 def _object_key(obj: Object) -> Key:
