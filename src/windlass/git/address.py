@@ -1,11 +1,11 @@
-"""Where a host name leads, and whether we go there.
+"""Resolves host names of remotes, and refuses addresses that git must not connect to.
 
 Loopback, link-local and metadata addresses, and the blocks that the settings add, are refused
-unless the settings list the host, so that no repository URL reaches the machine's own
-services. The API server is refused with its port, whatever is listed. The addresses that
-passed are the ones the child is pinned to, so a name that changes its answer in between
-changes nothing. A refused address, a name without an answer and a server that cannot be
-reached have one message: who may write a URL shall not learn from it what listens where.
+unless the settings list the host, so that no repository URL reaches services of this machine. The
+API server is refused with its port, whatever is listed. The child is pinned to the addresses that
+passed, so a DNS answer that changes in between has no effect. A refused address, a name without an
+answer and a server that cannot be reached have one message: the author of a URL must not learn
+from it what listens where.
 """
 
 from __future__ import annotations
@@ -20,41 +20,41 @@ from windlass.git.settings import GitSettings
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-# Of clouds whose own services are not at 169.254.169.254 alone.
+# Metadata services of clouds beside 169.254.169.254, which is link-local.
 _METADATA = frozenset(
     {"fd00:ec2::254", "fd20:ce::254", "100.100.100.200", "168.63.129.16", "192.0.0.192"}
 )
-_TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
 async def resolve(host: str, port: int, settings: GitSettings) -> tuple[str, ...]:
-    """The addresses of `host`, each of them allowed."""
+    """The addresses of `host`; GitError unless all of them are allowed."""
     bare = host.strip("[]")
     try:
-        found = await _look_up(bare, port)
-        own = await _api_server(port, settings)
+        resolved = await _getaddrinfo(bare, port)
+        api_server = await _api_server(port, settings)
     except (OSError, UnicodeError) as error:
         raise GitError("Unavailable", failures.unreachable_message(bare, port)) from error
-    meant = {_meant(each) for each in found}
-    refused = bool(meant & own)
+    addresses = {_effective_address(text) for text in resolved}
+    refused = bool(addresses & api_server)
     if not settings.allows_any_address(bare, port):
-        refused |= any(_is_refused(each, settings) for each in meant)
+        refused |= any(_is_refused(text, settings) for text in addresses)
     if refused:
         raise GitError("AddressRefused", failures.unreachable_message(bare, port))
-    return found
+    return resolved
 
 
-async def _look_up(host: str, port: int) -> tuple[str, ...]:
+async def _getaddrinfo(host: str, port: int) -> tuple[str, ...]:
     loop = asyncio.get_running_loop()
     answers = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return tuple(dict.fromkeys(str(answer[4][0]) for answer in answers))
 
 
 async def _api_server(port: int, settings: GitSettings) -> set[_Address]:
-    """The API server's addresses, as far as `port` can lead there."""
+    """The addresses of the API server; none where it listens on another port."""
     if settings.api_server is None or settings.api_server[1] != port:
         return set()
-    return {_meant(each) for each in await _look_up(*settings.api_server)}
+    return {_effective_address(text) for text in await _getaddrinfo(*settings.api_server)}
 
 
 def _is_refused(address: _Address, settings: GitSettings) -> bool:
@@ -64,18 +64,18 @@ def _is_refused(address: _Address, settings: GitSettings) -> bool:
     return any(address in ipaddress.ip_network(block) for block in settings.refused_cidrs)
 
 
-def _meant(text: str) -> _Address:
-    """The address, or the IPv4 address that an IPv6 address stands for."""
+def _effective_address(text: str) -> _Address:
+    """The address, or the IPv4 address that an IPv6 address is translated to."""
     address = ipaddress.ip_address(text.partition("%")[0])
     if isinstance(address, ipaddress.IPv4Address):
         return address
-    if address in _TRANSLATED:
+    if address in _NAT64:
         return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
     return address.ipv4_mapped or address.sixtofour or address
 
 
 def is_literal(host: str) -> bool:
-    """Whether the host is an address already, so that there is nothing to pin."""
+    """Whether the host is an IP address, so that there is nothing to pin."""
     try:
         ipaddress.ip_address(host.strip("[]"))
     except ValueError:

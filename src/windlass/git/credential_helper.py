@@ -1,12 +1,12 @@
-"""The program git asks for a password: answers from a descriptor it inherited.
+"""Credential helper of git: answers with user and password from an inherited descriptor.
 
-On Linux credential_helper.sh does the same in a tenth of the time; this one serves where
-a descriptor cannot be opened anew.
+On Linux credential_helper.sh does the same in a tenth of the time; this one is for systems where a
+descriptor cannot be opened again.
 
-It runs alone (`python -I -S credential_helper.py FD get`), so it imports nothing of
-ours. The descriptor holds blocks of `key=value` lines, one block per place. A block is
-printed only if protocol and host, port included, are exactly those git asks for, so a
-server that sends git elsewhere learns nothing. `store` and `erase` do nothing.
+It runs alone (`python -I -S credential_helper.py FD get`), so it imports nothing of ours. The
+descriptor holds blocks of `key=value` lines, one block per host. A block is printed only if
+protocol and host, port included, are exactly those of git's request, so a server that redirects
+git elsewhere learns nothing. `store` and `erase` do nothing.
 """
 
 from __future__ import annotations
@@ -23,26 +23,29 @@ def fields(text: str) -> dict[str, str]:
 
 
 def answer(request: str, known: str) -> str:
-    """What git gets: user and password of the one place that fits, else nothing."""
-    wanted = fields(request)
+    """User and password of the block that matches the request, else nothing."""
+    requested = fields(request)
     for block in known.split("\n\n"):
-        place = fields(block)
-        if not place or "host" not in wanted:
+        credential = fields(block)
+        if not credential or "host" not in requested:
             continue
-        if place["protocol"] != wanted.get("protocol") or place["host"] != wanted["host"]:
+        if (
+            credential["protocol"] != requested.get("protocol")
+            or credential["host"] != requested["host"]
+        ):
             continue
-        if wanted.get("username", place["username"]) != place["username"]:
+        if requested.get("username", credential["username"]) != credential["username"]:
             continue
-        return f"username={place['username']}\npassword={place['password']}\n"
+        return f"username={credential['username']}\npassword={credential['password']}\n"
     return ""
 
 
 def main() -> None:
-    """Answer one question of git's."""
+    """Answer one request of git."""
     descriptor, operation = int(sys.argv[1]), sys.argv[2]
     if operation != "get":
         return
-    # git may ask more than once in a call, hence no read that would use the content up.
+    # git may run this more than once per call, so the offset of the descriptor must not move.
     known = os.pread(descriptor, _LIMIT, 0).decode("utf-8")
     sys.stdout.write(answer(sys.stdin.read(), known))
 

@@ -1,10 +1,10 @@
-"""What proves to a remote who we are, as read from a Secret.
+"""Credentials of a remote, as read from a Secret.
 
-`from_secret` takes the first kind of credential whose keys are present: an SSH key, then
-user and password, then a token. A `token` travels as the password of basic
-authentication, which every forge takes; a `bearerToken` travels as a bearer header, for
-the servers that take nothing else. Values never appear in a repr, an error or a
-fingerprint, and are known to the redactor while they are `in_use`.
+`from_secret` takes the first kind of credential whose keys are present: an SSH key, then user and
+password, then a token. A `token` is sent as the password of basic authentication, which every
+forge accepts; a `bearerToken` is sent as a bearer header, for servers that accept nothing else.
+Values never appear in a repr, an error or a fingerprint, and are known to the redactor while they
+are `in_use`.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ class Proxy:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Credentials:
-    """Everything about one remote that is secret or belongs to its trust; all optional."""
+    """Secrets and trust for one remote; everything is optional."""
 
-    username: str = ""
-    password: str = ""
-    token: str = ""
-    bearer: str = ""
-    ssh_key: bytes = b""
-    ssh_passphrase: str = ""
-    known_hosts: bytes = b""
-    host_key_verification: bool = True
-    ca: bytes = b""
-    proxy: Proxy | None = None
-    _fingerprint: str = field(default="", init=False, compare=False)
+    username: str = ""  # of basic authentication; empty: a default beside password or token
+    password: str = ""  # of basic authentication
+    token: str = ""  # sent as the password of basic authentication
+    bearer: str = ""  # sent as a bearer header
+    ssh_key: bytes = b""  # private key, PEM or OpenSSH form
+    ssh_passphrase: str = ""  # of `ssh_key`; empty: it is not encrypted
+    known_hosts: bytes = b""  # host keys in the form of OpenSSH
+    host_key_verification: bool = True  # False accepts any host key
+    ca: bytes = b""  # PEM certificates trusted beside those of the machine
+    proxy: Proxy | None = None  # for http and https; None: direct
+    _fingerprint: str = field(default="", init=False, compare=False)  # computed once
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_fingerprint", _fingerprint(self))
@@ -62,12 +62,12 @@ class Credentials:
 
     @property
     def fingerprint(self) -> str:
-        """Equal for equal credentials of this process; tells nothing about them."""
+        """Equal for equal credentials in this process; reveals nothing about them."""
         return self._fingerprint
 
     @property
     def basic(self) -> tuple[str, str] | None:
-        """User and password to answer a server's challenge with."""
+        """User and password of basic authentication; None without any."""
         if self.password:
             return self.username or "git", self.password
         if self.token:
@@ -76,7 +76,7 @@ class Credentials:
 
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
-        """While these values may turn up in text, the process's redactor knows them."""
+        """Register the values with the redactor of the process while they may appear in text."""
         values = [value for value in self._secret_values() if value]
         for value in values:
             redaction.process.add(value)
@@ -93,7 +93,7 @@ class Credentials:
 
 
 def from_secret(data: Mapping[str, bytes]) -> Credentials:
-    """The credentials in a Secret's data; SecretMalformed lists the keys that would do."""
+    """The credentials in the data of a Secret; SecretMalformed lists the accepted keys."""
     present = {key: value for key, value in data.items() if value.strip()}
     ca, known_hosts = present.get("ca.crt", b""), present.get("known_hosts", b"")
     for key in SSH_KEYS:
@@ -134,7 +134,7 @@ def proxy_from_secret(data: Mapping[str, bytes]) -> Proxy:
 
 
 def _text(data: Mapping[str, bytes], key: str) -> str:
-    """A value as one line; the newline editors leave at the end does not belong to it."""
+    """A value as one line, without the newline that editors leave at its end."""
     try:
         text = data.get(key, b"").decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError:

@@ -1,20 +1,18 @@
-"""The environment and configuration a git child gets, made from nothing.
+"""Environment and configuration of a git child, made from scratch.
 
-Nothing of the user's, the machine's or our own environment reaches git but the search
-path. What is not secret goes as command configuration, which overrules whatever lies in
-a repository. Secrets go elsewhere:
+Nothing of the user's, the machine's or our own environment reaches git except the search path.
+Values that are not secret go as command configuration, which overrules what a repository
+configures. Secrets go elsewhere:
 
-- user and password (also a token, also the proxy's) through the credential helper, which
-  reads an inherited descriptor and answers for one exact place;
-- a bearer header through a 0600 file in the private directory, scoped to the remote's
-  own address: git 2.39 has no other way that keeps it out of argv and environment.
+- user and password (also a token, also the proxy's) through the credential helper, which reads an
+  inherited descriptor and answers for one exact host;
+- a bearer header through a 0600 file in the private directory, scoped to the remote's own
+  address: git 2.39 has no other way that keeps it out of argv and environment.
 
-A directory that exists for one call and that nobody else can read.
-
-Keys must be files, because ssh takes nothing else. They lie in memory-backed storage
-where the machine has some, mode 0600 in a directory of mode 0700, and are gone after the
-call. The directory's name holds our process id, so what a killed process left behind is
-recognised and swept by the next one.
+`PrivateDirectory` exists for one call and is readable by this user only. Keys must be files,
+because ssh accepts nothing else. They are in memory-backed storage where the machine has some,
+mode 0600 in a directory of mode 0700, and removed after the call. The name of the directory
+contains our process id, so that the next process recognizes and removes what a killed one left.
 """
 
 from __future__ import annotations
@@ -36,11 +34,12 @@ from windlass.git.format.remote import Remote
 from windlass.git.settings import GitSettings
 
 _PREFIX = "windlass-git-"
+# Names of the private directories of this process that are in use.
 _mine: set[str] = set()
 
 
 class PrivateDirectory:
-    """One such directory, `with` around its use."""
+    """A directory for the files of one call; a context manager that removes it."""
 
     def __init__(self, base: Path) -> None:
         self._base = base
@@ -56,7 +55,7 @@ class PrivateDirectory:
         _mine.discard(self.path.name)
 
     def write(self, name: str, content: bytes) -> Path:
-        """A new file of mode 0600."""
+        """Create a file of mode 0600; returns its path."""
         path = self.path / name
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:
@@ -64,14 +63,14 @@ class PrivateDirectory:
         return path
 
     def make_empty(self, name: str) -> Path:
-        """A new directory with nothing in it."""
+        """Create an empty directory; returns its path."""
         path = self.path / name
         path.mkdir(mode=0o700)
         return path
 
 
 def private_base(configured: Path | None) -> Path:
-    """Where private directories are made."""
+    """The directory to create private directories in: configured, memory-backed or temporary."""
     if configured is not None:
         configured.mkdir(mode=0o700, parents=True, exist_ok=True)
         return configured
@@ -82,15 +81,15 @@ def private_base(configured: Path | None) -> Path:
 
 
 def remove_leftovers(base: Path) -> None:
-    """Remove what dead processes of ours left."""
+    """Remove private directories that dead processes left."""
     for path in base.glob(f"{_PREFIX}*-*"):
         owner = path.name.removeprefix(_PREFIX).partition("-")[0]
-        if path.name not in _mine and owner.isdigit() and not _is_another(int(owner)):
+        if path.name not in _mine and owner.isdigit() and not _is_other_running(int(owner)):
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _is_another(pid: int) -> bool:
-    """Whether the process lives and is not this one."""
+def _is_other_running(pid: int) -> bool:
+    """Whether the process runs and is not this one."""
     if pid == os.getpid():
         return False
     try:
@@ -103,7 +102,7 @@ def _is_another(pid: int) -> bool:
 
 
 _DESCRIPTORS = Path("/proc/self/fd")
-"""Where what was inherited can be opened anew and read from its beginning, on Linux."""
+"""On Linux an inherited descriptor can be opened again here and read from its beginning."""
 
 _FIXED: tuple[tuple[str, str], ...] = (
     ("protocol.allow", "never"),
@@ -115,7 +114,7 @@ _FIXED: tuple[tuple[str, str], ...] = (
     ("credential.helper", ""),
     ("credential.interactive", "false"),
     ("transfer.fsckObjects", "true"),
-    # Old repositories are full of these two, and neither can hurt a bare store.
+    # Common in old repositories, and harmless in a bare store.
     ("fetch.fsck.zeroPaddedFilemode", "ignore"),
     ("fetch.fsck.badTimezone", "ignore"),
     ("transfer.bundleURI", "false"),
@@ -185,15 +184,15 @@ def http_pairs(
         pairs.append(("http.proxy", _proxy_address(credentials.proxy)))
         pairs.append(("http.proxyAuthMethod", "basic"))
     elif addresses:
-        where = ",".join(f"[{each}]" if ":" in each else each for each in addresses)
-        pairs.append(("http.curloptResolve", f"{remote.host}:{remote.port}:{where}"))
+        pinned = ",".join(f"[{address}]" if ":" in address else address for address in addresses)
+        pairs.append(("http.curloptResolve", f"{remote.host}:{remote.port}:{pinned}"))
     if helper_descriptor is not None:
         pairs.append(("credential.helper", _helper_command(helper_descriptor)))
     return pairs
 
 
 def helper_content(remote: Remote, credentials: Credentials) -> bytes:
-    """What the credential helper may answer; empty = no helper is needed."""
+    """The blocks that the credential helper may answer with; empty: no helper is needed."""
     blocks: list[str] = []
     if remote.scheme in {"http", "https"} and credentials.basic is not None:
         blocks.append(_block(remote.scheme, remote.authority, *credentials.basic))
@@ -206,9 +205,9 @@ def helper_content(remote: Remote, credentials: Credentials) -> bytes:
 
 def bearer_config(remote: Remote, credentials: Credentials) -> bytes:
     """The configuration file with the bearer header, for this remote's address only."""
-    place = f"{remote.scheme}://{remote.authority}/"
+    scope = f"{remote.scheme}://{remote.authority}/"
     value = credentials.bearer.replace("\\", "\\\\").replace('"', '\\"')
-    return f'[http "{place}"]\n\textraHeader = "Authorization: Bearer {value}"\n'.encode()
+    return f'[http "{scope}"]\n\textraHeader = "Authorization: Bearer {value}"\n'.encode()
 
 
 def _block(protocol: str, host: str, username: str, password: str) -> str:
@@ -216,22 +215,22 @@ def _block(protocol: str, host: str, username: str, password: str) -> str:
 
 
 def _helper_command(descriptor: int) -> str:
-    """The shell's answer costs a tenth of Python's, and git asks twice in a call."""
+    """The credential helper for git; the shell takes a tenth of Python's time, twice per call."""
     program = Path(credential_helper.__file__)
     if _DESCRIPTORS.is_dir():
-        place = str(_DESCRIPTORS / str(descriptor))
-        return "!exec " + shlex.join(["/bin/sh", str(program.with_suffix(".sh")), place])
+        path = str(_DESCRIPTORS / str(descriptor))
+        return "!exec " + shlex.join(["/bin/sh", str(program.with_suffix(".sh")), path])
     return "!exec " + shlex.join([sys.executable, "-I", "-S", str(program), str(descriptor)])
 
 
 def _proxy_address(proxy: Proxy) -> str:
     if not proxy.username:
         return proxy.address
-    scheme, _, place = proxy.address.partition("://")
-    return f"{scheme}://{quote(proxy.username, safe='')}@{place}"
+    scheme, _, host = proxy.address.partition("://")
+    return f"{scheme}://{quote(proxy.username, safe='')}@{host}"
 
 
 def _system_authorities() -> bytes:
-    """The machine's own authorities: a CA of ours is extra, not instead."""
+    """The CA certificates of the machine, which stay trusted beside a configured CA."""
     bundle = ssl.get_default_verify_paths().cafile
     return Path(bundle).read_bytes() if bundle is not None else b""

@@ -1,7 +1,7 @@
-"""What can go wrong with git, as a closed set of reasons.
+"""Errors of git operations, with a closed set of reasons.
 
-A `GitError` says which; its message is redacted before it is made. `is_transient` tells
-whether the same call may work later without anybody doing anything.
+The message of a `GitError` is redacted before it is made. `is_transient`: the same call may work
+later without any change.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class GitError(WindlassError):
 
 
 class StoreCorrupt(GitError):
-    """The local store cannot be trusted any more: discard it and fetch again."""
+    """The local store is damaged: discard it and fetch again."""
 
     def __init__(self, message: str) -> None:
         super().__init__("StoreCorrupt", message)
 
 
 class PathOccupied(GitError):
-    """A file stands where a directory is needed, or the reverse, or something is no file."""
+    """A path is a file where a directory is needed, the reverse, or neither of them."""
 
     def __init__(self, path: str) -> None:
         super().__init__("PathOccupied", f"{path} is taken by something that is not a plain file")
@@ -67,7 +67,7 @@ class SecretMalformed(Stalled):
 
 
 class InsecureTransport(Stalled):
-    """A transport that nobody allowed for this host."""
+    """A transport that is not allowed for this host."""
 
     def __init__(self, message: str) -> None:
         super().__init__("InsecureTransport", message)

@@ -1,11 +1,10 @@
-"""Gets commits and blobs of a remote into a store, as little as will do.
+"""Fetches commits and blobs of a remote into a store, as little as possible.
 
-Commits come one deep and without blobs where the server allows that; a server that does
-not know filters sends everything, which is as good. Blobs come by their ids in one
-fetch; a server that refuses ids is asked for the whole commit again without a filter.
-The store's own configuration stays empty: what git must know about the remote goes in
-with each call, so a store can be fetched through any address of its repository, and no
-later read can turn into a download.
+Commits come with depth 1 and without blobs where the server allows that; a server without filters
+sends everything, which is fine. Blobs come by their ids in one fetch; a server that refuses ids is
+asked for the whole commit again without a filter. The configuration of the store stays empty: what
+git must know about the remote is passed with each call, so a store can be fetched through any
+address of its repository, and no later read can turn into a download.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ NO_BLOBS = "blob:none"
 NO_TREES = "tree:0"
 EVERYTHING = ""
 
-# Without a list of what is here: a partial store would claim to have what it has not.
+# Offer no commits: git would claim that a partial store holds all objects of them.
 _NO_HAVES = (("fetch.negotiationAlgorithm", "noop"),)
 _QUIET = (
     "--quiet",
@@ -40,23 +39,22 @@ _QUIET = (
 
 @dataclass(frozen=True, slots=True)
 class Fetcher:
-    """Fetches of one store from one remote; `filter` is what the server may leave out."""
+    """Fetches from one remote into one store."""
 
     git: Git
-    directory: Path
+    directory: Path  # of the bare store
     remote: Remote
     credentials: Credentials
-    filter: str = NO_BLOBS
-    limits: Sequence[tuple[str, str]] = ()
-    """More configuration for every fetch: what git may take of the machine."""
+    filter: str = NO_BLOBS  # what the server leaves out; EVERYTHING: nothing
+    limits: Sequence[tuple[str, str]] = ()  # configuration that bounds the resources of git
 
     @staticmethod
     def local_ref(ref: str) -> str:
-        """Where a remote ref is noted in the store; hashed, so that no two names collide."""
+        """The local ref that tracks a remote ref; hashed, so that no two names collide."""
         return f"refs/windlass/{hashlib.sha256(ref.encode()).hexdigest()[:32]}"
 
     async def fetch(self, ref: str, *, depth: int, blobless: bool) -> None:
-        """The newest `depth` commits of `ref`, noted under its local ref."""
+        """Fetch the newest `depth` commits of `ref` to its local ref."""
         local = self.local_ref(ref)
         failpoint.reach("git.fetch.before")
         args = [f"--depth={depth}", "origin", f"+{ref}:{local}"]
@@ -72,7 +70,7 @@ class Fetcher:
         failpoint.reach("git.fetch.after")
 
     async def fetch_id(self, identifier: str) -> None:
-        """One object by its id and, of a commit, what the filter lets through; no ref is noted."""
+        """Fetch one object by id and, of a commit, what the filter leaves; sets no ref."""
         failpoint.reach("git.fetch.before")
         await self._run(
             [*self._filtered(), "--depth=1", "origin", identifier],
@@ -81,16 +79,16 @@ class Fetcher:
         failpoint.reach("git.fetch.after")
 
     async def fetch_names(self, refspecs: Sequence[str], *, depth: int) -> None:
-        """The newest `depth` commits of several refs, noted as the refspecs say."""
+        """Fetch the newest `depth` commits of several refs by refspecs."""
         await self._run([*self._filtered(), f"--depth={depth}", "origin", *refspecs])
 
     async def fetch_blobs(self, ids: Sequence[str]) -> None:
-        """Blobs by their ids, all in one fetch; RefNotFound or Rejected by who refuses ids."""
-        listed = "".join(f"{each}\n" for each in ids if refs.is_object_id(each)).encode()
+        """Fetch blobs by id in one request; RefNotFound or Rejected if the server refuses ids."""
+        listed = "".join(f"{blob_id}\n" for blob_id in ids if refs.is_object_id(blob_id)).encode()
         await self._run([*self._filtered(), "--stdin", "origin"], stdin=listed, extra=_NO_HAVES)
 
     async def fetch_objects(self, ids: Sequence[str]) -> None:
-        """Blobs by their ids, or with all of their commit where the server refuses ids."""
+        """Fetch blobs by id, or with their whole commits where the server refuses ids."""
         try:
             await self.fetch_blobs(ids)
         except GitError as error:
@@ -99,13 +97,13 @@ class Fetcher:
             await self._fetch_whole_tips(error)
 
     async def _fetch_whole_tips(self, cause: GitError) -> None:
-        """The way without ids: every commit noted here once more, with its blobs."""
-        tips = [line.split()[0] for line in await self._noted()]
+        """Fetch every commit that has a local ref once more, with its blobs."""
+        tips = [line.split()[0] for line in await self._local_tips()]
         if not tips:
             raise cause
         await self._run(["--refetch", "--no-filter", "--depth=1", "origin", *tips])
 
-    async def _noted(self) -> list[str]:
+    async def _local_tips(self) -> list[str]:
         done = await self.git.run(
             ["for-each-ref", "--format=%(objectname)", "refs/windlass/"],
             cwd=self.directory,

@@ -1,13 +1,13 @@
-"""Gets one commit, named by its id, into a store.
+"""Fetches one commit, named by its id, into a store.
 
-1. The id is asked for as it is, one deep, leaving out what the filter says.
-2. A server that refuses ids (protocol v0) is asked for the name instead, or for all
-   branches and tags where there is no name: first their tips, then 50 commits of each.
-   What comes counts only if the id is among it.
-3. An id that the server does not have is `CommitUnreachable`; so is one that leads to
-   something else than a commit. The id of a tag stands for the commit that it marks.
+1. The id is requested directly, with depth 1 and a filter.
+2. A server that refuses ids (protocol v0) is asked for the ref instead, or for all branches and
+   tags where there is no ref: first their tips, then 50 commits of each. It counts only if the id
+   is among what comes.
+3. An id that the server does not have is `CommitUnreachable`; so is one of another kind of object.
+   The id of a tag stands for the commit that it marks.
 
-No ref stays behind: whether a commit is kept is the caller's to note.
+No ref stays behind: the caller decides whether a commit is kept.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _CONCLUSIVE = "not our ref"
 
 
 class IdsRefused(GitError):
-    """The server gives objects by name only."""
+    """The server serves objects by ref only."""
 
     def __init__(self, cause: GitError) -> None:
         super().__init__("RefNotFound", cause.message)
 
 
 class FilterRefused(GitError):
-    """The server does not serve fetches that leave something out."""
+    """The server does not support filters."""
 
     def __init__(self, cause: GitError) -> None:
         super().__init__("Unavailable", cause.message)
@@ -40,21 +40,21 @@ class FilterRefused(GitError):
 
 @dataclass(frozen=True, slots=True)
 class FetchById:
-    """Fetches into one store."""
+    """Fetches single commits and blobs into one store."""
 
     store: Store
-    fetching: Fetcher
+    fetcher: Fetcher
 
     async def by_id(self, wanted: str) -> str:
-        """The commit that `wanted` stands for; IdsRefused where it must be asked for by name."""
+        """Fetch the commit of the id `wanted`; IdsRefused where it must be fetched by ref."""
         try:
-            await self.fetching.fetch_id(wanted)
+            await self.fetcher.fetch_id(wanted)
         except GitError as error:
-            raise _understood(error, wanted) from error
+            raise _translate(error, wanted) from error
         return await asyncio.to_thread(self.peeled, wanted)
 
     async def by_name(self, wanted: str, ref: str) -> str:
-        """The commit, found among the newest of `ref`, or of all branches and tags."""
+        """Fetch the newest commits of `ref`, or of all refs, until `wanted` is among them."""
         try:
             for depth in _DEPTHS:
                 await self._fetch_named(ref, depth)
@@ -73,14 +73,14 @@ class FetchById:
         )  # fmt: skip
 
     async def blobs(self, ids: list[str]) -> None:
-        """Blobs by their ids; IdsRefused where they come only with their commit."""
+        """Fetch blobs by id; IdsRefused where they come only with their commit."""
         try:
-            await self.fetching.fetch_blobs(ids)
+            await self.fetcher.fetch_blobs(ids)
         except GitError as error:
-            raise _understood(error, ids[0]) from error
+            raise _translate(error, ids[0]) from error
 
     def peeled(self, wanted: str) -> str:
-        """The commit behind an id that is here."""
+        """The commit of an id that is stored."""
         kind, commit = self.store.peeled(wanted)
         if kind != "commit":
             raise commit_unreachable(wanted, f"it is the id of a {kind}, not of a commit")
@@ -88,7 +88,7 @@ class FetchById:
 
     async def _fetch_named(self, ref: str, depth: int) -> None:
         names = [f"+{ref}:{_CANDIDATES}one"] if ref else _EVERY_NAME
-        await self.fetching.fetch_names(names, depth=depth)
+        await self.fetcher.fetch_names(names, depth=depth)
 
 
 _EVERY_NAME = [
@@ -98,11 +98,11 @@ _EVERY_NAME = [
 
 
 def commit_unreachable(wanted: str, why: str) -> GitError:
-    """An id that leads to no commit we can have."""
+    """The error of an id that cannot be fetched as a commit."""
     return GitError("CommitUnreachable", f"{wanted} cannot be fetched: {why}")
 
 
-def _understood(error: GitError, wanted: str) -> GitError:
+def _translate(error: GitError, wanted: str) -> GitError:
     if error.reason in {"RefNotFound", "Rejected"}:
         if _CONCLUSIVE in error.message:
             return commit_unreachable(wanted, "the remote does not have it")

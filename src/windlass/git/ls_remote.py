@@ -1,23 +1,22 @@
-"""The refs of remotes, asked for once and shared.
+"""Lists the refs of remotes by `git ls-remote`; one request is shared by all callers.
 
-All who ask for the same repository with the same credential share one `ls-remote`: an
-answer younger than they demand is enough, also one that is still under way. Who comes
-too late for that waits for the next question, one for all; it waits `gather_seconds` for
-more to come. Without that patience an asker takes the answer that is under way, however
-old, as long as it holds what is wanted.
+Callers that need the same repository with the same credentials share one `ls-remote`: a listing
+younger than `max_age_seconds` is enough, also one that is under way. A caller that comes too late
+for that waits for the next query, which waits `gather_seconds` for more callers. With
+`gather_seconds` 0 a caller takes the query under way, however old, if it covers its refs.
 
-Refs are named to git, so that it prints no others (GRF-2). A question holds the names of all
-who wait for it, and those that are expected of others, so that askers with different wants
-do not take turns. A name that it does not hold goes into the next one. Too many names become
-all branches and all tags. A failure is told to those who waited and is not kept. One asker
-who gives up does not take the answer from the others.
+Refs are named to git, so that it prints no others (GRF-2). A query covers the names of all waiting
+callers and the `expected` ones, so that callers with different refs do not alternate. A name that
+it does not cover goes into the next one. Too many names become all branches and all tags. A
+failure goes to the waiting callers and is not cached. A caller that is cancelled does not cancel
+the query for the others.
 
-One question about a remote's refs, from the first who wants it to the answer.
+The states of a `RefQuery`:
 
-    gathering ──(the window closes, the question before is over)──▶ asked ──▶ answered
+    gathering ──(the window closes, the query before is done)──▶ asked ──▶ answered
 
-While it gathers, everybody adds what they want to know; once asked it changes no more.
-The window is as short as the least patient asker demands.
+While it gathers, callers add the refs they need; once asked it changes no more. The window is as
+short as the least patient caller demands.
 """
 
 from __future__ import annotations
@@ -37,19 +36,24 @@ from windlass.git.runner import Git
 
 
 class RefQuery:
-    """What is to be asked of one remote with one credential; `task` brings the answer."""
+    """One query of a remote with one credential; `task` returns the listing."""
 
     task: asyncio.Task[RefListing]
 
     def __init__(self) -> None:
+        # Refs that callers need, collected while gathering.
         self.wants: set[str] = set()
+        # Refs and patterns that were passed to git; empty while gathering.
         self.asked: frozenset[str] = frozenset()
+        # When git was started, monotonic; None while gathering.
         self.asked_at: float | None = None
+        # Set when the window for more callers closes.
         self._closed = asyncio.Event()
+        # When the window closes, on the clock of the loop.
         self._due = float("inf")
 
     def join(self, wants: Iterable[str], gather_seconds: float) -> None:
-        """Want something of it, and close its window in `gather_seconds` at the latest."""
+        """Add refs to the query, and close its window in `gather_seconds` at the latest."""
         self.wants.update(wants)
         loop = asyncio.get_running_loop()
         due = loop.time() + gather_seconds
@@ -62,46 +66,48 @@ class RefQuery:
             self._closed.set()
 
     async def wait_gathered(self, before: RefQuery | None) -> None:
-        """Until the window is closed and the question before this one is answered."""
+        """Wait until the window is closed and the query before this one is done."""
         await self._closed.wait()
         if before is not None and not before.task.done():
             await asyncio.wait([before.task])
 
     def ask(self, expected: Iterable[str], most: int, now: float) -> frozenset[str]:
-        """What is asked for now: what was wanted, and what others are going to want."""
+        """Close the query for changes; returns the refs of its callers and the `expected` ones."""
         self.asked = refs.fold_patterns(frozenset(self.wants).union(expected), most)
         self.asked_at = now
         return self.asked
 
     def serves(self, wants: frozenset[str], after: float) -> bool:
-        """Whether the answer under way holds what is wanted and was asked for after a moment."""
+        """Whether the query under way covers `wants` and was started after `after`."""
         is_young = self.asked_at is not None and self.asked_at > after
         return is_young and refs.covers_patterns(self.asked, wants)
 
 
 ADVERTISEMENT_BYTES = 16 * 1024 * 1024
 MOST_NAMES = 64
-"""A short name is two of them: the branch and the tag."""
+"""A short name counts twice: as a branch and as a tag."""
 
 _LISTING_MEMORY_BYTES = 1024 * 1024 * 1024
-_MOST_KEPT = 1024
+_MAX_CACHED = 1024
 
 _Key = tuple[str, str, str]
 Expected = Callable[[Remote], Iterable[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _CachedListing:
+    """A listing, the refs it covers, and when it was asked for (monotonic)."""
+
     listing: RefListing
     asked: frozenset[str]
     at: float
 
 
 class RefListings:
-    """One listing per repository and credential.
+    """Listings by repository and credential.
 
-    `on_shared` is called for each asker that is served by somebody else's question.
-    `expected` says what is asked for whoever asks: patterns and full names.
+    `on_shared` is called for each caller that is served by the query of another. `expected` returns
+    the refs, as patterns and full names, that every query of a remote covers.
     """
 
     def __init__(
@@ -116,8 +122,11 @@ class RefListings:
         self._on_shared = on_shared
         self._expected = expected
         self._clock = clock if clock is not None else SystemClock()
-        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
+        # The newest listing of each key, least recently renewed first; bounded.
+        self._cached: OrderedDict[_Key, _CachedListing] = OrderedDict()
+        # Queries that callers may still join; at most one per key.
         self._gathering: dict[_Key, RefQuery] = {}
+        # Queries that git works on; at most one per key.
         self._under_way: dict[_Key, RefQuery] = {}
 
     async def get(
@@ -135,65 +144,66 @@ class RefListings:
         """
         key = (remote.fetch_key, remote.user, credentials.fingerprint)
         now = self._clock.monotonic()
-        kept = self._kept.get(key)
-        is_young = kept is not None and now - kept.at < max_age_seconds
-        if kept is not None and is_young and refs.covers_patterns(kept.asked, wants):
+        cached = self._cached.get(key)
+        is_young = cached is not None and now - cached.at < max_age_seconds
+        if cached is not None and is_young and refs.covers_patterns(cached.asked, wants):
             self._on_shared()
-            return kept.listing
+            return cached.listing
         after = now - max_age_seconds if gather_seconds > 0 else float("-inf")
-        question, is_shared = self._under_way.get(key), True
-        if question is None or not question.serves(wants, after):
+        query, is_shared = self._under_way.get(key), True
+        if query is None or not query.serves(wants, after):
             is_shared = key in self._gathering
-            question = self._gathering.get(key) or self._open(key, remote, credentials)
-            question.join(wants, gather_seconds)
+            query = self._gathering.get(key) or self._open(key, remote, credentials)
+            query.join(wants, gather_seconds)
         if is_shared:
             self._on_shared()
-        return await asyncio.shield(question.task)
+        return await asyncio.shield(query.task)
 
     def forget(self, remote: Remote) -> None:
-        """Drop what is kept of a repository, after a push or a poke."""
-        for key in [key for key in self._kept if key[0] == remote.fetch_key]:
-            del self._kept[key]
+        """Drop the cached listings of a repository, after a push or a reconcile request."""
+        for key in [key for key in self._cached if key[0] == remote.fetch_key]:
+            del self._cached[key]
 
     async def close(self) -> None:
-        questions = [*self._gathering.values(), *self._under_way.values()]
-        for question in questions:
-            question.task.cancel()
-        await asyncio.gather(*(each.task for each in questions), return_exceptions=True)
+        """Cancel all queries."""
+        queries = [*self._gathering.values(), *self._under_way.values()]
+        for query in queries:
+            query.task.cancel()
+        await asyncio.gather(*(query.task for query in queries), return_exceptions=True)
 
     def _open(self, key: _Key, remote: Remote, credentials: Credentials) -> RefQuery:
-        question = RefQuery()
-        question.task = asyncio.create_task(self._answer(key, question, remote, credentials))
-        self._gathering[key] = question
-        question.task.add_done_callback(lambda _: self._finished(key, question))
-        return question
+        query = RefQuery()
+        query.task = asyncio.create_task(self._answer(key, query, remote, credentials))
+        self._gathering[key] = query
+        query.task.add_done_callback(lambda _: self._finished(key, query))
+        return query
 
     async def _answer(
-        self, key: _Key, question: RefQuery, remote: Remote, credentials: Credentials
+        self, key: _Key, query: RefQuery, remote: Remote, credentials: Credentials
     ) -> RefListing:
-        await question.wait_gathered(self._under_way.get(key))
+        await query.wait_gathered(self._under_way.get(key))
         del self._gathering[key]
-        self._under_way[key] = question
+        self._under_way[key] = query
         now = self._clock.monotonic()
-        asked = question.ask(self._expected(remote), MOST_NAMES, now)
+        asked = query.ask(self._expected(remote), MOST_NAMES, now)
         answer = await list_refs(self._git, remote, credentials, asked)
-        self._keep(key, _Kept(answer, asked, now))
+        self._keep(key, _CachedListing(answer, asked, now))
         return answer
 
-    def _keep(self, key: _Key, newest: _Kept) -> None:
-        """Note the newest; what was not renewed for the longest time goes first."""
-        self._kept[key] = newest
-        self._kept.move_to_end(key)
-        while len(self._kept) > _MOST_KEPT:
-            self._kept.popitem(last=False)
+    def _keep(self, key: _Key, newest: _CachedListing) -> None:
+        """Cache the newest listing; the one not renewed for the longest time is evicted first."""
+        self._cached[key] = newest
+        self._cached.move_to_end(key)
+        while len(self._cached) > _MAX_CACHED:
+            self._cached.popitem(last=False)
 
-    def _finished(self, key: _Key, question: RefQuery) -> None:
-        for questions in (self._gathering, self._under_way):
-            if questions.get(key) is question:
-                del questions[key]
-        if not question.task.cancelled():
-            # Seen here, so that a failure nobody waits for any more is no warning.
-            question.task.exception()
+    def _finished(self, key: _Key, query: RefQuery) -> None:
+        for queries in (self._gathering, self._under_way):
+            if queries.get(key) is query:
+                del queries[key]
+        if not query.task.cancelled():
+            # Retrieved here, so that asyncio does not warn of a failure without a waiting caller.
+            query.task.exception()
 
 
 async def list_refs(
@@ -202,28 +212,28 @@ async def list_refs(
     credentials: Credentials = ANONYMOUS,
     wants: frozenset[str] = EVERY_BRANCH,
 ) -> RefListing:
-    """Ask the remote now, not sharing with anybody."""
+    """List the refs of a remote now, without sharing."""
     limits = replace(
         git.settings,
         stdout_limit_bytes=min(ADVERTISEMENT_BYTES, git.settings.stdout_limit_bytes),
         memory_limit_bytes=min(_LISTING_MEMORY_BYTES, git.settings.memory_limit_bytes),
     )
-    done = await git.under(limits).run(
+    completed = await git.under(limits).run(
         ["ls-remote", "--symref", "--", remote.url, *_patterns(wants)],
         credentials=credentials,
         remote=remote,
         deadline_seconds=git.settings.list_timeout_seconds,
     )
     try:
-        return refs.parse_listing(done.stdout, wants)
+        return refs.parse_listing(completed.stdout, wants)
     except ValueError as error:
         raise GitError("Unavailable", str(error)) from error
 
 
 def _patterns(wants: frozenset[str]) -> Iterator[str]:
-    """What git shall print; nothing = every ref, where naming them would take too long.
+    """The arguments that limit what git prints; none where there are too many: every ref.
 
-    Beside our own two patterns only full names: none is an option or holds a wildcard.
+    Except for our own two patterns these are full names: none is an option or holds a wildcard.
     """
     if len(wants) > MOST_NAMES:
         return

@@ -1,7 +1,7 @@
-"""One child process in a group of its own, with an end in every direction.
+"""One child process in a process group of its own, bounded in every direction.
 
-Time, output, memory and file size are bounded. Whatever happens (deadline, cancellation,
-too much output, normal end), no process of the group is alive afterwards.
+Time, output, memory and file size are limited. Whatever happens (deadline, cancellation, too much
+output, normal end), no process of the group is alive afterwards.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from windlass.base import process_group
 
 _CHUNK = 64 * 1024
 _SHELL = "/bin/sh"
-# A limit that cannot be set is one that is already lower. A file that would grow too large
-# is an error that git names, instead of a signal that it dies of without a word.
+# A limit that cannot be set is already lower. SIGXFSZ is ignored, so that a file that would grow
+# too large is an error that git reports, instead of a signal that kills it silently.
 _BIND_AND_START = (
     'trap "" XFSZ; ulimit -c 0; ulimit -v "$1" 2>/dev/null; ulimit -f "$2" 2>/dev/null;'
     ' shift 2; exec "$@"'
@@ -27,7 +27,7 @@ _BIND_AND_START = (
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """How much a child may take."""
+    """The resources that a child may use."""
 
     deadline_seconds: float
     stdout_bytes: int
@@ -38,7 +38,7 @@ class ProcessLimits:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a child ended; `overflowed` = it was killed for talking too much."""
+    """How a child ended; `overflowed`: it was killed for printing too much."""
 
     returncode: int
     stdout: bytes
@@ -56,7 +56,7 @@ async def run(
     limits: ProcessLimits,
     sink: Callable[[bytes], object] | None = None,
 ) -> Ended:
-    """Run to the end; TimeoutError where the deadline came first.
+    """Run a child to its end; TimeoutError where the deadline comes first.
 
     With a `sink` the output goes there piece by piece, in a thread, without a limit.
     """
@@ -71,35 +71,37 @@ async def run(
             pass_fds=tuple(descriptors),
         )
         try:
-            return await _converse(process, stdin, limits, sink)
+            return await _communicate(process, stdin, limits, sink)
         finally:
             await process_group.end(process)
 
 
-async def _converse(
+async def _communicate(
     process: Process, stdin: bytes, limits: ProcessLimits, sink: Callable[[bytes], object] | None
 ) -> Ended:
     assert process.stdout is not None
     assert process.stderr is not None
     if sink is not None:
-        listening = _pour(process.stdout, sink)
+        reading_stdout = _stream_to(process.stdout, sink)
     else:
-        listening = _read(process, process.stdout, limits.stdout_bytes)
-    said = asyncio.ensure_future(_read(process, process.stderr, limits.stderr_bytes))
-    fed = asyncio.ensure_future(_feed(process, stdin))
+        reading_stdout = _read(process, process.stdout, limits.stdout_bytes)
+    reading_stderr = asyncio.ensure_future(_read(process, process.stderr, limits.stderr_bytes))
+    writing_stdin = asyncio.ensure_future(_feed(process, stdin))
     try:
-        stdout, loud = await listening
-        (stderr, noisy), _, returncode = await asyncio.gather(said, fed, process.wait())
+        stdout, stdout_overflowed = await reading_stdout
+        (stderr, stderr_overflowed), _, returncode = await asyncio.gather(
+            reading_stderr, writing_stdin, process.wait()
+        )
     finally:
-        # Where a sink fails they still stand at their pipes, which only one at a time may read.
-        for task in (said, fed):
+        # After a failing sink they still wait at their pipes, which one reader at a time may use.
+        for task in (reading_stderr, writing_stdin):
             task.cancel()
-        await asyncio.gather(said, fed, return_exceptions=True)
-    return Ended(returncode, stdout, stderr, loud or noisy)
+        await asyncio.gather(reading_stderr, writing_stdin, return_exceptions=True)
+    return Ended(returncode, stdout, stderr, stdout_overflowed or stderr_overflowed)
 
 
 def _limited(argv: Sequence[str], limits: ProcessLimits) -> list[str]:
-    """The command, started by a shell that first binds itself, and so all its descendants.
+    """The command, started by a shell that first limits itself, and so all its descendants.
 
     Limits set from outside would miss what the child has already started, and code between
     fork and exec is unsafe with threads. The script is fixed; the command is its arguments.
@@ -108,19 +110,21 @@ def _limited(argv: Sequence[str], limits: ProcessLimits) -> list[str]:
     return [_SHELL, "-c", _BIND_AND_START, "sh", str(memory_kib), str(file_blocks), *argv]
 
 
-async def _read(process: Process, stream: asyncio.StreamReader, cap: int) -> tuple[bytes, bool]:
-    kept = bytearray()
+async def _read(
+    process: Process, stream: asyncio.StreamReader, limit_bytes: int
+) -> tuple[bytes, bool]:
+    content = bytearray()
     overflowed = False
     while chunk := await stream.read(_CHUNK):
-        if len(kept) + len(chunk) > cap:
+        if len(content) + len(chunk) > limit_bytes:
             overflowed = True
             process_group.kill(process)
         else:
-            kept += chunk
-    return bytes(kept), overflowed
+            content += chunk
+    return bytes(content), overflowed
 
 
-async def _pour(
+async def _stream_to(
     stream: asyncio.StreamReader, sink: Callable[[bytes], object]
 ) -> tuple[bytes, bool]:
     while chunk := await stream.read(_CHUNK):

@@ -1,21 +1,21 @@
-"""Moves a remote branch from the tip we built on to our commit, or finds out why not.
+"""Pushes a commit by compare-and-swap: moves a remote branch from the expected tip to our commit.
 
-A push is a compare-and-swap: it names the exact tip it expects (or its absence) and a
-commit that descends from it, so it can only ever fast-forward. After a push that failed
-or whose answer was lost, the remote ref is read again, and it decides, not the words:
+A push names the exact tip it expects (or its absence) and a commit that descends from it, so it can
+only ever fast-forward. After a push that failed or whose response was lost, the remote ref is read
+again, and that decides, not the text of the error:
 
-| remote ref now                      | outcome                                         |
-|-------------------------------------|-------------------------------------------------|
-| our commit, or a descendant of it   | `Pushed(already=True)`: only the reply was lost |
-| the expected tip                    | `Rejected` or `Transient`, by what was said     |
-| a descendant of the expected tip    | `Raced`: somebody was faster                    |
-| absent                              | `Absent`                                        |
-| anything else                       | `Rewound`: history was rewritten; never forced  |
-| unreadable for the moment           | `Transient`; the caller asks again later        |
+| remote ref now                      | outcome                                             |
+|-------------------------------------|-----------------------------------------------------|
+| our commit, or a descendant of it   | `Pushed(already=True)`: only the response was lost  |
+| the expected tip                    | `Rejected` or `Transient`, by the error             |
+| a descendant of the expected tip    | `Raced`: another writer was faster                  |
+| absent                              | `Absent`                                            |
+| anything else                       | `Rewound`: history was rewritten; never forced      |
+| unreadable for the moment           | `Transient`; the caller tries again later           |
 
-Where the remote does not let us read, or our own store is at fault, the GitError says so.
+Where the remote does not let us read, or our own store is at fault, a GitError is raised.
 
-Writes a commit into a store.
+`write_commit` writes the commit into the store before.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def write_commit(
     message: str,
     sign: Callable[[bytes], str] | None = None,
 ) -> str:
-    """The id of the new commit; `sign` makes an armoured signature over its bytes.
+    """Write a commit; returns its id. `sign` makes an armored signature over its bytes.
 
-    Into an `Editing` it goes with everything else that is written together.
+    Into a `TreeEditor` it goes together with everything else that the editor writes.
     """
     data = objects.encode_commit(
         tree=tree,
@@ -64,22 +64,22 @@ def write_commit(
     )
     if sign is not None:
         data = objects.signed_commit(data, sign(data))
-    editing = into if isinstance(into, TreeEditor) else TreeEditor(into)
-    identifier = editing.keep("commit", data)
-    if editing is not into:
-        editing.write()
+    editor = into if isinstance(into, TreeEditor) else TreeEditor(into)
+    identifier = editor.keep("commit", data)
+    if editor is not into:
+        editor.write()
     return identifier
 
 
 _DEPTHS = (10, 100, 1000, 20_000)
-"""The first is enough for what others push while we do; a second question costs the next race."""
+"""The first covers what others push meanwhile; a second fetch would likely lose the next race."""
 _LOCAL_FAULTS = frozenset({"Corrupt", "DiskFull"})
 _REFUSALS = frozenset({"Rejected", "AuthFailed", "NotFound"})
 
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """The remote has our commit; `already` = its first answer was lost, `tip` = where it is now."""
+    """The remote has our commit; `already`: the first response was lost. `tip`: its commit now."""
 
     already: bool = False
     tip: str = ""
@@ -87,28 +87,28 @@ class Pushed:
 
 @dataclass(frozen=True, slots=True)
 class Raced:
-    """Somebody else moved the branch forward to `tip`, which the store now holds."""
+    """Another writer moved the branch forward to `tip`, which the store now holds."""
 
     tip: str
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The server does not want it: hook, protection, quota, permission."""
+    """The server refused the push: hook, protection, quota, permission."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class Transient:
-    """It may work later."""
+    """The push failed in a way that may pass."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """The branch is gone."""
+    """The branch no longer exists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +167,15 @@ async def _check_descent(store: Store, commit: str, expected: str | None) -> Non
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
+    """One push with everything it needs."""
+
     git: Git
-    store: Store
+    store: Store  # holds `commit` and, where there is one, `expected`
     remote: Remote
     credentials: Credentials
-    ref: str
-    commit: str
-    expected: str | None
+    ref: str  # full name of the branch
+    commit: str  # the id to push
+    expected: str | None  # the tip that the branch must have; None: it must not exist
 
 
 async def _after_failure(attempt: _Attempt, error: GitError) -> Outcome:
@@ -183,9 +185,9 @@ async def _after_failure(attempt: _Attempt, error: GitError) -> Outcome:
         if tip is None and attempt.expected is not None:
             return Absent()
         if tip == attempt.expected:
-            return _unmoved(error)
+            return _outcome_unmoved(error)
         assert tip is not None
-        return await _moved(attempt, tip)
+        return await _outcome_moved(attempt, tip)
     except GitError as unreadable:
         if unreadable is not error and unreadable.reason in {"Timeout", "Unavailable"}:
             return Transient(f"{error.message}; then {unreadable.message}")
@@ -193,18 +195,18 @@ async def _after_failure(attempt: _Attempt, error: GitError) -> Outcome:
 
 
 async def _read_again(attempt: _Attempt, error: GitError) -> str | None:
-    """Where the remote ref is now; None where it is absent.
+    """The commit of the remote ref now; None where it is absent.
 
-    The words decide only how to ask: who seems to have lost a race needs the new tip as soon
-    as can be, and a fetch tells both; a listing is the smaller question to a sick server.
+    The error decides only how to read: after a lost race the new tip is needed at once, and a fetch
+    brings both; a listing is the smaller request to a server in trouble.
     """
     if error.reason == "NonFastForward":
-        return await _fetched(attempt, _DEPTHS[0])
-    found = await ls_remote.list_refs(attempt.git, attempt.remote, attempt.credentials)
-    return found.refs.get(attempt.ref)
+        return await _fetch_tip(attempt, _DEPTHS[0])
+    listing = await ls_remote.list_refs(attempt.git, attempt.remote, attempt.credentials)
+    return listing.refs.get(attempt.ref)
 
 
-async def _fetched(attempt: _Attempt, depth: int) -> str | None:
+async def _fetch_tip(attempt: _Attempt, depth: int) -> str | None:
     try:
         return await attempt.store.fetch(
             attempt.git, attempt.remote, attempt.credentials, attempt.ref, depth=depth
@@ -215,24 +217,24 @@ async def _fetched(attempt: _Attempt, depth: int) -> str | None:
         raise
 
 
-def _unmoved(error: GitError) -> Rejected | Transient:
-    """Refused or passing: the only question that the words may answer."""
+def _outcome_unmoved(error: GitError) -> Rejected | Transient:
+    """Rejected or Transient: the only decision that is made by the text of the error."""
     if error.reason == "Corrupt":
         raise StoreCorrupt(error.message) from error
     if error.reason in _LOCAL_FAULTS:
         raise error
-    message = _words(error)
+    message = _server_message(error)
     return Rejected(message) if error.reason in _REFUSALS else Transient(message)
 
 
-async def _moved(attempt: _Attempt, tip: str) -> Pushed | Raced | Rewound | Absent:
-    """Fetch deeper until the new tip is seen to descend from something we know."""
+async def _outcome_moved(attempt: _Attempt, tip: str) -> Pushed | Raced | Rewound | Absent:
+    """Fetch deeper until the new tip is known to descend from our commit or from `expected`."""
     for depth in _DEPTHS:
         if depth > _DEPTHS[0] or not await asyncio.to_thread(attempt.store.has, tip):
-            found = await _fetched(attempt, depth)
-            if found is None:
+            fetched = await _fetch_tip(attempt, depth)
+            if fetched is None:
                 return Absent()
-            tip = found
+            tip = fetched
         if await asyncio.to_thread(attempt.store.contains, tip, attempt.commit):
             return Pushed(already=True, tip=tip)
         base = attempt.expected
@@ -243,8 +245,8 @@ async def _moved(attempt: _Attempt, tip: str) -> Pushed | Raced | Rewound | Abse
     return Rewound(tip)
 
 
-def _words(error: GitError) -> str:
-    """The server's text and git's verdict, on one line and redacted."""
+def _server_message(error: GitError) -> str:
+    """The text of the server and the result of git, on one line and redacted."""
     verdicts = [
         line.split("\t")[-1]
         for line in error.stdout.decode("utf-8", "replace").splitlines()

@@ -1,8 +1,8 @@
-"""A store made anew from what is still wanted of it.
+"""Rebuilds a partial store from the commits that are still needed.
 
-Git's own housekeeping does not work on partial stores, so what is to stay is packed into
-a new repository beside the old one, which then takes its place. Nothing is asked of the
-remote. A crash in between leaves either store, or none: both are good beginnings.
+`git gc` does not work on partial stores, so what stays is packed into a new repository in the same
+directory, which then replaces the old one. Nothing is requested from the remote. A crash in between
+leaves either store, or none: all of them are valid states.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _SHALLOW = "shallow"
 
 
 async def rebuild(git: Git, store: Store, roots: Sequence[str], room_bytes: int) -> None:
-    """Keep what `roots` lead to, as far as it is here, and the refs to them; drop the rest.
+    """Keep what is stored of `roots` and the refs to them; drop the rest.
 
-    The new store may take `room_bytes` while both are there; GitError where that is too
-    little, and the old one stays.
+    The new store may take `room_bytes` while both exist; GitError where that is too little, and
+    the old one stays.
     """
     new = store.directory.with_name(f".{store.directory.name}.{uuid.uuid4().hex}")
     try:
@@ -43,7 +43,7 @@ async def rebuild(git: Git, store: Store, roots: Sequence[str], room_bytes: int)
 
 
 def is_partial(directory: Path) -> bool:
-    """Whether something was left out of what the store holds."""
+    """Whether a fetch into the store left out objects."""
     return any((directory / "objects" / "pack").glob("*.promisor"))
 
 
@@ -57,7 +57,7 @@ async def _pack(git: Git, old: Path, new: Path, roots: Sequence[str], room_bytes
     if room_bytes <= 0:
         raise GitError("TooLarge", "there is no room to rebuild the git store")
     await store_limits.limit_file_size(git, room_bytes).run(
-        # What is packed well stays so; looking for something better would cost minutes.
+        # Existing deltas are reused; searching for better ones would take minutes.
         ["pack-objects", "--quiet", "--revs", "--missing=allow-any", "--window=0",
          "--delta-base-offset", str(new / "objects" / "pack" / "pack")],
         cwd=old,
@@ -67,7 +67,7 @@ async def _pack(git: Git, old: Path, new: Path, roots: Sequence[str], room_bytes
 
 
 def _complete(store: Store, new: Path, roots: Sequence[str]) -> None:
-    """Marks, boundary and refs of the new store."""
+    """Write promisor files, shallow boundary and refs of the new store."""
     with store_health.translate_store_errors():
         if is_partial(store.directory):
             for pack in (new / "objects" / "pack").glob("*.pack"):
@@ -79,7 +79,7 @@ def _complete(store: Store, new: Path, roots: Sequence[str]) -> None:
 
 
 def _copy_boundary(old: Path, new: Path, repository: pygit2.Repository) -> None:
-    """Commits whose parents are left out on purpose."""
+    """Copy the shallow boundary: commits whose parents are left out on purpose."""
     try:
         listed = (old / _SHALLOW).read_text().split()
     except FileNotFoundError:

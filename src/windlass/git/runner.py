@@ -1,14 +1,13 @@
-"""The one hardened git child: nothing else in the project starts git.
+"""Runs git as a hardened child process; nothing else in the project starts git.
 
-`Git.run` checks the transport and the address, gives the child an environment made from
-nothing, hands credentials over by inherited descriptor or 0600 file, and ends the whole
-process group at the deadline, on cancellation and when it talks too much. What comes
-back is output or a `GitError` with one of the closed reasons and redacted words.
+`Git.run` checks the transport and the address, gives the child an environment made from scratch,
+passes credentials by inherited descriptor or 0600 file, and kills the whole process group at the
+deadline, on cancellation and when it prints too much. It returns the output or raises a `GitError`
+with one of the closed reasons and a redacted message.
 
-How many git children may run at the same time, in all and per host.
-
-Who has to wait waits in the order of asking. A crowded host holds up its own askers only:
-a place among all is taken after one of the host's. The wait is not part of any deadline.
+`ChildSlots` bounds how many git children run at the same time, in all and per host. Waiting calls
+are served in order. A busy host delays only its own calls: a slot of the total is taken after one
+of the host. The wait is not part of any deadline.
 """
 
 from __future__ import annotations
@@ -36,37 +35,38 @@ from windlass.git.settings import GitSettings
 
 
 class ChildSlots:
-    """The places of one process; children without a host take one of the total only."""
+    """The slots of one process; children without a host take one of the total only."""
 
     def __init__(self, most: int, most_per_host: int) -> None:
+        # Slots of the whole process.
         self._all = asyncio.Semaphore(most)
         self._most_per_host = most_per_host
-        # Whoever waits or runs holds on to the host's line; without them it goes by itself.
+        # Slots of each host. Weak: a semaphore goes when no call waits for it or holds it.
         self._hosts: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     async def acquire(self, host: str) -> contextlib.ExitStack:
-        """A place, as soon as there is one; leaving the returned block gives it back."""
-        place = contextlib.ExitStack()
+        """Wait for a slot; leaving the returned block gives it back."""
+        slot = contextlib.ExitStack()
         try:
-            for line in (*self._host_slots(host), self._all):
-                await line.acquire()
-                place.callback(line.release)
+            for semaphore in (*self._host_slots(host), self._all):
+                await semaphore.acquire()
+                slot.callback(semaphore.release)
         except BaseException:
-            place.close()
+            slot.close()
             raise
-        return place
+        return slot
 
     def _host_slots(self, host: str) -> tuple[asyncio.Semaphore, ...]:
         if not host:
             return ()
-        found = self._hosts.get(host)
-        if found is None:
-            found = self._hosts[host] = asyncio.Semaphore(self._most_per_host)
-        return (found,)
+        slots = self._hosts.get(host)
+        if slots is None:
+            slots = self._hosts[host] = asyncio.Semaphore(self._most_per_host)
+        return (slots,)
 
 
 _PROXY_PORT = 1080
-"""Where curl looks for a proxy whose address names no port."""
+"""The port that curl uses for a proxy whose address names none."""
 
 _log = structlog.get_logger(__name__)
 
@@ -81,36 +81,39 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
+    """Environment, working directory and inherited descriptors of one child."""
+
     variables: dict[str, str]
     directory: Path
     descriptors: tuple[int, ...]
 
 
-Ended = Callable[[str, str], None]
+OnEnd = Callable[[str, str], None]
+"""Gets the subcommand of a child that ended, and `ok` or the reason of its GitError."""
 
 
 class Git:
     """Starts git children under one set of settings.
 
-    `on_end` is told of each child: what it was asked for, and `ok` or why it failed. `turns`
-    bounds how many run at the same time.
+    `on_end` is called after each child. `slots` bounds how many run at the same time; None: no
+    bound.
     """
 
     def __init__(
         self,
         settings: GitSettings | None = None,
         *,
-        on_end: Ended = lambda *_: None,
-        turns: ChildSlots | None = None,
+        on_end: OnEnd = lambda *_: None,
+        slots: ChildSlots | None = None,
     ) -> None:
         self._on_end = on_end
-        self._turns = turns
+        self._slots = slots
         self.settings = settings if settings is not None else GitSettings()
         self._base = environment.private_base(self.settings.run_directory)
         environment.remove_leftovers(self._base)
 
     def under(self, settings: GitSettings) -> Git:
-        """The same git with other limits; where its keys lie stays as it is."""
+        """The same runner with other limits; the directory for keys stays the same."""
         other = copy.copy(self)
         other.settings = settings
         return other
@@ -127,18 +130,18 @@ class Git:
         config: Sequence[tuple[str, str]] = (),
         sink: Callable[[bytes], object] | None = None,
     ) -> Completed:
-        """Run `git args`; GitError where it fails, with the child's redacted words.
+        """Run `git args`; GitError with redacted stderr where it fails.
 
-        A `sink` gets what the child prints as it comes, in a thread.
+        A `sink` gets stdout as it arrives, in a thread.
         """
-        program = await asyncio.to_thread(self._found_program)
+        program = await asyncio.to_thread(self._find_program)
         if remote is not None:
             check_transport(remote, self.settings)
             if remote.scheme == "ssh":
                 ssh.check(remote, credentials)
         addresses = await self._addresses(remote, credentials)
-        turn = await self._turn(remote)
-        with turn, self._counted(args[0]), credentials.in_use(), contextlib.ExitStack() as stack:
+        slot = await self._acquire_slot(remote)
+        with slot, self._counted(args[0]), credentials.in_use(), contextlib.ExitStack() as stack:
             prepared = await tasks.run_in_thread(
                 self._prepare, stack, remote, credentials, addresses, config
             )
@@ -159,10 +162,10 @@ class Git:
                 raise GitError("Corrupt", "the store's directory is gone") from error
             return _completed(args[0], ended, remote, credentials)
 
-    async def _turn(self, remote: Remote | None) -> contextlib.ExitStack:
-        if self._turns is None:
+    async def _acquire_slot(self, remote: Remote | None) -> contextlib.ExitStack:
+        if self._slots is None:
             return contextlib.ExitStack()
-        return await self._turns.acquire(remote.host if remote is not None else "")
+        return await self._slots.acquire(remote.host if remote is not None else "")
 
     @contextlib.contextmanager
     def _counted(self, operation: str) -> Iterator[None]:
@@ -173,14 +176,14 @@ class Git:
             raise
         self._on_end(operation, "ok")
 
-    def _found_program(self) -> str:
-        found = shutil.which(self.settings.program)
-        if found is None:
+    def _find_program(self) -> str:
+        path = shutil.which(self.settings.program)
+        if path is None:
             raise GitError("Unavailable", f"there is no program {self.settings.program} to start")
-        return found
+        return path
 
     async def _addresses(self, remote: Remote | None, credentials: Credentials) -> tuple[str, ...]:
-        """Where the child may connect to; a proxy is looked up in the remote's place."""
+        """The addresses to pin the child to; behind a proxy the proxy is checked instead."""
         if remote is None or remote.scheme == "file":
             return ()
         if credentials.proxy is not None and remote.scheme != "ssh":
@@ -188,8 +191,8 @@ class Git:
             port = parts.port or _PROXY_PORT
             await address.resolve(parts.hostname or "", port, self.settings)
             return ()
-        found = await address.resolve(remote.host, remote.port, self.settings)
-        return () if address.is_literal(remote.host) else found
+        addresses = await address.resolve(remote.host, remote.port, self.settings)
+        return () if address.is_literal(remote.host) else addresses
 
     def _prepare(
         self,
@@ -199,7 +202,7 @@ class Git:
         addresses: tuple[str, ...],
         config: Sequence[tuple[str, str]],
     ) -> _Prepared:
-        """Files, descriptor and variables of one call; the stack removes them."""
+        """Make files, descriptor and variables of one call; the stack removes them."""
         directory = stack.enter_context(environment.PrivateDirectory(self._base))
         pairs = environment.base_pairs(self.settings, directory.make_empty("hooks"))
         variables = environment.fixed_variables(directory, os.devnull)
@@ -244,7 +247,7 @@ class Git:
 
 
 def check_transport(remote: Remote, settings: GitSettings) -> None:
-    """Refuse transports without protection, unless they are allowed for the host."""
+    """Refuse transports without encryption, unless they are allowed for the host."""
     is_open = remote.scheme in {"http", "git"}
     if is_open and not settings.allows_insecure(remote.host, remote.port):
         raise InsecureTransport(
@@ -256,7 +259,7 @@ def check_transport(remote: Remote, settings: GitSettings) -> None:
 
 
 def _location(cwd: Path | None) -> dict[str, str]:
-    """Named outright, so that a broken store never makes git look in the directories above."""
+    """GIT_DIR set explicitly, so that git never searches the directories above a broken store."""
     return {"GIT_DIR": str(cwd)} if cwd is not None else {}
 
 
@@ -269,12 +272,12 @@ def _completed(
     if ended.returncode == 0:
         return Completed(ended.stdout, stderr)
     reason = failures.failure_reason(stderr, ended.stdout.decode("utf-8", "replace"))
-    words = failures.readable_stderr(stderr) or f"exit status {ended.returncode}"
-    if remote is not None and reason == "Unavailable" and failures.is_unreachable(words):
-        # The administrator may know which it was; whoever wrote the URL may not.
-        _log.debug("git server unreachable", host=remote.host, port=remote.port, cause=words)
+    text = failures.readable_stderr(stderr) or f"exit status {ended.returncode}"
+    if remote is not None and reason == "Unavailable" and failures.is_unreachable(text):
+        # The log may contain the cause; the author of the URL must not learn which ports are open.
+        _log.debug("git server unreachable", host=remote.host, port=remote.port, cause=text)
         raise GitError(reason, failures.unreachable_message(remote.host.strip("[]"), remote.port))
     if reason == "HostKeyMismatch" and remote is not None:
         expected = known_hosts.fingerprints(credentials.known_hosts, remote.host, remote.port)
-        words = f"{words}; expected {', '.join(expected)}"
-    raise GitError(reason, f"git {command}: {words}", stdout=ended.stdout)
+        text = f"{text}; expected {', '.join(expected)}"
+    raise GitError(reason, f"git {command}: {text}", stdout=ended.stdout)

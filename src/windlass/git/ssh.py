@@ -1,9 +1,8 @@
-"""The ssh side of a call: key, known hosts and a configuration of our own.
+"""The ssh command of a git call: key, known hosts and a configuration of its own.
 
-Nothing of the user's or the machine's ssh configuration is read. Without known host
-keys and with verification on, nothing is connected at all. Keys with a passphrase are
-opened here, because ssh could only ask for it; the open key lies in the private
-directory for the time of the call.
+No ssh configuration of the user or the machine is read. Without known host keys and with
+verification on, no connection is made. Keys with a passphrase are decrypted here, because ssh could
+only prompt for it; the decrypted key is in the private directory for the time of the call.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ def command(
     directory: PrivateDirectory,
     address: str | None,
 ) -> str:
-    """The ssh command for git; the private directory then holds all it reads."""
+    """The ssh command for git; writes all files it reads into the private directory."""
     check(remote, credentials)
     key = directory.write("identity", open_key(credentials.ssh_key, credentials.ssh_passphrase))
     hosts = directory.write("known_hosts", credentials.known_hosts)
@@ -36,7 +35,7 @@ def command(
 
 
 def check(remote: Remote, credentials: Credentials) -> None:
-    """Refuse what could only fail, before anything is connected."""
+    """Raise what ssh could only fail with, before any connection is made."""
     if credentials.host_key_verification:
         if not credentials.known_hosts.strip():
             raise GitError(
@@ -93,8 +92,8 @@ def configuration(
 
 
 def open_key(key: bytes, passphrase: str) -> bytes:
-    """The private key without its passphrase; SecretMalformed says what is wrong with it."""
-    # Megabytes that a process without SSH remotes never needs.
+    """The private key without its passphrase; SecretMalformed for an unusable key."""
+    # Imported here: it takes megabytes that a process without SSH remotes never needs.
     from windlass.git import ssh_key
 
     return ssh_key.opened(key, passphrase)

@@ -1,7 +1,7 @@
-"""The private key of an SSH credential, opened and judged.
+"""Decrypts and checks the private key of an SSH credential.
 
-Apart from `ssh`, so that only who really has such a key loads what reads it. Words about
-a key never hold any of it.
+Apart from `ssh`, so that only a process with such a key loads the cryptography library. Messages
+never contain any part of a key.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MIN_RSA_BITS = 2048
 
 
 def opened(key: bytes, passphrase: str) -> bytes:
-    """The private key without its passphrase; SecretMalformed says what is wrong with it."""
+    """The private key without its passphrase; SecretMalformed for an unusable key."""
     loaded = _load(key, passphrase.encode() or None)
     if isinstance(loaded, dsa.DSAPrivateKey):
         raise SecretMalformed("the SSH key is a DSA key, which no server takes; use ed25519")
@@ -39,7 +39,7 @@ def _load(key: bytes, passphrase: bytes | None) -> SSHPrivateKeyTypes:
         raise SecretMalformed("the SSH key uses an encryption this build cannot open") from error
     except (ValueError, TypeError) as error:
         if passphrase is not None and isinstance(error, TypeError):
-            # A passphrase beside an open key is no fault: many Secrets carry a spare password.
+            # A passphrase beside an unencrypted key is fine: many Secrets also hold a password.
             return _load(key, None)
         raise SecretMalformed(
             "the SSH key cannot be read: it is damaged, or the passphrase (ssh-password or"

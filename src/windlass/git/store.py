@@ -1,10 +1,9 @@
-"""A bare object store: what we know of one remote repository.
+"""Bare object store: the local copy of one remote repository.
 
-It holds the newest commit of a branch and its directories, blobs only where somebody
-asked for them, and what we are about to push. It is disposable: whatever is wrong with
-it becomes `StoreCorrupt`, the caller discards it and fetches again, and nothing is lost
-but time. Methods that are not `async` read or write the disk and belong in a thread;
-network calls on one store run one after the other.
+It holds the newest commit of a branch and its directories, blobs only where a caller needed them,
+and the objects to be pushed. It is disposable: whatever is wrong with it becomes `StoreCorrupt`,
+the caller discards it and fetches again, and only time is lost. Methods that are not `async` read
+or write the disk and belong in a thread; network calls on one store run one after the other.
 """
 
 from __future__ import annotations
@@ -56,24 +55,26 @@ class Store:
     def __init__(self, directory: Path, repository: pygit2.Repository) -> None:
         self.directory = directory
         self._repository = repository
+        # The object database of `_repository`, reloaded together with it.
         self._odb = repository.odb
+        # One fetch at a time.
         self._network = asyncio.Lock()
 
     @classmethod
     def open(cls, directory: Path) -> Store:
-        """The store there, or a new one where there is none or where it is beyond repair."""
+        """Open the store in `directory`, or create one where there is none or it is damaged."""
         with store_health.translate_store_errors():
-            _bury(directory)
+            _finish_deletions(directory)
             store_health.remove_leftover_files(directory)
             return cls(directory, _open_or_create(directory))
 
     def close(self) -> None:
-        """Let go of the files; libgit2 would show a later opener what this one has seen."""
+        """Release the files; otherwise libgit2 shares its cache with the next who opens them."""
         del self._odb
         self._repository.free()
 
     def discard(self) -> None:
-        """Delete everything and begin anew; for a store that is corrupt or too large."""
+        """Delete everything and start empty; for a store that is corrupt or too large."""
         with store_health.translate_store_errors():
             self._repository.free()
             _delete(self.directory)
@@ -81,7 +82,7 @@ class Store:
             self._odb = self._repository.odb
 
     def replace(self, other: Path) -> None:
-        """Take the files of `other`, a repository beside this one, in place of our own."""
+        """Replace our files by those of `other`, a repository in the same directory."""
         with store_health.translate_store_errors():
             self._repository.free()
             _delete(self.directory)
@@ -90,7 +91,7 @@ class Store:
             self._odb = self._repository.odb
 
     def remove_locks(self) -> None:
-        """Remove what a killed child left."""
+        """Remove lock files that a killed git left."""
         with store_health.translate_store_errors():
             store_health.remove_leftover_locks(self.directory)
 
@@ -104,12 +105,10 @@ class Store:
         depth: int = 1,
         blobless: bool = True,
     ) -> str:
-        """Get the newest `depth` commits of a branch (or of a commit id); the id of the newest."""
+        """Fetch the newest `depth` commits of a ref (or of a commit id); returns the newest id."""
         await asyncio.to_thread(self._check_tip, ref)
         async with self._network:
-            await self._fetching(git, remote, credentials).fetch(
-                ref, depth=depth, blobless=blobless
-            )
+            await self._fetcher(git, remote, credentials).fetch(ref, depth=depth, blobless=blobless)
             tip = await asyncio.to_thread(self.tip, ref)
         if tip is None:
             raise StoreCorrupt(f"the store lost {ref} right after it was fetched")
@@ -118,16 +117,18 @@ class Store:
     async def read_blobs(
         self, git: Git, remote: Remote, credentials: Credentials, ids: Iterable[str]
     ) -> dict[str, bytes]:
-        """The content of blobs; all that are missing come with one fetch."""
-        wanted = list(dict.fromkeys(ids))
-        missing = await asyncio.to_thread(self.missing, wanted)
+        """The content of blobs; missing ones are fetched in one request."""
+        unique_ids = list(dict.fromkeys(ids))
+        missing = await asyncio.to_thread(self.missing, unique_ids)
         if missing:
             async with self._network:
-                await self._fetching(git, remote, credentials).fetch_objects(missing)
-        return await asyncio.to_thread(lambda: {each: self.read_blob(each) for each in wanted})
+                await self._fetcher(git, remote, credentials).fetch_objects(missing)
+        return await asyncio.to_thread(
+            lambda: {blob_id: self.read_blob(blob_id) for blob_id in unique_ids}
+        )
 
     def clutter(self) -> int:
-        """About how many loose objects there are, by one sample directory, plus packs."""
+        """An estimate of loose objects, from one sample directory, plus the number of packs."""
         with store_health.translate_store_errors():
             sample = len(list((self.directory / "objects" / "17").glob("*")))
             return sample * 256 + len(list((self.directory / "objects" / "pack").glob("*.pack")))
@@ -135,38 +136,40 @@ class Store:
     def tip(self, ref: str) -> str | None:
         """The commit last fetched or pushed for `ref`."""
         with store_health.translate_store_errors():
-            found = self._repository.references.get(Fetcher.local_ref(ref))
-            return str(found.target) if found is not None else None
+            reference = self._repository.references.get(Fetcher.local_ref(ref))
+            return str(reference.target) if reference is not None else None
 
     def _check_tip(self, ref: str) -> None:
-        """Git would fetch a damaged tip over and over instead of complaining."""
+        """Read the tip first: git would fetch a damaged one over and over without an error."""
         tip = self.tip(ref)
         if tip is not None:
             self.read_tree(self.tree_of(tip))
 
     def remember(self, ref: str, commit_id: str) -> None:
-        """Note that the remote's `ref` is at a commit we hold."""
+        """Record that the remote's `ref` is at `commit_id`, which the store holds."""
         self.note(Fetcher.local_ref(ref), commit_id)
 
     def refs(self, prefix: str) -> dict[str, str]:
-        """The refs of our own whose names begin with `prefix`."""
+        """Our local refs whose names begin with `prefix`, with their targets."""
         with store_health.translate_store_errors():
-            found = self._repository.references
-            return {name: str(found[name].target) for name in found if name.startswith(prefix)}
+            references = self._repository.references
+            return {
+                name: str(references[name].target) for name in references if name.startswith(prefix)
+            }
 
     def note(self, ref: str, identifier: str) -> None:
-        """Make a ref of our own lead to an object."""
+        """Set a local ref to an object."""
         with store_health.translate_store_errors():
             self._repository.references.create(ref, pygit2.Oid(hex=identifier), force=True)
 
     def drop_refs(self, prefix: str) -> None:
-        """Remove the refs of our own whose names begin with `prefix`."""
+        """Remove our local refs whose names begin with `prefix`."""
         with store_health.translate_store_errors():
             for name in self.refs(prefix):
                 self._repository.references.delete(name)
 
     def peeled(self, identifier: str) -> tuple[str, str]:
-        """Kind and id of what an object leads to, through any number of tags."""
+        """Kind and id of an object after following any number of tags."""
         with store_health.translate_store_errors():
             for _ in range(_MAX_DEPTH):
                 kind = self._odb.read_header(pygit2.Oid(hex=identifier))[0]
@@ -184,19 +187,19 @@ class Store:
         return self._header(commit_id).tree
 
     def committed_at(self, commit_id: str) -> int:
-        """When a commit was made, in seconds since 1970."""
+        """The committer time of a commit, in seconds since 1970."""
         return self._header(commit_id).committed
 
     def author_of(self, commit_id: str) -> str:
-        """The name of who wrote a commit, as the commit says it."""
+        """The name of the author of a commit."""
         return self._header(commit_id).author
 
     def tree_entries(self, commit_id: str, folder: str = "") -> dict[str, Entry]:
         """All files below `folder` by their path from the root; bounded, no blob is read."""
         start = self._subtree(self.tree_of(commit_id), folder)
-        found: dict[str, Entry] = {}
+        entries: dict[str, Entry] = {}
         if start is None:
-            return found
+            return entries
         pending = [(folder.strip("/").encode("utf-8", "surrogateescape"), start, 0)]
         walked = 0
         while pending:
@@ -204,12 +207,12 @@ class Store:
             walked += 1
             for name, entry in self.read_tree(tree_id).items():
                 path = prefix + b"/" + name if prefix else name
-                check_bounds(path, depth, len(found) + len(pending) + walked)
+                check_bounds(path, depth, len(entries) + len(pending) + walked)
                 if entry.is_directory:
                     pending.append((path, entry.id, depth + 1))
                 else:
-                    found[path.decode("utf-8", "surrogateescape")] = Entry(entry.mode, entry.id)
-        return found
+                    entries[path.decode("utf-8", "surrogateescape")] = Entry(entry.mode, entry.id)
+        return entries
 
     def read_tree(self, tree_id: str) -> dict[bytes, objects.TreeEntry]:
         with store_health.translate_store_errors():
@@ -220,31 +223,31 @@ class Store:
             return self._read(blob_id, "blob")
 
     def blob_id(self, content: bytes) -> str:
-        """The id the content has, written or not."""
+        """The id of a blob with this content, stored or not."""
         return objects.blob_id(content)
 
     def has(self, identifier: str) -> bool:
         return not self.missing([identifier])
 
     def missing(self, ids: Iterable[str]) -> list[str]:
-        """Those of `ids` that are not here."""
+        """Those of `ids` that the store does not hold."""
         with store_health.translate_store_errors():
-            return [each for each in ids if pygit2.Oid(hex=each) not in self._odb]
+            return [identifier for identifier in ids if pygit2.Oid(hex=identifier) not in self._odb]
 
     def contains(self, commit_id: str, ancestor: str) -> bool:
-        """Whether `ancestor` is `commit_id` or one of its ancestors, as far as history is here."""
-        return any(found == ancestor for found in self._history(commit_id))
+        """Whether `ancestor` is `commit_id` or an ancestor of it, within the stored history."""
+        return any(commit == ancestor for commit in self._history(commit_id))
 
     def abbreviated(self, commit_id: str, start: str) -> list[str]:
         """The commits among `commit_id` and its ancestors whose ids begin with `start`."""
-        return [found for found in self._history(commit_id) if found.startswith(start)]
+        return [commit for commit in self._history(commit_id) if commit.startswith(start)]
 
     def is_complete(self, commit_id: str) -> bool:
-        """Whether the whole history of `commit_id` is here, down to its roots."""
+        """Whether the whole history of `commit_id` is stored, down to its roots."""
         return not self.missing(self._history(commit_id))
 
     def write_objects(self, new: Mapping[str, tuple[str, bytes]]) -> None:
-        """Write new objects: few of them loose, many as one pack."""
+        """Write new objects: few as loose objects, many as one pack."""
         with store_health.translate_store_errors():
             failpoint.reach("git.store.write.before")
             if len(new) < PACK_FROM_OBJECTS:
@@ -255,22 +258,22 @@ class Store:
             failpoint.reach("git.store.write.after")
 
     def _write_pack(self, built: pack.Pack) -> None:
-        """The index goes last: without it nobody sees the pack."""
+        """Write the index last: without it the pack is invisible to readers."""
         directory = self.directory / "objects" / "pack"
         files.write_atomically(directory / f"{built.name}.pack", built.pack, mode=0o444)
         files.write_atomically(directory / f"{built.name}.idx", built.index, mode=0o444)
 
     def _history(self, commit_id: str) -> Iterator[str]:
-        """Commit ids from `commit_id` back; the ids just beyond what is here come too."""
-        seen = {commit_id}
+        """Commit ids from `commit_id` back; parents that are not stored are the last ones."""
+        visited = {commit_id}
         pending = deque([commit_id])
-        while pending and len(seen) < _MAX_WALK:
+        while pending and len(visited) < _MAX_WALK:
             current = pending.popleft()
             yield current
             if self.missing([current]):
                 continue
-            new = [parent for parent in self._header(current).parents if parent not in seen]
-            seen.update(new)
+            new = [parent for parent in self._header(current).parents if parent not in visited]
+            visited.update(new)
             pending.extend(new)
 
     def _header(self, commit_id: str) -> objects.CommitHeader:
@@ -296,23 +299,23 @@ class Store:
         return bytes(data)
 
     def _read_loose(self, identifier: str) -> bytes | None:
-        """A loose object without its header; libgit2 never ends on one that was cut short."""
-        # A Path would remember every id for good: it interns its parts.
-        place = f"{self.directory}/objects/{identifier[:2]}/{identifier[2:]}"
+        """A loose object without its header; libgit2 loops forever on a truncated one."""
+        # A Path interns its parts, so every id would stay in memory for good.
+        path = f"{self.directory}/objects/{identifier[:2]}/{identifier[2:]}"
         try:
-            with open(place, "rb") as file:  # noqa: PTH123
+            with open(path, "rb") as file:  # noqa: PTH123
                 return zlib.decompress(file.read()).partition(b"\0")[2]
         except FileNotFoundError:
             return None
         except zlib.error as error:
             raise StoreCorrupt(f"the store's object {identifier} is cut or changed") from error
 
-    def _fetching(self, git: Git, remote: Remote, credentials: Credentials) -> Fetcher:
+    def _fetcher(self, git: Git, remote: Remote, credentials: Credentials) -> Fetcher:
         return Fetcher(git, self.directory, remote, credentials)
 
 
 def check_bounds(path: bytes, depth: int, entries: int) -> None:
-    """End a walk through directories that were made to have no end."""
+    """Raise TooLarge in a tree that is too large or too deep, as an attacker may build one."""
     if entries >= MAX_ENTRIES:
         raise GitError("TooLarge", f"the folder has more than {MAX_ENTRIES} entries")
     if len(path) > MAX_PATH_BYTES or depth > _MAX_DEPTH:
@@ -331,21 +334,21 @@ def _open_or_create(directory: Path) -> pygit2.Repository:
         pass
     _delete(directory)
     directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # What a store holds is for its owner alone, wherever the directory above it lies.
+    # Content is private to this user, whatever the mode of the parent directory.
     directory.mkdir(mode=0o700)
     return pygit2.init_repository(str(directory), bare=True)
 
 
 def _delete(directory: Path) -> None:
-    """Out of the way in one step, then gone: a crash in between leaves no half store."""
+    """Rename, then delete: a crash in between leaves no half store."""
     if not directory.exists():
         return
-    grave = directory.with_name(f".{directory.name}.{uuid.uuid4().hex}")
-    directory.rename(grave)
-    shutil.rmtree(grave, ignore_errors=True)
+    doomed = directory.with_name(f".{directory.name}.{uuid.uuid4().hex}")
+    directory.rename(doomed)
+    shutil.rmtree(doomed, ignore_errors=True)
 
 
-def _bury(directory: Path) -> None:
-    """Finish deletions that a crash cut short."""
-    for grave in directory.parent.glob(f".{directory.name}.*"):
-        shutil.rmtree(grave, ignore_errors=True)
+def _finish_deletions(directory: Path) -> None:
+    """Finish deletions that a crash interrupted."""
+    for doomed in directory.parent.glob(f".{directory.name}.*"):
+        shutil.rmtree(doomed, ignore_errors=True)

@@ -1,19 +1,16 @@
-"""Whether the object files of a store are whole.
+"""Checks, repairs and error translation for the files of a store.
 
-A power cut leaves short files under right names. Git trips over them in ways that do not
-end: it asks the remote for objects that it will never believe to have. So a store is
-looked through once, when it is opened; what is not whole makes it worthless.
+`is_store_sound`: a power cut leaves short files under right names. Git handles them in ways that do
+not end: it requests objects from the remote over and over. So all object files are verified once,
+when a store is opened; a damaged one makes the store worthless.
 
-Turns what libgit2 and the disk raise into our errors.
+`translate_store_errors` turns what libgit2 and the disk raise into our errors. A full disk is
+`DiskFull`: cleaning up helps. Everything else (a missing, truncated or changed object, an
+unreadable file) is `StoreCorrupt`.
 
-A full disk is `DiskFull`: cleaning up helps. Everything else a store's files can do
-wrong (a missing, cut or changed object, an unreadable file) is `StoreCorrupt`.
-
-What a killed git leaves in a store, and its removal.
-
-One process owns a store, so a lock that is there when nobody works is nobody's. Half
-written files of our own are removed only when a store is opened: later they may be ones
-that a thread is just writing.
+`remove_leftover_locks` and `remove_leftover_files` remove what a killed git leaves. One process
+owns a store, so a lock that exists while no git runs is stale. Temporary files of our own are
+removed only when a store is opened: later a thread may be writing them.
 """
 
 from __future__ import annotations
@@ -35,20 +32,20 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 @contextlib.contextmanager
 def translate_store_errors() -> Iterator[None]:
-    """Around every use of a store's files."""
+    """Translate errors around every use of the files of a store."""
     try:
         yield
     except OSError as error:
         if error.errno in _FULL or "No space left" in str(error):
             raise GitError("DiskFull", "the disk of the git store is full") from error
-        raise StoreCorrupt(_words(error)) from error
+        raise StoreCorrupt(_message(error)) from error
     except (pygit2.GitError, KeyError, ValueError) as error:
         if "No space left" in str(error):
             raise GitError("DiskFull", "the disk of the git store is full") from error
-        raise StoreCorrupt(_words(error)) from error
+        raise StoreCorrupt(_message(error)) from error
 
 
-def _words(error: Exception) -> str:
+def _message(error: Exception) -> str:
     text = f"the git store cannot be read: {type(error).__name__}: {error}"
     return redaction.process.clean(text, limit=500)
 
@@ -58,12 +55,12 @@ _HALF_FILES = ("objects/pack/.*", "objects/tmp_*", "objects/*/tmp_*")
 
 
 def remove_leftover_locks(directory: Path) -> None:
-    """After a child of ours was killed."""
+    """Remove stale locks, after a child was killed."""
     _remove_matching(directory, _LOCKS)
 
 
 def remove_leftover_files(directory: Path) -> None:
-    """When a store is opened."""
+    """Remove stale locks and half-written files, when a store is opened."""
     _remove_matching(directory, _LOCKS + _HALF_FILES)
 
 
@@ -79,7 +76,7 @@ _DIGEST_BYTES = 20
 
 
 def is_store_sound(directory: Path) -> bool:
-    """Whether every loose object and every pack in `directory` has the content it promises."""
+    """Whether every loose object and every pack in `directory` matches its checksum."""
     objects = directory / "objects"
     loose = objects.glob("[0-9a-f][0-9a-f]/*")
     packs = (path for path in objects.glob("pack/*") if path.suffix in (".pack", ".idx"))
@@ -96,11 +93,11 @@ def _is_whole_object(path: Path) -> bool:
 
 
 def _is_whole_pack(path: Path) -> bool:
-    """Packs and their indexes end in the digest of everything before."""
+    """Whether a pack or index ends in the SHA-1 of everything before."""
     digest = hashlib.sha1(usedforsecurity=False)
-    left = path.stat().st_size - _DIGEST_BYTES
+    remaining = path.stat().st_size - _DIGEST_BYTES
     with path.open("rb") as file:
-        while left > 0 and (chunk := file.read(min(_CHUNK, left))):
+        while remaining > 0 and (chunk := file.read(min(_CHUNK, remaining))):
             digest.update(chunk)
-            left -= len(chunk)
+            remaining -= len(chunk)
         return file.read() == digest.digest()

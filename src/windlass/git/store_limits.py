@@ -1,14 +1,13 @@
-"""Ends work that makes a directory too large.
+"""Limits the disk and the memory that stores take.
 
-The kubelet evicts a pod whose volume outgrows its limit, so whoever writes into such a
-volume is stopped before. The watch looks several times a second; in between, git children
-that are `limit_file_size` cannot make a single file larger than the cap either.
+The kubelet evicts a pod whose volume outgrows its limit, so `run_within` cancels work that makes a
+directory too large. It measures several times a second; in between, git children under
+`limit_file_size` cannot make a single file larger than the cap either.
 
-How much of the packs on disk this process maps into memory at a time.
-
-libgit2 maps packs in windows and keeps them as long as there is room, by default for many
-gigabytes; every page that was read then counts as ours. A process that must stay small
-says so once, at its start; it reads a little slower afterwards.
+`limit_pack_windows` bounds how much of the packs on disk this process maps into memory. libgit2
+maps packs in windows and keeps them as long as there is room, by default for many gigabytes, and
+every page that was read counts as memory of the process. A process that must stay small calls it
+once, at its start; reads are a little slower afterwards.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ _T = TypeVar("_T")
 
 
 def limit_file_size(git: Git, cap_bytes: int) -> Git:
-    """The same git, whose children write no file larger than the cap."""
+    """The same runner, whose children write no file larger than the cap."""
     lower = min(cap_bytes, git.settings.file_limit_bytes)
     return git.under(replace(git.settings, file_limit_bytes=lower))
 
 
 async def run_within(cap_bytes: int, directory: Path, work: Coroutine[Any, Any, _T]) -> _T:
-    """The result of `work`; TooLarge, with the work cancelled, once `directory` exceeds the cap."""
+    """Await `work`; cancels it and raises TooLarge once `directory` exceeds the cap."""
     working = asyncio.ensure_future(work)
-    watching = asyncio.ensure_future(_outgrown(cap_bytes, directory))
+    watching = asyncio.ensure_future(_wait_until_larger(cap_bytes, directory))
     try:
         await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
         if working.done():
@@ -58,19 +57,19 @@ async def run_within(cap_bytes: int, directory: Path, work: Coroutine[Any, Any, 
 
 
 def directory_bytes(directory: Path) -> int:
-    """The bytes of all files below `directory`; what vanishes meanwhile does not count."""
+    """The bytes of all files below `directory`; files that vanish meanwhile do not count."""
     total = 0
     with store_health.translate_store_errors():
-        for place, _, names in os.walk(directory):
+        for folder, _, names in os.walk(directory):
             for name in names:
                 with contextlib.suppress(FileNotFoundError):
-                    total += os.lstat(f"{place}/{name}").st_size
+                    total += os.lstat(f"{folder}/{name}").st_size
     return total
 
 
-async def _outgrown(cap_bytes: int, directory: Path) -> None:
+async def _wait_until_larger(cap_bytes: int, directory: Path) -> None:
     while await asyncio.to_thread(directory_bytes, directory) <= cap_bytes:  # noqa: ASYNC110
-        # A disk has no event to wait for.
+        # There is no event for the size of a directory.
         await asyncio.sleep(_CHECK_SECONDS)
 
 
@@ -89,7 +88,7 @@ _CACHED_BYTES = 1 * _MIB
 
 
 def limit_pack_windows() -> None:
-    """Map and remember little; for the whole process."""
+    """Bound mapped windows and cached objects of libgit2, for the whole process."""
     pygit2.settings.mwindow_size = _WINDOW_BYTES
     pygit2.settings.mwindow_mapped_limit = _ALL_WINDOWS_BYTES
     pygit2.settings.cache_max_size(_CACHED_BYTES)

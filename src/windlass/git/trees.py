@@ -1,14 +1,12 @@
-"""Changes files in a tree without an index, a work tree or a look at any other file.
+"""Edits and compares trees without an index or a work tree.
 
-Only the directories on the way to a changed file are read and written again, so the
-cost follows the change. A directory that becomes empty disappears. An edit that would
-put a file where a directory is, or the reverse, raises `PathOccupied` and nothing is
-written; deleting what is not there is no fault.
+`TreeEditor` and `edit_tree`: only the directories on the way to a changed file are read and
+written, so the cost follows the change. A directory that becomes empty disappears. An edit that
+would put a file where a directory is, or the reverse, raises `PathOccupied` and nothing is written;
+deleting what does not exist is no error.
 
-Which files differ between two commits of a store.
-
-Directories with equal ids are not looked into, so the cost follows the change and not
-the repository. No blob is read.
+`changed_files` lists the files that differ between two trees of a store. Directories with equal
+ids are skipped, so the cost follows the change and not the repository. No blob is read.
 """
 
 from __future__ import annotations
@@ -24,15 +22,15 @@ from windlass.git.store import Entry, Store, check_bounds
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A file before and after; None = it was or is not there."""
+    """A file before and after; None: it did or does not exist."""
 
     before: Entry | None
     after: Entry | None
 
 
 def changed_files(store: Store, old_tree: str, new_tree: str) -> dict[str, FileChange]:
-    """Every file that differs, by its path."""
-    found: dict[str, FileChange] = {}
+    """Every file that differs between two trees, by its path."""
+    changes: dict[str, FileChange] = {}
     pending = [(b"", old_tree, new_tree, 0)]
     walked = 0
     while pending:
@@ -44,18 +42,18 @@ def changed_files(store: Store, old_tree: str, new_tree: str) -> dict[str, FileC
             if left == right:
                 continue
             path = prefix + b"/" + name if prefix else name
-            check_bounds(path, depth, len(found) + len(pending) + walked)
+            check_bounds(path, depth, len(changes) + len(pending) + walked)
             if _is_directory(left) or _is_directory(right):
                 pending.append((path, _tree(left), _tree(right), depth + 1))
-            _note(found, path, _file(left), _file(right))
-    return found
+            _add_change(changes, path, _file(left), _file(right))
+    return changes
 
 
-def _note(
-    found: dict[str, FileChange], path: bytes, before: Entry | None, after: Entry | None
+def _add_change(
+    changes: dict[str, FileChange], path: bytes, before: Entry | None, after: Entry | None
 ) -> None:
     if before is not None or after is not None:
-        found[path.decode("utf-8", "surrogateescape")] = FileChange(before, after)
+        changes[path.decode("utf-8", "surrogateescape")] = FileChange(before, after)
 
 
 def _is_directory(entry: TreeEntry | None) -> bool:
@@ -72,12 +70,12 @@ def _file(entry: TreeEntry | None) -> Entry | None:
     return Entry(entry.mode, entry.id)
 
 
-_WRITE_FROM_BYTES = 4 << 20
+_WRITE_FROM_BYTES = 4 << 20  # pending bytes after which an editor writes its objects
 
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """A whole directory, by the id of its tree; the empty tree removes it."""
+    """An edit that sets a whole directory by the id of its tree; the empty tree removes it."""
 
     id: str
 
@@ -88,7 +86,7 @@ Edit = bytes | str | Directory | None
 
 @dataclass(frozen=True, slots=True)
 class TreeEdit:
-    """The tree after the edits, and how many objects had to be written for it."""
+    """The tree after the edits, and the number of objects written for it."""
 
     tree: str
     new_objects: int
@@ -96,7 +94,7 @@ class TreeEdit:
 
 @dataclass(slots=True)
 class _Node:
-    """What is to happen at one name: something to the file, something below, or both."""
+    """The edits at one name: of the file itself, of names below it, or both."""
 
     path: str
     children: dict[bytes, _Node] = field(default_factory=dict)
@@ -110,14 +108,14 @@ class _Node:
 
 
 def edit_tree(store: Store, base_tree: str | None, edits: Mapping[str, Edit]) -> TreeEdit:
-    """The tree that `base_tree` (None = empty) becomes; its new objects are in the store."""
-    editing = TreeEditor(store)
-    root = editing.edit(base_tree, edits)
-    return TreeEdit(root, editing.write())
+    """Apply `edits` to `base_tree` (None: empty); the new objects are in the store."""
+    editor = TreeEditor(store)
+    root = editor.edit(base_tree, edits)
+    return TreeEdit(root, editor.write())
 
 
-def _grown(edits: Mapping[str, Edit]) -> _Node:
-    """The edits as a tree of names."""
+def _edit_nodes(edits: Mapping[str, Edit]) -> _Node:
+    """The edits as a tree of nodes, one per name."""
     root = _Node("")
     for path, edit in edits.items():
         node = root
@@ -130,23 +128,26 @@ def _grown(edits: Mapping[str, Edit]) -> _Node:
 
 
 class TreeEditor:
-    """Edits one after the other, each on the tree that the last one made or on any other.
+    """Applies edits one after the other, each to the tree of the last one or to any other.
 
-    New objects wait for `write`, so that a hundred trees are one pack and not hundreds of
-    files; many bytes of them go earlier, so that memory does not follow their number.
+    New objects are collected until `write`, so that a hundred trees are one pack and not hundreds
+    of files; above a few MiB they are written earlier, which bounds the memory.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        # Objects that are not in the store yet, by id: kind and content.
         self._new: dict[str, tuple[str, bytes]] = {}
+        # Bytes of the content in `_new`.
         self._bytes = 0
+        # How many objects were written so far.
         self._written = 0
+        # The last tree of each path, id and entries: most often the next edit starts there.
         self._last: dict[str, tuple[str, dict[bytes, objects.TreeEntry]]] = {}
-        """Of each path the directory made last: most often the next edit begins there."""
 
     def edit(self, base_tree: str | None, edits: Mapping[str, Edit]) -> str:
-        """The tree that `base_tree` (None = empty) becomes; `write` puts it into the store."""
-        root = self._apply(_grown(edits), base_tree)
+        """Apply `edits` to `base_tree` (None: empty); returns the tree, stored by `write`."""
+        root = self._apply(_edit_nodes(edits), base_tree)
         if root is None:
             root = self.keep("tree", b"")
         if self._bytes > _WRITE_FROM_BYTES:
@@ -154,7 +155,7 @@ class TreeEditor:
         return root
 
     def keep(self, kind: str, data: bytes) -> str:
-        """The id of an object that goes into the store with the others."""
+        """Add an object to those that `write` stores; returns its id."""
         identifier = objects.object_id(kind, data)
         if identifier not in self._new:
             self._new[identifier] = (kind, data)
@@ -162,7 +163,7 @@ class TreeEditor:
         return identifier
 
     def write(self) -> int:
-        """Put what is new into the store; how many objects that were in all."""
+        """Store the new objects; returns how many were written in all."""
         if self._new:
             self._store.write_objects(self._new)
         self._written += len(self._new)
@@ -178,7 +179,7 @@ class TreeEditor:
         return self._store.read_tree(identifier)
 
     def _apply(self, node: _Node, base: str | None) -> str | None:
-        """The id of the directory after the edits below `node`; None = nothing is left."""
+        """The id of the directory after the edits below `node`; None: it is empty."""
         before = self._read(node.path, base) if base is not None else {}
         after = dict(before)
         for name, child in node.children.items():
@@ -191,28 +192,30 @@ class TreeEditor:
             return None
         if after == before and base is not None:
             return base
-        made = self.keep("tree", objects.encode_tree(after))
-        self._last[node.path] = (made, after)
-        return made
+        tree_id = self.keep("tree", objects.encode_tree(after))
+        self._last[node.path] = (tree_id, after)
+        return tree_id
 
     def _entry(self, node: _Node, entry: objects.TreeEntry | None) -> objects.TreeEntry | None:
-        """What stands at a name afterwards: deletion first, then what is below, then the file."""
+        """The entry of a name after its edits: deletion first, then names below, then the file."""
         if node.edited and node.edit is None:
-            entry = self._deleted(node, entry)
+            entry = self._delete_file(node, entry)
         if node.children:
-            entry = self._descended(node, entry)
+            entry = self._edit_below(node, entry)
         if node.edited and node.edit is not None:
-            entry = self._placed(node, entry, node.edit)
+            entry = self._set_entry(node, entry, node.edit)
         return entry
 
-    def _deleted(self, node: _Node, entry: objects.TreeEntry | None) -> objects.TreeEntry | None:
+    def _delete_file(
+        self, node: _Node, entry: objects.TreeEntry | None
+    ) -> objects.TreeEntry | None:
         if entry is None or entry.is_directory:
             return entry
         if not entry.is_file:
             raise PathOccupied(node.path)
         return None
 
-    def _descended(self, node: _Node, entry: objects.TreeEntry | None) -> objects.TreeEntry | None:
+    def _edit_below(self, node: _Node, entry: objects.TreeEntry | None) -> objects.TreeEntry | None:
         if entry is not None and not entry.is_directory:
             if any(child.writes for child in node.children.values()):
                 raise PathOccupied(node.path)
@@ -220,7 +223,7 @@ class TreeEditor:
         below = self._apply(node, entry.id if entry is not None else None)
         return objects.TreeEntry(objects.DIRECTORY, below) if below is not None else None
 
-    def _placed(
+    def _set_entry(
         self, node: _Node, entry: objects.TreeEntry | None, edit: bytes | str | Directory
     ) -> objects.TreeEntry | None:
         if isinstance(edit, Directory):
@@ -228,7 +231,7 @@ class TreeEditor:
                 raise PathOccupied(node.path)
             empty = edit.id == objects.EMPTY_TREE
             return None if empty else objects.TreeEntry(objects.DIRECTORY, edit.id)
-        # A link is replaced by the file; whether it may be is the caller's to decide.
+        # A symlink is replaced by the file; the caller decides whether it may be.
         if entry is not None and entry.is_directory:
             raise PathOccupied(node.path)
         identifier = edit if isinstance(edit, str) else self.keep("blob", edit)

@@ -85,7 +85,7 @@ async def test_children_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
         return process.Ended(0, b"", b"", overflowed=False)
 
     monkeypatch.setattr(runner.process, "run", run)
-    git = Git(turns=ChildSlots(2, 1))
+    git = Git(slots=ChildSlots(2, 1))
     asked = (git.under(git.settings).run(["version"], deadline_seconds=5.0) for _ in range(6))
     await asyncio.gather(*asked)
     assert running == [0, 2]

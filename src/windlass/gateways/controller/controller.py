@@ -106,7 +106,7 @@ class GatewaysController:
         api = Api(connection)
         metrics_recorder = GatewayMetricsRecorder(metrics)
         child_slots = ChildSlots(settings.git_children, settings.git_children_per_host)
-        git = Git(settings.git, turns=child_slots)
+        git = Git(settings.git, slots=child_slots)
         self._listings = RefListings(
             git,
             clock,
